@@ -1,0 +1,56 @@
+import { z } from "zod";
+
+/**
+ * `metav1.Condition`, as every Kubernetes resource carries it:
+ * https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go
+ */
+export const conditionSchema = z.strictObject({
+  type: z.string(),
+  status: z.enum(["True", "False", "Unknown"]),
+  observedGeneration: z.int().nonnegative(),
+  lastTransitionTime: z.iso.datetime(),
+  reason: z.string().regex(/^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/),
+  message: z.string().max(32_768),
+});
+export type Condition = z.infer<typeof conditionSchema>;
+export type ConditionStatus = Condition["status"];
+
+/** The condition types of a slot. `NameConflict` and `ModelChanged` are extra facts, never summaries. */
+export const conditionTypes = ["Ready", "Available", "Reconciling", "Stalled", "NameConflict", "ModelChanged"] as const;
+export type ConditionType = (typeof conditionTypes)[number];
+
+/** What a reconcile wants to say; `lastTransitionTime` follows from what was said before. */
+export interface ConditionClaim {
+  readonly type: ConditionType;
+  readonly status: ConditionStatus;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/**
+ * The conditions that follow `before` when `claims` now hold. A type that is not claimed is absent;
+ * `lastTransitionTime` moves only when the status of that type moves.
+ */
+export function nextConditions(
+  before: readonly Condition[],
+  claims: readonly ConditionClaim[],
+  generation: number,
+  now: Date,
+): Condition[] {
+  return claims.map((claim) => {
+    const previous = before.find((condition) => condition.type === claim.type);
+    return {
+      type: claim.type,
+      status: claim.status,
+      observedGeneration: generation,
+      lastTransitionTime: previous?.status === claim.status ? previous.lastTransitionTime : now.toISOString(),
+      reason: claim.reason,
+      message: claim.message.slice(0, 32_768),
+    };
+  });
+}
+
+/** The condition of that type, or undefined. */
+export function findCondition(conditions: readonly Condition[], type: ConditionType): Condition | undefined {
+  return conditions.find((condition) => condition.type === type);
+}

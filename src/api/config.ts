@@ -1,0 +1,278 @@
+import { z } from "zod";
+import { runtimeKinds, slotPorts } from "./names.ts";
+
+const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
+
+/** `64Mi`, `1Gi` or plain bytes. */
+export const bytesSchema = z.union([
+  z.int().min(0),
+  z
+    .string()
+    .regex(/^\d{1,15}(Ki|Mi|Gi)?$/, "bytes, or a number with Ki, Mi or Gi")
+    .transform((text) => {
+      const [, digits = "0", unit = ""] = /^(\d+)(Ki|Mi|Gi)?$/.exec(text) ?? [];
+      return Number(digits) * (unit === "Ki" || unit === "Mi" || unit === "Gi" ? binaryUnits[unit] : 1);
+    }),
+]);
+
+const bool = z.union([
+  z.boolean(),
+  z.enum(["0", "1", "true", "false"], "0 or 1").transform((text) => text === "1" || text === "true"),
+]);
+const whole = (min: number, max: number) =>
+  z.union([
+    z.int().min(min).max(max),
+    z
+      .string()
+      .regex(/^\d{1,10}$/, "a whole number")
+      .transform(Number)
+      .pipe(z.int().min(min).max(max)),
+  ]);
+const list = z.union([
+  z.array(z.string()),
+  z.string().transform((text) =>
+    text
+      .split(",")
+      .map((item) => item.trim())
+      .filter((item) => item !== ""),
+  ),
+]);
+
+/**
+ * Every setting: `SVC_<NAME>` in the environment, the same word in snake_case in `<config>/berth.toml`.
+ * CONTRACT "Configuration" is the source. A key ends in what it measures.
+ */
+export const configShape = {
+  port: whole(0, 65_535).default(8080).describe("Port of the public API"),
+  host: z.string().min(1).optional().describe("Address of the public API; absent: 0.0.0.0, in auth mode 127.0.0.1"),
+  authEnabled: bool.default(false).describe("Tokens are required"),
+  trustedProxies: list
+    .default(["127.0.0.0/8", "::1/128"])
+    .describe("Peers whose X-Forwarded-Email counts in auth mode"),
+  operatorPort: whole(0, 65_535).default(8079).describe("Loopback port of the operator's metrics, livez and readyz"),
+  hostname: z.string().min(1).default("svc.local").describe("Name of the edge proxy"),
+  tlsEmail: z.string().optional().describe("Contact address for ACME"),
+  adminUser: z.string().optional().describe("User of the edge proxy's basic auth"),
+  adminPassword: z.string().optional().describe("Password for a non-interactive install; stored as bcrypt only"),
+  stateDir: z
+    .string()
+    .startsWith("/")
+    .optional()
+    .describe("Published status, demand, logs; absent: /var/lib/berth as root, else XDG"),
+  modelsDir: z.string().startsWith("/").optional().describe("Model files; absent: <state>/models"),
+  store: z.enum(["files", "kubernetes"]).default("files").describe("Where desired and published state live"),
+  runtime: z.enum(runtimeKinds).default("auto").describe("What slots with runtime auto run in"),
+  holdSeconds: whole(0, 86_400)
+    .default(180)
+    .describe("Longest time a request waits for a cold slot; 0 answers at once"),
+  bodyLimit: bytesSchema.default(64 * 1024 ** 2).describe("Largest request body"),
+  chatPort: whole(0, 65_535).default(3001).describe("Port of the chat page"),
+  logLevel: z.enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"]).default("info"),
+  apiExec: bool.default(false).describe("The API may write fields that run code (DECISIONS 1)"),
+  allowedHosts: list.default([]).describe("More Host names that /api accepts"),
+  engineUser: z.string().optional().describe("User that runs engines when Berth runs as root"),
+  bufferLimit: bytesSchema.default(512 * 1024 ** 2).describe("All held bodies, shared streams and reader buffers"),
+  drainSeconds: whole(0, 3600).default(30).describe("Time that open requests get on SIGTERM"),
+  slotPorts: z
+    .union([
+      z.strictObject({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) }),
+      z
+        .string()
+        .regex(/^\d{1,5}-\d{1,5}$/, "a range like 8081-8099")
+        .transform((text) => {
+          const [first = 0, last = 0] = text.split("-").map(Number);
+          return { first, last };
+        }),
+    ])
+    .default(slotPorts)
+    .describe("Ports of engines; another range only so that several instances share a machine"),
+  llamaServer: z
+    .string()
+    .optional()
+    .describe("Path of a llama-server binary; absent: the one on PATH, else the embedded engine"),
+  readOnly: bool.default(false).describe("The API never writes the configuration directory"),
+} as const;
+
+const configSchema = z.strictObject(configShape);
+export type ConfigKey = keyof typeof configShape;
+export type Config = z.output<typeof configSchema> & {
+  readonly configDir: string;
+  readonly stateDir: string;
+  readonly modelsDir: string;
+  readonly host: string;
+};
+export type ConfigOrigin = "default" | "environment" | "file";
+
+/** Keys that hold secrets: masked wherever a configuration is shown. */
+export const secretConfigKeys = ["adminPassword"] as const satisfies readonly ConfigKey[];
+
+/** Keys of the environment that Berth reads elsewhere: command line, hub client. */
+const otherKeys = ["SVC_URL", "SVC_TOKEN", "SVC_CONFIG_DIR"];
+/** What Kubernetes injects for a Service called `svc`. */
+const injectedKeys = /^SVC_(SERVICE_(HOST|PORT(_.*)?)|PORT_\d+_(TCP|UDP)(_.*)?)$/;
+
+export function environmentName(key: ConfigKey): string {
+  return `SVC_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+}
+
+export function tomlName(key: ConfigKey): string {
+  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+export interface ConfigProblem {
+  readonly key: string;
+  readonly message: string;
+}
+
+export interface LoadedConfig {
+  /** Undefined when there are problems. */
+  readonly config: Config | undefined;
+  readonly origins: Readonly<Record<string, ConfigOrigin>>;
+  readonly problems: readonly ConfigProblem[];
+  readonly warnings: readonly string[];
+}
+
+export interface ConfigPlaces {
+  readonly isRoot: boolean;
+  readonly home: string | undefined;
+  /** `XDG_CONFIG_HOME`, `XDG_STATE_HOME`. */
+  readonly xdgConfigHome: string | undefined;
+  readonly xdgStateHome: string | undefined;
+}
+
+/** `/etc/berth` as root, else the XDG directory. Undefined when there is no home to put it in. */
+export function defaultConfigDir(places: ConfigPlaces): string | undefined {
+  if (places.isRoot) return "/etc/berth";
+  const base = places.xdgConfigHome ?? (places.home === undefined ? undefined : `${places.home}/.config`);
+  return base === undefined ? undefined : `${base}/berth`;
+}
+
+export function defaultStateDir(places: ConfigPlaces): string | undefined {
+  if (places.isRoot) return "/var/lib/berth";
+  const base = places.xdgStateHome ?? (places.home === undefined ? undefined : `${places.home}/.local/state`);
+  return base === undefined ? undefined : `${base}/berth`;
+}
+
+/**
+ * Merges environment over file over defaults. Pure: callers read the environment and `berth.toml`.
+ * A bad value, or an unknown `SVC_` key close to a known one, is a problem; other unknown keys warn.
+ */
+export function loadConfig(
+  environment: Readonly<Record<string, string | undefined>>,
+  file: Readonly<Record<string, unknown>>,
+  places: ConfigPlaces,
+): LoadedConfig {
+  const problems: ConfigProblem[] = [];
+  const warnings: string[] = [];
+  const origins: Record<string, ConfigOrigin> = {};
+  const values: Record<string, unknown> = {};
+  const keys: readonly ConfigKey[] = configSchema.keyof().options;
+  const byEnvironment = new Map(keys.map((key) => [environmentName(key), key]));
+  const byToml = new Map(keys.map((key) => [tomlName(key), key]));
+
+  for (const [name, value] of Object.entries(file)) {
+    const key = byToml.get(name);
+    if (key === undefined) {
+      problems.push({ key: `berth.toml ${name}`, message: `is not a setting${hint(name, [...byToml.keys()])}` });
+    } else read(key, value, "file", `berth.toml ${name}`);
+  }
+  for (const [name, value] of Object.entries(environment)) {
+    if (!name.startsWith("SVC_") || value === undefined) continue;
+    const key = byEnvironment.get(name);
+    if (key !== undefined) {
+      // An empty variable is how shells and unit files unset one.
+      if (value === "") continue;
+      if (injectedKeys.test(name) || (name === "SVC_PORT" && /^(tcp|udp):\/\//.test(value))) {
+        warnings.push(`${name} looks injected by Kubernetes for a Service called svc and is ignored`);
+        continue;
+      }
+      read(key, value, "environment", name);
+    } else if (!otherKeys.includes(name)) {
+      if (injectedKeys.test(name)) {
+        warnings.push(`${name} looks injected by Kubernetes for a Service called svc and is ignored`);
+        continue;
+      }
+      const close = hint(name, [...byEnvironment.keys(), ...otherKeys]);
+      if (close === "") warnings.push(`${name} is not a setting and is ignored`);
+      else problems.push({ key: name, message: `is not a setting${close}` });
+    }
+  }
+
+  function read(key: ConfigKey, value: unknown, origin: ConfigOrigin, label: string): void {
+    const parsed = configShape[key].safeParse(value);
+    if (parsed.success) {
+      values[key] = parsed.data;
+      origins[key] = origin;
+    } else {
+      const message = [...new Set(flatten(parsed.error.issues))].join("; ");
+      problems.push({ key: label, message });
+    }
+  }
+
+  const configDir = environment["SVC_CONFIG_DIR"] || defaultConfigDir(places);
+  const settled = configSchema.safeParse(values);
+  const stateDir = (settled.success ? settled.data.stateDir : undefined) ?? defaultStateDir(places);
+  if (configDir === undefined) {
+    problems.push({ key: "SVC_CONFIG_DIR", message: "must be set: there is no HOME to find a configuration in" });
+  } else if (!configDir.startsWith("/")) {
+    problems.push({ key: "SVC_CONFIG_DIR", message: "must be an absolute path" });
+  }
+  if (stateDir === undefined) {
+    problems.push({ key: "SVC_STATE_DIR", message: "must be set: there is no HOME to keep state in" });
+  }
+  if (settled.success && settled.data.slotPorts.first > settled.data.slotPorts.last) {
+    problems.push({ key: "SVC_SLOT_PORTS", message: "ends before it begins" });
+  }
+  for (const key of keys) origins[key] ??= "default";
+  if (problems.length > 0 || !settled.success || configDir === undefined || stateDir === undefined) {
+    return { config: undefined, origins, problems, warnings };
+  }
+  const config: Config = {
+    ...settled.data,
+    configDir,
+    stateDir,
+    modelsDir: settled.data.modelsDir ?? `${stateDir}/models`,
+    host: settled.data.host ?? (settled.data.authEnabled ? "127.0.0.1" : "0.0.0.0"),
+  };
+  return { config, origins, problems, warnings };
+}
+
+/** The messages that say what is wanted; a union's own "Invalid input" says nothing. */
+function flatten(issues: readonly z.core.$ZodIssue[]): string[] {
+  return issues.flatMap((issue) => {
+    if (issue.code !== "invalid_union") return [issue.message];
+    const branches = issue.errors.map(flatten);
+    return branches.findLast((messages) => messages.length > 0) ?? [issue.message];
+  });
+}
+
+function hint(name: string, known: readonly string[]): string {
+  const close = nearest(name, known);
+  return close === undefined ? "" : `; did you mean ${close}?`;
+}
+
+/** The known word within two edits (three for long words), or undefined. */
+export function nearest(word: string, known: readonly string[]): string | undefined {
+  const limit = word.length > 8 ? 3 : word.length > 3 ? 2 : 1;
+  let best: string | undefined;
+  let bestDistance = limit + 1;
+  for (const candidate of known) {
+    if (Math.abs(candidate.length - word.length) > limit) continue;
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
+    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+  }
+  return best;
+}
+
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const substitution = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, substitution));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}

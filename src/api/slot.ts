@@ -1,0 +1,192 @@
+import { z } from "zod";
+import {
+  backends,
+  engineKinds,
+  isBuiltin,
+  modelRefSchema,
+  runtimeKinds,
+  slotCapabilities,
+  slotPorts,
+  type BuiltinSlot,
+  type EngineKind,
+} from "./names.ts";
+
+const positive = z.int().min(1);
+const seconds = z.int().min(0).max(31_536_000);
+
+/** A secret by where it is, never by value. */
+export const valueFromSchema = z.union([
+  z.strictObject({ file: z.string().min(1).describe("Absolute path of a file that holds the value") }),
+  z.strictObject({
+    secretKeyRef: z
+      .strictObject({ name: z.string().min(1), key: z.string().min(1) })
+      .describe("Key of a Kubernetes Secret"),
+  }),
+]);
+
+export const envNameSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "a name like HTTP_PROXY");
+export const envValueSchema = z.union([z.string(), z.strictObject({ valueFrom: valueFromSchema })]);
+
+const modelSchema = z.strictObject({
+  default: modelRefSchema.optional().describe("What the slot holds unless a swap says otherwise"),
+  contextSize: positive.max(16_777_216).optional().describe("Context in tokens; absent: the engine's own default"),
+  gpuLayers: z.int().min(0).max(10_000).optional().describe("Layers on the GPU; absent: all that fit"),
+  parallel: positive.max(256).default(1).describe("Requests the engine works on at once"),
+  threads: positive.max(1024).optional().describe("CPU threads; absent: derived from the cores"),
+  projector: z.string().min(1).optional().describe("Vision projector, a ref or a path"),
+  rerank: modelRefSchema.optional().describe("What the second process of an embedding slot serves"),
+  onRequest: z.array(modelRefSchema).default([]).describe("Refs that a request may swap this slot to"),
+});
+
+const probeSchema = z.strictObject({
+  path: z.string().startsWith("/").optional().describe("Health path; absent: the engine's own"),
+  startupSeconds: positive.max(86_400).default(600).describe("Longest time from start to healthy"),
+  intervalSeconds: positive.max(3600).default(5),
+  timeoutSeconds: positive.max(600).default(3),
+  failures: positive.max(100).default(3).describe("Failed probes in a row that restart an engine"),
+  hungSeconds: positive.max(86_400).default(300).describe("With a request in flight: silence before a restart"),
+});
+
+/** The `spec` of a Slot; RESOURCES.md tells each field. Defaults that depend on the name come from `completeSlot`. */
+export const slotSpecSchema = z.strictObject({
+  enabled: z.boolean().default(true).describe("false: nothing runs and requests get slot.disabled"),
+  engine: z.enum(engineKinds).optional().describe("Adapter; absent: by slot name (stt, tts, img → image, else llama)"),
+  backend: z.enum(backends).optional().describe("Compute backend; absent: auto (img: rocm)"),
+  runtime: z.enum(runtimeKinds).default("auto").describe("What the engine runs in"),
+  model: modelSchema.prefault({}),
+  capabilities: z
+    .array(z.enum(slotCapabilities))
+    .min(1)
+    .optional()
+    .describe("Routes the slot answers; absent: by engine and model"),
+  load: z.enum(["always", "onDemand"]).default("always").describe("onDemand: loaded by requests, unloaded when idle"),
+  idleSeconds: seconds.default(600).describe("On-demand slots: idle time before unloading, 0 never"),
+  image: z.string().min(1).optional().describe("Container image instead of the engine's own"),
+  imageDigest: z
+    .string()
+    .regex(/^sha256:[0-9a-f]{64}$/, "sha256: and 64 hexadecimal digits")
+    .optional(),
+  command: z.array(z.string()).min(1).optional().describe("Replaces the adapter's program and arguments"),
+  args: z.array(z.string()).default([]).describe("Appended to the engine's arguments"),
+  env: z.record(envNameSchema, envValueSchema).default({}),
+  workingDir: z.string().startsWith("/").optional(),
+  mounts: z
+    .array(
+      z.strictObject({
+        source: z.string().startsWith("/"),
+        target: z.string().startsWith("/"),
+        readOnly: z.boolean().default(true),
+      }),
+    )
+    .default([]),
+  devices: z.array(z.string().startsWith("/dev/")).default([]),
+  shmSizeBytes: positive.optional(),
+  port: z.int().min(slotPorts.first).max(slotPorts.last).optional().describe("Fixed host port; absent: automatic"),
+  probe: probeSchema.prefault({}),
+  stopSeconds: z.int().min(0).max(3600).default(30).describe("Time between TERM and KILL"),
+  concurrency: z
+    .strictObject({
+      max: z
+        .int()
+        .min(0)
+        .max(100_000)
+        .optional()
+        .describe("Requests at once, 0 unlimited; absent: what the engine runs in parallel"),
+      queue: z.int().min(0).max(1_000_000).default(64).describe("Requests that may wait; more get 429"),
+    })
+    .prefault({}),
+  timeoutSeconds: z
+    .strictObject({
+      firstByte: seconds.default(1800).describe("0 none"),
+      idle: seconds.default(300).describe("Longest silence between bytes of an answer, 0 none"),
+    })
+    .prefault({}),
+  resources: z
+    .strictObject({
+      memoryBytes: positive.optional(),
+      cpus: z.number().positive().optional(),
+      gpus: z.int().min(0).optional(),
+    })
+    .default({}),
+  aliases: z.array(modelRefSchema).default([]).describe("More names that clients may use"),
+  request: z
+    .strictObject({
+      set: z.record(z.string().min(1), z.json()).default({}).describe("JSON body fields to set; a trailing ! forces"),
+      strip: z.array(z.string().min(1)).default([]).describe("JSON body fields to remove"),
+    })
+    .prefault({}),
+  group: z.string().min(1).optional().describe("Slots that share memory"),
+  priority: z.int().min(-1000).max(1000).default(0),
+  pinned: z.boolean().default(false),
+  podTemplate: z.record(z.string(), z.json()).optional(),
+});
+export type SlotSpecInput = z.input<typeof slotSpecSchema>;
+type ParsedSlotSpec = z.output<typeof slotSpecSchema>;
+
+/** A spec with every default in place, also those that depend on the slot's name. */
+export interface SlotSpec extends ParsedSlotSpec {
+  readonly engine: EngineKind;
+  readonly backend: NonNullable<ParsedSlotSpec["backend"]>;
+}
+
+const enginesOfBuiltin = {
+  primary: ["llama", "npu", "custom"],
+  embed: ["llama", "npu", "custom"],
+  stt: ["stt", "npu", "custom"],
+  tts: ["tts", "custom"],
+  img: ["image", "custom"],
+} as const satisfies Record<BuiltinSlot, readonly [EngineKind, ...EngineKind[]]>;
+
+export function defaultEngine(name: string): EngineKind {
+  return isBuiltin(name) ? enginesOfBuiltin[name][0] : "llama";
+}
+
+export interface FieldProblem {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+/** The rules that hold between fields, or between a field and the slot's name. Empty when all hold. */
+export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
+  const problems: FieldProblem[] = [];
+  const engine = spec.engine ?? defaultEngine(name);
+  if (isBuiltin(name)) {
+    const allowed: readonly EngineKind[] = enginesOfBuiltin[name];
+    if (!allowed.includes(engine)) {
+      problems.push({ path: ["engine"], message: `slot ${name} runs ${allowed.join(", ")}, not ${engine}` });
+    }
+  }
+  if (engine === "custom" && spec.command === undefined && spec.image === undefined && spec.enabled) {
+    problems.push({ path: ["command"], message: "a custom engine needs command, or image for containers" });
+  }
+  if (spec.enabled && spec.model.default === undefined && engine !== "custom") {
+    problems.push({ path: ["model", "default"], message: "an enabled slot needs the model it holds" });
+  }
+  if (spec.model.rerank !== undefined && engine !== "llama") {
+    problems.push({ path: ["model", "rerank"], message: "only a llama slot runs a second process for reranking" });
+  }
+  if (spec.load === "always" && spec.pinned && spec.group === undefined) {
+    problems.push({ path: ["pinned"], message: "pinned says something only within a group" });
+  }
+  if (new Set(spec.aliases).size !== spec.aliases.length) {
+    problems.push({ path: ["aliases"], message: "an alias is listed twice" });
+  }
+  if (spec.aliases.includes(name)) {
+    problems.push({ path: ["aliases"], message: `${name} is already the slot's own name` });
+  }
+  return problems;
+}
+
+/** Fills in the defaults that depend on the name. */
+export function completeSlot(name: string, spec: ParsedSlotSpec): SlotSpec {
+  return {
+    ...spec,
+    engine: spec.engine ?? defaultEngine(name),
+    backend: spec.backend ?? (name === "img" ? "rocm" : "auto"),
+  };
+}
+
+/** The five built-in slots exist without a file: disabled, reason NotConfigured. */
+export function unconfiguredSlot(name: BuiltinSlot): SlotSpec {
+  return completeSlot(name, slotSpecSchema.parse({ enabled: false }));
+}

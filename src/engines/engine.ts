@@ -1,0 +1,58 @@
+import type { ModelRecord } from "../api/model.ts";
+import type { EngineKind, ProcessRole, SlotCapability } from "../api/names.ts";
+import type { SlotSpec } from "../api/slot.ts";
+import type { Workload } from "../api/workload.ts";
+
+/** What this installation offers an adapter: decided by composition, constant while the operator runs. */
+export interface EngineHost {
+  /** Absolute path of a `llama-server`, when there is one. */
+  readonly llamaServer: string | undefined;
+  /** Program and leading arguments of the embedded engine, when it is installed. */
+  readonly embedded: readonly string[] | undefined;
+}
+
+/** Everything an adapter may look at. Frozen; two equal inputs give two equal workloads. */
+export interface EngineInput {
+  readonly slot: string;
+  readonly spec: SlotSpec;
+  /** The ref the slot holds now: `model.default`, or what a swap asked for. */
+  readonly ref: string | undefined;
+  readonly model: ModelRecord | undefined;
+  /** The record of `model.rerank`, when the slot names one. */
+  readonly rerankModel: ModelRecord | undefined;
+  /** Kept while the slot is loaded (DECISIONS 2). */
+  readonly threads: number;
+  readonly ports: Readonly<Partial<Record<ProcessRole, number>>>;
+  readonly host: EngineHost;
+}
+
+/** A cause that only a person can mend: the slot becomes Stalled with this reason. */
+export interface EngineRefusal {
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface ProbeTarget {
+  /** GET path that answers 200 once the model is loaded and 503 while it loads. */
+  readonly path: string;
+  /** One small request that proves the model answers, sent once at the end of warm-up; undefined: none. */
+  readonly warmUp: { readonly path: string; readonly body: unknown } | undefined;
+}
+
+/** Turns a slot into workloads. Pure: no file, clock or socket. */
+export interface Engine {
+  readonly kind: EngineKind;
+  /** What the slot answers, by spec, name and model. Published before anything runs. */
+  capabilities(input: Omit<EngineInput, "ports" | "threads">): readonly SlotCapability[];
+  /** The processes the slot needs, in start order. */
+  roles(input: Omit<EngineInput, "ports" | "threads">): readonly ProcessRole[];
+  /** One workload per role, or why there can be none. Every role in `roles` has a port in the input. */
+  workloads(input: EngineInput): readonly Workload[] | EngineRefusal;
+  probe(input: Omit<EngineInput, "ports" | "threads">, role: ProcessRole): ProbeTarget;
+  /** The model name that the engine expects in requests. */
+  servedModel(input: Omit<EngineInput, "ports" | "threads">): string;
+}
+
+export function isRefusal(result: readonly Workload[] | EngineRefusal): result is EngineRefusal {
+  return !Array.isArray(result);
+}

@@ -1,0 +1,40 @@
+import type { ProcessRole, RuntimeKind } from "../api/names.ts";
+import type { Observed, Workload } from "../api/workload.ts";
+
+export interface LogLine {
+  readonly time: Date;
+  readonly stream: "stdout" | "stderr" | "output";
+  readonly line: string;
+}
+
+export interface RemoveOptions {
+  /** Between TERM and KILL of the whole group or container. */
+  readonly stopSeconds: number;
+  /** Aborting goes to KILL at once. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Turns workloads into running things. Everything is idempotent; nothing without our label is ever touched;
+ * not found is success. `test/runtimes/conformance.ts` is the definition, and every runtime passes it.
+ */
+export interface Runtime extends AsyncDisposable {
+  readonly kind: RuntimeKind;
+  /** What runs, or has exited and not been removed, under our label for that slot. Never cached. */
+  observe(slot: string): Promise<readonly Observed[]>;
+  /** Slots that have anything under our label, so that orphans are found. */
+  list(): Promise<readonly string[]>;
+  /**
+   * Runs the workload unless the same hash runs already in that role. Resolves once it is started, not once it
+   * is healthy. Throws when a different hash still runs: the caller removes first.
+   */
+  ensure(workload: Workload): Promise<void>;
+  /**
+   * Ends what runs in that role, or in every role of the slot, and forgets it. Resolves once it is verified gone.
+   */
+  remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void>;
+  /** The last `tail` lines, then, with `follow`, those that come until `signal` aborts. */
+  logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine>;
+  /** Calls `onSlot` soon after anything of that slot started, ended or changed. Events are hints and may repeat. */
+  watch(onSlot: (slot: string) => void): Promise<Disposable>;
+}
