@@ -13,8 +13,6 @@ export const stepSchema = z.discriminatedUnion("do", [
     command: z.string(),
     reason: z.string(),
   }),
-  z.strictObject({ do: z.literal("adopt"), role: z.enum(processRoles), reason: z.string() }),
-  z.strictObject({ do: z.literal("probe"), role: z.enum(processRoles), reason: z.string() }),
   z.strictObject({ do: z.literal("warm"), role: z.enum(processRoles), reason: z.string() }),
   z.strictObject({ do: z.literal("wait"), reason: z.string(), until: z.iso.datetime().optional() }),
 ]);

@@ -1,0 +1,29 @@
+import { openLog } from "./log.ts";
+import { readSettings } from "./settings.ts";
+import { explainStart } from "./failure.ts";
+
+const stopSeconds = 30;
+
+/**
+ * `berth down`: ends every engine of this instance. Refuses while an operator runs, which would start them again.
+ * Resolves with the exit code.
+ */
+export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number> {
+  const { config } = await readSettings(options.env);
+  const log = openLog({ level: "warn", component: "down", env: options.env });
+  const { stopAllEngines } = await import("../operator/down.ts");
+  try {
+    const slots = await stopAllEngines(config, { stopSeconds });
+    process.stdout.write(slots.length === 0 ? "no engine runs\n" : `stopped ${slots.join(", ")}\n`);
+    return 0;
+  } catch (error) {
+    const line = explainStart(error, {
+      portName: "SVC_OPERATOR_PORT",
+      port: config.operatorPort,
+      stateDir: config.stateDir,
+    });
+    if (line === undefined) throw error;
+    log.fatal(line);
+    return 1;
+  }
+}

@@ -1,0 +1,42 @@
+import { pino, type Logger } from "pino";
+
+const names: Readonly<Record<number, string>> = {
+  10: "trace",
+  20: "debug",
+  30: "info",
+  40: "warn",
+  50: "error",
+  60: "fatal",
+};
+
+/**
+ * JSON lines, or one readable line each where a person looks on: on a terminal, or with BERTH_LOG=text.
+ * Secrets and prompts are never given to it.
+ */
+export function openLog(options: { level: string; component: string; env: NodeJS.ProcessEnv }): Logger {
+  const asText =
+    options.env["BERTH_LOG"] === "text" || (options.env["BERTH_LOG"] !== "json" && process.stdout.isTTY === true);
+  const base = { level: options.level, base: { component: options.component } };
+  if (!asText) return pino(base, pino.destination({ fd: 1, sync: true }));
+  return pino(base, { write: (line: string) => void process.stdout.write(readable(line)) });
+}
+
+/** `12:00:01 info  operator  primary: starting: …`; a line that is not pino's stays as it is. */
+export function readable(line: string): string {
+  let entry: Record<string, unknown>;
+  try {
+    const parsed: unknown = JSON.parse(line);
+    if (typeof parsed !== "object" || parsed === null) return line;
+    entry = { ...parsed };
+  } catch {
+    return line;
+  }
+  const { time, level, component, msg, err } = entry;
+  const clock = new Date(typeof time === "number" ? time : Date.now()).toTimeString().slice(0, 8);
+  const name = typeof level === "number" ? (names[level] ?? String(level)) : "info";
+  const cause =
+    typeof err === "object" && err !== null && "message" in err && typeof err.message === "string"
+      ? ` (${err.message})`
+      : "";
+  return `${clock} ${name.padEnd(5)} ${String(component).padEnd(8)} ${typeof msg === "string" ? msg : ""}${cause}\n`;
+}

@@ -1,0 +1,55 @@
+import { findEmbedded } from "./embedded.ts";
+import { explainStart } from "./failure.ts";
+import { findLlamaServer } from "./llama-server.ts";
+import { openLog } from "./log.ts";
+import { readSettings } from "./settings.ts";
+import { untilStopped } from "./signals.ts";
+
+/** Ctrl-C is over within ten seconds whatever `stopSeconds` says. */
+const interruptStopSeconds = 4;
+const terminateStopSeconds = 30;
+
+/**
+ * `berth operator`: keeps slots as declared until it is stopped. Engines stay for its successor, unless
+ * `stopsEngines`. Resolves with the exit code.
+ */
+export async function operator(options: {
+  env: NodeJS.ProcessEnv;
+  paused: boolean;
+  stopsEngines?: boolean;
+}): Promise<number> {
+  const { config, warnings } = await readSettings(options.env);
+  const log = openLog({ level: config.logLevel, component: "operator", env: options.env });
+  for (const warning of warnings) log.warn(warning);
+  const { stopped, again } = untilStopped();
+  const { runOperator } = await import("../operator/main.ts");
+  let running;
+  try {
+    running = await runOperator(config, {
+      log,
+      isPaused: options.paused,
+      host: {
+        llamaServer: await findLlamaServer(config.llamaServer, options.env),
+        embedded: findEmbedded(config.stateDir),
+      },
+    });
+  } catch (error) {
+    const line = explainStart(error, {
+      portName: "SVC_OPERATOR_PORT",
+      port: config.operatorPort,
+      stateDir: config.stateDir,
+    });
+    if (line === undefined) throw error;
+    log.fatal(line);
+    return 1;
+  }
+  process.send?.("ready");
+  const kind = await stopped;
+  if (options.stopsEngines === true) {
+    log.info("stopping every engine");
+    const stopSeconds = kind === "interrupt" ? interruptStopSeconds : terminateStopSeconds;
+    await running.stopEngines({ stopSeconds, signal: again });
+  }
+  await running[Symbol.asyncDispose]();
+  return 0;
+}

@@ -1,0 +1,44 @@
+import { explainStart } from "./failure.ts";
+import { openLog } from "./log.ts";
+import { readSettings } from "./settings.ts";
+import { untilStopped } from "./signals.ts";
+import { version } from "./version.ts";
+
+/** Of the ten seconds that a Ctrl-C may take in all. */
+const interruptDrainSeconds = 4;
+
+/** `berth serve`: the gateway until it is stopped. Resolves with the exit code. */
+export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; port?: number }): Promise<number> {
+  const env = {
+    ...options.env,
+    ...(options.host === undefined ? {} : { SVC_HOST: options.host }),
+    ...(options.port === undefined ? {} : { SVC_PORT: String(options.port) }),
+  };
+  const { config, warnings } = await readSettings(env);
+  const log = openLog({ level: config.logLevel, component: "gateway", env });
+  for (const warning of warnings) log.warn(warning);
+  const { stopped, again } = untilStopped();
+  const { runGateway } = await import("../gateway/main.ts");
+  let running;
+  try {
+    running = await runGateway(config, { log, version });
+  } catch (error) {
+    const line = explainStart(error, { portName: "SVC_PORT", port: config.port, stateDir: config.stateDir });
+    if (line === undefined) throw error;
+    log.fatal(line);
+    return 1;
+  }
+  process.send?.("ready");
+  const kind = await stopped;
+  const drainSeconds =
+    kind === "interrupt" ? Math.min(interruptDrainSeconds, config.drainSeconds) : config.drainSeconds;
+  await Promise.race([running.close({ drainSeconds }), aborted(again)]);
+  return 0;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,46 @@
+import { defaultConfigDir, loadConfig, type Config, type LoadedConfig } from "../api/config.ts";
+
+/** The configuration is unusable: one line per problem, each with what to do. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+  readonly lines: readonly string[];
+
+  constructor(lines: readonly string[]) {
+    super(lines.join("\n"));
+    this.lines = lines;
+  }
+}
+
+export interface Settings {
+  readonly config: Config;
+  readonly origins: LoadedConfig["origins"];
+  readonly warnings: readonly string[];
+}
+
+/** Environment over `<config>/berth.toml` over defaults. Throws SettingsError. */
+export async function readSettings(env: NodeJS.ProcessEnv): Promise<Settings> {
+  const places = {
+    isRoot: process.getuid?.() === 0,
+    home: env["HOME"] || undefined,
+    xdgConfigHome: env["XDG_CONFIG_HOME"] || undefined,
+    xdgStateHome: env["XDG_STATE_HOME"] || undefined,
+  };
+  const configDir = env["SVC_CONFIG_DIR"] || defaultConfigDir(places);
+  let values: Readonly<Record<string, unknown>> = {};
+  if (configDir !== undefined) {
+    const { readBerthToml } = await import("../store/berth-toml.ts");
+    const file = await readBerthToml(configDir);
+    if (file.diagnostics.length > 0) {
+      throw new SettingsError(
+        file.diagnostics.map(
+          ({ file: path, line, column, message }) =>
+            `${[path, line, column].filter((part) => part !== undefined).join(":")}: ${message}`,
+        ),
+      );
+    }
+    values = file.values;
+  }
+  const { config, origins, problems, warnings } = loadConfig(env, values, places);
+  if (config === undefined) throw new SettingsError(problems.map(({ key, message }) => `${key} ${message}`));
+  return { config, origins, warnings };
+}

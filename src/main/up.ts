@@ -1,0 +1,88 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { openLog } from "./log.ts";
+import { readSettings } from "./settings.ts";
+import { untilStopped, type StopKind } from "./signals.ts";
+
+const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
+const entry = fileURLToPath(new URL(`berth.${extension}`, import.meta.url));
+
+const restartDelayMs = 500;
+/** After these many milliseconds of a stop the rest is killed. */
+const stopLimitMs = { interrupt: 9000, terminate: 90_000 } as const;
+
+interface Part {
+  readonly name: string;
+  readonly args: readonly string[];
+  child: ChildProcess | undefined;
+  hasBeenReady: boolean;
+}
+
+/**
+ * `berth up`: operator and gateway as two children in their own process groups. One that dies after it was ready is
+ * started again; one that cannot start ends everything. When stopped, the gateway drains, then the operator ends
+ * every engine of this instance. Resolves with the exit code.
+ */
+export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
+  const { config } = await readSettings(options.env);
+  const log = openLog({ level: config.logLevel, component: "up", env: options.env });
+  const { stopped, again } = untilStopped();
+  const failed = Promise.withResolvers<"failed">();
+  let isStopping = false;
+  const parts: Part[] = [
+    { name: "operator", args: ["operator", "--stop-engines"], child: undefined, hasBeenReady: false },
+    { name: "gateway", args: ["serve"], child: undefined, hasBeenReady: false },
+  ];
+
+  function start(part: Part): void {
+    // A group of its own: a Ctrl-C on the terminal reaches only this process, which stops them in order.
+    const child = fork(entry, [...part.args], {
+      env: options.env,
+      detached: true,
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+    });
+    part.child = child;
+    part.hasBeenReady = false;
+    child.on("message", (message) => {
+      if (message === "ready") part.hasBeenReady = true;
+    });
+    child.on("error", (error) => log.error({ err: error }, `${part.name} could not be started`));
+    child.once("exit", (code, signal) => {
+      part.child = undefined;
+      if (isStopping) return;
+      if (!part.hasBeenReady) {
+        failed.resolve("failed");
+        return;
+      }
+      log.error(`${part.name} ended (${signal ?? `code ${code ?? "?"}`}); starting it again`);
+      setTimeout(() => {
+        if (!isStopping) start(part);
+      }, restartDelayMs);
+    });
+  }
+
+  for (const part of parts) start(part);
+  const outcome = await Promise.race([stopped, failed.promise]);
+  isStopping = true;
+  const kind: StopKind = outcome === "failed" ? "interrupt" : outcome;
+  if (outcome !== "failed") log.info("stopping; press Ctrl-C again to kill at once");
+  const onAgain = (): void => {
+    for (const { child } of parts) child?.kill("SIGINT");
+    // The operator needs a moment to kill the engines; then nothing of ours may be left.
+    setTimeout(() => parts.forEach(({ child }) => child?.kill("SIGKILL")), 2000).unref();
+  };
+  if (again.aborted) onAgain();
+  else again.addEventListener("abort", onAgain, { once: true });
+  const limit = setTimeout(() => parts.forEach(({ child }) => child?.kill("SIGKILL")), stopLimitMs[kind]);
+  for (const part of parts.toReversed()) await end(part, kind);
+  clearTimeout(limit);
+  return outcome === "failed" ? 1 : 0;
+}
+
+async function end(part: Part, kind: StopKind): Promise<void> {
+  const { child } = part;
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  child.kill(kind === "interrupt" ? "SIGINT" : "SIGTERM");
+  await gone;
+}

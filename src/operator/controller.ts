@@ -1,0 +1,195 @@
+import type { Logger } from "pino";
+import type { ModelRecord } from "../api/model.ts";
+import { builtinSlots } from "../api/names.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import type { ModelRegistry } from "../models/registry.ts";
+import type { OperatorMetrics } from "./metrics.ts";
+import { WorkQueue, type Done } from "./queue.ts";
+import { reconcile } from "./reconcile.ts";
+import type { World } from "./world.ts";
+
+const registryKey = "Registry/all";
+const resyncMs = 60_000;
+
+/**
+ * Turns every hint (a file saved, a process ended, demand, a model dropped in) into a key, and works the keys off.
+ *
+ *   source ─┐
+ *   runtime ├─▶ queue ─▶ reconcile(slot) ─▶ publish
+ *   demand ─┤      └───▶ registry: models changed ─▶ the slots that name them
+ *   requests┘
+ */
+export class Controller implements AsyncDisposable {
+  readonly #world: World;
+  readonly #registry: ModelRegistry;
+  readonly #models: { current: ReadonlyMap<string, ModelRecord> };
+  readonly #log: Logger;
+  readonly #metrics: OperatorMetrics;
+  readonly #isPaused: boolean;
+  readonly #queue: WorkQueue;
+  readonly #stack = new AsyncDisposableStack();
+  #registryJson = "";
+
+  constructor(options: {
+    world: World;
+    registry: ModelRegistry;
+    /** Shared with `world.models`; this controller is its only writer. */
+    models: { current: ReadonlyMap<string, ModelRecord> };
+    log: Logger;
+    metrics: (queue: () => WorkQueue) => OperatorMetrics;
+    isPaused: boolean;
+  }) {
+    this.#world = options.world;
+    this.#registry = options.registry;
+    this.#models = options.models;
+    this.#log = options.log;
+    this.#isPaused = options.isPaused;
+    this.#queue = new WorkQueue({
+      clock: options.world.clock,
+      backoff: options.world.backoff,
+      work: (key) => this.#work(key),
+      onError: (key, error, retryMs) =>
+        this.#log.error({ key, err: error }, `${key}: reconcile failed, next try in ${Math.round(retryMs / 1000)} s`),
+    });
+    this.#metrics = options.metrics(() => this.#queue);
+  }
+
+  get metrics(): OperatorMetrics {
+    return this.#metrics;
+  }
+
+  get queue(): WorkQueue {
+    return this.#queue;
+  }
+
+  /** Reads the world once, then follows it. Resolves when every slot has been reconciled once. */
+  async start(): Promise<void> {
+    const { source, demand, requests, runtime } = this.#world;
+    this.#seedConflicts();
+    await this.#syncRegistry();
+    const slots = await this.#allSlots();
+    this.#stack.use(
+      source.watch((kind, name) => {
+        if (kind === "Slot") this.#slotChanged(name);
+        else this.#queue.add(registryKey);
+      }),
+    );
+    this.#stack.use(this.#registry.watch(() => this.#queue.add(registryKey)));
+    this.#stack.use(demand.watch((names) => names.forEach((name) => this.#enqueue(name))));
+    this.#stack.use(requests.watch((name) => this.#enqueue(name)));
+    this.#stack.use(await runtime.watch((name) => this.#enqueue(name)));
+    for (const name of slots) this.#enqueue(name);
+    await this.#queue.settled();
+    const timer = setInterval(
+      () => void this.resync().catch((error: unknown) => this.#log.error({ err: error }, "resync failed")),
+      resyncMs,
+    );
+    timer.unref();
+    this.#stack.defer(() => clearInterval(timer));
+  }
+
+  /** Enqueues everything, in case an event was lost. */
+  async resync(): Promise<void> {
+    await this.#world.source.resync();
+    this.#queue.add(registryKey);
+    for (const name of await this.#allSlots()) this.#enqueue(name);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+    await this.#queue.stop();
+  }
+
+  #enqueue(slot: string): void {
+    this.#queue.add(`Slot/${slot}`);
+  }
+
+  /** Declared, built in, published by an earlier operator, or running without any of these. */
+  async #allSlots(): Promise<Set<string>> {
+    const { source, published, runtime } = this.#world;
+    return new Set([
+      ...builtinSlots,
+      ...source.list("Slot").map(({ name }) => name),
+      ...published.keys(),
+      ...(await runtime.list()),
+    ]);
+  }
+
+  /** Who held a port or alias before the operator was restarted still holds it; the rest by age, then name. */
+  #seedConflicts(): void {
+    const { source, published, conflicts } = this.#world;
+    const rank = (name: string): number => {
+      const status = published.get(name)?.status;
+      return status !== undefined && status.state !== "error" ? 0 : 1;
+    };
+    const slots = source
+      .list("Slot")
+      .toSorted(
+        (a, b) => rank(a.name) - rank(b.name) || a.since.getTime() - b.since.getTime() || a.name.localeCompare(b.name),
+      );
+    for (const { name, spec } of slots) conflicts.update(name, spec);
+  }
+
+  #slotChanged(name: string): void {
+    const desired = this.#world.source.get("Slot", name);
+    for (const other of this.#world.conflicts.update(name, desired?.spec)) this.#enqueue(other);
+    this.#enqueue(name);
+  }
+
+  async #work(key: string): Promise<Done> {
+    const began = performance.now();
+    const kind = key === registryKey ? "Registry" : "Slot";
+    try {
+      const done =
+        kind === "Registry" ? await this.#syncRegistry() : await this.#reconcileSlot(key.slice("Slot/".length));
+      const outcome = done.requeueMs === undefined ? "success" : "requeue";
+      this.#metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
+      return done;
+    } catch (error) {
+      this.#metrics.reconciled(kind, "error", (performance.now() - began) / 1000);
+      throw error;
+    }
+  }
+
+  async #reconcileSlot(name: string): Promise<Done> {
+    const wasKnown = this.#world.published.has(name);
+    const done = await reconcile(this.#world, name, {
+      log: this.#log,
+      isPaused: this.#isPaused,
+      onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => this.#metrics.published(after, before),
+    });
+    if (wasKnown && !this.#world.published.has(name)) this.#metrics.deleted(name);
+    return done;
+  }
+
+  async #syncRegistry(): Promise<Done> {
+    const { source, conflicts, publisher } = this.#world;
+    const declared = source
+      .list("Model")
+      .flatMap(({ name, spec, since }) => (spec === undefined ? [] : [{ name, spec, since }]));
+    const records = await this.#registry.records(declared);
+    const before = this.#models.current;
+    const after = new Map(records.map((record) => [record.ref, record]));
+    this.#models.current = after;
+    const changed = new Set<string>();
+    for (const ref of new Set([...before.keys(), ...after.keys()])) {
+      if (JSON.stringify(before.get(ref)) !== JSON.stringify(after.get(ref))) changed.add(ref);
+    }
+    for (const slot of conflicts.setRefs(new Set(after.keys()))) this.#enqueue(slot);
+    if (changed.size > 0) {
+      for (const { name, spec } of source.list("Slot")) {
+        const swapped = this.#world.published.get(name)?.status.model.ref;
+        const refs = [spec?.model.default, spec?.model.rerank, spec?.model.projector, swapped];
+        if (refs.some((ref) => ref !== undefined && changed.has(ref))) this.#enqueue(name);
+      }
+    }
+    const upstreams = source.list("Upstream").flatMap(({ name, spec }) => (spec === undefined ? [] : [{ name, spec }]));
+    const published = { schema: 1 as const, models: [...records], upstreams };
+    const json = JSON.stringify(published);
+    if (json !== this.#registryJson) {
+      await publisher.writeRegistry(published);
+      this.#registryJson = json;
+    }
+    return {};
+  }
+}

@@ -1,0 +1,23 @@
+import { join } from "node:path";
+import type { Config } from "../api/config.ts";
+import { bootId } from "../lib/boot-id.ts";
+import { openProcessRuntime } from "../runtimes/process.ts";
+import { acquireLock } from "../store/lock.ts";
+import { openPublisher } from "../store/published.ts";
+import { instanceId } from "./main.ts";
+import { readPublished, stopEngines, type StopOptions } from "./stopping.ts";
+
+/**
+ * Ends every engine of this instance. Throws LockHeld while an operator runs: it would start them again.
+ * Returns the slots that had one.
+ */
+export async function stopAllEngines(config: Config, options: StopOptions): Promise<readonly string[]> {
+  await using _lock = await acquireLock(join(config.stateDir, "operator.lock"));
+  const publisher = await openPublisher(config.stateDir);
+  const published = await readPublished(publisher, config.stateDir, bootId());
+  await using runtime = await openProcessRuntime({
+    stateDir: config.stateDir,
+    instance: await instanceId(config.stateDir),
+  });
+  return await stopEngines(runtime, publisher, published.values(), options);
+}

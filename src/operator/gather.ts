@@ -1,0 +1,180 @@
+import type { ProcessRole } from "../api/names.ts";
+import { isBuiltin } from "../api/names.ts";
+import { unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
+import type { SlotRequest } from "../api/status.ts";
+import type { Observed } from "../api/workload.ts";
+import type { Engine, EngineInput, EngineRefusal } from "../engines/engine.ts";
+import { canonicalJson, sha256 } from "../lib/canonical.ts";
+import type { Health, SlotDemand, SlotInput } from "./input.ts";
+import { wanted } from "./wanted.ts";
+import type { World } from "./world.ts";
+
+/** The input of one decision, and what the adapter says of it for the status. */
+export interface Gathered {
+  readonly input: SlotInput;
+  readonly engine: Engine | undefined;
+  readonly engineInput: Omit<EngineInput, "ports" | "threads"> | undefined;
+}
+
+/** Reads everything about one slot again: spec, requests, demand, processes, health, models, ports. */
+export async function gather(world: World, name: string): Promise<Gathered> {
+  const desired = world.source.get("Slot", name);
+  const builtin = desired === undefined && isBuiltin(name) ? unconfiguredSlot(name) : undefined;
+  const before = world.published.get(name);
+  const spec = desired?.spec ?? builtin;
+  const requests = world.requests.list(name);
+  const held = heldModel(spec, requests);
+  const model = held.ref === undefined ? undefined : world.models().get(held.ref);
+  const observed = await world.runtime.observe(name);
+  const now = world.clock.now();
+  const demand = demandOf(world, name);
+  const base = {
+    name,
+    now,
+    // A slot whose manifest is gone is stopped by the rules it ran under.
+    spec:
+      spec ??
+      (desired === undefined && before !== undefined ? { ...unconfiguredSlot("primary"), enabled: true } : undefined),
+    specHash: desired?.specHash ?? (builtin === undefined ? "" : sha256(canonicalJson(builtin))),
+    isDeclared: desired !== undefined,
+    requests,
+    demand,
+    observed,
+  };
+  const engine = spec === undefined ? undefined : world.engines[spec.engine];
+  const engineInput =
+    spec === undefined
+      ? undefined
+      : {
+          slot: name,
+          spec,
+          ref: held.ref,
+          model,
+          rerankModel: spec.model.rerank === undefined ? undefined : world.models().get(spec.model.rerank),
+          host: world.host,
+        };
+  const roles = engine === undefined || engineInput === undefined ? [] : engine.roles(engineInput);
+  const threads = threadsOf(world, name, spec, observed);
+  let workloads: SlotInput["workloads"] = [];
+  if (engine !== undefined && engineInput !== undefined && wanted(base).load) {
+    const refusal = runtimeRefusal(world, spec);
+    const ports = refusal ?? reserve(world, name, spec, roles, observed);
+    workloads = isRefused(ports) ? ports : engine.workloads({ ...engineInput, threads: threads.value, ports });
+  }
+  const health: Partial<Record<ProcessRole, Health>> = {};
+  if (engine !== undefined && engineInput !== undefined && spec !== undefined) {
+    for (const process of observed) {
+      if (process.phase !== "running") continue;
+      const target = engine.probe(engineInput, process.role);
+      health[process.role] = await world.health.look(process, target, spec, before, now);
+    }
+  }
+  const input: SlotInput = Object.freeze({
+    ...base,
+    now: world.clock.now(),
+    file: desired?.file,
+    labels: desired?.labels ?? {},
+    diagnostics: desired?.diagnostics ?? [],
+    conflicts: world.conflicts.of(name),
+    before,
+    held,
+    model,
+    health,
+    roles,
+    workloads,
+    runtime: world.runtime.kind,
+    threads,
+  });
+  return { input, engine, engineInput };
+}
+
+/** A swap holds until the manifest names another model than the one it was made against. */
+function heldModel(spec: SlotSpec | undefined, requests: readonly SlotRequest[]): SlotInput["held"] {
+  const swap = requests.find(({ kind }) => kind === "swap-model");
+  const declared = spec?.model.default;
+  return swap?.model !== undefined && swap.specModel === declared
+    ? { ref: swap.model, origin: "swap" }
+    : { ref: declared, origin: "spec" };
+}
+
+function demandOf(world: World, name: string): SlotDemand {
+  let held = 0;
+  let inFlight = 0;
+  let seenRevision = Infinity;
+  let lastRequestAt: Date | undefined;
+  let lastByteAt: Date | undefined;
+  for (const gateway of world.demand.list()) {
+    const slot = gateway.slots[name];
+    seenRevision = Math.min(seenRevision, slot?.seenRevision ?? 0);
+    if (slot === undefined) continue;
+    held += slot.held;
+    inFlight += slot.inFlight;
+    lastRequestAt = later(lastRequestAt, slot.lastRequestAt);
+    lastByteAt = later(lastByteAt, slot.lastByteAt);
+  }
+  return { held, inFlight, lastRequestAt, lastByteAt, seenRevision };
+}
+
+function later(known: Date | undefined, time: string | undefined): Date | undefined {
+  if (time === undefined) return known;
+  const date = new Date(time);
+  return known === undefined || date > known ? date : known;
+}
+
+/**
+ * Threads for each engine: one core stays free for the rest, the others are shared by the llama slots that are
+ * enabled (with more threads than cores llama.cpp's spin-waiting makes it hundreds of times slower). Kept while the
+ * slot is loaded.
+ */
+function threadsOf(
+  world: World,
+  name: string,
+  spec: SlotSpec | undefined,
+  observed: readonly Observed[],
+): SlotInput["threads"] {
+  if (spec?.model.threads !== undefined) return { value: spec.model.threads, reason: "the spec" };
+  const kept = world.published.get(name)?.status.decisions["threads"];
+  if (kept !== undefined && observed.some(({ phase }) => phase === "running")) {
+    return { value: Number(kept.value), reason: kept.reason };
+  }
+  const sharers = world.source
+    .list("Slot")
+    .filter(
+      (slot) => slot.spec?.enabled === true && slot.spec.engine === "llama" && slot.spec.load === "always",
+    ).length;
+  const share = Math.max(1, sharers);
+  const value = Math.max(1, Math.floor((world.cores - 1) / share));
+  return { value, reason: `${world.cores} cores less one, shared by ${share} always-loaded slots` };
+}
+
+function runtimeRefusal(world: World, spec: SlotSpec | undefined): EngineRefusal | undefined {
+  const asked = spec?.runtime === "auto" ? world.defaultRuntime : (spec?.runtime ?? "auto");
+  if (asked === "auto" || asked === world.runtime.kind) return undefined;
+  return { reason: "NoRuntime", message: `runtime ${asked} is not available here; this version runs processes only` };
+}
+
+type Ports = Partial<Record<ProcessRole, number>>;
+
+function isRefused(ports: Ports | EngineRefusal): ports is EngineRefusal {
+  return "reason" in ports;
+}
+
+function reserve(
+  world: World,
+  name: string,
+  spec: SlotSpec | undefined,
+  roles: readonly ProcessRole[],
+  observed: readonly Observed[],
+): Ports | EngineRefusal {
+  const ports: Ports = {};
+  for (const role of roles) {
+    const fixed = role === "main" ? spec?.port : undefined;
+    const held = observed.find((process) => process.role === role && process.phase === "running");
+    const port = fixed ?? held?.port ?? world.ports.reserve(name, role);
+    if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
+    ports[role] = port;
+    // Also fixed and adopted ports are leased, so that no automatic port collides with them.
+    world.ports.reserve(name, role, port);
+  }
+  return ports;
+}

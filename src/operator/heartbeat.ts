@@ -1,0 +1,36 @@
+import type { PublishedOperator } from "../api/status.ts";
+import type { Publisher } from "../store/store.ts";
+
+const intervalMs = 1000;
+
+/**
+ * Publishes once a second that the operator lives. A write that fails is reported and tried again: readers see the
+ * heartbeat age, which is the truth.
+ */
+export async function startHeartbeat(options: {
+  publisher: Publisher;
+  read: () => Omit<PublishedOperator, "heartbeat">;
+  onError: (error: unknown) => void;
+}): Promise<AsyncDisposable> {
+  const beat = async (): Promise<void> => {
+    await options.publisher.writeOperator({ ...options.read(), heartbeat: new Date().toISOString() });
+  };
+  await beat();
+  let running: Promise<void> = Promise.resolve();
+  let isBusy = false;
+  const timer = setInterval(() => {
+    if (isBusy) return;
+    isBusy = true;
+    running = beat()
+      .catch(options.onError)
+      .finally(() => {
+        isBusy = false;
+      });
+  }, intervalMs);
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}

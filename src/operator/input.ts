@@ -1,0 +1,65 @@
+import type { ModelRecord } from "../api/model.ts";
+import type { ProcessRole } from "../api/names.ts";
+import type { SlotSpec } from "../api/slot.ts";
+import type { PublishedSlot, SlotRequest } from "../api/status.ts";
+import type { Observed, Workload } from "../api/workload.ts";
+import type { EngineRefusal } from "../engines/engine.ts";
+import type { Diagnostic } from "../store/store.ts";
+import type { SlotConflicts } from "./conflicts.ts";
+
+/** What all live gateways together want of one slot. */
+export interface SlotDemand {
+  readonly held: number;
+  readonly inFlight: number;
+  readonly lastRequestAt: Date | undefined;
+  readonly lastByteAt: Date | undefined;
+  /** The lowest revision that a live gateway acts on; Infinity without gateways. */
+  readonly seenRevision: number;
+}
+
+/** What probing has shown of the process that runs now; empty for a new process. */
+export interface Health {
+  readonly isHealthy: boolean;
+  readonly isWarm: boolean;
+  /** Failed probes in a row since it was last healthy. */
+  readonly failures: number;
+  readonly message: string;
+  /** When it first listened; start-up time ends and warm-up begins. */
+  readonly listeningAt: Date | undefined;
+}
+
+/** Everything one decision about one slot may look at: gathered first, frozen, judged by pure functions. */
+export interface SlotInput {
+  readonly name: string;
+  readonly now: Date;
+  /** The spec in force: the last good one. Undefined when it was never valid. */
+  readonly spec: SlotSpec | undefined;
+  readonly specHash: string;
+  /** False when no manifest defines the slot any more (or never has, for a built-in). */
+  readonly isDeclared: boolean;
+  readonly file: string | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly diagnostics: readonly Diagnostic[];
+  readonly conflicts: SlotConflicts;
+  readonly before: PublishedSlot | undefined;
+  readonly held: { readonly ref: string | undefined; readonly origin: "spec" | "swap" };
+  readonly model: ModelRecord | undefined;
+  readonly requests: readonly SlotRequest[];
+  readonly demand: SlotDemand;
+  readonly observed: readonly Observed[];
+  readonly health: Readonly<Partial<Record<ProcessRole, Health>>>;
+  /** The roles the slot needs; empty when nothing can be said without a spec. */
+  readonly roles: readonly ProcessRole[];
+  readonly workloads: readonly Workload[] | EngineRefusal;
+  readonly runtime: string;
+  readonly threads: { readonly value: number; readonly reason: string };
+}
+
+export function requestOf(input: Pick<SlotInput, "requests">, kind: SlotRequest["kind"]): SlotRequest | undefined {
+  return input.requests.find((request) => request.kind === kind);
+}
+
+/** Milliseconds since the epoch of a published time; 0 when there is none. */
+export function at(time: string | Date | undefined): number {
+  return time === undefined ? 0 : new Date(time).getTime();
+}

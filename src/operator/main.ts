@@ -1,0 +1,145 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import type { Logger } from "pino";
+import type { Config } from "../api/config.ts";
+import type { ModelRecord } from "../api/model.ts";
+import type { EngineHost } from "../engines/engine.ts";
+import { engines } from "../engines/registry.ts";
+import { bootId } from "../lib/boot-id.ts";
+import { openRegistry } from "../models/registry.ts";
+import { openPortLeases } from "../runtimes/ports.ts";
+import { openProcessRuntime } from "../runtimes/process.ts";
+import { openDemandStore } from "../store/demand.ts";
+import { openFileSource } from "../store/files.ts";
+import { acquireLock } from "../store/lock.ts";
+import { openPublisher } from "../store/published.ts";
+import { openRequestStore } from "../store/requests.ts";
+import { ConflictIndex } from "./conflicts.ts";
+import { Controller } from "./controller.ts";
+import { HealthBook } from "./health.ts";
+import { startHeartbeat } from "./heartbeat.ts";
+import { OperatorMetrics } from "./metrics.ts";
+import { httpProbe } from "./probe.ts";
+import { defaultBackoff, systemClock } from "./queue.ts";
+import { serveOperator } from "./server.ts";
+import { readPublished, stopEngines, type StopOptions } from "./stopping.ts";
+import type { World } from "./world.ts";
+
+export interface RunningOperator extends AsyncDisposable {
+  /** Loopback port of metrics and probes. */
+  readonly port: number;
+  /** Ends every engine of this instance; used by `berth up` and `berth down`. */
+  stopEngines(options: StopOptions): Promise<void>;
+}
+
+/**
+ * Runs the operator until disposed. Engines keep running for a successor unless `stopEngines` is called. Start
+ * order is the order of this function; disposal is its mirror.
+ */
+export async function runOperator(
+  config: Config,
+  options: { log: Logger; host: EngineHost; isPaused: boolean },
+): Promise<RunningOperator> {
+  const { log } = options;
+  await mkdir(config.stateDir, { recursive: true });
+  await using stack = new AsyncDisposableStack();
+  stack.use(await acquireLock(join(config.stateDir, "operator.lock")));
+  const instance = await instanceId(config.stateDir);
+  const publisher = await openPublisher(config.stateDir);
+  const published = await readPublished(publisher, config.stateDir, bootId());
+  const source = stack.use(await openFileSource({ configDir: config.configDir, stateDir: config.stateDir }));
+  const demand = stack.use(await openDemandStore(config.stateDir));
+  const requests = stack.use(await openRequestStore(config.stateDir));
+  const runtime = stack.use(
+    await openProcessRuntime({
+      stateDir: config.stateDir,
+      instance,
+      ...(config.engineUser === undefined ? {} : { engineUser: config.engineUser }),
+    }),
+  );
+  const registry = stack.use(await openRegistry({ modelsDir: config.modelsDir }));
+  const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
+  const world: World = {
+    source,
+    publisher,
+    demand,
+    requests,
+    runtime,
+    ports: await openPortLeases(config.stateDir, config.slotPorts),
+    engines,
+    host: options.host,
+    health: new HealthBook(httpProbe),
+    conflicts: new ConflictIndex(),
+    clock: systemClock,
+    backoff: defaultBackoff,
+    cores: availableParallelism(),
+    defaultRuntime: config.runtime,
+    models: () => models.current,
+    published,
+  };
+  const controller = stack.use(
+    new Controller({
+      world,
+      registry,
+      models,
+      log,
+      isPaused: options.isPaused,
+      metrics: (queue) => new OperatorMetrics(queue),
+    }),
+  );
+  for (const slot of published.values()) controller.metrics.published(slot, undefined);
+  let isReady = false;
+  const server = stack.use(
+    await serveOperator({ port: config.operatorPort, registry: controller.metrics.registry, isReady: () => isReady }),
+  );
+  const startedAt = new Date().toISOString();
+  stack.use(
+    await startHeartbeat({
+      publisher,
+      onError: (error) => log.error({ err: error }, "the heartbeat could not be written"),
+      read: () => ({
+        schema: 1,
+        instance,
+        pid: process.pid,
+        bootId: bootId(),
+        startedAt,
+        isPaused: options.isPaused,
+        configDir: config.configDir,
+        runtime: runtime.kind,
+        problems: source
+          .problems()
+          .map(({ reason, message, file }) => ({ reason, message, ...(file === undefined ? {} : { file }) })),
+      }),
+    }),
+  );
+  for (const { reason, message } of source.problems()) log.warn({ reason }, message);
+  await controller.start();
+  isReady = true;
+  log.info({ config: config.configDir, state: config.stateDir }, `operator watches ${config.configDir}`);
+  const owned = stack.move();
+  return {
+    port: server.port,
+    async stopEngines(stopOptions) {
+      // Nothing may start an engine again while they are ended.
+      await controller[Symbol.asyncDispose]();
+      await stopEngines(runtime, publisher, published.values(), stopOptions);
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Names this installation on shared runtimes; made once. */
+export async function instanceId(stateDir: string): Promise<string> {
+  const path = join(stateDir, "instance");
+  try {
+    const known = (await readFile(path, "utf8")).trim();
+    if (known !== "") return known;
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
+  }
+  const made = randomUUID();
+  await writeFile(path, `${made}\n`, { flag: "w", mode: 0o644 });
+  return made;
+}

@@ -1,0 +1,116 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { slotStates } from "../api/states.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import type { WorkQueue } from "./queue.ts";
+
+const loadBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800];
+const reconcileBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+export type ReconcileOutcome = "success" | "requeue" | "error";
+
+/** The operator's metric page. Names are a contract with people's dashboards (CONTRACT "Metrics"). */
+export class OperatorMetrics {
+  readonly registry = new Registry();
+  readonly #reconciles: Counter<"kind" | "outcome">;
+  readonly #duration: Histogram<"kind">;
+  readonly #transitions: Counter<"slot" | "to">;
+  readonly #restarts: Counter<"slot">;
+  readonly #load: Histogram<"slot" | "phase">;
+  readonly #state: Gauge<"slot" | "state">;
+
+  constructor(queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">) {
+    const registers = [this.registry];
+    collectDefaultMetrics({ register: this.registry });
+    this.#reconciles = new Counter({
+      name: "berth_reconcile_total",
+      help: "Reconciles by outcome",
+      labelNames: ["kind", "outcome"],
+      registers,
+    });
+    this.#duration = new Histogram({
+      name: "berth_reconcile_duration_seconds",
+      help: "Duration of a reconcile",
+      labelNames: ["kind"],
+      buckets: reconcileBuckets,
+      registers,
+    });
+    this.#transitions = new Counter({
+      name: "berth_slot_transitions_total",
+      help: "Moves of a slot into a state",
+      labelNames: ["slot", "to"],
+      registers,
+    });
+    this.#restarts = new Counter({
+      name: "berth_slot_restarts_total",
+      help: "Engine starts that nobody asked for",
+      labelNames: ["slot"],
+      registers,
+    });
+    this.#load = new Histogram({
+      name: "berth_slot_load_seconds",
+      help: "Time a load spent per phase",
+      labelNames: ["slot", "phase"],
+      buckets: loadBuckets,
+      registers,
+    });
+    this.#state = new Gauge({
+      name: "berth_operator_slot_state",
+      help: "1 for the state the operator has published last",
+      labelNames: ["slot", "state"],
+      registers,
+    });
+    new Gauge({
+      name: "berth_reconcile_queue_depth",
+      help: "Keys that wait for a reconcile",
+      registers,
+      collect() {
+        this.set(queue().depth);
+      },
+    });
+    new Gauge({
+      name: "berth_reconcile_queue_oldest_seconds",
+      help: "How long the longest-waiting key has waited",
+      registers,
+      collect() {
+        this.set(queue().oldestAgeMs / 1000);
+      },
+    });
+  }
+
+  reconciled(kind: string, outcome: ReconcileOutcome, seconds: number): void {
+    this.#reconciles.inc({ kind, outcome });
+    this.#duration.observe({ kind }, seconds);
+  }
+
+  /** Counts what a new status tells. Counters go on from what an earlier operator had published. */
+  published(after: PublishedSlot, before: PublishedSlot | undefined): void {
+    const slot = after.name;
+    for (const [to, count] of Object.entries(after.status.counters.transitions)) {
+      const grown = count - (before?.status.counters.transitions[to] ?? 0);
+      if (grown > 0) this.#transitions.inc({ slot, to }, grown);
+    }
+    const restarts = after.status.counters.restarts - (before?.status.counters.restarts ?? 0);
+    this.#restarts.inc({ slot }, Math.max(0, restarts));
+    for (const state of slotStates) this.#state.set({ slot, state }, after.status.state === state ? 1 : 0);
+    const load = after.status.lastLoad;
+    const earlier = before?.status.lastLoad;
+    if (load === undefined || before === undefined) return;
+    const isNew = earlier?.startedAt !== load.startedAt;
+    for (const [phase, key] of [
+      ["pull", "pullSeconds"],
+      ["start", "startSeconds"],
+      ["warm", "warmSeconds"],
+    ] as const) {
+      const seconds = load[key];
+      if (seconds !== undefined && (isNew || earlier?.[key] === undefined))
+        this.#load.observe({ slot, phase }, seconds);
+    }
+  }
+
+  deleted(slot: string): void {
+    for (const state of slotStates) this.#state.remove({ slot, state });
+    this.#restarts.remove({ slot });
+    for (const to of slotStates) this.#transitions.remove({ slot, to });
+    for (const phase of ["pull", "start", "warm"]) this.#load.remove({ slot, phase });
+  }
+}

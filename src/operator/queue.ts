@@ -1,0 +1,173 @@
+/** When things happen; replaced by a fake in tests. */
+export interface Clock {
+  now(): Date;
+  /** Runs `task` once after `ms`; disposing cancels it. */
+  after(ms: number, task: () => void): Disposable;
+}
+
+export const systemClock: Clock = {
+  now: () => new Date(),
+  after(ms, task) {
+    const timer = setTimeout(task, ms);
+    return { [Symbol.dispose]: () => clearTimeout(timer) };
+  },
+};
+
+export interface Backoff {
+  readonly firstMs: number;
+  readonly limitMs: number;
+  /** 0 ≤ value < 1; replaced in tests. */
+  readonly random: () => number;
+}
+
+export const defaultBackoff: Backoff = { firstMs: 1000, limitMs: 300_000, random: Math.random };
+
+/** Exponential delay after the `failures`-th failure in a row (1, 2, …), ± 10 % so that many do not retry together. */
+export function backoffMs(failures: number, { firstMs, limitMs, random }: Backoff = defaultBackoff): number {
+  const exact = Math.min(limitMs, firstMs * 2 ** Math.min(30, Math.max(0, failures - 1)));
+  return Math.round(exact * (0.9 + 0.2 * random()));
+}
+
+/** What a reconcile wants next: nothing until an event comes, or another look in `requeueMs`. */
+export interface Done {
+  readonly requeueMs?: number;
+}
+
+/**
+ * Keys to reconcile. A key is worked on by one worker at a time; adding it meanwhile makes it run once more
+ * afterwards; adding it twice before that runs it once. A reconcile that throws is retried with backoff.
+ *
+ *   add ──▶ ready ──▶ running ──▶ done (nothing | delayed)
+ *             ▲          │ added meanwhile: dirty
+ *             └──────────┘
+ */
+export class WorkQueue {
+  readonly #clock: Clock;
+  readonly #backoff: Backoff;
+  readonly #concurrency: number;
+  readonly #work: (key: string) => Promise<Done>;
+  readonly #onError: (key: string, error: unknown, retryMs: number) => void;
+  /** Insertion order is the order of service; the value is when it became ready. */
+  readonly #ready = new Map<string, number>();
+  readonly #running = new Set<string>();
+  readonly #dirty = new Map<string, number>();
+  readonly #delayed = new Map<string, { at: number; timer: Disposable }>();
+  readonly #failures = new Map<string, number>();
+  #isStopped = false;
+  #waiters: (() => void)[] = [];
+
+  constructor(options: {
+    work: (key: string) => Promise<Done>;
+    onError: (key: string, error: unknown, retryMs: number) => void;
+    concurrency?: number;
+    clock?: Clock;
+    backoff?: Backoff;
+  }) {
+    this.#work = options.work;
+    this.#onError = options.onError;
+    this.#concurrency = options.concurrency ?? 8;
+    this.#clock = options.clock ?? systemClock;
+    this.#backoff = options.backoff ?? defaultBackoff;
+  }
+
+  /** Reconcile soon. A delayed requeue of the same key is dropped: the reconcile decides anew. */
+  add(key: string): void {
+    if (this.#isStopped) return;
+    const now = this.#clock.now().getTime();
+    if (this.#running.has(key)) {
+      if (!this.#dirty.has(key)) this.#dirty.set(key, now);
+      return;
+    }
+    this.#undelay(key);
+    if (!this.#ready.has(key)) this.#ready.set(key, now);
+    this.#pump();
+  }
+
+  /** Reconcile in `ms` unless something makes it happen earlier. */
+  addAfter(key: string, ms: number): void {
+    if (this.#isStopped) return;
+    if (ms <= 0) {
+      this.add(key);
+      return;
+    }
+    const at = this.#clock.now().getTime() + ms;
+    const planned = this.#delayed.get(key);
+    if (this.#ready.has(key) || (planned !== undefined && planned.at <= at)) return;
+    planned?.timer[Symbol.dispose]();
+    const timer = this.#clock.after(ms, () => {
+      this.#delayed.delete(key);
+      this.add(key);
+    });
+    this.#delayed.set(key, { at, timer });
+  }
+
+  get depth(): number {
+    return this.#ready.size + this.#dirty.size;
+  }
+
+  /** Milliseconds that the longest-waiting key has waited; 0 when none waits. */
+  get oldestAgeMs(): number {
+    const [first] = this.#ready.values();
+    const [dirty] = this.#dirty.values();
+    const since = Math.min(first ?? Infinity, dirty ?? Infinity);
+    return Number.isFinite(since) ? Math.max(0, this.#clock.now().getTime() - since) : 0;
+  }
+
+  /** Resolves once nothing is ready or running; delayed keys may remain. */
+  async settled(): Promise<void> {
+    while (this.#ready.size > 0 || this.#running.size > 0) {
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    }
+  }
+
+  /** Takes no more keys and waits for the running reconciles. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const { timer } of this.#delayed.values()) timer[Symbol.dispose]();
+    this.#delayed.clear();
+    this.#ready.clear();
+    this.#dirty.clear();
+    await this.settled();
+  }
+
+  #undelay(key: string): void {
+    this.#delayed.get(key)?.timer[Symbol.dispose]();
+    this.#delayed.delete(key);
+  }
+
+  #pump(): void {
+    while (this.#running.size < this.#concurrency) {
+      const [key] = this.#ready.keys();
+      if (key === undefined) return;
+      this.#ready.delete(key);
+      this.#running.add(key);
+      void this.#run(key);
+    }
+  }
+
+  async #run(key: string): Promise<void> {
+    let delayMs: number | undefined;
+    try {
+      const done = await this.#work(key);
+      this.#failures.delete(key);
+      delayMs = done.requeueMs;
+    } catch (error) {
+      const failures = (this.#failures.get(key) ?? 0) + 1;
+      this.#failures.set(key, failures);
+      delayMs = backoffMs(failures, this.#backoff);
+      this.#onError(key, error, delayMs);
+    }
+    this.#running.delete(key);
+    const dirtySince = this.#dirty.get(key);
+    if (dirtySince !== undefined && !this.#isStopped) {
+      this.#dirty.delete(key);
+      this.#ready.set(key, dirtySince);
+    } else if (delayMs !== undefined) {
+      this.addAfter(key, delayMs);
+    }
+    this.#pump();
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const wake of waiters) wake();
+  }
+}

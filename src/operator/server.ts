@@ -1,0 +1,44 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Registry } from "prom-client";
+
+export interface OperatorServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** Loopback page of the operator: `/metrics`, `/livez`, `/readyz`. Throws when the port is taken. */
+export async function serveOperator(options: {
+  port: number;
+  registry: Registry;
+  isReady: () => boolean;
+}): Promise<OperatorServer> {
+  const server = createServer((request, response) => {
+    const path = request.url?.split("?")[0];
+    const send = (status: number, type: string, body: string): void => {
+      response.writeHead(status, { "content-type": type, "cache-control": "no-store" }).end(body);
+    };
+    if (request.method !== "GET" && request.method !== "HEAD") send(405, "text/plain", "only GET\n");
+    else if (path === "/livez") send(200, "text/plain", "ok\n");
+    else if (path === "/readyz")
+      send(options.isReady() ? 200 : 503, "text/plain", options.isReady() ? "ok\n" : "starting\n");
+    else if (path === "/metrics") {
+      options.registry.metrics().then(
+        (text) => send(200, options.registry.contentType, text),
+        (error: unknown) => send(500, "text/plain", `${String(error)}\n`),
+      );
+    } else send(404, "text/plain", "see /metrics, /livez, /readyz\n");
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port, "127.0.0.1", resolve);
+  });
+  const address: AddressInfo | string | null = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : options.port;
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}

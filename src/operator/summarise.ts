@@ -1,0 +1,300 @@
+import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
+import type { SlotCapability } from "../api/names.ts";
+import type { Plan } from "../api/plan.ts";
+import { unconfiguredSlot, slotSpecSchema, completeSlot } from "../api/slot.ts";
+import type { PublishedSlot, SlotStatus, Transition } from "../api/status.ts";
+import { backoffMs, type Backoff } from "./queue.ts";
+import { failuresInForce } from "./plan.ts";
+import { at, type SlotInput } from "./input.ts";
+import { isRefusal } from "../engines/engine.ts";
+import { claimsOf, type Verdict } from "./verdict.ts";
+
+/** What acting has brought about, beyond the input that the verdict was made from. */
+export interface Outcome {
+  /** A new look at the processes when something was started or stopped; else those of the input. */
+  readonly observed: SlotInput["observed"];
+  readonly health: SlotInput["health"];
+  /** Roles started now. */
+  readonly started: number;
+  readonly capabilities: readonly SlotCapability[];
+  readonly served: string | undefined;
+  readonly handledRequests: Readonly<Record<string, string>>;
+}
+
+const steadyMs = 60_000;
+const transitionLimit = 50;
+
+const emptyStatus: SlotStatus = {
+  state: "offline",
+  conditions: [],
+  observedGeneration: 0,
+  model: { origin: "spec" },
+  capabilities: [],
+  decisions: {},
+  processes: [],
+  restarts: 0,
+  failures: 0,
+  aliases: [],
+  handledRequests: {},
+  transitions: [],
+  counters: { transitions: {}, restarts: 0 },
+};
+
+/**
+ * The status that follows from what was decided and what acting brought about. Pure; the caller writes it when it
+ * differs from the one before. `revision` is that of the input: the writer raises it.
+ */
+export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, backoff: Backoff): PublishedSlot {
+  const before = input.before?.status ?? emptyStatus;
+  const generation = generationOf(input);
+  const failures = countFailures(input, verdict);
+  const state = verdict.state;
+  const transitions = moved(before, verdict, input.now);
+  const isLoaded = state === "ready";
+  const running = outcome.observed.filter(({ phase }) => phase === "running");
+  const asked = failuresInForce(input) === 0;
+  const unasked = outcome.started > 0 && !asked ? outcome.started : 0;
+  const restarts = before.restarts + unasked;
+  const readySince = isLoaded ? (before.readySince ?? input.now.toISOString()) : undefined;
+  const spec = input.spec ?? completeSlot(input.name, slotSpecSchema.parse({ enabled: false }));
+  const status: SlotStatus = {
+    state,
+    conditions: nextConditions(before.conditions, claimsFor(input, verdict), generation, input.now),
+    observedGeneration: generation,
+    model: modelOf(input, before, outcome, running.length > 0),
+    capabilities: [...outcome.capabilities],
+    runtime: input.runtime,
+    backend: spec.backend === "auto" ? "cpu" : spec.backend,
+    decisions: decisionsOf(input, before, running.length > 0),
+    ...endpointOf(input, outcome),
+    processes: running.map((process) => ({
+      role: process.role,
+      port: process.port,
+      endpoint: `http://127.0.0.1:${process.port}`,
+      ...process.id,
+      isReady:
+        outcome.health[process.role]?.isWarm === true && state !== "unloading" && !isStopping(verdict, process.role),
+      startedAt: process.startedAt.toISOString(),
+    })),
+    ...(running.length > 0 && !isRefusal(input.workloads) ? hashOf(running) : {}),
+    restarts,
+    failures: failures.count,
+    ...(failures.lastError === undefined ? {} : { lastError: failures.lastError }),
+    ...retryOf(input, verdict, failures, backoff),
+    ...loadOf(input, before, verdict, outcome),
+    ...(readySince === undefined ? {} : { readySince }),
+    aliases: spec.aliases.filter((alias) => !input.conflicts.aliases.some((lost) => lost.alias === alias)),
+    handledRequests: { ...outcome.handledRequests },
+    transitions,
+    counters: {
+      transitions:
+        transitions === before.transitions
+          ? before.counters.transitions
+          : { ...before.counters.transitions, [state]: (before.counters.transitions[state] ?? 0) + 1 },
+      restarts: before.counters.restarts + unasked,
+    },
+  };
+  return {
+    schema: 1,
+    name: input.name,
+    revision: input.before?.revision ?? 1,
+    generation,
+    specHash: input.specHash,
+    ...(input.file === undefined ? {} : { file: input.file }),
+    labels: { ...input.labels },
+    spec,
+    status,
+    plan: planOf(verdict),
+  };
+}
+
+/** Specification of a built-in that no manifest configures. */
+export { unconfiguredSlot };
+
+function planOf({ reason, message, steps }: Verdict): Plan {
+  return { reason, message, steps: [...steps] };
+}
+
+function generationOf(input: SlotInput): number {
+  const { before } = input;
+  if (before === undefined) return 1;
+  return before.specHash === input.specHash ? before.generation : before.generation + 1;
+}
+
+function isStopping(verdict: Verdict, role: string): boolean {
+  return verdict.steps.some((step) => step.do === "stop" && step.role === role);
+}
+
+function claimsFor(input: SlotInput, verdict: Verdict): ConditionClaim[] {
+  let claims = claimsOf(verdict);
+  if (input.diagnostics.length > 0 && input.spec !== undefined) {
+    // The last good spec stays in force; whatever else is true, a person must mend the manifest.
+    const message = describe(input);
+    claims = claims
+      .filter(({ type }) => type !== "Reconciling" && type !== "Stalled")
+      .map((claim) =>
+        claim.type === "Ready" ? { ...claim, status: "False" as const, reason: "InvalidSpec", message } : claim,
+      );
+    claims.push({ type: "Stalled", status: "True", reason: "InvalidSpec", message });
+  }
+  if (input.conflicts.aliases.length > 0) {
+    const message = input.conflicts.aliases.map(({ alias, holder }) => `${alias} belongs to ${holder}`).join("; ");
+    claims.push({ type: "NameConflict", status: "True", reason: "NameConflict", message });
+  }
+  const loadedPrint = input.before?.status.decisions["modelFingerprint"]?.value;
+  const isRunning = input.observed.some(({ phase }) => phase === "running");
+  if (
+    isRunning &&
+    loadedPrint !== undefined &&
+    input.model?.fingerprint !== undefined &&
+    input.model.fingerprint !== loadedPrint
+  ) {
+    const message = "the model's file was replaced after it was loaded; a restart loads the new one";
+    claims.push({ type: "ModelChanged", status: "True", reason: "ModelChanged", message });
+  }
+  return claims;
+}
+
+function describe(input: SlotInput): string {
+  return input.diagnostics
+    .map(({ file, line, column, path, message }) => {
+      const place = [file, line, column].filter((part) => part !== undefined).join(":");
+      return `${place}: ${path === undefined || path.length === 0 ? "" : `${path.join(".")}: `}${message}`;
+    })
+    .join("\n");
+}
+
+interface Failures {
+  readonly count: number;
+  readonly lastError: SlotStatus["lastError"];
+  readonly isNew: boolean;
+  readonly isSteady: boolean;
+}
+
+function countFailures(input: SlotInput, verdict: Verdict): Failures {
+  const before = input.before?.status;
+  const readyForMs = before?.readySince === undefined ? 0 : input.now.getTime() - at(before.readySince);
+  const isSteady = readyForMs >= steadyMs;
+  const inForce = failuresInForce(input);
+  if (verdict.failure !== undefined) {
+    const { reason, message } = verdict.failure;
+    return {
+      count: isSteady ? 1 : inForce + 1,
+      lastError: { reason, message: message.slice(0, 2000), time: input.now.toISOString() },
+      isNew: true,
+      isSteady,
+    };
+  }
+  const isOver = verdict.row === "loaded" && isSteady;
+  const lastError =
+    verdict.row === "stalled" && before?.lastError?.message !== verdict.message
+      ? { reason: verdict.reason, message: verdict.message.slice(0, 2000), time: input.now.toISOString() }
+      : before?.lastError;
+  return { count: isOver ? 0 : inForce, lastError, isNew: false, isSteady };
+}
+
+function retryOf(
+  input: SlotInput,
+  verdict: Verdict,
+  failures: Failures,
+  backoff: Backoff,
+): Pick<SlotStatus, "nextRetryAt"> | undefined {
+  if (verdict.failure !== undefined) {
+    if (verdict.failure.isTerminal) return undefined;
+    // One crash of a steady engine is not an outage: it starts again at once.
+    const delay = failures.isSteady ? 0 : backoffMs(failures.count, backoff);
+    return { nextRetryAt: new Date(input.now.getTime() + delay).toISOString() };
+  }
+  const planned = input.before?.status.nextRetryAt;
+  const isWaiting = verdict.row === "retrying" || verdict.row === "loadedRetrying";
+  return isWaiting && planned !== undefined && failures.count > 0 ? { nextRetryAt: planned } : undefined;
+}
+
+function moved(before: SlotStatus, verdict: Verdict, now: Date): Transition[] {
+  if (before.state === verdict.state) return before.transitions;
+  const transition = {
+    at: now.toISOString(),
+    from: before.state,
+    to: verdict.state,
+    reason: verdict.reason,
+    message: verdict.message.slice(0, 500),
+  };
+  return [...before.transitions, transition].slice(-transitionLimit);
+}
+
+function modelOf(input: SlotInput, before: SlotStatus, outcome: Outcome, isRunning: boolean): SlotStatus["model"] {
+  const { ref, origin } = input.held;
+  const declared = input.spec?.model.default;
+  // While the old engine still runs, the slot holds what that engine holds.
+  const isOldRunning =
+    isRunning && before.model.ref !== undefined && before.workloadHash !== undefined && !isCurrent(input);
+  const current = isOldRunning ? before.model.ref : ref;
+  const previous = current === before.model.ref ? before.model.previous : before.model.ref;
+  const served = isOldRunning ? before.model.served : outcome.served;
+  return {
+    ...(current === undefined ? {} : { ref: current }),
+    origin,
+    ...(declared === undefined || declared === current ? {} : { spec: declared }),
+    ...(previous === undefined ? {} : { previous }),
+    ...(served === undefined ? {} : { served }),
+  };
+}
+
+/** What runs is what the spec asks for. */
+function isCurrent(input: SlotInput): boolean {
+  if (isRefusal(input.workloads)) return false;
+  const { workloads } = input;
+  return input.observed.every(
+    ({ role, hash, phase }) =>
+      phase === "exited" || workloads.some((workload) => workload.role === role && workload.hash === hash),
+  );
+}
+
+function decisionsOf(input: SlotInput, before: SlotStatus, isRunning: boolean): SlotStatus["decisions"] {
+  if (!isRunning) return {};
+  if (before.decisions["threads"] !== undefined && before.processes.length > 0) return before.decisions;
+  return {
+    runtime: {
+      value: input.runtime,
+      reason: input.spec?.runtime === "auto" ? "what this installation offers" : "the spec",
+    },
+    threads: { value: String(input.threads.value), reason: input.threads.reason },
+    ...(input.model?.fingerprint === undefined
+      ? {}
+      : { modelFingerprint: { value: input.model.fingerprint, reason: "size and time of the file that was loaded" } }),
+  };
+}
+
+function endpointOf(input: SlotInput, outcome: Outcome): Pick<SlotStatus, "endpoint" | "port"> {
+  const main = outcome.observed.find(({ role, phase }) => role === "main" && phase === "running");
+  if (main !== undefined) return { endpoint: `http://127.0.0.1:${main.port}`, port: main.port };
+  return input.spec?.port === undefined ? {} : { port: input.spec.port };
+}
+
+function hashOf(running: SlotInput["observed"]): Pick<SlotStatus, "workloadHash"> {
+  const main = running.find(({ role }) => role === "main") ?? running[0];
+  return main === undefined ? {} : { workloadHash: main.hash };
+}
+
+/** Timings of the last load; seconds with millisecond precision. */
+function loadOf(
+  input: SlotInput,
+  before: SlotStatus,
+  verdict: Verdict,
+  outcome: Outcome,
+): Pick<SlotStatus, "lastLoad"> | undefined {
+  const { now } = input;
+  if (outcome.started > 0 && verdict.state === "starting") return { lastLoad: { startedAt: now.toISOString() } };
+  const load = before.lastLoad;
+  if (load === undefined) return undefined;
+  const startedAt = at(load.startedAt);
+  const seconds = (fromMs: number): number => Math.round(now.getTime() - fromMs) / 1000;
+  if (verdict.state === "warming" && load.startSeconds === undefined) {
+    return { lastLoad: { ...load, startSeconds: seconds(startedAt) } };
+  }
+  if (verdict.state === "ready" && load.warmSeconds === undefined) {
+    const startSeconds = load.startSeconds ?? seconds(startedAt);
+    return { lastLoad: { ...load, startSeconds, warmSeconds: seconds(startedAt + startSeconds * 1000) } };
+  }
+  return { lastLoad: load };
+}

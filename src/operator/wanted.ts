@@ -1,0 +1,67 @@
+import { at, requestOf, type SlotInput } from "./input.ts";
+
+export type Wanted =
+  | { readonly load: true; readonly reason: string }
+  | {
+      readonly load: false;
+      readonly reason: "Deleted" | "Disabled" | "NotConfigured" | "Unloaded" | "ScaledToZero";
+      readonly message: string;
+    };
+
+type WantedInput = Pick<
+  SlotInput,
+  "name" | "now" | "spec" | "specHash" | "isDeclared" | "requests" | "demand" | "observed"
+>;
+
+/** Whether the slot should be loaded now, and who wants or forbids it. */
+export function wanted(input: WantedInput): Wanted {
+  const { spec, demand } = input;
+  if (spec === undefined) return { load: false, reason: "NotConfigured", message: "no valid spec" };
+  if (!input.isDeclared && spec.enabled) {
+    return { load: false, reason: "Deleted", message: "its manifest is gone" };
+  }
+  if (!spec.enabled) {
+    return input.isDeclared
+      ? { load: false, reason: "Disabled", message: "enabled is false" }
+      : { load: false, reason: "NotConfigured", message: "no manifest configures this slot" };
+  }
+  const unload = requestOf(input, "unload");
+  const load = requestOf(input, "load");
+  const restart = requestOf(input, "restart");
+  const loadAt = Math.max(at(load?.requestedAt), at(restart?.requestedAt));
+  const unloadAt = at(unload?.requestedAt);
+  if (spec.load === "always") {
+    const isEdited = unload !== undefined && unload.specHash !== input.specHash;
+    if (unload !== undefined && !isEdited && unloadAt >= loadAt) {
+      return { load: false, reason: "Unloaded", message: `unloaded by request at ${unload.requestedAt}` };
+    }
+    return { load: true, reason: "it is always loaded" };
+  }
+  const lastUse = Math.max(at(demand.lastRequestAt), loadAt);
+  const isLoaded = input.observed.some((process) => process.phase === "running");
+  if (unloadAt > lastUse) {
+    // Callers that are held stay in line: they load it again once it is gone.
+    if (demand.held > 0 && !isLoaded) return { load: true, reason: `${demand.held} held requests wait for it` };
+    return { load: false, reason: "ScaledToZero", message: "unloaded by request; the next request loads it" };
+  }
+  if (demand.held > 0) return { load: true, reason: `${demand.held} held requests wait for it` };
+  if (demand.inFlight > 0) return { load: true, reason: `${demand.inFlight} requests are in flight` };
+  const idleMs = spec.idleSeconds * 1000;
+  if (lastUse > 0 && (idleMs === 0 || input.now.getTime() - lastUse < idleMs)) {
+    return { load: true, reason: "it was asked for within its idle time" };
+  }
+  return { load: false, reason: "ScaledToZero", message: "no request asks for it" };
+}
+
+/** Milliseconds until an on-demand slot that is loaded becomes idle; undefined when nothing is due. */
+export function idleInMs(input: WantedInput): number | undefined {
+  const { spec, demand } = input;
+  if (spec === undefined || spec.load !== "onDemand" || spec.idleSeconds === 0) return undefined;
+  if (demand.held > 0 || demand.inFlight > 0) return undefined;
+  const lastUse = Math.max(
+    at(demand.lastRequestAt),
+    at(requestOf(input, "load")?.requestedAt),
+    at(requestOf(input, "restart")?.requestedAt),
+  );
+  return Math.max(0, lastUse + spec.idleSeconds * 1000 - input.now.getTime());
+}
