@@ -1,0 +1,104 @@
+import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
+import type { PublishedSlot, SlotStatus } from "../../src/api/status.ts";
+import type { Observed, Workload } from "../../src/api/workload.ts";
+import type { Health, SlotInput } from "../../src/operator/input.ts";
+
+export const epoch = new Date("2026-01-01T00:00:00.000Z");
+export const later = (seconds: number): Date => new Date(epoch.getTime() + seconds * 1000);
+
+export function workload(overrides: Partial<Workload> = {}): Workload {
+  return {
+    slot: "primary",
+    role: "main",
+    hash: "hash-1",
+    command: ["/bin/llama-server", "--port", "8081"],
+    env: {},
+    workingDir: undefined,
+    host: "127.0.0.1",
+    port: 8081,
+    stopSeconds: 30,
+    ...overrides,
+  };
+}
+
+export function observed(overrides: Partial<Observed> = {}): Observed {
+  return {
+    slot: "primary",
+    role: "main",
+    hash: "hash-1",
+    port: 8081,
+    phase: "running",
+    isListening: true,
+    isPortTaken: false,
+    startedAt: epoch,
+    id: { pid: 4711 },
+    ...overrides,
+  };
+}
+
+export const warm: Health = { isHealthy: true, isWarm: true, failures: 0, message: "", listeningAt: epoch };
+export const cold: Health = { isHealthy: false, isWarm: false, failures: 0, message: "", listeningAt: undefined };
+
+export function status(overrides: Partial<SlotStatus> = {}): SlotStatus {
+  return {
+    state: "ready",
+    conditions: [],
+    observedGeneration: 1,
+    model: { ref: "tiny", origin: "spec", served: "tiny" },
+    capabilities: ["chat", "completions"],
+    decisions: { threads: { value: "1", reason: "test" } },
+    processes: [{ role: "main", port: 8081, endpoint: "http://127.0.0.1:8081", pid: 4711, isReady: true }],
+    restarts: 0,
+    failures: 0,
+    aliases: [],
+    handledRequests: {},
+    transitions: [],
+    counters: { transitions: {}, restarts: 0 },
+    readySince: epoch.toISOString(),
+    ...overrides,
+  };
+}
+
+export function published(overrides: Partial<SlotStatus> = {}, slot: Partial<PublishedSlot> = {}): PublishedSlot {
+  return {
+    schema: 1,
+    name: "primary",
+    revision: 7,
+    generation: 1,
+    specHash: "spec-1",
+    file: "/config/slots/primary.toml",
+    labels: {},
+    spec: slotSpecSchema.parse({ model: { default: "tiny" } }),
+    status: status(overrides),
+    plan: { reason: "Loaded", message: "tiny is loaded", steps: [] },
+    ...slot,
+  };
+}
+
+/** A slot that is declared, always loaded, and of which nothing runs yet. */
+export function input(overrides: Partial<Omit<SlotInput, "spec">> & { spec?: SlotSpecInput } = {}): SlotInput {
+  const { spec, ...rest } = overrides;
+  return {
+    name: "primary",
+    now: later(100),
+    spec: completeSlot("primary", slotSpecSchema.parse(spec ?? { model: { default: "tiny" } })),
+    specHash: "spec-1",
+    isDeclared: true,
+    file: "/config/slots/primary.toml",
+    labels: {},
+    diagnostics: [],
+    conflicts: { port: undefined, aliases: [] },
+    before: undefined,
+    held: { ref: "tiny", origin: "spec" },
+    model: undefined,
+    requests: [],
+    demand: { held: 0, inFlight: 0, lastRequestAt: undefined, lastByteAt: undefined, seenRevision: Infinity },
+    observed: [],
+    health: {},
+    roles: ["main"],
+    workloads: [workload()],
+    runtime: "process",
+    threads: { value: 1, reason: "test" },
+    ...rest,
+  };
+}

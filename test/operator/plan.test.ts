@@ -1,0 +1,656 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { SlotRequest } from "../../src/api/status.ts";
+import type { SlotInput } from "../../src/operator/input.ts";
+import { plan } from "../../src/operator/plan.ts";
+import type { Verdict } from "../../src/operator/verdict.ts";
+import { cold, epoch, input, later, observed, published, warm, workload } from "./fixture.ts";
+
+const command = "/bin/llama-server --port 8081";
+const exit = { reason: "Signalled", signal: "SIGKILL", message: "killed by SIGKILL", at: epoch.toISOString() } as const;
+
+function request(kind: SlotRequest["kind"], seconds: number, more: Partial<SlotRequest> = {}): SlotRequest {
+  return {
+    schema: 1,
+    slot: "primary",
+    kind,
+    token: "t1",
+    specHash: "spec-1",
+    requestedAt: later(seconds).toISOString(),
+    ...more,
+  };
+}
+
+interface Row {
+  readonly name: string;
+  readonly given: SlotInput;
+  readonly then: Verdict & { check: string };
+}
+
+const rows: Row[] = [
+  {
+    name: "an always-loaded slot of which nothing runs is started",
+    given: input(),
+    then: {
+      check: "missing",
+      state: "starting",
+      row: "progressing",
+      reason: "Starting",
+      message: "it is always loaded",
+      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
+      requeueMs: 20,
+    },
+  },
+  {
+    name: "a disabled slot without processes is offline",
+    given: input({ spec: { enabled: false } }),
+    then: {
+      check: "notWanted",
+      state: "offline",
+      row: "offline",
+      reason: "Disabled",
+      message: "enabled is false",
+      steps: [],
+    },
+  },
+  {
+    name: "a built-in without a manifest says NotConfigured",
+    given: input({ spec: { enabled: false }, isDeclared: false }),
+    then: {
+      check: "notWanted",
+      state: "offline",
+      row: "offline",
+      reason: "NotConfigured",
+      message: "no manifest configures this slot",
+      steps: [],
+    },
+  },
+  {
+    name: "a slot whose manifest is gone and that runs nothing is deleted",
+    given: input({ isDeclared: false }),
+    then: {
+      check: "notWanted",
+      state: "offline",
+      row: "offline",
+      reason: "Deleted",
+      message: "its manifest is gone",
+      steps: [],
+      isDeleted: true,
+    },
+  },
+  {
+    name: "disabling a ready slot drains it first",
+    given: input({ spec: { enabled: false }, before: published(), observed: [observed()], health: { main: warm } }),
+    then: {
+      check: "notWanted",
+      state: "unloading",
+      row: "unloading",
+      reason: "Disabled",
+      message: "enabled is false",
+      steps: [
+        { do: "drain", reason: "enabled is false", deadline: later(130).toISOString() },
+        { do: "stop", role: "main", reason: "enabled is false" },
+      ],
+      requeueMs: 30_000,
+    },
+  },
+  {
+    name: "an unloading slot that every gateway has let go of is stopped",
+    given: input({
+      spec: { enabled: false },
+      before: published({
+        state: "unloading",
+        transitions: [{ at: later(99).toISOString(), from: "ready", to: "unloading", reason: "Disabled", message: "" }],
+      }),
+      demand: { held: 0, inFlight: 0, lastRequestAt: undefined, lastByteAt: undefined, seenRevision: 7 },
+      observed: [observed()],
+      health: { main: warm },
+    }),
+    then: {
+      check: "notWanted",
+      state: "unloading",
+      row: "unloading",
+      reason: "Disabled",
+      message: "enabled is false",
+      steps: [{ do: "stop", role: "main", reason: "enabled is false" }],
+    },
+  },
+  {
+    name: "an unloading slot with a request in flight waits until its deadline",
+    given: input({
+      spec: { enabled: false },
+      before: published({
+        state: "unloading",
+        transitions: [{ at: later(90).toISOString(), from: "ready", to: "unloading", reason: "Disabled", message: "" }],
+      }),
+      demand: { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: undefined, seenRevision: 7 },
+      observed: [observed()],
+      health: { main: warm },
+    }),
+    then: {
+      check: "notWanted",
+      state: "unloading",
+      row: "unloading",
+      reason: "Disabled",
+      message: "enabled is false",
+      steps: [
+        { do: "drain", reason: "enabled is false", deadline: later(120).toISOString() },
+        { do: "stop", role: "main", reason: "enabled is false" },
+      ],
+      requeueMs: 20_000,
+    },
+  },
+  {
+    name: "past the deadline it is stopped whatever is in flight",
+    given: input({
+      spec: { enabled: false },
+      before: published({
+        state: "unloading",
+        transitions: [{ at: later(60).toISOString(), from: "ready", to: "unloading", reason: "Disabled", message: "" }],
+      }),
+      demand: { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: undefined, seenRevision: 0 },
+      observed: [observed()],
+      health: { main: warm },
+    }),
+    then: {
+      check: "notWanted",
+      state: "unloading",
+      row: "unloading",
+      reason: "Disabled",
+      message: "enabled is false",
+      steps: [{ do: "stop", role: "main", reason: "enabled is false" }],
+    },
+  },
+  {
+    name: "a manifest that was never valid stalls and touches nothing",
+    given: {
+      ...input({
+        diagnostics: [
+          {
+            reason: "InvalidSpec",
+            file: "/config/slots/primary.toml",
+            line: 3,
+            column: 1,
+            path: ["modle"],
+            message: "unknown key",
+          },
+        ],
+        observed: [observed()],
+      }),
+      spec: undefined,
+    },
+    then: {
+      check: "neverValid",
+      state: "error",
+      row: "stalled",
+      reason: "InvalidSpec",
+      message: "/config/slots/primary.toml:3:1: modle: unknown key",
+      steps: [],
+    },
+  },
+  {
+    name: "a newcomer's port conflict stalls it",
+    given: input({ conflicts: { port: { port: 8085, holder: "embed" }, aliases: [] } }),
+    then: {
+      check: "portConflict",
+      state: "error",
+      row: "stalled",
+      reason: "PortConflict",
+      message: "port 8085 belongs to slot embed",
+      steps: [],
+    },
+  },
+  {
+    name: "what cannot be had keeps what runs",
+    given: input({
+      workloads: { reason: "ModelFileMissing", message: "/models/x.gguf is missing" },
+      before: published(),
+      observed: [observed()],
+      health: { main: warm },
+    }),
+    then: {
+      check: "refused",
+      state: "ready",
+      row: "loadedStalled",
+      reason: "ModelFileMissing",
+      message: "/models/x.gguf is missing",
+      steps: [],
+    },
+  },
+  {
+    name: "no free port is waited for, not stalled",
+    given: input({ workloads: { reason: "NoFreePort", message: "every engine port is taken" } }),
+    then: {
+      check: "noFreePort",
+      state: "error",
+      row: "retrying",
+      reason: "NoFreePort",
+      message: "every engine port is taken",
+      steps: [{ do: "wait", reason: "every engine port is taken" }],
+      requeueMs: 5000,
+    },
+  },
+  {
+    name: "an edit of what the engine is started with drains, stops and starts",
+    given: input({
+      held: { ref: "big", origin: "spec" },
+      workloads: [workload({ hash: "hash-2" })],
+      before: published(),
+      observed: [observed()],
+      health: { main: warm },
+    }),
+    then: {
+      check: "mustRestart",
+      state: "unloading",
+      row: "unloading",
+      reason: "Changed",
+      message: "the model changed from tiny to big",
+      steps: [
+        { do: "drain", reason: "the model changed from tiny to big", deadline: later(130).toISOString() },
+        { do: "stop", role: "main", reason: "the model changed from tiny to big" },
+        { do: "start", role: "main", port: 8081, command, reason: "the model changed from tiny to big" },
+      ],
+      requeueMs: 30_000,
+    },
+  },
+  {
+    name: "an engine that still loads is replaced without draining",
+    given: input({
+      workloads: [workload({ hash: "hash-2" })],
+      before: published({ state: "warming" }),
+      observed: [observed()],
+      health: { main: cold },
+    }),
+    then: {
+      check: "mustRestart",
+      state: "unloading",
+      row: "unloading",
+      reason: "Changed",
+      message: "what the engine is started with has changed",
+      steps: [
+        { do: "stop", role: "main", reason: "what the engine is started with has changed" },
+        { do: "start", role: "main", port: 8081, command, reason: "what the engine is started with has changed" },
+      ],
+    },
+  },
+  {
+    name: "a restart request restarts what started before it",
+    given: input({
+      requests: [request("restart", 50)],
+      before: published(),
+      observed: [observed()],
+      health: { main: warm },
+    }),
+    then: {
+      check: "mustRestart",
+      state: "unloading",
+      row: "unloading",
+      reason: "Changed",
+      message: "restart requested at 2026-01-01T00:00:50.000Z",
+      steps: [
+        { do: "drain", reason: "restart requested at 2026-01-01T00:00:50.000Z", deadline: later(130).toISOString() },
+        { do: "stop", role: "main", reason: "restart requested at 2026-01-01T00:00:50.000Z" },
+        { do: "start", role: "main", port: 8081, command, reason: "restart requested at 2026-01-01T00:00:50.000Z" },
+      ],
+      requeueMs: 30_000,
+    },
+  },
+  {
+    name: "a killed engine is an error with its cause, then cleared",
+    given: input({ before: published(), observed: [observed({ phase: "exited", exit, isListening: false })] }),
+    then: {
+      check: "crashed",
+      state: "error",
+      row: "retrying",
+      reason: "Signalled",
+      message: "killed by SIGKILL",
+      failure: { reason: "Signalled", message: "killed by SIGKILL", isTerminal: false },
+      steps: [{ do: "stop", role: "main", reason: "clear what has exited" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "a ready engine that is simply gone is an error too",
+    given: input({ before: published() }),
+    then: {
+      check: "crashed",
+      state: "error",
+      row: "retrying",
+      reason: "Vanished",
+      message: "the engine is gone and nobody saw it end",
+      failure: { reason: "Vanished", message: "the engine is gone and nobody saw it end", isTerminal: false },
+      steps: [],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "a program that cannot be started waits for a person",
+    given: input({
+      before: published({ state: "starting" }),
+      observed: [
+        observed({
+          phase: "exited",
+          isListening: false,
+          exit: { reason: "StartFailed", message: "no such program: /nope", at: epoch.toISOString() },
+        }),
+      ],
+    }),
+    then: {
+      check: "crashed",
+      state: "error",
+      row: "stalled",
+      reason: "StartFailed",
+      message: "no such program: /nope",
+      failure: { reason: "StartFailed", message: "no such program: /nope", isTerminal: true },
+      steps: [{ do: "stop", role: "main", reason: "clear what has exited" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "after such a failure nothing is tried",
+    given: input({
+      before: published({
+        state: "error",
+        failures: 1,
+        processes: [],
+        lastError: { reason: "StartFailed", message: "no such program: /nope", time: epoch.toISOString() },
+      }),
+    }),
+    then: {
+      check: "stalled",
+      state: "error",
+      row: "stalled",
+      reason: "StartFailed",
+      message: "no such program: /nope",
+      steps: [],
+    },
+  },
+  {
+    name: "until the spec changes",
+    given: input({
+      specHash: "spec-2",
+      before: published({
+        state: "error",
+        failures: 1,
+        processes: [],
+        lastError: { reason: "StartFailed", message: "no such program: /nope", time: epoch.toISOString() },
+      }),
+    }),
+    then: {
+      check: "missing",
+      state: "starting",
+      row: "progressing",
+      reason: "Starting",
+      message: "it is always loaded",
+      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
+      requeueMs: 20,
+    },
+  },
+  {
+    name: "a crash loop waits for its next try and says when",
+    given: input({
+      before: published({
+        state: "error",
+        failures: 3,
+        processes: [],
+        lastError: { reason: "Exited", message: "exited with code 1", time: epoch.toISOString() },
+        nextRetryAt: later(104).toISOString(),
+      }),
+    }),
+    then: {
+      check: "backingOff",
+      state: "error",
+      row: "retrying",
+      reason: "Exited",
+      message: "exited with code 1",
+      steps: [{ do: "wait", reason: "failure 3 in a row; next try", until: later(104).toISOString() }],
+      requeueMs: 4000,
+    },
+  },
+  {
+    name: "a stranger on the port fails the start",
+    given: input({
+      before: published({ state: "starting" }),
+      observed: [observed({ isListening: false, isPortTaken: true })],
+      health: { main: cold },
+    }),
+    then: {
+      check: "startupFailed",
+      state: "error",
+      row: "retrying",
+      reason: "PortInUse",
+      message: "another process listens on port 8081",
+      failure: { reason: "PortInUse", message: "another process listens on port 8081", isTerminal: false },
+      steps: [{ do: "stop", role: "main", reason: "another process listens on port 8081" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "start-up time ends",
+    given: input({
+      spec: { model: { default: "tiny" }, probe: { startupSeconds: 60 } },
+      before: published({ state: "warming" }),
+      observed: [observed()],
+      health: { main: { ...cold, message: "/health answered 503: Loading model" } },
+    }),
+    then: {
+      check: "startupFailed",
+      state: "error",
+      row: "retrying",
+      reason: "StartupTimeout",
+      message: "not healthy after 60 s: /health answered 503: Loading model",
+      failure: {
+        reason: "StartupTimeout",
+        message: "not healthy after 60 s: /health answered 503: Loading model",
+        isTerminal: false,
+      },
+      steps: [{ do: "stop", role: "main", reason: "not healthy after 60 s: /health answered 503: Loading model" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "probes that fail restart an engine without requests",
+    given: input({
+      before: published(),
+      observed: [observed()],
+      health: { main: { ...warm, isHealthy: false, failures: 3, message: "timeout" } },
+    }),
+    then: {
+      check: "unhealthy",
+      state: "error",
+      row: "retrying",
+      reason: "Unhealthy",
+      message: "3 probes failed: timeout",
+      failure: { reason: "Unhealthy", message: "3 probes failed: timeout", isTerminal: false },
+      steps: [{ do: "stop", role: "main", reason: "3 probes failed: timeout" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "but not one that is busy answering",
+    given: input({
+      before: published(),
+      observed: [observed()],
+      health: { main: { ...warm, isHealthy: false, failures: 3, message: "timeout" } },
+      demand: { held: 0, inFlight: 2, lastRequestAt: later(90), lastByteAt: later(95), seenRevision: 7 },
+    }),
+    then: {
+      check: "unhealthy",
+      state: "ready",
+      row: "loadedRetrying",
+      reason: "Unhealthy",
+      message: "3 probes failed: timeout",
+      steps: [{ do: "wait", reason: "2 requests in flight may still be answered" }],
+      requeueMs: 5000,
+    },
+  },
+  {
+    name: "a process that does not listen yet is starting",
+    given: input({
+      now: later(1),
+      before: published({ state: "starting" }),
+      observed: [observed({ isListening: false })],
+      health: { main: cold },
+    }),
+    then: {
+      check: "coming",
+      state: "starting",
+      row: "progressing",
+      reason: "Starting",
+      message: "the main process does not listen on port 8081 yet",
+      steps: [{ do: "wait", reason: "the main process does not listen on port 8081 yet" }],
+      requeueMs: 100,
+    },
+  },
+  {
+    name: "one that listens and loads is warming",
+    given: input({
+      now: later(1),
+      before: published({ state: "starting" }),
+      observed: [observed()],
+      health: { main: cold },
+    }),
+    then: {
+      check: "coming",
+      state: "warming",
+      row: "progressing",
+      reason: "Warming",
+      message: "the engine loads its model",
+      steps: [{ do: "wait", reason: "the engine loads its model" }],
+      requeueMs: 100,
+    },
+  },
+  {
+    name: "a healthy one is asked once before it is ready",
+    given: input({
+      now: later(1),
+      before: published({ state: "warming" }),
+      observed: [observed()],
+      health: { main: { ...cold, isHealthy: true } },
+    }),
+    then: {
+      check: "coming",
+      state: "warming",
+      row: "progressing",
+      reason: "Warming",
+      message: "a first request proves that the model answers",
+      steps: [{ do: "warm", role: "main", reason: "the probe passed" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "a warm one is ready",
+    given: input({ before: published({ state: "warming" }), observed: [observed()], health: { main: warm } }),
+    then: {
+      check: "loaded",
+      state: "ready",
+      row: "loaded",
+      reason: "Loaded",
+      message: "tiny is loaded",
+      steps: [],
+      requeueMs: 5000,
+    },
+  },
+  {
+    name: "the second process dies alone: the first keeps serving",
+    given: input({
+      name: "embed",
+      roles: ["main", "rerank"],
+      workloads: [workload(), workload({ role: "rerank", port: 8082, hash: "hash-r" })],
+      before: published(),
+      observed: [
+        observed(),
+        observed({ role: "rerank", port: 8082, hash: "hash-r", phase: "exited", isListening: false, exit }),
+      ],
+      health: { main: warm },
+    }),
+    then: {
+      check: "crashed",
+      state: "ready",
+      row: "loadedRetrying",
+      reason: "Signalled",
+      message: "killed by SIGKILL",
+      failure: { reason: "Signalled", message: "killed by SIGKILL", isTerminal: false },
+      steps: [{ do: "stop", role: "rerank", reason: "clear what has exited" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "an on-demand slot that nobody asks for stays cold",
+    given: input({ spec: { model: { default: "tiny" }, load: "onDemand" } }),
+    then: {
+      check: "notWanted",
+      state: "offline",
+      row: "offline",
+      reason: "ScaledToZero",
+      message: "no request asks for it",
+      steps: [],
+    },
+  },
+  {
+    name: "a held request loads it",
+    given: input({
+      spec: { model: { default: "tiny" }, load: "onDemand" },
+      demand: { held: 2, inFlight: 0, lastRequestAt: later(100), lastByteAt: undefined, seenRevision: 7 },
+    }),
+    then: {
+      check: "missing",
+      state: "starting",
+      row: "progressing",
+      reason: "Starting",
+      message: "2 held requests wait for it",
+      steps: [{ do: "start", role: "main", port: 8081, command, reason: "2 held requests wait for it" }],
+      requeueMs: 20,
+    },
+  },
+  {
+    name: "a loaded on-demand slot looks again when its idle time ends",
+    given: input({
+      spec: { model: { default: "tiny" }, load: "onDemand", idleSeconds: 12 },
+      demand: { held: 0, inFlight: 0, lastRequestAt: later(90), lastByteAt: undefined, seenRevision: 7 },
+      before: published(),
+      observed: [observed()],
+      health: { main: warm },
+    }),
+    then: {
+      check: "loaded",
+      state: "ready",
+      row: "loaded",
+      reason: "Loaded",
+      message: "tiny is loaded",
+      steps: [],
+      requeueMs: 2000,
+    },
+  },
+  {
+    name: "an unload request keeps an always-loaded slot unloaded",
+    given: input({ requests: [request("unload", 50)] }),
+    then: {
+      check: "notWanted",
+      state: "offline",
+      row: "offline",
+      reason: "Unloaded",
+      message: "unloaded by request at 2026-01-01T00:00:50.000Z",
+      steps: [],
+    },
+  },
+  {
+    name: "an edit after the unload request loads it again",
+    given: input({ requests: [request("unload", 50, { specHash: "older" })] }),
+    then: {
+      check: "missing",
+      state: "starting",
+      row: "progressing",
+      reason: "Starting",
+      message: "it is always loaded",
+      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
+      requeueMs: 20,
+    },
+  },
+];
+
+for (const { name, given, then } of rows) {
+  test(`plan: ${name}`, () => {
+    assert.deepEqual(plan(Object.freeze(given)), then);
+  });
+}

@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { backoffMs, WorkQueue, type Clock } from "../../src/operator/queue.ts";
+
+/** A clock that moves only when told: a double for timers. */
+class ManualClock implements Clock {
+  #now = 0;
+  #timers: { at: number; task: () => void }[] = [];
+
+  now(): Date {
+    return new Date(this.#now);
+  }
+
+  after(ms: number, task: () => void): Disposable {
+    const timer = { at: this.#now + ms, task };
+    this.#timers.push(timer);
+    return {
+      [Symbol.dispose]: () => {
+        this.#timers = this.#timers.filter((other) => other !== timer);
+      },
+    };
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+    for (const timer of this.#timers.filter(({ at }) => at <= this.#now)) {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+      timer.task();
+    }
+  }
+}
+
+const noError = (): void => assert.fail("no reconcile should fail here");
+
+test("a key added twice before it runs is worked on once", async () => {
+  const seen: string[] = [];
+  const queue = new WorkQueue({
+    concurrency: 1,
+    onError: noError,
+    work: async (key) => {
+      seen.push(key);
+      return {};
+    },
+  });
+  queue.add("a");
+  queue.add("b");
+  queue.add("b");
+  await queue.settled();
+  assert.deepEqual(seen, ["a", "b"]);
+});
+
+test("a key added while it runs is worked on once more, never at the same time", async () => {
+  let running = 0;
+  let runs = 0;
+  const gate = Promise.withResolvers<void>();
+  const queue = new WorkQueue({
+    onError: noError,
+    work: async () => {
+      running += 1;
+      runs += 1;
+      assert.equal(running, 1);
+      if (runs === 1) await gate.promise;
+      running -= 1;
+      return {};
+    },
+  });
+  queue.add("a");
+  queue.add("a");
+  queue.add("a");
+  gate.resolve();
+  await queue.settled();
+  assert.equal(runs, 2);
+});
+
+test("a requeue waits its time, and an event comes before it", async () => {
+  const clock = new ManualClock();
+  let runs = 0;
+  const queue = new WorkQueue({
+    clock,
+    onError: noError,
+    work: async () => {
+      runs += 1;
+      return runs === 1 ? { requeueMs: 1000 } : {};
+    },
+  });
+  queue.add("a");
+  await queue.settled();
+  clock.advance(999);
+  await queue.settled();
+  assert.equal(runs, 1);
+  queue.add("a");
+  await queue.settled();
+  assert.equal(runs, 2);
+  clock.advance(5000);
+  await queue.settled();
+  assert.equal(runs, 2, "the event replaced the planned requeue");
+});
+
+test("a reconcile that throws is retried with growing delays until it succeeds", async () => {
+  const clock = new ManualClock();
+  const retries: number[] = [];
+  let runs = 0;
+  const queue = new WorkQueue({
+    clock,
+    backoff: { firstMs: 1000, limitMs: 300_000, random: () => 0.5 },
+    onError: (_key, _error, retryMs) => retries.push(retryMs),
+    work: async () => {
+      runs += 1;
+      if (runs <= 3) throw new Error("not yet");
+      return {};
+    },
+  });
+  queue.add("a");
+  for (const ms of [0, 1000, 2000, 4000]) {
+    clock.advance(ms);
+    await queue.settled();
+  }
+  assert.deepEqual(retries, [1000, 2000, 4000]);
+  assert.equal(runs, 4);
+});
+
+test("stop waits for what runs and starts nothing more", async () => {
+  const gate = Promise.withResolvers<void>();
+  const seen: string[] = [];
+  const queue = new WorkQueue({
+    concurrency: 1,
+    onError: noError,
+    work: async (key) => {
+      seen.push(key);
+      await gate.promise;
+      return { requeueMs: 0 };
+    },
+  });
+  queue.add("a");
+  queue.add("b");
+  const stopped = queue.stop();
+  gate.resolve();
+  await stopped;
+  assert.deepEqual(seen, ["a"]);
+});
+
+test("age and depth tell what waits", async () => {
+  const clock = new ManualClock();
+  const gate = Promise.withResolvers<void>();
+  const queue = new WorkQueue({
+    clock,
+    concurrency: 1,
+    onError: noError,
+    work: async () => {
+      await gate.promise;
+      return {};
+    },
+  });
+  queue.add("a");
+  queue.add("b");
+  clock.advance(250);
+  assert.deepEqual([queue.depth, queue.oldestAgeMs], [1, 250]);
+  gate.resolve();
+  await queue.settled();
+  assert.deepEqual([queue.depth, queue.oldestAgeMs], [0, 0]);
+});
+
+test("backoff grows from the first delay to the limit, within ten percent", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 60 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (failures, random) => {
+      const exact = Math.min(300_000, 1000 * 2 ** (failures - 1));
+      const delay = backoffMs(failures, { firstMs: 1000, limitMs: 300_000, random: () => random });
+      assert.ok(delay >= exact * 0.9 - 1 && delay <= exact * 1.1 + 1);
+    }),
+  );
+});
+
+test("property: after any adds, every key's last add is followed by a run, and runs of a key never overlap", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(fc.constantFrom("a", "b", "c"), fc.boolean()), { maxLength: 40 }),
+      fc.integer({ min: 1, max: 4 }),
+      async (adds, concurrency) => {
+        const version: Record<string, number> = {};
+        const seen: Record<string, number> = {};
+        const running = new Set<string>();
+        const queue = new WorkQueue({
+          concurrency,
+          onError: noError,
+          work: async (key) => {
+            assert.ok(!running.has(key));
+            running.add(key);
+            assert.ok(running.size <= concurrency);
+            seen[key] = version[key] ?? 0;
+            await null;
+            running.delete(key);
+            return {};
+          },
+        });
+        for (const [key, yields] of adds) {
+          version[key] = (version[key] ?? 0) + 1;
+          queue.add(key);
+          if (yields) await null;
+        }
+        await queue.settled();
+        assert.deepEqual(seen, version);
+      },
+    ),
+  );
+});
