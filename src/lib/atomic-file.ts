@@ -1,0 +1,58 @@
+import { randomUUID } from "node:crypto";
+import { open, readdir, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+
+export interface AtomicWriteOptions {
+  /** True: survives a power cut once resolved. False: only a crash of this process. */
+  readonly fsync: boolean;
+  readonly mode?: number;
+}
+
+/**
+ * Replaces a file whole: readers see the old text or the new one, never a part. The directory must exist.
+ * Rejects as the file system does, and leaves nothing behind.
+ */
+export async function writeFileAtomic(path: string, text: string, options: AtomicWriteOptions): Promise<void> {
+  const dir = dirname(path);
+  const temporary = join(dir, `.${basename(path)}.${randomUUID()}.tmp`);
+  try {
+    const file = await open(temporary, "wx", options.mode ?? 0o644);
+    try {
+      await file.writeFile(text);
+      if (options.fsync) await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  if (options.fsync) await syncDirectory(dir);
+}
+
+/** Makes renames and removals in a directory survive a power cut. */
+export async function syncDirectory(dir: string): Promise<void> {
+  const handle = await open(dir, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Removes what writers that crashed left behind: temporary files older than a minute. */
+export async function removeLeftovers(dir: string): Promise<void> {
+  for (const name of await readdir(dir)) {
+    if (!name.startsWith(".") || !name.endsWith(".tmp")) continue;
+    const path = join(dir, name);
+    const status = await stat(path).catch(() => undefined);
+    if (status !== undefined && Date.now() - status.mtimeMs > 60_000) await rm(path, { force: true });
+  }
+}
+
+/** The code of a file system error, e.g. `ENOENT`; undefined for anything else. */
+export function errorCode(error: unknown): string | undefined {
+  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
