@@ -1,0 +1,146 @@
+import { watch, type FSWatcher } from "node:fs";
+import { mkdir, readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { errorCode } from "./error-code.ts";
+
+interface Entry<T> {
+  /** Size, modification time and inode: unequal exactly when the file was replaced. */
+  readonly stamp: string;
+  readonly value: T | undefined;
+}
+
+/**
+ * A flat directory of JSON files as a map in memory. Events are hints: after each, and at least every `sweepMs`, one
+ * `readdir` and `stat` decide what changed, and only changed files are read. A file that does not parse keeps its
+ * last good value.
+ */
+export class JsonDirectory<T> implements AsyncDisposable {
+  readonly #path: string;
+  readonly #parse: (value: unknown) => T | undefined;
+  readonly #onChange: (names: readonly string[]) => void;
+  readonly #entries = new Map<string, Entry<T>>();
+  readonly #include: (file: string) => boolean;
+  #watcher: FSWatcher | undefined;
+  #sweep: NodeJS.Timeout | undefined;
+  #debounce: NodeJS.Timeout | undefined;
+  #scanning: Promise<void> | undefined;
+  #isDirty = false;
+  #isClosed = false;
+
+  private constructor(path: string, options: JsonDirectoryOptions<T>) {
+    this.#path = path;
+    this.#parse = options.parse;
+    this.#onChange = options.onChange;
+    this.#include = options.include ?? (() => true);
+  }
+
+  static async open<T>(path: string, options: JsonDirectoryOptions<T>): Promise<JsonDirectory<T>> {
+    const directory = new JsonDirectory(path, options);
+    await mkdir(path, { recursive: true });
+    await directory.scan();
+    directory.#watch();
+    const sweep = options.sweepMs ?? 1000;
+    directory.#sweep = setInterval(() => void directory.scan(), sweep);
+    directory.#sweep.unref();
+    return directory;
+  }
+
+  /** Values by file name without `.json`. */
+  *values(): IterableIterator<readonly [name: string, value: T]> {
+    for (const [file, { value }] of this.#entries) if (value !== undefined) yield [file.slice(0, -5), value];
+  }
+
+  get(name: string): T | undefined {
+    return this.#entries.get(`${name}.json`)?.value;
+  }
+
+  /** Looks now. Concurrent calls share one look, and one that starts later than the call. */
+  async scan(): Promise<void> {
+    if (this.#scanning !== undefined) {
+      this.#isDirty = true;
+      return await this.#scanning;
+    }
+    this.#scanning = this.#scan();
+    try {
+      await this.#scanning;
+    } finally {
+      this.#scanning = undefined;
+    }
+    if (this.#isDirty && !this.#isClosed) {
+      this.#isDirty = false;
+      await this.scan();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    this.#watcher?.close();
+    clearInterval(this.#sweep);
+    clearTimeout(this.#debounce);
+    await this.#scanning;
+  }
+
+  #watch(): void {
+    try {
+      this.#watcher = watch(this.#path, () => {
+        if (this.#debounce !== undefined) return;
+        this.#debounce = setTimeout(() => {
+          this.#debounce = undefined;
+          void this.scan();
+        }, 5);
+      });
+      // Without a watcher the sweep still finds every change.
+      this.#watcher.on("error", () => this.#watcher?.close());
+    } catch {
+      this.#watcher = undefined;
+    }
+  }
+
+  async #scan(): Promise<void> {
+    let files: string[];
+    try {
+      files = await readdir(this.#path);
+    } catch (error) {
+      // A directory that cannot be read says nothing about what it holds.
+      if (errorCode(error) !== "ENOENT") return;
+      files = [];
+    }
+    const present = new Set(
+      files.filter((file) => file.endsWith(".json") && !file.startsWith(".") && this.#include(file)),
+    );
+    const changed: string[] = [];
+    for (const file of this.#entries.keys()) {
+      if (present.has(file)) continue;
+      this.#entries.delete(file);
+      changed.push(file);
+    }
+    await Promise.all([...present].map(async (file) => ((await this.#read(file)) ? changed.push(file) : undefined)));
+    if (changed.length > 0 && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
+  }
+
+  async #read(file: string): Promise<boolean> {
+    const path = join(this.#path, file);
+    try {
+      const { size, mtimeMs, ino } = await stat(path);
+      const stamp = `${size}:${mtimeMs}:${ino}`;
+      const known = this.#entries.get(file);
+      if (known?.stamp === stamp) return false;
+      const text = await readFile(path, "utf8");
+      const value = this.#parse(JSON.parse(text));
+      this.#entries.set(file, { stamp, value: value ?? known?.value });
+      return value !== undefined;
+    } catch (error) {
+      const known = this.#entries.get(file);
+      if (error instanceof SyntaxError) this.#entries.set(file, { stamp: "torn", value: known?.value });
+      return false;
+    }
+  }
+}
+
+export interface JsonDirectoryOptions<T> {
+  /** Undefined for what is not one of ours. */
+  readonly parse: (value: unknown) => T | undefined;
+  readonly onChange: (names: readonly string[]) => void;
+  readonly include?: (file: string) => boolean;
+  readonly sweepMs?: number;
+}
