@@ -49,7 +49,7 @@ export async function runOperator(
   const instance = await instanceId(config.stateDir);
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());
-  const source = stack.use(await openFileSource({ configDir: config.configDir, stateDir: config.stateDir }));
+  const source = stack.use(await openFileSource({ configDir: config.configDir, seed: [...published.values()] }));
   const demand = stack.use(await openDemandStore(config.stateDir));
   const requests = stack.use(await openRequestStore(config.stateDir));
   const runtime = stack.use(

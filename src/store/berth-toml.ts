@@ -1,9 +1,39 @@
+import { access, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse, TomlError } from "smol-toml";
+import { errorCode } from "../lib/error-code.ts";
 import type { Diagnostic } from "./store.ts";
-export function readBerthToml(
-  configDir: string,
-): Promise<{ values: Record<string, unknown>; diagnostics: Diagnostic[] }> {
-  throw new Error(`not yet: ${configDir}`);
+
+export interface BerthToml {
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly diagnostics: readonly Diagnostic[];
 }
-export function isReadOnly(configDir: string): Promise<boolean> {
-  throw new Error(`not yet: ${configDir}`);
+
+/** `<config>/berth.toml` as it is written; empty when there is none. */
+export async function readBerthToml(configDir: string): Promise<BerthToml> {
+  const file = join(configDir, "berth.toml");
+  try {
+    return { values: parse(await readFile(file, "utf8")), diagnostics: [] };
+  } catch (error) {
+    if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return { values: {}, diagnostics: [] };
+    if (error instanceof TomlError) {
+      const [message = "invalid TOML"] = error.message.replace(/^Invalid TOML document: /, "").split("\n");
+      return {
+        values: {},
+        diagnostics: [{ reason: "InvalidSpec", file, line: error.line, column: error.column, message }],
+      };
+    }
+    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    return { values: {}, diagnostics: [{ reason: "Unreadable", file, message }] };
+  }
+}
+
+/** The directory belongs to Git or to an image: the marker says that nothing here may write it. */
+export async function hasReadOnlyMarker(configDir: string): Promise<boolean> {
+  try {
+    await access(join(configDir, ".berth-read-only"));
+    return true;
+  } catch {
+    return false;
+  }
 }

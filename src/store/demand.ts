@@ -1,11 +1,67 @@
-import type { Demand } from "../api/status.ts";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { demandSchema, heartbeatTtlMs, type Demand } from "../api/status.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { bootId } from "../lib/boot-id.ts";
+import { JsonDirectory } from "../lib/json-directory.ts";
 import type { DemandStore } from "./store.ts";
+
+/** What every live gateway wants. A file without a fresh heartbeat, or of another boot, is void. */
+export async function openDemandStore(stateDir: string, options: { now?: () => Date } = {}): Promise<DemandStore> {
+  const now = options.now ?? (() => new Date());
+  const listeners = new Set<(slots: readonly string[]) => void>();
+  let lastSeen = new Map<string, string>();
+  const directory = await JsonDirectory.open<Demand>(join(stateDir, "demand"), {
+    parse: (value) => demandSchema.safeParse(value).data,
+    onChange: () => compare(),
+  });
+  const list = (): readonly Demand[] => {
+    const oldest = now().getTime() - heartbeatTtlMs;
+    return [...directory.values()]
+      .map(([, demand]) => demand)
+      .filter(({ heartbeat, bootId: boot }) => boot === bootId() && new Date(heartbeat).getTime() > oldest);
+  };
+  /** Tells which slots' demand differs from the last look; heartbeats alone tell nothing. */
+  function compare(): void {
+    const seen = new Map<string, string>();
+    for (const { gateway, slots } of list()) {
+      for (const [slot, demand] of Object.entries(slots)) seen.set(`${gateway} ${slot}`, JSON.stringify(demand));
+    }
+    const changed = new Set<string>();
+    for (const key of new Set([...seen.keys(), ...lastSeen.keys()])) {
+      if (seen.get(key) !== lastSeen.get(key)) changed.add(key.slice(key.indexOf(" ") + 1));
+    }
+    lastSeen = seen;
+    if (changed.size > 0) for (const listener of listeners) listener([...changed]);
+  }
+  compare();
+  // A gateway that dies writes nothing: its demand ends by age.
+  const timer = setInterval(compare, 1000);
+  timer.unref();
+  return {
+    list,
+    watch(onSlots) {
+      listeners.add(onSlots);
+      return { [Symbol.dispose]: () => void listeners.delete(onSlots) };
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
+
 export interface DemandWriter extends AsyncDisposable {
   write(demand: Demand): Promise<void>;
 }
-export function openDemandStore(stateDir: string, options: { now?: () => Date } = {}): Promise<DemandStore> {
-  throw new Error(`not yet: ${stateDir} ${options.now?.().toISOString()}`);
-}
-export function openDemandWriter(stateDir: string, gateway: string): Promise<DemandWriter> {
-  throw new Error(`not yet: ${stateDir} ${gateway}`);
+
+/** One gateway's file; disposing removes it, so that nothing waits for this gateway any more. */
+export async function openDemandWriter(stateDir: string, gateway: string): Promise<DemandWriter> {
+  const directory = join(stateDir, "demand");
+  await mkdir(directory, { recursive: true });
+  const path = join(directory, `${gateway}.json`);
+  return {
+    write: (demand) => writeFileAtomic(path, JSON.stringify(demand), { fsync: false }),
+    [Symbol.asyncDispose]: () => rm(path, { force: true }),
+  };
 }

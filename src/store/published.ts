@@ -1,7 +1,107 @@
+import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { slotNameSchema } from "../api/names.ts";
+import {
+  publishedOperatorSchema,
+  publishedRegistrySchema,
+  publishedSlotSchema,
+  type PublishedOperator,
+  type PublishedRegistry,
+  type PublishedSlot,
+} from "../api/status.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { JsonDirectory } from "../lib/json-directory.ts";
 import type { PublishedStore, Publisher } from "./store.ts";
-export function openPublished(stateDir: string, options: { resyncMs?: number } = {}): Promise<PublishedStore> {
-  throw new Error(`not yet: ${stateDir} ${options.resyncMs}`);
+
+const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };
+
+/** Reads what the operator publishes and follows it. Needs no operator: an absent state is an empty one. */
+export async function openPublished(stateDir: string, options: { sweepMs?: number } = {}): Promise<PublishedStore> {
+  const listeners = new Set<(slot: string | undefined) => void>();
+  const tell = (slot: string | undefined): void => {
+    for (const listener of listeners) listener(slot);
+  };
+  const sweepMs = options.sweepMs ?? 1000;
+  await using stack = new AsyncDisposableStack();
+  const top = stack.use(
+    await JsonDirectory.open<PublishedOperator | PublishedRegistry>(stateDir, {
+      sweepMs,
+      include: (file) => file === "operator.json" || file === "registry.json",
+      parse: (value) => publishedOperatorSchema.safeParse(value).data ?? publishedRegistrySchema.safeParse(value).data,
+      onChange: () => tell(undefined),
+    }),
+  );
+  const slots = stack.use(
+    await JsonDirectory.open<PublishedSlot>(join(stateDir, "slots"), {
+      sweepMs,
+      parse: (value) => publishedSlotSchema.safeParse(value).data,
+      onChange: (names) => names.forEach(tell),
+    }),
+  );
+  const owned = stack.move();
+  return {
+    slots: () => [...slots.values()].map(([, slot]) => slot),
+    slot: (name) => slots.get(name),
+    registry: () => {
+      const registry = top.get("registry");
+      return registry !== undefined && "models" in registry ? registry : emptyRegistry;
+    },
+    operator: () => {
+      const operator = top.get("operator");
+      return operator !== undefined && "heartbeat" in operator ? operator : undefined;
+    },
+    watch(onChange) {
+      listeners.add(onChange);
+      return { [Symbol.dispose]: () => void listeners.delete(onChange) };
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }
-export function openPublisher(stateDir: string): Promise<Publisher> {
-  throw new Error(`not yet: ${stateDir}`);
+
+/** The operator's pen. Status need not survive a power cut: it is observed anew. */
+export async function openPublisher(stateDir: string): Promise<Publisher> {
+  const slotsDir = join(stateDir, "slots");
+  await mkdir(slotsDir, { recursive: true });
+  const write = (path: string, value: unknown): Promise<void> =>
+    writeFileAtomic(path, JSON.stringify(value), { fsync: false });
+  return {
+    async readSlots() {
+      const found: PublishedSlot[] = [];
+      for (const file of await readdir(slotsDir)) {
+        if (file.startsWith(".")) {
+          await rm(join(slotsDir, file), { force: true });
+          continue;
+        }
+        const slot = await readSlot(join(slotsDir, file));
+        if (slot !== undefined && `${slot.name}.json` === file) found.push(slot);
+        else await setAside(stateDir, join(slotsDir, file), file);
+      }
+      return found;
+    },
+    writeSlot: (slot) => write(join(slotsDir, `${slotNameSchema.parse(slot.name)}.json`), slot),
+    deleteSlot: (name) => rm(join(slotsDir, `${slotNameSchema.parse(name)}.json`), { force: true }),
+    writeRegistry: (registry) => write(join(stateDir, "registry.json"), registry),
+    writeOperator: (operator) => write(join(stateDir, "operator.json"), operator),
+  };
+}
+
+async function readSlot(path: string): Promise<PublishedSlot | undefined> {
+  try {
+    return publishedSlotSchema.safeParse(JSON.parse(await readFile(path, "utf8"))).data;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** A torn file, or one of another version, is kept for a person to look at and is in nobody's way. */
+async function setAside(stateDir: string, path: string, name: string): Promise<void> {
+  const aside = join(stateDir, "aside");
+  await mkdir(aside, { recursive: true });
+  try {
+    await rename(path, join(aside, `${Date.now()}-${name}`));
+  } catch (error) {
+    if (errorCode(error) !== "ENOENT") throw error;
+  }
 }

@@ -1,4 +1,37 @@
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { slotRequestSchema, type SlotRequest } from "../api/status.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { JsonDirectory } from "../lib/json-directory.ts";
 import type { RequestStore } from "./store.ts";
-export function openRequestStore(stateDir: string): Promise<RequestStore> {
-  throw new Error(`not yet: ${stateDir}`);
+
+/** Restart, load, unload and swap requests, one file per slot and kind; they survive a power cut. */
+export async function openRequestStore(stateDir: string): Promise<RequestStore> {
+  const path = join(stateDir, "requests");
+  await mkdir(path, { recursive: true });
+  const listeners = new Set<(slot: string) => void>();
+  const directory = await JsonDirectory.open<SlotRequest>(path, {
+    parse: (value) => slotRequestSchema.safeParse(value).data,
+    onChange: (names) => {
+      const slots = new Set(names.map((name) => name.slice(0, name.lastIndexOf("."))));
+      for (const slot of slots) for (const listener of listeners) listener(slot);
+    },
+  });
+  const fileOf = ({ slot, kind }: Pick<SlotRequest, "slot" | "kind">): string => join(path, `${slot}.${kind}.json`);
+  return {
+    list: (slot) => [...directory.values()].map(([, request]) => request).filter((request) => request.slot === slot),
+    async put(request) {
+      await writeFileAtomic(fileOf(request), JSON.stringify(slotRequestSchema.parse(request)), { fsync: true });
+      await directory.scan();
+    },
+    async remove(slot, kind) {
+      await rm(fileOf({ slot, kind }), { force: true });
+      await directory.scan();
+    },
+    watch(onSlot) {
+      listeners.add(onSlot);
+      return { [Symbol.dispose]: () => void listeners.delete(onSlot) };
+    },
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
 }

@@ -1,4 +1,79 @@
+import { readFile } from "node:fs/promises";
+import { basename } from "node:path";
+import { loadConfig } from "../api/config.ts";
+import { readBerthToml } from "./berth-toml.ts";
+import { listManifests } from "./listing.ts";
+import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { Diagnostic } from "./store.ts";
-export function validateDirectory(configDir: string): Promise<Diagnostic[]> {
-  throw new Error(`not yet: ${configDir}`);
+import type { SlotSpec } from "../api/slot.ts";
+
+/** Every problem of a configuration directory, without a running service. Empty: it can be taken as it is. */
+export async function validateDirectory(configDir: string): Promise<readonly Diagnostic[]> {
+  const listing = await listManifests(configDir, Object.values(directoryOfKind));
+  const diagnostics: Diagnostic[] = listing.problems.map(({ message, file }) => ({
+    reason: "Unreadable",
+    file: file ?? configDir,
+    message,
+  }));
+  diagnostics.push(...(await settingsProblems(configDir)));
+  const declarations: Declaration[] = [];
+  for (const file of listing.files.keys()) {
+    const found = readManifests(file, await readFile(file, "utf8"));
+    declarations.push(...found);
+    diagnostics.push(...found.flatMap((declaration) => declaration.diagnostics));
+  }
+  return [...diagnostics, ...clashes(declarations)];
+}
+
+async function settingsProblems(configDir: string): Promise<Diagnostic[]> {
+  const { values, diagnostics } = await readBerthToml(configDir);
+  const places = { isRoot: true, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined };
+  const { problems } = loadConfig({}, values, places);
+  const file = `${configDir}/berth.toml`;
+  return [
+    ...diagnostics,
+    ...problems.map(({ key, message }): Diagnostic => ({
+      reason: "InvalidSpec",
+      file,
+      path: [key.replace(/^berth\.toml /, "")],
+      message,
+    })),
+  ];
+}
+
+/** One name, port or alias claimed twice. */
+function clashes(declarations: readonly Declaration[]): Diagnostic[] {
+  const owners = new Map<string, Declaration>();
+  const found: Diagnostic[] = [];
+  const claim = (what: string, declaration: Declaration, path?: string[]): void => {
+    const owner = owners.get(what);
+    if (owner === undefined) owners.set(what, declaration);
+    else {
+      const message = `${what} is already claimed by ${basename(owner.file)}`;
+      found.push({
+        reason: "DuplicateResource",
+        file: declaration.file,
+        ...(path === undefined ? {} : { path }),
+        message,
+      });
+    }
+  };
+  for (const declaration of declarations) claim(`${declaration.kind} ${declaration.name}`, declaration);
+  const slots = new Set(declarations.filter(({ kind }) => kind === "Slot").map(({ name }) => name));
+  for (const declaration of declarations) {
+    const { spec } = declaration;
+    if (spec === undefined || !isSlot(declaration, spec)) continue;
+    if (spec.port !== undefined) claim(`port ${spec.port}`, declaration, ["port"]);
+    for (const alias of spec.aliases) {
+      if (slots.has(alias)) {
+        const message = `${alias} is the name of a slot`;
+        found.push({ reason: "DuplicateResource", file: declaration.file, path: ["aliases"], message });
+      } else claim(`alias ${alias}`, declaration, ["aliases"]);
+    }
+  }
+  return found;
+}
+
+function isSlot(declaration: Declaration, spec: NonNullable<Declaration["spec"]>): spec is SlotSpec {
+  return declaration.kind === "Slot" && "aliases" in spec;
 }

@@ -1,0 +1,56 @@
+import { parseArgs } from "node:util";
+
+/** The flags of llama-server that this engine understands; the same launch line starts either. */
+export interface EngineArguments {
+  readonly model: string;
+  readonly alias: string;
+  readonly host: string;
+  readonly port: number;
+  readonly contextSize: number | undefined;
+  readonly threads: number;
+  readonly parallel: number;
+  readonly mode: "chat" | "embedding" | "reranking";
+}
+
+/** Throws an Error that names the flag. */
+export function readArguments(argv: readonly string[]): EngineArguments {
+  const { values } = parseArgs({
+    args: [...argv],
+    strict: true,
+    options: {
+      model: { type: "string", short: "m" },
+      alias: { type: "string", short: "a" },
+      host: { type: "string", default: "127.0.0.1" },
+      port: { type: "string" },
+      "ctx-size": { type: "string", short: "c" },
+      threads: { type: "string", short: "t", default: "1" },
+      parallel: { type: "string", default: "1" },
+      "n-gpu-layers": { type: "string" },
+      embedding: { type: "boolean", default: false },
+      pooling: { type: "string" },
+      reranking: { type: "boolean", default: false },
+      jinja: { type: "boolean", default: false },
+    },
+  });
+  if (values.model === undefined) throw new Error("--model is missing");
+  const port = whole("--port", values.port, 1, 65_535);
+  if (port === undefined) throw new Error("--port is missing");
+  return {
+    model: values.model,
+    alias: values.alias ?? values.model,
+    host: values.host,
+    port,
+    contextSize: whole("--ctx-size", values["ctx-size"], 1, 16_777_216),
+    threads: whole("--threads", values.threads, 1, 1024) ?? 1,
+    parallel: whole("--parallel", values.parallel, 1, 256) ?? 1,
+    mode: values.embedding ? "embedding" : values.reranking ? "reranking" : "chat",
+  };
+}
+
+function whole(flag: string, text: string | undefined, min: number, max: number): number | undefined {
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < min || value > max)
+    throw new Error(`${flag} takes a whole number from ${min} to ${max}`);
+  return value;
+}

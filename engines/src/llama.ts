@@ -1,0 +1,115 @@
+import { getLlama, LlamaLogLevel, type LlamaModel, type Token } from "node-llama-cpp";
+import type { EngineArguments } from "./arguments.ts";
+import { generate, Sequences, type Finished } from "./generation.ts";
+import { Refusal } from "./refusal.ts";
+import type { Sampling } from "./requests.ts";
+import { renderChat, type ChatMessage } from "./template.ts";
+
+/** A context for slots that name none: enough for a chat, small enough for any machine. */
+const defaultContextSize = 4096;
+
+export interface Generating {
+  readonly pieces: AsyncGenerator<string, Finished>;
+}
+
+/** A loaded model; what it can do follows from the mode it was loaded for. */
+export interface LoadedModel {
+  chat(messages: readonly ChatMessage[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<string, Finished>;
+  complete(prompt: string, sampling: Sampling, signal: AbortSignal): AsyncGenerator<string, Finished>;
+  embed(texts: readonly string[]): Promise<{ vectors: (readonly number[])[]; tokens: number }>;
+  rerank(query: string, documents: readonly string[]): Promise<{ scores: readonly number[]; tokens: number }>;
+}
+
+export async function loadModel(options: EngineArguments): Promise<LoadedModel> {
+  // Nothing is built or downloaded: the library in the platform package computes on the CPU.
+  const llama = await getLlama({
+    gpu: false,
+    build: "never",
+    maxThreads: options.threads,
+    logLevel: LlamaLogLevel.warn,
+    progressLogs: false,
+  });
+  const model = await llama.loadModel({ modelPath: options.model });
+  const contextSize = Math.min(options.contextSize ?? defaultContextSize, Math.max(8, model.trainContextSize));
+  switch (options.mode) {
+    case "chat":
+      return await chatModel(model, options, contextSize);
+    case "embedding":
+      return await embeddingModel(model, options, contextSize);
+    case "reranking":
+      return await rankingModel(model, options, contextSize);
+  }
+}
+
+const notIn = (mode: string) => () => {
+  throw new Refusal(501, `this engine was started for ${mode}`);
+};
+
+async function chatModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
+  const context = await model.createContext({ contextSize, sequences: options.parallel, threads: options.threads });
+  const sequences = new Sequences(context, options.parallel);
+  const template = model.fileInfo.metadata.tokenizer?.chat_template;
+  async function* run(prompt: Token[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<string, Finished> {
+    using loan = await sequences.borrow(signal);
+    return yield* generate(model, loan.sequence, prompt, sampling, signal);
+  }
+  return {
+    chat(messages, sampling, signal) {
+      const text = renderChat(template, messages, {
+        bos: model.tokens.bosString ?? "",
+        eos: model.tokens.eosString ?? "",
+      });
+      return run(withBos(model, model.tokenize(text, true)), sampling, signal);
+    },
+    complete: (prompt, sampling, signal) => run(withBos(model, model.tokenize(prompt)), sampling, signal),
+    embed: notIn("chat"),
+    rerank: notIn("chat"),
+  };
+}
+
+function withBos(model: LlamaModel, tokens: Token[]): Token[] {
+  const { bos, shouldPrependBosToken } = model.tokens;
+  return shouldPrependBosToken && bos !== null && tokens[0] !== bos ? [bos, ...tokens] : tokens;
+}
+
+async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
+  const context = await model.createEmbeddingContext({ contextSize, threads: options.threads });
+  return {
+    chat: notIn("embeddings"),
+    complete: notIn("embeddings"),
+    rerank: notIn("embeddings"),
+    async embed(texts) {
+      let tokens = 0;
+      const vectors: (readonly number[])[] = [];
+      for (const text of texts) {
+        const tokenized = model.tokenize(text);
+        if (tokenized.length + 2 > contextSize) {
+          throw new Refusal(400, `the input has ${tokenized.length} tokens, the context ${contextSize}`);
+        }
+        tokens += tokenized.length;
+        const { vector } = await context.getEmbeddingFor(tokenized);
+        vectors.push(normalized(vector));
+      }
+      return { vectors, tokens };
+    },
+  };
+}
+
+function normalized(vector: readonly number[]): readonly number[] {
+  const length = Math.hypot(...vector);
+  return length === 0 ? vector : vector.map((value) => value / length);
+}
+
+async function rankingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
+  const context = await model.createRankingContext({ contextSize, threads: options.threads });
+  return {
+    chat: notIn("reranking"),
+    complete: notIn("reranking"),
+    embed: notIn("reranking"),
+    async rerank(query, documents) {
+      const scores = await context.rankAll(query, [...documents]);
+      const tokens = [query, ...documents].reduce((sum, text) => sum + model.tokenize(text).length, 0);
+      return { scores, tokens };
+    },
+  };
+}

@@ -1,0 +1,32 @@
+import { Template } from "@huggingface/jinja";
+import { Refusal } from "./refusal.ts";
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+}
+
+/** What stands between messages where a model brings no template of its own. */
+const fallback =
+  "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
+
+/** The prompt that a chat becomes. Throws Refusal when the model's template refuses the messages. */
+export function renderChat(
+  source: string | undefined,
+  messages: readonly ChatMessage[],
+  tokens: { bos: string; eos: string },
+): string {
+  try {
+    return new Template(source ?? fallback).render({
+      messages: messages.map((message) => ({ ...message })),
+      add_generation_prompt: true,
+      bos_token: tokens.bos,
+      eos_token: tokens.eos,
+    });
+  } catch (error) {
+    throw new Refusal(
+      400,
+      `the model's chat template refuses these messages: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}

@@ -1,0 +1,204 @@
+import { mkdir, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { argv } from "node:process";
+
+/**
+ * Writes a random-weights GGUF of half a megabyte: two layers, 64 wide, a few hundred tokens. Its weights are noise,
+ * so what it says is noise; it loads in a moment and answers with real tokens from real llama.cpp.
+ * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+ */
+
+const width = 64;
+const heads = 4;
+const layers = 2;
+const feedForward = 128;
+const contextLength = 2048;
+
+const words =
+  "the a of and to in is it you that he was for on are with as his they be at one have this from or had by hot but some what there we can out other were all your when up use word how said an each she which do their time if will way about many then them would write like so these her long make thing see him two has look more day could go come did my sound no most number who over know water than call first people may down side been now find any new work part take get place made live where after back little only round man year came show every good me give our under name very through just form much great think say help low line before turn cause same mean differ move right boy old too does tell sentence set three want air well also play small end put home read hand port large spell add even land here must big high such follow act why ask men change went light kind off need house picture try us again animal point mother world near build self earth father".split(
+    " ",
+  );
+
+/** mulberry32: the same seed gives the same model, so that tests can compare. */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+class Writer {
+  readonly #parts: Buffer[] = [];
+  length = 0;
+
+  bytes(buffer: Buffer): this {
+    this.#parts.push(buffer);
+    this.length += buffer.length;
+    return this;
+  }
+
+  u32(value: number): this {
+    const buffer = Buffer.alloc(4);
+    buffer.writeUInt32LE(value);
+    return this.bytes(buffer);
+  }
+
+  u64(value: number): this {
+    const buffer = Buffer.alloc(8);
+    buffer.writeBigUInt64LE(BigInt(value));
+    return this.bytes(buffer);
+  }
+
+  f32(value: number): this {
+    const buffer = Buffer.alloc(4);
+    buffer.writeFloatLE(value);
+    return this.bytes(buffer);
+  }
+
+  text(value: string): this {
+    const buffer = Buffer.from(value);
+    return this.u64(buffer.length).bytes(buffer);
+  }
+
+  pad(alignment: number): this {
+    return this.bytes(Buffer.alloc((alignment - (this.length % alignment)) % alignment));
+  }
+
+  done(): Buffer {
+    return Buffer.concat(this.#parts);
+  }
+}
+
+type Value =
+  | { u32: number }
+  | { f32: number }
+  | { text: string }
+  | { bool: boolean }
+  | { texts: string[] }
+  | { f32s: number[] }
+  | { i32s: number[] };
+
+function writeValue(writer: Writer, value: Value): void {
+  if ("u32" in value) writer.u32(4).u32(value.u32);
+  else if ("f32" in value) writer.u32(6).f32(value.f32);
+  else if ("bool" in value) writer.u32(7).bytes(Buffer.from([value.bool ? 1 : 0]));
+  else if ("text" in value) writer.u32(8).text(value.text);
+  else if ("texts" in value) {
+    writer.u32(9).u32(8).u64(value.texts.length);
+    for (const text of value.texts) writer.text(text);
+  } else if ("f32s" in value) {
+    writer.u32(9).u32(6).u64(value.f32s.length);
+    for (const number of value.f32s) writer.f32(number);
+  } else {
+    writer.u32(9).u32(5).u64(value.i32s.length);
+    for (const number of value.i32s) writer.u32(number);
+  }
+}
+
+/** The model's bytes. `embedding`: with mean pooling in its header, so that it is taken for an embedding model. */
+export function tinyModel(options: { embedding?: boolean; name?: string } = {}): Buffer {
+  const next = random(42);
+  // SentencePiece style: ▁ stands for the blank before a word.
+  const tokens = [
+    "<unk>",
+    "<s>",
+    "</s>",
+    ...Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
+    ...words.map((word) => `▁${word}`),
+  ];
+  const types = tokens.map((_, index) => (index === 0 ? 2 : index < 3 ? 3 : index < 259 ? 6 : 1));
+  const scores = tokens.map((_, index) => (index < 259 ? 0 : -index));
+  const metadata: [string, Value][] = [
+    ["general.architecture", { text: "llama" }],
+    ["general.name", { text: options.name ?? (options.embedding === true ? "tiny-embed" : "tiny") }],
+    ["general.file_type", { u32: 0 }],
+    ["llama.context_length", { u32: contextLength }],
+    ["llama.embedding_length", { u32: width }],
+    ["llama.block_count", { u32: layers }],
+    ["llama.feed_forward_length", { u32: feedForward }],
+    ["llama.attention.head_count", { u32: heads }],
+    ["llama.attention.head_count_kv", { u32: heads }],
+    ["llama.attention.layer_norm_rms_epsilon", { f32: 1e-5 }],
+    ["llama.rope.dimension_count", { u32: width / heads }],
+    ["llama.vocab_size", { u32: tokens.length }],
+    ...(options.embedding === true ? [["llama.pooling_type", { u32: 1 }] satisfies [string, Value]] : []),
+    ["tokenizer.ggml.model", { text: "llama" }],
+    ["tokenizer.ggml.tokens", { texts: tokens }],
+    ["tokenizer.ggml.scores", { f32s: scores }],
+    ["tokenizer.ggml.token_type", { i32s: types }],
+    ["tokenizer.ggml.bos_token_id", { u32: 1 }],
+    ["tokenizer.ggml.eos_token_id", { u32: 2 }],
+    ["tokenizer.ggml.unknown_token_id", { u32: 0 }],
+    [
+      "tokenizer.chat_template",
+      {
+        text: "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}",
+      },
+    ],
+  ];
+  const noise = (count: number, scale: number): Float32Array =>
+    Float32Array.from({ length: count }, () => (next() - 0.5) * scale);
+  const ones = (count: number): Float32Array => new Float32Array(count).fill(1);
+  const embedding = noise(width * tokens.length, 2);
+  // Only words are likely, so that a person sees words; the end and single bytes are made unlikely by opposite rows.
+  const output = noise(width * tokens.length, 0.6);
+  for (let token = 0; token < tokens.length; token++) {
+    embedding[token * width] = 3;
+    output[token * width] = token < 259 ? -6 : 0.3;
+  }
+  const tensors: [string, number[], Float32Array][] = [
+    ["token_embd.weight", [width, tokens.length], embedding],
+    ["output_norm.weight", [width], ones(width)],
+    ["output.weight", [width, tokens.length], output],
+  ];
+  for (let layer = 0; layer < layers; layer++) {
+    const name = (part: string): string => `blk.${layer}.${part}.weight`;
+    tensors.push([name("attn_norm"), [width], ones(width)]);
+    for (const part of ["attn_q", "attn_k", "attn_v", "attn_output"])
+      tensors.push([name(part), [width, width], noise(width * width, 0.3)]);
+    tensors.push([name("ffn_norm"), [width], ones(width)]);
+    tensors.push([name("ffn_gate"), [width, feedForward], noise(width * feedForward, 0.3)]);
+    tensors.push([name("ffn_up"), [width, feedForward], noise(width * feedForward, 0.3)]);
+    tensors.push([name("ffn_down"), [feedForward, width], noise(width * feedForward, 0.2)]);
+  }
+  // Nothing writes the first coordinate, by which words are told from the rest.
+  for (const [name, [inner = 0], data] of tensors) {
+    if (!/attn_output|ffn_down/.test(name)) continue;
+    for (let column = 0; column < inner; column++) data[column] = 0;
+  }
+  const writer = new Writer().bytes(Buffer.from("GGUF")).u32(3).u64(tensors.length).u64(metadata.length);
+  for (const [key, value] of metadata) {
+    writer.text(key);
+    writeValue(writer, value);
+  }
+  let offset = 0;
+  for (const [name, shape, data] of tensors) {
+    writer.text(name).u32(shape.length);
+    for (const size of shape) writer.u64(size);
+    writer.u32(0).u64(offset);
+    offset += Math.ceil(data.byteLength / 32) * 32;
+  }
+  writer.pad(32);
+  for (const [, , data] of tensors) writer.bytes(Buffer.from(data.buffer, data.byteOffset, data.byteLength)).pad(32);
+  return writer.done();
+}
+
+/** Writes the model where it is wanted, whole or not at all. */
+export async function writeTinyModel(path: string, options: { embedding?: boolean } = {}): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const draft = `${path}.${process.pid}.tmp`;
+  await writeFile(draft, tinyModel(options));
+  await rename(draft, path);
+}
+
+if (import.meta.main) {
+  const [path] = argv.slice(2);
+  if (path === undefined) {
+    process.stderr.write("usage: node hack/tiny-model.ts FILE.gguf [--embedding]\n");
+    process.exit(2);
+  }
+  await writeTinyModel(path, { embedding: argv.includes("--embedding") });
+}

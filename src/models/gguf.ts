@@ -1,0 +1,249 @@
+import { open, type FileHandle } from "node:fs/promises";
+
+/** What a GGUF header tells (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). */
+export interface GgufFacts {
+  readonly architecture: string | undefined;
+  readonly name: string | undefined;
+  readonly contextLength: number | undefined;
+  readonly parameters: number;
+  readonly quantization: string | undefined;
+  readonly pooling: string | undefined;
+  readonly splitCount: number;
+}
+
+/** The file is no GGUF, or only the beginning of one. */
+export class GgufError extends Error {
+  override readonly name = "GgufError";
+  readonly reason: "NotAModel" | "TruncatedModel";
+
+  constructor(reason: "NotAModel" | "TruncatedModel", message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+const windowBytes = 256 * 1024;
+/** No header of a real model has more; a larger count is a damaged file. */
+const limits = { keys: 65_536, tensors: 1_000_000, text: 16 * 1024 * 1024 } as const;
+const poolings = ["none", "mean", "cls", "last", "rank"] as const;
+/** `general.file_type`, the values of llama.cpp's `llama_ftype`. */
+const fileTypes: Readonly<Record<number, string>> = {
+  0: "F32",
+  1: "F16",
+  2: "Q4_0",
+  3: "Q4_1",
+  7: "Q8_0",
+  8: "Q5_0",
+  9: "Q5_1",
+  10: "Q2_K",
+  11: "Q3_K_S",
+  12: "Q3_K_M",
+  13: "Q3_K_L",
+  14: "Q4_K_S",
+  15: "Q4_K_M",
+  16: "Q5_K_S",
+  17: "Q5_K_M",
+  18: "Q6_K",
+  19: "IQ2_XXS",
+  20: "IQ2_XS",
+  21: "Q2_K_S",
+  22: "IQ3_XS",
+  23: "IQ3_XXS",
+  24: "IQ1_S",
+  25: "IQ4_NL",
+  26: "IQ3_S",
+  27: "IQ3_M",
+  28: "IQ2_S",
+  29: "IQ2_M",
+  30: "IQ4_XS",
+  31: "IQ1_M",
+  32: "BF16",
+};
+/** Bytes per block and elements per block of ggml tensor types; what is missing is not checked for truncation. */
+const tensorTypes: Readonly<Record<number, readonly [bytes: number, elements: number]>> = {
+  0: [4, 1],
+  1: [2, 1],
+  2: [18, 32],
+  3: [20, 32],
+  6: [22, 32],
+  7: [24, 32],
+  8: [34, 32],
+  10: [84, 256],
+  11: [110, 256],
+  12: [144, 256],
+  13: [176, 256],
+  14: [210, 256],
+  24: [1, 1],
+  25: [2, 1],
+  26: [4, 1],
+  27: [8, 1],
+  28: [8, 1],
+  30: [2, 1],
+};
+const scalarBytes: Readonly<Record<number, number>> = {
+  0: 1,
+  1: 1,
+  2: 2,
+  3: 2,
+  4: 4,
+  5: 4,
+  6: 4,
+  7: 1,
+  10: 8,
+  11: 8,
+  12: 8,
+};
+
+/** Reads the header only, in windows: a vocabulary of any size is passed over. Throws GgufError. */
+export async function readGguf(path: string): Promise<GgufFacts> {
+  const file = await open(path, "r");
+  try {
+    return await read(new Reader(file, (await file.stat()).size));
+  } finally {
+    await file.close();
+  }
+}
+
+async function read(reader: Reader): Promise<GgufFacts> {
+  if (reader.size < 24) throw new GgufError("NotAModel", "is no GGUF file: it is shorter than a header");
+  const magic = (await reader.bytes(4)).toString("latin1");
+  if (magic !== "GGUF") throw new GgufError("NotAModel", "is no GGUF file: it does not begin with GGUF");
+  const version = await reader.uint32();
+  if (version < 2 || version > 3) throw new GgufError("NotAModel", `has GGUF version ${version}; 2 and 3 are known`);
+  const tensors = await reader.uint64();
+  const keys = await reader.uint64();
+  if (keys > limits.keys || tensors > limits.tensors) throw new GgufError("NotAModel", "has an impossible header");
+  const values = new Map<string, string | number>();
+  for (let index = 0; index < keys; index++) {
+    const key = await reader.text();
+    const value = await reader.value(await reader.uint32());
+    if (value !== undefined) values.set(key, value);
+  }
+  const number = (key: string): number | undefined => {
+    const value = values.get(key);
+    return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+  };
+  const text = (key: string): string | undefined => {
+    const value = values.get(key);
+    return typeof value === "string" && value !== "" ? value : undefined;
+  };
+  let parameters = 0;
+  let end = 0;
+  for (let index = 0; index < tensors; index++) {
+    await reader.text();
+    const dimensions = await reader.uint32();
+    let elements = 1;
+    for (let dimension = 0; dimension < dimensions; dimension++) elements *= await reader.uint64();
+    const type = tensorTypes[await reader.uint32()];
+    const offset = await reader.uint64();
+    parameters += elements;
+    end = Math.max(end, offset + (type === undefined ? 0 : Math.ceil(elements / type[1]) * type[0]));
+  }
+  const alignment = number("general.alignment") ?? 32;
+  const dataStart = Math.ceil(reader.position / alignment) * alignment;
+  if (dataStart + end > reader.size) {
+    const missing = dataStart + end - reader.size;
+    throw new GgufError("TruncatedModel", `is incomplete: ${missing} of ${dataStart + end} bytes are missing`);
+  }
+  const architecture = text("general.architecture");
+  const pooling = architecture === undefined ? undefined : number(`${architecture}.pooling_type`);
+  const fileType = number("general.file_type");
+  return {
+    architecture,
+    name: text("general.name"),
+    contextLength: architecture === undefined ? undefined : number(`${architecture}.context_length`),
+    parameters,
+    quantization: fileType === undefined ? undefined : fileTypes[fileType],
+    pooling: pooling === undefined ? undefined : poolings[pooling],
+    splitCount: number("split.count") ?? 1,
+  };
+}
+
+/** Sequential little-endian reads through a window over the file. */
+class Reader {
+  readonly size: number;
+  readonly #file: FileHandle;
+  #window: Buffer = Buffer.alloc(0);
+  #start = 0;
+  position = 0;
+
+  constructor(file: FileHandle, size: number) {
+    this.#file = file;
+    this.size = size;
+  }
+
+  async bytes(length: number): Promise<Buffer> {
+    if (this.position + length > this.size)
+      throw new GgufError("TruncatedModel", "is incomplete: it ends within its header");
+    if (this.position < this.#start || this.position + length > this.#start + this.#window.length) {
+      const window = Buffer.alloc(Math.min(Math.max(windowBytes, length), this.size - this.position));
+      const { bytesRead } = await this.#file.read(window, 0, window.length, this.position);
+      this.#window = window.subarray(0, bytesRead);
+      this.#start = this.position;
+      if (bytesRead < length) throw new GgufError("TruncatedModel", "is incomplete: it ends within its header");
+    }
+    const from = this.position - this.#start;
+    this.position += length;
+    return this.#window.subarray(from, from + length);
+  }
+
+  async uint32(): Promise<number> {
+    return (await this.bytes(4)).readUInt32LE();
+  }
+
+  async uint64(): Promise<number> {
+    return Number((await this.bytes(8)).readBigUInt64LE());
+  }
+
+  async text(): Promise<string> {
+    const length = await this.uint64();
+    if (length > limits.text) throw new GgufError("NotAModel", "has an impossible header");
+    return (await this.bytes(length)).toString();
+  }
+
+  skip(length: number): void {
+    if (this.position + length > this.size)
+      throw new GgufError("TruncatedModel", "is incomplete: it ends within its header");
+    this.position += length;
+  }
+
+  /** Scalars and texts as they are; arrays are passed over. */
+  async value(type: number): Promise<string | number | undefined> {
+    if (type === 8) return await this.text();
+    if (type === 9) {
+      const inner = await this.uint32();
+      const count = await this.uint64();
+      const size = scalarBytes[inner];
+      if (size !== undefined) this.skip(size * count);
+      else if (inner === 8) for (let index = 0; index < count; index++) this.skip(await this.uint64());
+      else throw new GgufError("NotAModel", `has an array of unknown type ${inner}`);
+      return undefined;
+    }
+    const size = scalarBytes[type];
+    if (size === undefined) throw new GgufError("NotAModel", `has a value of unknown type ${type}`);
+    const bytes = await this.bytes(size);
+    switch (type) {
+      case 0:
+      case 7:
+        return bytes.readUInt8();
+      case 1:
+        return bytes.readInt8();
+      case 2:
+        return bytes.readUInt16LE();
+      case 3:
+        return bytes.readInt16LE();
+      case 4:
+        return bytes.readUInt32LE();
+      case 5:
+        return bytes.readInt32LE();
+      case 6:
+        return bytes.readFloatLE();
+      case 10:
+        return Number(bytes.readBigUInt64LE());
+      case 11:
+        return Number(bytes.readBigInt64LE());
+      default:
+        return bytes.readDoubleLE();
+    }
+  }
+}

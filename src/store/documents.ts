@@ -1,0 +1,134 @@
+import { parse as parseToml, TomlError } from "smol-toml";
+import { parseTOML, type AST } from "toml-eslint-parser";
+import { isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Document, type Node } from "yaml";
+import { camelCase, fromToml } from "./spelling.ts";
+
+export interface Place {
+  /** From 1. */
+  readonly line: number;
+  readonly column: number;
+}
+
+/** One document of a file, as data, with a way to find where a field stands. */
+export interface ParsedDocument {
+  readonly value: unknown;
+  /** The place of the deepest part of `path` that the document has; `ofKey`: of the key itself. */
+  place(path: readonly PropertyKey[]): Place | undefined;
+}
+
+export interface SyntaxProblem extends Partial<Place> {
+  readonly message: string;
+}
+
+export type ParseResult = { readonly documents: readonly ParsedDocument[] } | { readonly problem: SyntaxProblem };
+
+/** Reads a manifest file's text by its ending. Never throws on what a person wrote. */
+export function parseDocuments(file: string, text: string): ParseResult {
+  if (text.trim() === "") return { problem: { line: 1, column: 1, message: "the file is empty" } };
+  return file.endsWith(".toml") ? tomlDocument(text) : yamlDocuments(text);
+}
+
+function tomlDocument(text: string): ParseResult {
+  let value: unknown;
+  try {
+    value = fromToml(parseToml(text));
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const [message = "invalid TOML"] = error.message.replace(/^Invalid TOML document: /, "").split("\n");
+    return { problem: { line: error.line, column: error.column, message } };
+  }
+  let places: Map<string, Place> | undefined;
+  return {
+    documents: [
+      {
+        value,
+        place(path) {
+          places ??= tomlPlaces(text);
+          return deepest(places, path);
+        },
+      },
+    ],
+  };
+}
+
+function deepest(places: ReadonlyMap<string, Place>, path: readonly PropertyKey[]): Place | undefined {
+  for (let length = path.length; length > 0; length--) {
+    const found = places.get(path.slice(0, length).map(String).join("\0"));
+    if (found !== undefined) return found;
+  }
+  return { line: 1, column: 1 };
+}
+
+/** Where every key of a TOML document stands, by path in the resources' spelling. */
+function tomlPlaces(text: string): Map<string, Place> {
+  const places = new Map<string, Place>();
+  const note = (path: readonly string[], node: { loc: AST.SourceLocation }): void => {
+    const key = path.join("\0");
+    if (!places.has(key)) places.set(key, { line: node.loc.start.line, column: node.loc.start.column + 1 });
+  };
+  const visit = (node: AST.TOMLContentNode | AST.TOMLTable | AST.TOMLKeyValue, base: readonly string[]): void => {
+    if (node.type === "TOMLTable") {
+      const path = node.resolvedKey.map((part) => camelCase(String(part)));
+      path.forEach((_part, index) => note(path.slice(0, index + 1), node.key));
+      for (const pair of node.body) visit(pair, path);
+    } else if (node.type === "TOMLKeyValue") {
+      const parts = node.key.keys.map((key) => camelCase(key.type === "TOMLBare" ? key.name : key.value));
+      parts.forEach((_part, index) => note([...base, ...parts.slice(0, index + 1)], node.key));
+      visit(node.value, [...base, ...parts]);
+    } else if (node.type === "TOMLArray") {
+      node.elements.forEach((element, index) => {
+        note([...base, String(index)], element);
+        visit(element, [...base, String(index)]);
+      });
+    } else if (node.type === "TOMLInlineTable") {
+      for (const pair of node.body) visit(pair, base);
+    }
+  };
+  for (const top of parseTOML(text).body) for (const node of top.body) visit(node, []);
+  return places;
+}
+
+function yamlDocuments(text: string): ParseResult {
+  const lines = new LineCounter();
+  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { lineCounter: lines });
+  const documents: ParsedDocument[] = [];
+  for (const document of parsed) {
+    const [error] = document.errors;
+    if (error !== undefined) {
+      const { line, col } = lines.linePos(error.pos[0]);
+      const [message = "invalid YAML"] = error.message.split(/ at line |\n/);
+      return { problem: { line, column: col, message } };
+    }
+    let value: unknown;
+    try {
+      value = document.toJS({ maxAliasCount: 100 });
+    } catch (failure) {
+      return { problem: { line: 1, column: 1, message: failure instanceof Error ? failure.message : "invalid YAML" } };
+    }
+    // An empty document between two separators says nothing.
+    if (value === null || value === undefined) continue;
+    documents.push({ value, place: (path) => yamlPlace(document.contents, path, lines) });
+  }
+  if (documents.length === 0) return { problem: { line: 1, column: 1, message: "the file holds no document" } };
+  return { documents };
+}
+
+function yamlPlace(root: Node | null, path: readonly PropertyKey[], lines: LineCounter): Place | undefined {
+  let node: unknown = root;
+  let offset = root?.range?.[0] ?? 0;
+  for (const part of path) {
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(part));
+      if (pair === undefined) break;
+      if (isScalar(pair.key)) offset = pair.key.range?.[0] ?? offset;
+      node = pair.value;
+    } else if (isSeq(node)) {
+      const item: unknown = node.items[Number(part)];
+      if (item === undefined) break;
+      node = item;
+      if (isMap(item) || isSeq(item) || isScalar(item)) offset = item.range?.[0] ?? offset;
+    } else break;
+  }
+  const { line, col } = lines.linePos(offset);
+  return { line, column: col };
+}

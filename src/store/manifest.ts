@@ -1,0 +1,254 @@
+import { basename, dirname, extname } from "node:path";
+import type { z } from "zod";
+import { nearest } from "../api/config.ts";
+import { modelRules, modelSpecSchema } from "../api/model.ts";
+import { apiVersion, kinds, slotNameSchema, type Kind } from "../api/names.ts";
+import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../api/slot.ts";
+import { upstreamRules, upstreamSpecSchema } from "../api/upstream.ts";
+import { canonicalJson, sha256 } from "../lib/canonical.ts";
+import { parseDocuments, type ParsedDocument } from "./documents.ts";
+import type { Diagnostic, SpecByKind } from "./store.ts";
+
+/** What one document of a file declares; without `spec` when it is invalid. */
+export interface Declaration {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly file: string;
+  readonly spec: SpecByKind[Kind] | undefined;
+  readonly specHash: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+export const directoryOfKind = { Slot: "slots", Model: "models", Upstream: "upstreams" } as const satisfies Record<
+  Kind,
+  string
+>;
+const manifestKeys = ["apiVersion", "kind", "metadata", "spec", "status"] as const;
+const schemas = { Slot: slotSpecSchema, Model: modelSpecSchema, Upstream: upstreamSpecSchema } as const;
+
+export function isManifestFile(name: string): boolean {
+  return /\.(toml|ya?ml)$/.test(name) && !name.startsWith(".");
+}
+
+/** The kind of resource that files of this directory declare unless they say otherwise. */
+export function kindOfFile(file: string): Kind {
+  const directory = basename(dirname(file));
+  return kinds.find((kind) => directoryOfKind[kind] === directory) ?? "Slot";
+}
+
+/** Everything a file declares. A file that does not parse declares its own name, without a spec. */
+export function readManifests(file: string, text: string): Declaration[] {
+  const parsed = parseDocuments(file, text);
+  const fallback = { kind: kindOfFile(file), name: basename(file, extname(file)) };
+  if ("problem" in parsed) {
+    const { line, column, message } = parsed.problem;
+    return [invalid(fallback, file, text, [{ reason: "InvalidSpec", file, ...place({ line, column }), message }])];
+  }
+  const isOnly = parsed.documents.length === 1;
+  return parsed.documents.map((document, index) =>
+    declaration(
+      document,
+      file,
+      { ...fallback, name: isOnly ? fallback.name : `${fallback.name}-${index + 1}` },
+      !isOnly,
+    ),
+  );
+}
+
+function invalid(id: { kind: Kind; name: string }, file: string, text: string, diagnostics: Diagnostic[]): Declaration {
+  return { ...id, file, spec: undefined, specHash: sha256(text), labels: {}, annotations: {}, diagnostics };
+}
+
+function place({ line, column }: { line?: number | undefined; column?: number | undefined }): {
+  line?: number;
+  column?: number;
+} {
+  return { ...(line === undefined ? {} : { line }), ...(column === undefined ? {} : { column }) };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function declaration(
+  document: ParsedDocument,
+  file: string,
+  fallback: { kind: Kind; name: string },
+  needsName: boolean,
+): Declaration {
+  const { value } = document;
+  const diagnostics: Diagnostic[] = [];
+  const note = (path: readonly PropertyKey[], message: string): void => {
+    const shown = path.map((part) => (typeof part === "number" ? part : String(part)));
+    diagnostics.push({ reason: "InvalidSpec", file, ...place(document.place(path) ?? {}), path: shown, message });
+  };
+  if (!isRecord(value)) {
+    note([], "a manifest is a map of fields");
+    return invalid(fallback, file, canonicalJson(value), diagnostics);
+  }
+  const isManifest = "apiVersion" in value || "kind" in value || ("spec" in value && "metadata" in value);
+  let { kind, name } = fallback;
+  let spec: Record<string, unknown> = value;
+  let metadata: Record<string, unknown> = {};
+  let base: string[] = [];
+  if (isManifest) {
+    for (const key of Object.keys(value)) {
+      if (!manifestKeys.some((known) => known === key)) note([key], `unknown key${hint(key, manifestKeys)}`);
+    }
+    if (value["apiVersion"] !== apiVersion) note(["apiVersion"], `must be ${apiVersion}`);
+    const named = kinds.find((known) => known === value["kind"]);
+    if (named === undefined) note(["kind"], `must be one of ${kinds.join(", ")}`);
+    else kind = named;
+    if (isRecord(value["metadata"])) metadata = value["metadata"];
+    else note(["metadata"], "must be a map with a name");
+    if (isRecord(value["spec"])) spec = value["spec"];
+    else {
+      note(["spec"], "must be a map of fields");
+      spec = {};
+    }
+    if (typeof metadata["name"] === "string") name = metadata["name"];
+    else if (needsName) note(["metadata", "name"], "a file with several documents names each");
+    base = ["spec"];
+  } else {
+    // A flat file's labels and annotations are metadata.
+    const { labels, annotations, ...rest } = value;
+    metadata = { ...(labels === undefined ? {} : { labels }), ...(annotations === undefined ? {} : { annotations }) };
+    spec = rest;
+    if (needsName) note([], "a file with several documents holds full manifests, each with metadata.name");
+  }
+  const labels = stringMap(metadata["labels"], () =>
+    note([...(isManifest ? ["metadata"] : []), "labels"], "must be a map of texts"),
+  );
+  const annotations = stringMap(metadata["annotations"], () =>
+    note([...(isManifest ? ["metadata"] : []), "annotations"], "must be a map of texts"),
+  );
+  if (kind === "Slot" && !slotNameSchema.safeParse(name).success) {
+    note(
+      isManifest ? ["metadata", "name"] : [],
+      `"${name.slice(0, 64)}" is no slot name: 1 to 32 lower-case letters, digits and dashes`,
+    );
+    // A name that cannot be used must not become a key of anything.
+    name = fallback.name;
+  }
+  const schema = schemas[kind];
+  const result = schema.safeParse(spec);
+  if (!result.success) {
+    for (const issue of result.error.issues) noteIssue(issue, base, note, schema);
+    return { ...invalid({ kind, name }, file, canonicalJson(value), diagnostics), labels, annotations };
+  }
+  const complete = completed(kind, name, result.data);
+  for (const { path, message } of complete.problems) note([...base, ...path], message);
+  const isValid = diagnostics.length === 0;
+  return {
+    kind,
+    name,
+    file,
+    spec: isValid ? complete.spec : undefined,
+    specHash: sha256(canonicalJson(complete.spec)),
+    labels,
+    annotations,
+    diagnostics,
+  };
+}
+
+function completed(kind: Kind, name: string, parsed: unknown): { spec: SpecByKind[Kind]; problems: FieldProblem[] } {
+  switch (kind) {
+    case "Slot": {
+      const spec = slotSpecSchema.parse(parsed);
+      return { spec: completeSlot(name, spec), problems: slotRules(name, spec) };
+    }
+    case "Model": {
+      const spec = modelSpecSchema.parse(parsed);
+      return { spec, problems: modelRules(spec) };
+    }
+    case "Upstream": {
+      const spec = upstreamSpecSchema.parse(parsed);
+      return { spec, problems: upstreamRules(spec) };
+    }
+    default:
+      return kind satisfies never;
+  }
+}
+
+function noteIssue(
+  issue: z.core.$ZodIssue,
+  base: readonly string[],
+  note: (path: readonly PropertyKey[], message: string) => void,
+  schema: z.ZodType,
+): void {
+  if (issue.code === "unrecognized_keys") {
+    const known = knownKeys(schema, issue.path);
+    for (const key of issue.keys) note([...base, ...issue.path, key], `unknown key${hint(key, known)}`);
+    return;
+  }
+  if (issue.code === "invalid_union") {
+    // The branch that got furthest says the most.
+    const branches = issue.errors.filter((errors) => errors.length > 0);
+    const [first] = branches.toSorted((a, b) => (b[0]?.path.length ?? 0) - (a[0]?.path.length ?? 0));
+    const [deepest] = first ?? [];
+    const path = [...base, ...issue.path, ...(deepest?.path ?? [])];
+    note(
+      path,
+      branches.length > 1 && deepest?.path.length === 0
+        ? messageOf(branches.flat())
+        : (deepest?.message ?? issue.message),
+    );
+    return;
+  }
+  note([...base, ...issue.path], issue.message);
+}
+
+function messageOf(issues: readonly z.core.$ZodIssue[]): string {
+  return [...new Set(issues.map(({ message }) => message))].join("; or ");
+}
+
+function hint(key: string, known: readonly string[]): string {
+  const close = nearest(key, known);
+  return close === undefined ? "" : `; did you mean ${close}?`;
+}
+
+/** The keys that the schema knows at `path`, for a hint; empty when it cannot be told. */
+function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  let current: unknown = schema;
+  const steps: readonly PropertyKey[] = [...path];
+  for (const part of [...steps, undefined]) {
+    current = unwrapped(current);
+    if (part === undefined) break;
+    if (!isSchemaNode(current)) return [];
+    const { shape, element } = current._zod.def;
+    current = shape?.[String(part)] ?? element;
+  }
+  return isSchemaNode(current) ? Object.keys(current._zod.def.shape ?? {}) : [];
+}
+
+interface SchemaNode {
+  readonly _zod: {
+    readonly def: {
+      readonly shape?: Record<string, unknown>;
+      readonly element?: unknown;
+      readonly innerType?: unknown;
+    };
+  };
+}
+
+function isSchemaNode(value: unknown): value is SchemaNode {
+  return typeof value === "object" && value !== null && "_zod" in value;
+}
+
+/** Beneath optional, default and prefault. */
+function unwrapped(value: unknown): unknown {
+  let current = value;
+  while (isSchemaNode(current) && current._zod.def.innerType !== undefined) current = current._zod.def.innerType;
+  return current;
+}
+
+function stringMap(value: unknown, onWrong: () => void): Record<string, string> {
+  if (value === undefined) return {};
+  if (!isRecord(value) || !Object.values(value).every((inner) => typeof inner === "string")) {
+    onWrong();
+    return {};
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, String(inner)]));
+}

@@ -1,0 +1,28 @@
+/**
+ * TOML spells keys in snake_case, the resources in camelCase. The mapping is mechanical; below these keys a person's
+ * own names begin, and they are never converted.
+ */
+const opaque: ReadonlySet<string> = new Set(["env", "labels", "annotations", "set", "podTemplate", "headers"]);
+/** `default` is a map of free names on a Model, and a ref on a Slot's model. */
+const opaqueMaps: ReadonlySet<string> = new Set(["default"]);
+
+export function camelCase(key: string): string {
+  return key.replaceAll(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase());
+}
+
+export function snakeCase(key: string): string {
+  return key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** A TOML document with its keys as the resources spell them. */
+export function fromToml(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(fromToml);
+  if (typeof value !== "object" || value === null || value instanceof Date) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      const name = camelCase(key);
+      const isFree = opaque.has(name) || (opaqueMaps.has(name) && typeof inner === "object");
+      return [name, isFree ? inner : fromToml(inner)];
+    }),
+  );
+}
