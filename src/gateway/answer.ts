@@ -1,0 +1,38 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { ApiError } from "../api/errors.ts";
+
+const idPattern = /^[A-Za-z0-9._-]{1,128}$/;
+const prefix = randomBytes(5).toString("hex");
+let count = 0;
+
+/** The client's `x-request-id` when it is harmless, else one of ours. */
+export function requestIdOf(request: IncomingMessage): string {
+  const given = request.headers["x-request-id"];
+  return typeof given === "string" && idPattern.test(given) ? given : newRequestId();
+}
+
+export function newRequestId(): string {
+  count = (count + 1) % 0xffffffff;
+  return `${prefix}-${count.toString(36)}`;
+}
+
+/** What a client may know of any failure. Unknown ones keep their message to the log. */
+export function toApiError(error: unknown): ApiError {
+  return error instanceof ApiError ? error : new ApiError("system.internal", { cause: error });
+}
+
+/** Answers with the envelope; nothing when the client is gone or an answer has begun. */
+export function sendError(response: ServerResponse, error: ApiError, requestId: string): void {
+  if (response.headersSent || response.destroyed) return;
+  const body = Buffer.from(JSON.stringify(error.envelope()));
+  response.writeHead(error.status, {
+    "content-type": "application/json; charset=utf-8",
+    "content-length": body.length,
+    "x-request-id": requestId,
+    "x-content-type-options": "nosniff",
+    ...(error.code === "dispatch.payload_too_large" ? { connection: "close" } : {}),
+    ...error.headers,
+  });
+  response.end(body);
+}

@@ -1,0 +1,161 @@
+import {
+  createServer,
+  STATUS_CODES,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import type { Socket } from "node:net";
+import { fastify, type FastifyInstance } from "fastify";
+import { ApiError } from "../api/errors.ts";
+import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
+import type { Dispatcher, V1Route } from "./dispatch.ts";
+import { HostGuard } from "./hosts.ts";
+import { registerRoutes, type RouteContext } from "./routes.ts";
+import { scopeClasses } from "./scopes.ts";
+import type { Logger } from "pino";
+
+/** The routes every request of a chat client takes: matched before the framework sees them. */
+export const hotRoutes = [
+  { path: "/v1/chat/completions", capability: "chat", enginePath: "/v1/chat/completions", isChat: true },
+  { path: "/v1/completions", capability: "completions", enginePath: "/v1/completions", isChat: false },
+  { path: "/v1/embeddings", capability: "embeddings", enginePath: "/v1/embeddings", isChat: false },
+] as const satisfies readonly V1Route[];
+
+export interface AppOptions {
+  readonly dispatcher: Dispatcher;
+  readonly routes: RouteContext;
+  readonly allowedHosts: readonly string[];
+  readonly log: Logger;
+}
+
+export interface App {
+  readonly fastify: FastifyInstance;
+  readonly server: Server;
+}
+
+/**
+ * The HTTP server. Fastify routes everything but the hot routes, which take the same ids, errors and metrics without
+ * the framework's per-request objects (docs/performance.md has the measurement).
+ */
+export async function buildApp(options: AppOptions): Promise<App> {
+  const hot = new Map<string, V1Route>(hotRoutes.map((route) => [route.path, route]));
+  const guard = new HostGuard(options.allowedHosts);
+  let server: Server | undefined;
+  const app = fastify({
+    logger: false,
+    genReqId: (request) => requestIdOf(request),
+    requestIdHeader: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 300 },
+    exposeHeadRoutes: true,
+    serverFactory: (handler) => {
+      server = createServer(
+        { keepAliveTimeout: 65_000, headersTimeout: 30_000, requestTimeout: 0 },
+        hotFirst(hot, options.dispatcher, handler),
+      );
+      server.on("clientError", (error: Error & { code?: string }, socket) => refuseBytes(error, socket));
+      return server;
+    },
+  });
+  app.addHook("onRoute", ({ method, url, config }) => {
+    const scope = config?.scope;
+    if (scope === undefined || !scopeClasses.includes(scope))
+      throw new Error(`route ${String(method)} ${url} names no scope class`);
+  });
+  app.addHook("onRequest", async (request, reply) => {
+    void reply.headers({
+      "x-request-id": request.id,
+      "x-content-type-options": "nosniff",
+      "x-frame-options": "DENY",
+      "referrer-policy": "no-referrer",
+    });
+    const isMutation = request.method !== "GET" && request.method !== "HEAD";
+    if (request.url.startsWith("/api")) guard.check(request.headers, isMutation);
+  });
+  app.setErrorHandler((error, request, reply) => {
+    const failure = fromFramework(error);
+    if (failure.code === "system.internal") options.log.error({ err: error, requestId: request.id }, "request failed");
+    void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const failure = notFound(app, request.method, request.url, hot);
+    void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
+  });
+  registerRoutes(app, options.routes);
+  await app.ready();
+  if (server === undefined) throw new Error("the framework made no server");
+  return { fastify: app, server };
+}
+
+function hotFirst(
+  hot: ReadonlyMap<string, V1Route>,
+  dispatcher: Dispatcher,
+  handler: RequestListener,
+): RequestListener {
+  return (request: IncomingMessage, response: ServerResponse) => {
+    const route = request.method === "POST" ? hot.get(pathOf(request.url ?? "")) : undefined;
+    if (route === undefined) {
+      handler(request, response);
+      return;
+    }
+    const id = requestIdOf(request);
+    dispatcher
+      .handle(route, request, response, id)
+      .catch((error: unknown) => sendError(response, toApiError(error), id));
+  };
+}
+
+/** Without query, trailing slash and, for proxies' absolute form, scheme and host. */
+function pathOf(url: string): string {
+  let path = url;
+  const query = path.indexOf("?");
+  if (query >= 0) path = path.slice(0, query);
+  if (!path.startsWith("/")) path = path.replace(/^https?:\/\/[^/]*/i, "");
+  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
+}
+
+function fromFramework(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof Error && "statusCode" in error && typeof error.statusCode === "number") {
+    if (error.statusCode === 413) return new ApiError("dispatch.payload_too_large");
+    if (error.statusCode === 415) return new ApiError("dispatch.unsupported_media_type");
+    if (error.statusCode >= 400 && error.statusCode < 500)
+      return new ApiError("dispatch.invalid_request", { message: error.message });
+  }
+  return toApiError(error);
+}
+
+function notFound(app: FastifyInstance, method: string, url: string, hot: ReadonlyMap<string, V1Route>): ApiError {
+  const path = pathOf(url);
+  if (hot.has(path))
+    return new ApiError("system.method_not_allowed", { message: `${path} takes POST`, headers: { allow: "POST" } });
+  if (method !== "GET" && app.findRoute({ method: "GET", url: path }) !== null) {
+    return new ApiError("system.method_not_allowed", { message: `${path} takes GET`, headers: { allow: "GET, HEAD" } });
+  }
+  const meant = ["/v1", ""].map((prefix) => `${prefix}${path.replace(/^(\/v1)+/, "")}`).find((known) => hot.has(known));
+  const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+  return new ApiError("system.not_found", { message: `there is nothing at ${path.slice(0, 200)}${hint}` });
+}
+
+/** What Node's parser refuses never becomes a request: the envelope is written by hand. */
+function refuseBytes(error: Error & { code?: string }, socket: Socket | import("node:stream").Duplex): void {
+  if (!socket.writable || ("bytesWritten" in socket && socket.bytesWritten > 0)) {
+    socket.destroy();
+    return;
+  }
+  const isLarge = error.code === "HPE_HEADER_OVERFLOW";
+  const isSlow = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
+  const status = isLarge ? 431 : isSlow ? 408 : 400;
+  const message = isLarge
+    ? "the request's headers are too large"
+    : isSlow
+      ? "the request came too slowly"
+      : "the request is no valid HTTP";
+  const failure = new ApiError("dispatch.invalid_request", { status, message });
+  const body = JSON.stringify(failure.envelope());
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Bad Request"}\r\ncontent-type: application/json; charset=utf-8\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\nx-request-id: ${newRequestId()}\r\n\r\n${body}`,
+  );
+}

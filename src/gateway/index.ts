@@ -1,0 +1,63 @@
+import type { ModelRecord } from "../api/model.ts";
+import { builtinSlots, isBuiltin } from "../api/names.ts";
+import { completeSlot, unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
+import type { PublishedSlot, SlotStatus } from "../api/status.ts";
+import type { UpstreamSpec } from "../api/upstream.ts";
+import type { PublishedStore } from "../store/store.ts";
+
+/** A slot as the gateway acts on it: what was published, with its defaults in place. */
+export interface KnownSlot {
+  readonly name: string;
+  readonly spec: SlotSpec;
+  readonly status: SlotStatus | undefined;
+  readonly published: PublishedSlot | undefined;
+  readonly revision: number;
+}
+
+/** Everything a request is resolved against; rebuilt when the published state changes, never per request. */
+export interface ResolutionIndex {
+  readonly slots: ReadonlyMap<string, KnownSlot>;
+  /** Slots by alias. */
+  readonly aliases: ReadonlyMap<string, KnownSlot>;
+  /** The enabled slots that own a ref. */
+  readonly owners: ReadonlyMap<string, readonly KnownSlot[]>;
+  readonly models: ReadonlyMap<string, ModelRecord>;
+  readonly upstreamRefs: ReadonlyMap<string, { readonly upstream: string; readonly spec: UpstreamSpec }>;
+}
+
+export function buildIndex(published: Pick<PublishedStore, "slots" | "registry">): ResolutionIndex {
+  const slots = new Map<string, KnownSlot>();
+  for (const name of builtinSlots) {
+    slots.set(name, { name, spec: unconfiguredSlot(name), status: undefined, published: undefined, revision: 0 });
+  }
+  for (const slot of published.slots()) {
+    slots.set(slot.name, {
+      name: slot.name,
+      spec: completeSlot(slot.name, slot.spec),
+      status: slot.status,
+      published: slot,
+      revision: slot.revision,
+    });
+  }
+  const aliases = new Map<string, KnownSlot>();
+  const owners = new Map<string, KnownSlot[]>();
+  for (const slot of slots.values()) {
+    for (const alias of slot.status?.aliases ?? []) if (!slots.has(alias)) aliases.set(alias, slot);
+    const ref = slot.status?.model.ref ?? slot.spec.model.default;
+    if (ref === undefined || !slot.spec.enabled) continue;
+    owners.set(ref, [...(owners.get(ref) ?? []), slot]);
+  }
+  const registry = published.registry();
+  const upstreamRefs = new Map<string, { upstream: string; spec: UpstreamSpec }>();
+  for (const { name, spec } of registry.upstreams) {
+    for (const { ref } of spec.models) if (!upstreamRefs.has(ref)) upstreamRefs.set(ref, { upstream: name, spec });
+  }
+  return { slots, aliases, owners, models: new Map(registry.models.map((model) => [model.ref, model])), upstreamRefs };
+}
+
+/** Built-ins in the specification's order, then custom slots by name. */
+export function slotsInOrder(index: ResolutionIndex): readonly KnownSlot[] {
+  const custom = [...index.slots.values()].filter(({ name }) => !isBuiltin(name));
+  const builtins = builtinSlots.flatMap((name) => index.slots.get(name) ?? []);
+  return [...builtins, ...custom.toSorted((a, b) => (a.name < b.name ? -1 : 1))];
+}

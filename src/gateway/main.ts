@@ -1,0 +1,105 @@
+import { randomBytes } from "node:crypto";
+import type { Logger } from "pino";
+import type { Config } from "../api/config.ts";
+import { bootId } from "../lib/boot-id.ts";
+import { openDemandWriter } from "../store/demand.ts";
+import { openPublished } from "../store/published.ts";
+import { buildApp } from "./app.ts";
+import { DemandPublisher } from "./demand.ts";
+import { Dispatcher } from "./dispatch.ts";
+import { buildIndex } from "./index.ts";
+import { GatewayMetrics } from "./metrics.ts";
+import { Traffic } from "./traffic.ts";
+
+export interface RunningGateway {
+  readonly port: number;
+  readonly url: string;
+  /** Unready at once, open requests get `drainSeconds`, then everything is closed. */
+  close(options: { drainSeconds: number }): Promise<void>;
+}
+
+/** Runs the gateway until closed. Needs no operator: it serves what is published, and says so when nothing is. */
+export async function runGateway(config: Config, options: { log: Logger; version: string }): Promise<RunningGateway> {
+  const { log, version } = options;
+  await using stack = new AsyncDisposableStack();
+  const published = stack.use(await openPublished(config.stateDir));
+  let index = buildIndex(published);
+  const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
+  const traffic = new Traffic((slot) => onEdge(slot));
+  const demand = stack.use(
+    new DemandPublisher({
+      gateway,
+      writer: await openDemandWriter(config.stateDir, gateway),
+      traffic,
+      index: () => index,
+      onError: (error) => log.error({ err: error }, "demand could not be published"),
+    }),
+  );
+  function onEdge(slot: string): void {
+    const status = index.slots.get(slot)?.status;
+    // The operator waits for these; whatever is warm can wait for the next heartbeat.
+    const isWarm = status?.state === "ready";
+    if (!isWarm) demand.publish();
+  }
+  stack.use(
+    published.watch((slot) => {
+      index = buildIndex(published);
+      const state = slot === undefined ? undefined : index.slots.get(slot)?.status?.state;
+      if (state === "unloading") demand.publish();
+    }),
+  );
+  const metrics = new GatewayMetrics({ traffic, index: () => index });
+  let isDraining = false;
+  const dispatcher = new Dispatcher({
+    index: () => index,
+    operator: () => published.operator(),
+    traffic,
+    metrics,
+    log,
+    bodyLimitBytes: config.bodyLimit,
+    bootId: bootId(),
+    isDraining: () => isDraining,
+  });
+  stack.defer(() => dispatcher.close());
+  const app = await buildApp({
+    dispatcher,
+    log,
+    allowedHosts: [config.hostname, ...config.allowedHosts],
+    routes: {
+      index: () => index,
+      operator: () => published.operator(),
+      traffic,
+      metrics,
+      stateDir: config.stateDir,
+      version,
+      startedAt: Date.now(),
+      isReady: () => !isDraining,
+    },
+  });
+  await app.fastify.listen({ port: config.port, host: config.host });
+  const address = app.server.address();
+  const port = typeof address === "object" && address !== null ? address.port : config.port;
+  const isLoopback = /^(127\.|::1$|localhost$)/.test(config.host);
+  const url = `http://${isLoopback || config.host === "0.0.0.0" || config.host === "::" ? "127.0.0.1" : config.host}:${port}`;
+  log.info(`gateway listens on ${url}`);
+  if (!isLoopback) {
+    log.warn(
+      `authentication is off and ${config.host}:${port} is reachable from the network: everyone there can use it; SVC_HOST=127.0.0.1 keeps it to this machine`,
+    );
+  }
+  const owned = stack.move();
+  return {
+    port,
+    url,
+    async close({ drainSeconds }) {
+      isDraining = true;
+      // Idle connections first; those with requests get their time.
+      app.server.closeIdleConnections();
+      const deadline = Date.now() + drainSeconds * 1000;
+      while (traffic.total() > 0 && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+      app.server.closeAllConnections();
+      await app.fastify.close();
+      await owned.disposeAsync();
+    },
+  };
+}

@@ -1,0 +1,97 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { slotStates } from "../api/states.ts";
+import { slotsInOrder, type ResolutionIndex } from "./index.ts";
+import type { Traffic } from "./traffic.ts";
+
+const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/** Children of one route and slot, looked up once and kept: labels cost more than counting. */
+export interface RouteMetrics {
+  readonly duration: Histogram.Internal<"route" | "slot">;
+  readonly firstByte: Histogram.Internal<"route" | "slot">;
+  count(code: number): void;
+}
+
+/** Label of requests whose model resolved to no slot: unknown names must not make new series. */
+export const noSlot = "none";
+
+/** The gateway's metric page (CONTRACT "Metrics that others rely on"). */
+export class GatewayMetrics {
+  readonly registry = new Registry();
+  readonly #requests: Counter<"route" | "slot" | "code">;
+  readonly #duration: Histogram<"route" | "slot">;
+  readonly #firstByte: Histogram<"route" | "slot">;
+  readonly #routes = new Map<string, RouteMetrics>();
+
+  constructor(options: { traffic: Traffic; index: () => ResolutionIndex }) {
+    const registers = [this.registry];
+    collectDefaultMetrics({ register: this.registry });
+    const labelNames = ["route", "slot"] as const;
+    this.#requests = new Counter({
+      name: "berth_requests_total",
+      help: "Requests by route, slot and HTTP status",
+      labelNames: ["route", "slot", "code"],
+      registers,
+    });
+    this.#duration = new Histogram({
+      name: "berth_request_duration_seconds",
+      help: "From the request's header to the end of its answer",
+      labelNames,
+      buckets,
+      registers,
+    });
+    this.#firstByte = new Histogram({
+      name: "berth_time_to_first_byte_seconds",
+      help: "From the request's header to the first byte of its answer",
+      labelNames,
+      buckets,
+      registers,
+    });
+    const { traffic, index } = options;
+    new Gauge({
+      name: "berth_requests_in_flight",
+      help: "Requests that an engine works on",
+      labelNames: ["slot"],
+      registers,
+      collect() {
+        this.reset();
+        for (const { name } of slotsInOrder(index())) this.set({ slot: name }, traffic.inFlight(name));
+      },
+    });
+    new Gauge({
+      name: "berth_slot_state",
+      help: "1 for the present state of a slot",
+      labelNames: ["slot", "state"],
+      registers,
+      collect() {
+        this.reset();
+        for (const slot of slotsInOrder(index())) {
+          const present = traffic.stateOf(slot);
+          for (const state of slotStates) this.set({ slot: slot.name, state }, state === present ? 1 : 0);
+        }
+      },
+    });
+  }
+
+  of(route: string, slot: string): RouteMetrics {
+    const key = `${route} ${slot}`;
+    let metrics = this.#routes.get(key);
+    if (metrics === undefined) {
+      const codes = new Map<number, Counter.Internal>();
+      metrics = {
+        duration: this.#duration.labels({ route, slot }),
+        firstByte: this.#firstByte.labels({ route, slot }),
+        count: (code) => {
+          let child = codes.get(code);
+          if (child === undefined) {
+            child = this.#requests.labels({ route, slot, code: String(code) });
+            codes.set(code, child);
+          }
+          child.inc();
+        },
+      };
+      this.#routes.set(key, metrics);
+    }
+    return metrics;
+  }
+}

@@ -1,0 +1,79 @@
+import { isAvailable, type SlotState } from "../api/states.ts";
+import type { KnownSlot } from "./index.ts";
+
+/** `serving` ends this long after the last request (DECISIONS 20). */
+const servingTailMs = 2000;
+
+export interface SlotTraffic {
+  inFlight: number;
+  held: number;
+  /** Milliseconds since the epoch; 0 never. */
+  lastRequestAt: number;
+  lastByteAt: number;
+  lastEndAt: number;
+}
+
+/** What this gateway has under way, per slot. Its own truth: `serving` and `idle` follow from it. */
+export class Traffic {
+  readonly #slots = new Map<string, SlotTraffic>();
+  readonly #onEdge: (slot: string) => void;
+
+  /** `onEdge` hears when a slot goes from none to one request, or back. */
+  constructor(onEdge: (slot: string) => void) {
+    this.#onEdge = onEdge;
+  }
+
+  of(slot: string): SlotTraffic {
+    let traffic = this.#slots.get(slot);
+    if (traffic === undefined) {
+      traffic = { inFlight: 0, held: 0, lastRequestAt: 0, lastByteAt: 0, lastEndAt: 0 };
+      this.#slots.set(slot, traffic);
+    }
+    return traffic;
+  }
+
+  inFlight(slot: string): number {
+    return this.#slots.get(slot)?.inFlight ?? 0;
+  }
+
+  total(): number {
+    let total = 0;
+    for (const { inFlight } of this.#slots.values()) total += inFlight;
+    return total;
+  }
+
+  begin(slot: string): SlotTraffic {
+    const traffic = this.of(slot);
+    traffic.inFlight += 1;
+    traffic.lastRequestAt = Date.now();
+    if (traffic.inFlight === 1) this.#onEdge(slot);
+    return traffic;
+  }
+
+  end(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.inFlight -= 1;
+    traffic.lastEndAt = Date.now();
+    if (traffic.inFlight === 0) this.#onEdge(slot);
+  }
+
+  /** A request that could not be served is demand all the same. */
+  asked(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.lastRequestAt = Date.now();
+    this.#onEdge(slot);
+  }
+
+  entries(): IterableIterator<[string, SlotTraffic]> {
+    return this.#slots.entries();
+  }
+
+  /** The published state with what only this gateway knows laid over it. */
+  stateOf(slot: KnownSlot, now = Date.now()): SlotState {
+    const state = slot.status?.state ?? "offline";
+    if (!isAvailable(state)) return state;
+    const traffic = this.#slots.get(slot.name);
+    if (traffic === undefined || traffic.lastRequestAt === 0) return state;
+    return traffic.inFlight > 0 || now - traffic.lastEndAt < servingTailMs ? "serving" : "idle";
+  }
+}

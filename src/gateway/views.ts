@@ -1,0 +1,155 @@
+import type { ModelRecord } from "../api/model.ts";
+import type { Condition } from "../api/conditions.ts";
+
+import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "./index.ts";
+import type { Traffic } from "./traffic.ts";
+
+/** Bodies of `/v1/models` and `/api`: snake_case JSON, as CONTRACT has it. */
+export interface ViewContext {
+  readonly index: ResolutionIndex;
+  readonly traffic: Traffic;
+  readonly isOperatorLost: boolean;
+}
+
+export function slotView(slot: KnownSlot, { traffic, isOperatorLost }: ViewContext): Record<string, unknown> {
+  const { spec, status, published, name } = slot;
+  const known = traffic.of(name);
+  const load = status?.lastLoad;
+  return {
+    name,
+    state: traffic.stateOf(slot),
+    model: status?.model.ref ?? spec.model.default ?? null,
+    model_origin: status?.model.origin ?? "spec",
+    engine: spec.engine,
+    backend: status?.backend ?? spec.backend,
+    runtime: status?.runtime ?? spec.runtime,
+    port: status?.port ?? null,
+    endpoint: status?.endpoint ?? null,
+    enabled: spec.enabled,
+    load: spec.load,
+    capabilities: status?.capabilities ?? [],
+    in_flight: known.inFlight,
+    queued: 0,
+    held: known.held,
+    conditions: conditionsOf(status?.conditions ?? [], isOperatorLost),
+    generation: published?.generation ?? 0,
+    observed_generation: status?.observedGeneration ?? 0,
+    spec_hash: published?.specHash ?? null,
+    restarts: status?.restarts ?? 0,
+    failures: status?.failures ?? 0,
+    last_error: status?.lastError ?? null,
+    next_retry_at: status?.nextRetryAt ?? null,
+    last_load_seconds:
+      load?.warmSeconds === undefined
+        ? null
+        : round((load.startSeconds ?? 0) + load.warmSeconds + (load.pullSeconds ?? 0)),
+    memory_bytes: null,
+    uptime_seconds:
+      status?.readySince === undefined ? null : Math.floor((Date.now() - Date.parse(status.readySince)) / 1000),
+    processes: status?.processes ?? [],
+    decisions: status?.decisions ?? {},
+    file: published?.file ?? null,
+    aliases: status?.aliases ?? [],
+  };
+}
+
+/** A slot with its history, for one slot only. */
+export function slotDetail(slot: KnownSlot, context: ViewContext): Record<string, unknown> {
+  return { ...slotView(slot, context), transitions: slot.status?.transitions ?? [], spec: slot.spec };
+}
+
+function conditionsOf(conditions: readonly Condition[], isOperatorLost: boolean): readonly Condition[] {
+  if (!isOperatorLost) return conditions;
+  // Nobody watches the engines: what was true may not be any more.
+  return conditions.map((condition) =>
+    condition.type === "Ready"
+      ? {
+          ...condition,
+          status: "Unknown",
+          reason: "OperatorLost",
+          message: "the operator has not been heard of for 5 s",
+        }
+      : condition,
+  );
+}
+
+function round(seconds: number): number {
+  return Math.round(seconds * 1000) / 1000;
+}
+
+export function planView({ name, published }: KnownSlot): Record<string, unknown> {
+  const plan = published?.plan ?? {
+    reason: "NotPublished",
+    message: "no operator has planned this slot yet",
+    steps: [],
+  };
+  const lines = plan.steps.map((step, index) => {
+    const what = "role" in step ? `${step.do} ${step.role}` : step.do;
+    const more = step.do === "start" ? `\n     ${step.command}` : step.do === "drain" ? ` until ${step.deadline}` : "";
+    return `  ${index + 1}. ${what}: ${step.reason}${more}`;
+  });
+  const text = [`${name}: ${plan.reason}: ${plan.message}`, ...(lines.length === 0 ? ["  nothing to do"] : lines)].join(
+    "\n",
+  );
+  return { slot: name, plan, text: `${text}\n` };
+}
+
+export function modelView(model: ModelRecord, index: ResolutionIndex): Record<string, unknown> {
+  const slots = (index.owners.get(model.ref) ?? []).map(({ name }) => name);
+  return {
+    id: model.ref,
+    size_bytes: model.sizeBytes ?? null,
+    backend: "cpu",
+    capabilities: model.capabilities,
+    license: model.license ?? null,
+    license_url: model.licenseUrl ?? null,
+    source: model.source,
+    sha256: model.sha256 ?? null,
+    path: model.path ?? null,
+    slots,
+    state: slots.length > 0 && model.state === "available" ? "assigned" : model.state,
+    message: model.message ?? null,
+    architecture: model.architecture ?? null,
+    context_length: model.contextLength ?? null,
+    parameters: model.parameters ?? null,
+    quantization: model.quantization ?? null,
+    pooling: model.pooling ?? null,
+    origin: model.origin,
+  };
+}
+
+/** `/v1/models`: slots in the specification's order, then registry models, then upstream models. */
+export function v1Models({ index, traffic }: ViewContext): Record<string, unknown>[] {
+  const item = (id: string, created: number, berth: Record<string, unknown>): Record<string, unknown> => ({
+    id,
+    object: "model",
+    created,
+    owned_by: "berth",
+    berth,
+  });
+  const slots = slotsInOrder(index).map((slot) => {
+    const ref = slot.status?.model.ref ?? slot.spec.model.default;
+    return item(slot.name, (ref === undefined ? undefined : index.models.get(ref)?.created) ?? 0, {
+      kind: "slot",
+      state: traffic.stateOf(slot),
+      slot: slot.name,
+      model: ref ?? null,
+      capabilities: slot.status?.capabilities ?? [],
+    });
+  });
+  const models = [...index.models.values()]
+    .toSorted((a, b) => (a.ref < b.ref ? -1 : 1))
+    .map((model) => {
+      const [owner] = index.owners.get(model.ref) ?? [];
+      return item(model.ref, model.created, {
+        kind: "model",
+        state: model.state,
+        slot: owner?.name ?? null,
+        capabilities: model.capabilities,
+      });
+    });
+  const upstreams = [...index.upstreamRefs].map(([ref, { upstream, spec }]) =>
+    item(ref, 0, { kind: "upstream", state: "unknown", slot: null, upstream, capabilities: spec.capabilities }),
+  );
+  return [...slots, ...models, ...upstreams];
+}

@@ -1,0 +1,134 @@
+/** Where the fields of a request body stand, found without parsing it. Offsets are bytes. */
+export interface ScannedBody {
+  /** The value of the last top-level `model`, when it is a string. */
+  readonly model: string | undefined;
+  /** Where that string's quotes begin and end. */
+  readonly modelStart: number;
+  readonly modelEnd: number;
+  /** Top-level `stream` is `true`. */
+  readonly isStream: boolean;
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+const colon = 0x3a;
+const comma = 0x2c;
+
+/**
+ * Finds `model` and `stream` at the top level of a JSON object. Undefined when the bytes are not an object as far as
+ * this looks: the caller then parses, to say what is wrong. For every valid JSON object it finds what JSON.parse
+ * would; of an invalid one it may find anything, and whoever reads the body next refuses it.
+ */
+export function scanBody(bytes: Buffer): ScannedBody | undefined {
+  let at = skipBlank(bytes, 0);
+  if (bytes[at] !== openBrace) return undefined;
+  at = skipBlank(bytes, at + 1);
+  let model: string | undefined;
+  let modelStart = -1;
+  let modelEnd = -1;
+  let isStream = false;
+  if (bytes[at] === closeBrace)
+    return skipBlank(bytes, at + 1) === bytes.length ? { model, modelStart, modelEnd, isStream } : undefined;
+  for (;;) {
+    if (bytes[at] !== quote) return undefined;
+    const keyEnd = stringEnd(bytes, at);
+    if (keyEnd < 0) return undefined;
+    const keyStart = at;
+    at = skipBlank(bytes, keyEnd);
+    if (bytes[at] !== colon) return undefined;
+    at = skipBlank(bytes, at + 1);
+    const valueStart = at;
+    at = valueEnd(bytes, at);
+    if (at < 0) return undefined;
+    if (isKey(bytes, keyStart, keyEnd, "model")) {
+      const isText = bytes[valueStart] === quote;
+      model = isText ? text(bytes, valueStart, at) : undefined;
+      if (isText && model === undefined) return undefined;
+      modelStart = isText ? valueStart : -1;
+      modelEnd = isText ? at : -1;
+    } else if (isKey(bytes, keyStart, keyEnd, "stream")) {
+      isStream = at - valueStart === 4 && bytes.toString("latin1", valueStart, at) === "true";
+    }
+    at = skipBlank(bytes, at);
+    if (bytes[at] === closeBrace) break;
+    if (bytes[at] !== comma) return undefined;
+    at = skipBlank(bytes, at + 1);
+  }
+  if (skipBlank(bytes, at + 1) !== bytes.length) return undefined;
+  return { model, modelStart, modelEnd, isStream };
+}
+
+function skipBlank(bytes: Buffer, from: number): number {
+  let at = from;
+  for (;;) {
+    const byte = bytes[at];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return at;
+    at += 1;
+  }
+}
+
+/** Just past the closing quote of the string that begins at `from`; -1 without one. */
+function stringEnd(bytes: Buffer, from: number): number {
+  let at = from + 1;
+  for (;;) {
+    at = bytes.indexOf(quote, at);
+    if (at < 0) return -1;
+    let slashes = 0;
+    while (bytes[at - 1 - slashes] === backslash && at - 1 - slashes > from) slashes += 1;
+    at += 1;
+    if (slashes % 2 === 0) return at;
+  }
+}
+
+function valueEnd(bytes: Buffer, from: number): number {
+  const first = bytes[from];
+  if (first === quote) return stringEnd(bytes, from);
+  if (first === openBrace || first === openBracket) return nestedEnd(bytes, from);
+  let at = from;
+  for (;;) {
+    const byte = bytes[at];
+    if (byte === undefined || byte === comma || byte === closeBrace || byte <= 0x20) return at > from ? at : -1;
+    at += 1;
+  }
+}
+
+function nestedEnd(bytes: Buffer, from: number): number {
+  let depth = 0;
+  let at = from;
+  for (;;) {
+    const byte = bytes[at];
+    if (byte === undefined) return -1;
+    if (byte === quote) {
+      at = stringEnd(bytes, at);
+      if (at < 0) return -1;
+      continue;
+    }
+    if (byte === openBrace || byte === openBracket) depth += 1;
+    else if (byte === closeBrace || byte === closeBracket) {
+      depth -= 1;
+      if (depth === 0) return at + 1;
+    }
+    at += 1;
+  }
+}
+
+function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {
+  if (end - start === key.length + 2) return bytes.toString("latin1", start + 1, end - 1) === key;
+  // A longer spelling is the same key only with escapes.
+  if (end - start < key.length + 2 || bytes.indexOf(backslash, start) >= end || bytes.indexOf(backslash, start) < 0)
+    return false;
+  return text(bytes, start, end) === key;
+}
+
+function text(bytes: Buffer, start: number, end: number): string | undefined {
+  try {
+    const parsed: unknown = JSON.parse(bytes.toString("utf8", start, end));
+    return typeof parsed === "string" ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
