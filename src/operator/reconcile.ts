@@ -26,7 +26,14 @@ export async function reconcile(world: World, name: string, options: ReconcileOp
   const { log } = options;
   explain(log, gathered.input, decided);
   if (options.isPaused) {
-    await publish(world, gathered, paused(gathered.input, decided), idleOutcome(gathered, []), options);
+    const untouched = gathered.input.before?.status.handledRequests ?? {};
+    await publish(
+      world,
+      gathered,
+      paused(gathered.input, decided),
+      await look(world, gathered, nothing, untouched),
+      options,
+    );
     return decided.requeueMs === undefined ? {} : { requeueMs: Math.max(1000, decided.requeueMs) };
   }
   // Gateways must know before an engine goes: the first look at `unloading` only publishes.
@@ -123,31 +130,21 @@ function failed(input: SlotInput, verdict: Verdict, { step, error }: NonNullable
   };
 }
 
+/** What acting has brought about; a new look only where something was started or stopped. */
 async function look(
   world: World,
-  { input, engine, engineInput }: Gathered,
+  gathered: Gathered,
   acted: Acted,
   handled: Outcome["handledRequests"],
 ): Promise<Outcome> {
-  const observed = acted.hasChanged ? await world.runtime.observe(input.name) : input.observed;
+  const { input, engine, engineInput } = gathered;
   return {
-    observed,
+    observed: acted.hasChanged ? await world.runtime.observe(input.name) : input.observed,
     health: input.health,
     started: acted.started,
     capabilities: engine === undefined || engineInput === undefined ? [] : engine.capabilities(engineInput),
     served: engine === undefined || engineInput === undefined ? undefined : engine.servedModel(engineInput),
     handledRequests: handled,
-  };
-}
-
-function idleOutcome({ input, engine, engineInput }: Gathered, observed: SlotInput["observed"]): Outcome {
-  return {
-    observed: observed.length > 0 ? observed : input.observed,
-    health: input.health,
-    started: 0,
-    capabilities: engine === undefined || engineInput === undefined ? [] : engine.capabilities(engineInput),
-    served: engine === undefined || engineInput === undefined ? undefined : engine.servedModel(engineInput),
-    handledRequests: input.before?.status.handledRequests ?? {},
   };
 }
 

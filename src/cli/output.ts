@@ -1,0 +1,93 @@
+export const formats = ["table", "wide", "json", "yaml", "name"] as const;
+export type Format = (typeof formats)[number];
+
+export interface Column {
+  readonly title: string;
+  readonly isWide?: true;
+  readonly value: (row: Readonly<Record<string, unknown>>) => string;
+}
+
+/** Rows in the wanted form, ending in a newline. */
+export async function render(
+  rows: readonly Readonly<Record<string, unknown>>[],
+  columns: readonly Column[],
+  format: Format,
+  key: string,
+): Promise<string> {
+  switch (format) {
+    case "json":
+      return `${JSON.stringify({ object: "list", data: rows }, null, 2)}\n`;
+    case "yaml": {
+      const { stringify } = await import("yaml");
+      return stringify({ object: "list", data: rows });
+    }
+    case "name":
+      return rows.map((row) => `${String(row[key])}\n`).join("");
+    case "table":
+    case "wide":
+      return table(
+        rows,
+        columns.filter(({ isWide }) => format === "wide" || isWide !== true),
+      );
+    default:
+      return format satisfies never;
+  }
+}
+
+export async function renderOne(value: unknown, format: "json" | "yaml"): Promise<string> {
+  if (format === "json") return `${JSON.stringify(value, null, 2)}\n`;
+  const { stringify } = await import("yaml");
+  return stringify(value);
+}
+
+function table(rows: readonly Readonly<Record<string, unknown>>[], columns: readonly Column[]): string {
+  const lines = [columns.map(({ title }) => title), ...rows.map((row) => columns.map(({ value }) => value(row)))];
+  const widths = columns.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
+  return lines
+    .map((line) =>
+      line
+        .map((cell, index) => (index === line.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
+        .join("  ")
+        .trimEnd(),
+    )
+    .map((line) => `${line}\n`)
+    .join("");
+}
+
+/** A value for a person: a dash for nothing. */
+export function cell(value: unknown): string {
+  if (value === null || value === undefined || value === "") return "-";
+  if (typeof value === "string") return value;
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  return JSON.stringify(value);
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function rowsOf(list: unknown): Record<string, unknown>[] {
+  return isRecord(list) && Array.isArray(list["data"]) ? list["data"].filter(isRecord) : [];
+}
+
+/** `1.5 GiB`. */
+export function bytes(value: unknown): string {
+  if (typeof value !== "number") return "-";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let amount = value;
+  let unit = 0;
+  while (amount >= 1024 && unit < units.length - 1) {
+    amount /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? amount : amount.toFixed(1)} ${units[unit] ?? ""}`;
+}
+
+/** `3m12s`. */
+export function age(seconds: unknown): string {
+  if (typeof seconds !== "number") return "-";
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h${Math.floor((seconds % 3600) / 60)}m`;
+  return `${Math.floor(seconds / 86_400)}d${Math.floor((seconds % 86_400) / 3600)}h`;
+}

@@ -1,0 +1,120 @@
+import type { Client } from "./client.ts";
+import { age, cell, isRecord, render, renderOne, rowsOf, type Column, type Format } from "./output.ts";
+
+type Row = Readonly<Record<string, unknown>>;
+
+function conditionOf(row: Row, type: string): Record<string, unknown> | undefined {
+  const conditions = row["conditions"];
+  return Array.isArray(conditions)
+    ? conditions.filter(isRecord).find((condition) => condition["type"] === type)
+    : undefined;
+}
+
+function ready(row: Row): string {
+  const condition = conditionOf(row, "Ready");
+  return condition === undefined ? "-" : `${cell(condition["status"])}/${cell(condition["reason"])}`;
+}
+
+function lastError(row: Row): string {
+  const error = row["last_error"];
+  if (!isRecord(error)) return "-";
+  const [line = ""] = cell(error["message"]).split("\n");
+  return line.length > 60 ? `${line.slice(0, 59)}…` : line;
+}
+
+export const slotColumns: readonly Column[] = [
+  { title: "NAME", value: (row) => cell(row["name"]) },
+  { title: "STATE", value: (row) => cell(row["state"]) },
+  { title: "READY", value: ready },
+  { title: "MODEL", value: (row) => cell(row["model"]) },
+  { title: "ENGINE", isWide: true, value: (row) => cell(row["engine"]) },
+  { title: "RUNTIME", isWide: true, value: (row) => cell(row["runtime"]) },
+  { title: "PORT", value: (row) => cell(row["port"]) },
+  { title: "RESTARTS", value: (row) => cell(row["restarts"]) },
+  { title: "IN-FLIGHT", isWide: true, value: (row) => cell(row["in_flight"]) },
+  { title: "UP", value: (row) => age(row["uptime_seconds"]) },
+  { title: "LAST ERROR", isWide: true, value: lastError },
+];
+
+export async function slotTable(client: Client, format: Format): Promise<string> {
+  return await render(rowsOf(await client.get("/api/slots")), slotColumns, format, "name");
+}
+
+/** One slot for a person: its fields, its conditions, and how it came to be so. */
+export async function slotShow(client: Client, name: string, format: Format): Promise<string> {
+  const slot = await client.get(`/api/slots/${encodeURIComponent(name)}`);
+  if (!isRecord(slot)) return "";
+  if (format === "json" || format === "yaml") return await renderOne(slot, format);
+  if (format === "name") return `${cell(slot["name"])}\n`;
+  const fields = [
+    "name",
+    "state",
+    "model",
+    "engine",
+    "backend",
+    "runtime",
+    "endpoint",
+    "enabled",
+    "load",
+    "file",
+    "generation",
+    "restarts",
+    "failures",
+    "next_retry_at",
+    "last_load_seconds",
+  ];
+  const lines = fields.map((field) => `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${cell(slot[field])}`);
+  const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
+  lines.push("conditions:");
+  for (const { type, status, reason, message } of conditions) {
+    lines.push(`  ${cell(type).padEnd(14)}${cell(status).padEnd(9)}${cell(reason).padEnd(22)}${cell(message)}`);
+  }
+  const error = slot["last_error"];
+  if (isRecord(error))
+    lines.push(`last error:         ${cell(error["time"])} ${cell(error["reason"])}: ${cell(error["message"])}`);
+  const transitions = Array.isArray(slot["transitions"]) ? slot["transitions"].filter(isRecord) : [];
+  lines.push("transitions:");
+  for (const { at, from, to, message } of transitions.slice(-10))
+    lines.push(`  ${cell(at)}  ${cell(from)} → ${cell(to)}: ${cell(message)}`);
+  return `${lines.join("\n")}\n`;
+}
+
+export async function slotPlan(client: Client, name: string, format: Format): Promise<string> {
+  const answer = await client.get(`/api/slots/${encodeURIComponent(name)}/plan`);
+  if (!isRecord(answer)) return "";
+  return format === "json" || format === "yaml" ? await renderOne(answer, format) : cell(answer["text"]);
+}
+
+/** Lines as they come; ends when the server or `signal` does. */
+export async function* slotLogs(
+  client: Client,
+  name: string,
+  options: { tail: number; follow: boolean; signal?: AbortSignal },
+): AsyncIterable<string> {
+  const path = `/api/slots/${encodeURIComponent(name)}/logs?tail=${options.tail}`;
+  if (!options.follow) {
+    yield await client.text(path);
+    return;
+  }
+  const response = await client.open(
+    `${path}&follow=1`,
+    options.signal === undefined ? {} : { signal: options.signal },
+  );
+  for await (const data of events(response)) {
+    const parsed: unknown = JSON.parse(data);
+    if (isRecord(parsed)) yield `${cell(parsed["line"])}\n`;
+  }
+}
+
+/** The data of each server-sent event. */
+export async function* events(response: Response): AsyncIterable<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of response.body ?? []) {
+    rest += decoder.decode(chunk, { stream: true });
+    const parts = rest.split("\n\n");
+    rest = parts.pop() ?? "";
+    for (const part of parts)
+      for (const line of part.split("\n")) if (line.startsWith("data: ")) yield line.slice("data: ".length);
+  }
+}

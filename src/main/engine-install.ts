@@ -1,0 +1,92 @@
+import { spawn } from "node:child_process";
+import { copyFile, cp, mkdir, readFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { arch, platform } from "node:os";
+import { join } from "node:path";
+import { embeddedInClone, embeddedInState } from "./embedded.ts";
+
+/** CPU builds of llama.cpp by machine; the CUDA and Vulkan ones weigh more than half a gigabyte and are not wanted. */
+const platformPackages: Readonly<Record<string, string>> = {
+  "linux x64": "linux-x64",
+  "linux arm64": "linux-arm64",
+  "darwin arm64": "mac-arm64-metal",
+  "darwin x64": "mac-x64",
+};
+
+/**
+ * Installs the embedded engine beside a clone's sources, or into the state directory of an installed package. Says
+ * what it does line by line; does nothing when the right version is there. Returns the exit code.
+ */
+export async function installEmbedded(options: {
+  stateDir: string | undefined;
+  onLine: (line: string) => void;
+}): Promise<number> {
+  const { onLine } = options;
+  const library = platformPackages[`${platform()} ${arch()}`];
+  if (library === undefined) {
+    onLine(`the embedded engine has no build for ${platform()} ${arch()}; put a llama-server on PATH instead`);
+    return 1;
+  }
+  const isClone =
+    existsSync(join(embeddedInClone, "..", "src", "main", "berth.ts")) && !embeddedInClone.includes("/node_modules/");
+  const target = isClone ? embeddedInClone : embeddedInState(options.stateDir ?? "");
+  if (!isClone) {
+    await mkdir(target, { recursive: true });
+    for (const file of ["package.json", "package-lock.json"])
+      await copyFile(join(embeddedInClone, file), join(target, file));
+    await cp(join(embeddedInClone, "src"), join(target, "src"), { recursive: true });
+  }
+  const version = await versionOf(join(target, "package.json"), ["dependencies", "node-llama-cpp"]);
+  const modules = join(target, "node_modules");
+  const installed = await versionOf(join(modules, "node-llama-cpp", "package.json"), ["version"]);
+  const installedLibrary = await versionOf(join(modules, "@node-llama-cpp", library, "package.json"), ["version"]);
+  if (installed === version && installedLibrary === version) {
+    onLine(`the embedded engine (llama.cpp through node-llama-cpp ${version ?? "?"}) is installed`);
+    return 0;
+  }
+  onLine(`installing the embedded engine (node-llama-cpp ${version ?? "?"}, CPU build, about 85 MB) into ${target}`);
+  const quiet = ["--no-fund", "--no-audit", "--ignore-scripts", "--omit=optional"];
+  const code =
+    (await npm(["ci", ...quiet], target, onLine)) ||
+    (await npm(
+      ["install", "--no-save", "--no-package-lock", ...quiet, `@node-llama-cpp/${library}@${version ?? ""}`],
+      target,
+      onLine,
+    ));
+  onLine(
+    code === 0 ? "the embedded engine is installed" : "npm could not install it: is the package registry in reach?",
+  );
+  return code;
+}
+
+async function versionOf(file: string, path: readonly string[]): Promise<string | undefined> {
+  try {
+    let value: unknown = JSON.parse(await readFile(file, "utf8"));
+    for (const key of path) {
+      if (typeof value !== "object" || value === null) return undefined;
+      value = Object.entries(value).find(([name]) => name === key)?.[1];
+    }
+    return typeof value === "string" ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function npm(args: readonly string[], cwd: string, onLine: (line: string) => void): Promise<number> {
+  return await new Promise((resolve) => {
+    const child = spawn("npm", [...args], { cwd, stdio: ["ignore", "pipe", "pipe"] });
+    let problems = "";
+    child.stdout.resume();
+    child.stderr.on("data", (chunk: Buffer) => {
+      problems = (problems + chunk.toString()).slice(-4000);
+    });
+    child.once("error", (error) => {
+      onLine(`npm could not be run: ${error.message}`);
+      resolve(1);
+    });
+    child.once("close", (code) => {
+      if (code !== 0) onLine(problems.trimEnd());
+      resolve(code ?? 1);
+    });
+  });
+}
