@@ -15,7 +15,7 @@ setup: node_modules/.setup engines/node_modules/.setup ## install Node 24, the p
 node_modules/.setup: package.json package-lock.json
 	@command -v npm >/dev/null || { echo "make setup: npm is missing; on Debian: apt-get install nodejs npm (Node 20 or newer)" >&2; exit 1; }
 	@echo "installing packages (about 300 MB, Node 24 among them)"
-	@npm ci --no-fund --no-audit --loglevel=error
+	@npm install --no-save --no-fund --no-audit --loglevel=error
 	@test -x $(NODE) || npm install --no-save --no-fund --no-audit --loglevel=error --ignore-scripts=false node@24
 	@$(NODE) -e 'if (+process.versions.node.split(".")[0] < 24) process.exit(1)' || { echo "make setup: Node 24 was not installed" >&2; exit 1; }
 	@touch $@

@@ -47,7 +47,7 @@ export async function installEmbedded(options: {
   onLine(`installing the embedded engine (node-llama-cpp ${version ?? "?"}, CPU build, about 85 MB) into ${target}`);
   const quiet = ["--no-fund", "--no-audit", "--ignore-scripts", "--omit=optional"];
   const code =
-    (await npm(["ci", ...quiet], target, onLine)) ||
+    (await npm(["install", "--no-save", ...quiet], target, onLine)) ||
     (await npm(
       ["install", "--no-save", "--no-package-lock", ...quiet, `@node-llama-cpp/${library}@${version ?? ""}`],
       target,

@@ -40,7 +40,7 @@ export async function reconcile(world: World, name: string, options: ReconcileOp
   const isAnnouncing = decided.state === "unloading" && gathered.input.before?.status.state !== "unloading";
   const isWaiting = isAnnouncing || decided.steps.some((step) => step.do === "drain");
   const acted = isWaiting ? nothing : await act(world, gathered, decided.steps, log);
-  const verdict = acted.failure === undefined ? decided : failed(gathered.input, decided, acted.failure);
+  const verdict = acted.failure === undefined ? decided : failed(decided, acted.failure);
   const handled = await settleRequests(world, gathered.input, verdict);
   const outcome = await look(world, gathered, acted, handled);
   await publish(world, gathered, verdict, outcome, options);
@@ -115,7 +115,7 @@ function warmUpTimeoutMs(input: SlotInput): number {
   return Math.max(1000, limitMs - (input.now.getTime() - oldest));
 }
 
-function failed(input: SlotInput, verdict: Verdict, { step, error }: NonNullable<Acted["failure"]>): Verdict {
+function failed(verdict: Verdict, { step, error }: NonNullable<Acted["failure"]>): Verdict {
   const message = error instanceof Error ? error.message : String(error);
   const reason = step.do === "start" ? "StartFailed" : "ActFailed";
   const isLoaded = verdict.row === "loadedProgressing";
