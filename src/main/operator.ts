@@ -6,7 +6,7 @@ import { readSettings } from "./settings.ts";
 import { untilStopped } from "./signals.ts";
 
 /** Ctrl-C is over within ten seconds whatever `stopSeconds` says. */
-const interruptStopSeconds = 4;
+const interruptStopSeconds = 3;
 const terminateStopSeconds = 30;
 
 /**
@@ -51,5 +51,7 @@ export async function operator(options: {
     await running.stopEngines({ stopSeconds, signal: again });
   }
   await running[Symbol.asyncDispose]();
+  // The channel to `berth up` would keep this process alive.
+  process.disconnect?.();
   return 0;
 }

@@ -5,7 +5,7 @@ import { untilStopped } from "./signals.ts";
 import { version } from "./version.ts";
 
 /** Of the ten seconds that a Ctrl-C may take in all. */
-const interruptDrainSeconds = 4;
+const interruptDrainSeconds = 3;
 
 /** `berth serve`: the gateway until it is stopped. Resolves with the exit code. */
 export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; port?: number }): Promise<number> {
@@ -33,6 +33,8 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   const drainSeconds =
     kind === "interrupt" ? Math.min(interruptDrainSeconds, config.drainSeconds) : config.drainSeconds;
   await Promise.race([running.close({ drainSeconds }), aborted(again)]);
+  // The channel to `berth up` would keep this process alive.
+  process.disconnect?.();
   return 0;
 }
 

@@ -8,11 +8,14 @@ const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
 const entry = fileURLToPath(new URL(`berth.${extension}`, import.meta.url));
 
 const restartDelayMs = 500;
-/** After these many milliseconds of a stop the rest is killed. */
-const stopLimitMs = { interrupt: 9000, terminate: 90_000 } as const;
+/** How long each part may take to stop before it is killed; together within ten seconds of a Ctrl-C. */
+const stopLimitMs = {
+  interrupt: { gateway: 4500, operator: 5000 },
+  terminate: { gateway: 3_700_000, operator: 60_000 },
+} as const;
 
 interface Part {
-  readonly name: string;
+  readonly name: "operator" | "gateway";
   readonly args: readonly string[];
   child: ChildProcess | undefined;
   hasBeenReady: boolean;
@@ -73,9 +76,7 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   };
   if (again.aborted) onAgain();
   else again.addEventListener("abort", onAgain, { once: true });
-  const limit = setTimeout(() => parts.forEach(({ child }) => child?.kill("SIGKILL")), stopLimitMs[kind]);
   for (const part of parts.toReversed()) await end(part, kind);
-  clearTimeout(limit);
   return outcome === "failed" ? 1 : 0;
 }
 
@@ -84,5 +85,7 @@ async function end(part: Part, kind: StopKind): Promise<void> {
   if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   child.kill(kind === "interrupt" ? "SIGINT" : "SIGTERM");
+  const limit = setTimeout(() => child.kill("SIGKILL"), stopLimitMs[kind][part.name]);
   await gone;
+  clearTimeout(limit);
 }

@@ -42,7 +42,7 @@ class ProcessRuntime implements Runtime {
   readonly #records: RecordBook;
   readonly #listeners = new Set<(slot: string) => void>();
   /** Children of this very process: their end comes as an event. */
-  readonly #own = new Set<string>();
+  readonly #own = new Map<string, { readonly pid: number; readonly ended: Promise<Exit> }>();
   readonly #timers: NodeJS.Timeout[] = [];
   #adoptedTimer: NodeJS.Timeout | undefined;
 
@@ -93,7 +93,7 @@ class ProcessRuntime implements Runtime {
         const isListening = inodes.size > 0 && this.#members(record).some((pid) => ownsSocket(pid, inodes));
         found.push(this.#observed(record, "running", isListening, inodes.size > 0 && !isListening));
       } else {
-        const exit = record.exit ?? (await this.#noteExit(record, undefined, undefined));
+        const exit = record.exit ?? (await this.#exitOf(record));
         found.push({ ...this.#observed(record, "exited", false, false), exit });
       }
     }
@@ -139,17 +139,18 @@ class ProcessRuntime implements Runtime {
       });
       const pid = child.pid ?? 0;
       const key = recordKey(slot, role);
-      this.#own.add(key);
       const made: ProcessRecord = { ...base, pid, startTime: readProc(pid)?.startTime ?? "gone" };
-      child.once("exit", (code, signal) => {
-        this.#own.delete(key);
-        const current = this.#records.get(slot, role);
-        if (current?.pid !== pid || current.exit !== undefined) return;
-        void this.#noteExit(current, code, signal).finally(() => this.#tell(slot));
+      const ended = new Promise<Exit>((resolve) => {
+        child.once("exit", (code, signal) => {
+          resolve(this.#noteExit(made, code, signal));
+        });
+      });
+      this.#own.set(key, { pid, ended });
+      void ended.then(() => {
+        if (this.#own.get(key)?.pid === pid) this.#own.delete(key);
+        this.#tell(slot);
       });
       await this.#records.put(made);
-      if (child.exitCode !== null || child.signalCode !== null)
-        await this.#noteExit(made, child.exitCode, child.signalCode);
     } catch (error) {
       const message = startFailure(error, workload);
       const exit: Exit = { reason: "StartFailed", message, at: new Date().toISOString() };
@@ -258,6 +259,13 @@ class ProcessRuntime implements Runtime {
     }
     await this.#records.remove(slot, role);
     this.#tell(slot);
+  }
+
+  /** Our own child's end is told by an event that may come a moment after the process is gone from /proc. */
+  async #exitOf(record: ProcessRecord): Promise<Exit> {
+    const own = this.#own.get(recordKey(record.slot, record.role));
+    if (own?.pid === record.pid) return await own.ended;
+    return await this.#noteExit(record, undefined, undefined);
   }
 
   async #noteExit(

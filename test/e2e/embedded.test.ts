@@ -1,0 +1,254 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { isRecord } from "../../src/cli/output.ts";
+import { startTimeOf } from "../../src/lib/process-identity.ts";
+import { command, startBerth, type RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+
+const run = promisify(execFile);
+
+async function withModels({ configDir, modelsDir }: { configDir: string; modelsDir: string }): Promise<void> {
+  await writeTinyModel(join(modelsDir, "tiny.gguf"));
+  await writeTinyModel(join(modelsDir, "tiny-embed.gguf"), { embedding: true });
+  await writeFile(join(configDir, "slots/primary.toml"), 'enabled = true\n[model]\ndefault = "tiny"\n');
+}
+
+function post(berth: RunningBerth, path: string, body: unknown): Promise<Response> {
+  return fetch(new URL(path, berth.url), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+}
+
+function pidOf(slot: Record<string, unknown>): number {
+  const [process] = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
+  return Number(process?.["pid"]);
+}
+
+test("edit a manifest, get a served model: the real engine behind the real gateway", async (t) => {
+  await using berth = await startBerth({ prepare: withModels });
+  const first = await berth.state("primary", "ready");
+
+  await t.test("a chat is answered under the name the client used", async () => {
+    const response = await post(berth, "/v1/chat/completions", {
+      model: "primary",
+      messages: [{ role: "user", content: "hello" }],
+      max_tokens: 4,
+    });
+    const body: unknown = await response.json();
+    assert.equal(response.status, 200);
+    assert.ok(isRecord(body));
+    assert.equal(body["model"], "primary");
+    assert.equal(body["object"], "chat.completion");
+    assert.ok(isRecord(body["usage"]));
+    assert.equal(body["usage"]["completion_tokens"], 4);
+    assert.match(response.headers.get("x-request-id") ?? "", /^[A-Za-z0-9._-]+$/);
+  });
+
+  await t.test("a stream begins with the role, carries the name and ends with [DONE]", async () => {
+    const response = await post(berth, "/v1/chat/completions", {
+      model: "primary",
+      stream: true,
+      messages: [{ role: "user", content: "hello" }],
+      max_tokens: 3,
+    });
+    const text = await response.text();
+    const events = text.trimEnd().split("\n\n");
+    assert.equal(events.at(-1), "data: [DONE]");
+    const chunks = events.slice(0, -1).map((event): unknown => JSON.parse(event.slice("data: ".length)));
+    for (const chunk of chunks)
+      assert.ok(isRecord(chunk) && chunk["model"] === "primary" && chunk["object"] === "chat.completion.chunk");
+    const [begin] = chunks;
+    assert.ok(isRecord(begin));
+    assert.deepEqual(begin["choices"], [{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }]);
+  });
+
+  await t.test("a plain completion by the registry ref", async () => {
+    const response = await post(berth, "/v1/completions", { model: "tiny", prompt: "the", max_tokens: 2 });
+    const body: unknown = await response.json();
+    assert.ok(isRecord(body) && body["object"] === "text_completion" && body["model"] === "tiny");
+  });
+
+  await t.test("a new manifest is a new slot within a second, and leaves the others alone", async () => {
+    const began = Date.now();
+    await writeFile(join(berth.configDir, "slots/embed.yaml"), "model:\n  default: tiny-embed\n");
+    await until("the operator acts", () => /embed: starting/.test(berth.log()), 1000);
+    assert.ok(Date.now() - began < 1000);
+    await berth.state("embed", "ready");
+    const response = await post(berth, "/v1/embeddings", { model: "embed", input: ["hello", "world"] });
+    const body: unknown = await response.json();
+    assert.ok(isRecord(body) && Array.isArray(body["data"]));
+    assert.equal(body["data"].length, 2);
+    assert.equal(pidOf(await berth.slot("primary")), pidOf(first));
+  });
+
+  await t.test("an edit of labels or idle time restarts nothing", async () => {
+    const before = await berth.slot("primary");
+    await writeFile(
+      join(berth.configDir, "slots/primary.toml"),
+      'enabled = true\nidle_seconds = 5\naliases = ["gpt"]\n[model]\ndefault = "tiny"\n[labels]\nteam = "x"\n',
+    );
+    const after = await until("the edit is observed", async () => {
+      const slot = await berth.slot("primary");
+      return slot["generation"] === 2 ? slot : undefined;
+    });
+    assert.equal(pidOf(after), pidOf(before));
+    assert.deepEqual(after["aliases"], ["gpt"]);
+    const response = await post(berth, "/v1/chat/completions", {
+      model: "gpt",
+      messages: [{ role: "user", content: "x" }],
+      max_tokens: 1,
+    });
+    assert.equal(response.status, 200);
+  });
+
+  await t.test("a broken edit keeps the last good spec serving and names the place", async () => {
+    await writeFile(join(berth.configDir, "slots/primary.toml"), 'enabled = true\n[model]\ndefalt = "tiny"\n');
+    const slot = await until("the slot is stalled", async () => {
+      const found = await berth.slot("primary");
+      const conditions = Array.isArray(found["conditions"]) ? found["conditions"].filter(isRecord) : [];
+      return conditions.find(({ type }) => type === "Stalled");
+    });
+    assert.equal(slot["reason"], "InvalidSpec");
+    assert.match(String(slot["message"]), /primary\.toml:3:1: model\.defalt: unknown key; did you mean default\?/);
+    const response = await post(berth, "/v1/chat/completions", {
+      model: "primary",
+      messages: [{ role: "user", content: "x" }],
+      max_tokens: 1,
+    });
+    assert.equal(response.status, 200);
+    await writeFile(join(berth.configDir, "slots/primary.toml"), 'enabled = true\n[model]\ndefault = "tiny"\n');
+    await berth.state("primary", "ready", "serving", "idle");
+  });
+
+  await t.test("an engine killed with SIGKILL is not ready within a second and loads again within three", async () => {
+    const pid = pidOf(await berth.slot("primary"));
+    const killedAt = Date.now();
+    process.kill(pid, "SIGKILL");
+    await until(
+      "ready is gone",
+      async () => !["ready", "serving", "idle"].includes(String((await berth.slot("primary"))["state"])),
+      1000,
+    );
+    await until(
+      "it loads again",
+      async () => ["starting", "warming", "ready"].includes(String((await berth.slot("primary"))["state"])),
+      3000 - (Date.now() - killedAt),
+    );
+    const slot = await berth.state("primary", "ready", "idle");
+    assert.notEqual(pidOf(slot), pid);
+    assert.equal(slot["restarts"], 1);
+    assert.ok(isRecord(slot["last_error"]));
+    assert.equal(slot["last_error"]["reason"], "Signalled");
+    assert.match(String(slot["last_error"]["message"]), /SIGKILL/);
+  });
+
+  await t.test("unknown models are refused with what is close", async () => {
+    const response = await post(berth, "/v1/chat/completions", { model: "primry", messages: [] });
+    assert.equal(response.status, 404);
+    assert.deepEqual(await response.json(), {
+      error: {
+        code: "model.not_found",
+        message: 'no slot, model or upstream is called "primry"; did you mean primary?',
+        type: "invalid_request_error",
+        details: { suggestions: ["primary"] },
+      },
+    });
+  });
+
+  await t.test("a removed manifest drains and deletes its slot after the second look", async () => {
+    const pid = pidOf(await berth.slot("embed"));
+    await rm(join(berth.configDir, "slots/embed.yaml"));
+    await until("the engine is gone", () => startTimeOf(pid) === undefined, 10_000);
+    const slot = await until("it is unconfigured again", async () => {
+      const found = await berth.slot("embed");
+      return found["state"] === "offline" ? found : undefined;
+    });
+    assert.equal(slot["enabled"], false);
+  });
+
+  await t.test("a directory that is moved away deletes nothing", async () => {
+    const pid = pidOf(await berth.slot("primary"));
+    await rename(join(berth.configDir, "slots"), join(berth.configDir, "elsewhere"));
+    await until(
+      "the source is reported",
+      async () => {
+        const health = await berth.get("/api/health/system");
+        return JSON.stringify(health).includes("Source");
+      },
+      10_000,
+    );
+    assert.equal(pidOf(await berth.slot("primary")), pid);
+    await rename(join(berth.configDir, "elsewhere"), join(berth.configDir, "slots"));
+    await until(
+      "the report ends",
+      async () => !JSON.stringify(await berth.get("/api/health/system")).includes("Source"),
+      15_000,
+    );
+    assert.equal(pidOf(await berth.slot("primary")), pid);
+  });
+
+  await t.test("the command line shows it", async () => {
+    const env = { ...berth.env, SVC_URL: berth.url };
+    const list = await run(command, ["slot", "list"], { env });
+    assert.match(
+      list.stdout,
+      /^NAME +STATE +READY +MODEL +PORT +RESTARTS +UP\nprimary +(ready|idle|serving) +True\/Loaded +tiny /,
+    );
+    const plan = await run(command, ["slot", "plan", "primary"], { env });
+    assert.equal(plan.stdout, "primary: Loaded: tiny is loaded\n  nothing to do\n");
+    const answer = await run(command, ["chat", "primary", "hello", "--max-tokens", "3"], { env });
+    assert.match(answer.stdout, /^\S+ \S+ \S+\n$/);
+    const logs = await run(command, ["slot", "logs", "primary"], { env });
+    assert.match(logs.stdout, /loaded tiny in/);
+    await assert.rejects(run(command, ["slot", "show", "nope"], { env }), {
+      code: 1,
+      stderr: /slot\.not_found: no slot is called "nope"\nsee `berth slot list`/,
+    });
+  });
+
+  await t.test("metrics tell the same", async () => {
+    const gateway = await (await fetch(`${berth.url}/metrics`)).text();
+    assert.match(gateway, /berth_requests_total\{route="\/v1\/chat\/completions",slot="primary",code="200"\} \d/);
+    assert.match(gateway, /berth_slot_state\{slot="primary",state="(ready|idle|serving)"\} 1/);
+    const operator = await (await fetch(`${berth.operatorUrl}/metrics`)).text();
+    assert.match(operator, /berth_slot_restarts_total\{slot="primary"\} 1/);
+    assert.match(operator, /berth_slot_transitions_total\{slot="primary",to="error"\} 1/);
+  });
+
+  await t.test("Ctrl-C ends everything within ten seconds", async () => {
+    const pid = pidOf(await berth.slot("primary"));
+    const began = Date.now();
+    assert.equal(await berth.stop("SIGINT"), 0);
+    assert.ok(Date.now() - began < 10_000);
+    assert.equal(startTimeOf(pid), undefined);
+  });
+});
+
+test("an operator that goes leaves its engines to the next, which restarts none", async () => {
+  await using berth = await startBerth({ args: ["operator"], prepare: withModels });
+  const { readPublished } = await import("../support/published.ts");
+  const ready = await until(
+    "primary is published ready",
+    async () => {
+      const slot = await readPublished(berth.stateDir, "primary");
+      return slot?.status.state === "ready" ? slot : undefined;
+    },
+    60_000,
+  );
+  const [process] = ready.status.processes;
+  assert.ok(process?.pid !== undefined);
+  assert.equal(await berth.stop("SIGTERM"), 0);
+  assert.notEqual(startTimeOf(process.pid), undefined, "the engine outlives its operator");
+  const second = run(command, ["down"], { env: berth.env });
+  const { stdout } = await second;
+  assert.equal(stdout, "stopped primary\n");
+  assert.equal(startTimeOf(process.pid), undefined);
+  assert.equal((await readPublished(berth.stateDir, "primary"))?.status.state, "offline");
+});

@@ -1,0 +1,118 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { isRecord } from "../../src/cli/output.ts";
+import { temporaryDirectory } from "./directory.ts";
+import { freePorts } from "./ports.ts";
+import { until } from "./until.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+export const command = join(root, "bin/berth");
+
+export interface RunningBerth extends AsyncDisposable {
+  readonly url: string;
+  readonly operatorUrl: string;
+  readonly configDir: string;
+  readonly stateDir: string;
+  readonly modelsDir: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly child: ChildProcess;
+  readonly ports: { readonly first: number; readonly last: number };
+  log(): string;
+  get(path: string): Promise<unknown>;
+  slot(name: string): Promise<Record<string, unknown>>;
+  /** Waits until the slot is in one of the states. */
+  state(name: string, ...states: string[]): Promise<Record<string, unknown>>;
+  /** Sends the signal and resolves with the exit code. */
+  stop(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+/** A whole Berth (`berth up` unless told otherwise) in directories and on ports of its own. */
+export async function startBerth(options: {
+  args?: readonly string[];
+  env?: NodeJS.ProcessEnv;
+  prepare?: (dirs: { configDir: string; modelsDir: string }) => Promise<void>;
+}): Promise<RunningBerth> {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await temporaryDirectory());
+  const configDir = join(directory.path, "config");
+  const modelsDir = join(directory.path, "models");
+  const stateDir = join(directory.path, "state");
+  await mkdir(join(configDir, "slots"), { recursive: true });
+  await mkdir(modelsDir, { recursive: true });
+  await options.prepare?.({ configDir, modelsDir });
+  const { first, last } = await freePorts(8);
+  const env: NodeJS.ProcessEnv = {
+    PATH: process.env["PATH"],
+    HOME: directory.path,
+    SVC_CONFIG_DIR: configDir,
+    SVC_STATE_DIR: stateDir,
+    SVC_MODELS_DIR: modelsDir,
+    SVC_RUNTIME: "process",
+    SVC_HOST: "127.0.0.1",
+    SVC_PORT: String(first),
+    SVC_OPERATOR_PORT: String(first + 1),
+    SVC_SLOT_PORTS: `${first + 2}-${last}`,
+    SVC_LLAMA_SERVER: "none",
+    BERTH_LOG: "text",
+    ...options.env,
+  };
+  const child = spawn(command, [...(options.args ?? ["up"])], { env, stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
+  child.stdout.on("data", (chunk: Buffer) => (log += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
+  const ended = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
+  const stop = async (signal: NodeJS.Signals): Promise<number | null> => {
+    if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+    return await ended;
+  };
+  stack.defer(async () => {
+    await stop("SIGINT");
+  });
+  const url = `http://127.0.0.1:${first}`;
+  const get = async (path: string): Promise<unknown> => await (await fetch(new URL(path, url))).json();
+  const slot = async (name: string): Promise<Record<string, unknown>> => {
+    const found = await get(`/api/slots/${name}`);
+    return isRecord(found) ? found : {};
+  };
+  const running: RunningBerth = {
+    url,
+    operatorUrl: `http://127.0.0.1:${first + 1}`,
+    configDir,
+    stateDir,
+    modelsDir,
+    env,
+    child,
+    ports: { first: first + 2, last },
+    log: () => log,
+    get,
+    slot,
+    state: async (name, ...states) => {
+      let last: unknown;
+      try {
+        return await until(
+          `${name} is ${states.join(" or ")}`,
+          async () => {
+            const found = await slot(name);
+            last = found["state"];
+            return states.includes(String(last)) ? found : undefined;
+          },
+          60_000,
+        );
+      } catch (error) {
+        throw new Error(`${name} is ${String(last)}, not ${states.join(" or ")}\n${log}`, { cause: error });
+      }
+    },
+    stop,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+  if ((options.args ?? ["up"])[0] === "up") {
+    await until("the gateway answers", async () => {
+      if (child.exitCode !== null) throw new Error(`berth ended with ${child.exitCode}\n${log}`);
+      return (await fetch(`${url}/livez`)).ok;
+    });
+  }
+  const owned = stack.move();
+  return running;
+}
