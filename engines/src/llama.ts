@@ -8,10 +8,6 @@ import { renderChat, type ChatMessage } from "./template.ts";
 /** A context for slots that name none: enough for a chat, small enough for any machine. */
 const defaultContextSize = 4096;
 
-export interface Generating {
-  readonly pieces: AsyncGenerator<string, Finished>;
-}
-
 /** A loaded model; what it can do follows from the mode it was loaded for. */
 export interface LoadedModel {
   chat(messages: readonly ChatMessage[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<string, Finished>;

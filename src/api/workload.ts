@@ -58,4 +58,3 @@ export const processStatusSchema = z.strictObject({
   isReady: z.boolean(),
   startedAt: z.iso.datetime().optional(),
 });
-export type ProcessStatus = z.infer<typeof processStatusSchema>;

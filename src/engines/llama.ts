@@ -48,16 +48,13 @@ export const llama = {
   probe(input, role): ProbeTarget {
     const path = input.spec.probe.path ?? "/health";
     const model = refOf(input, role) ?? input.slot;
-    switch (modeOf(input, role)) {
-      case "embedding":
-        return { path, warmUp: { path: "/v1/embeddings", body: { model, input: ["warm"] } } };
-      case "reranking":
-        return { path, warmUp: { path: "/v1/rerank", body: { model, query: "warm", documents: ["up"] } } };
-      case "chat": {
-        const body = { model, messages: [{ role: "user", content: "hi" }], max_tokens: 1 };
-        return { path, warmUp: { path: "/v1/chat/completions", body } };
-      }
+    const mode = modeOf(input, role);
+    if (mode === "embedding") return { path, warmUp: { path: "/v1/embeddings", body: { model, input: ["warm"] } } };
+    if (mode === "reranking") {
+      return { path, warmUp: { path: "/v1/rerank", body: { model, query: "warm", documents: ["up"] } } };
     }
+    const body = { model, messages: [{ role: "user", content: "hi" }], max_tokens: 1 };
+    return { path, warmUp: { path: "/v1/chat/completions", body } };
   },
 
   servedModel: (input) => input.ref ?? input.slot,
@@ -116,11 +113,14 @@ function workload(input: EngineInput, role: ProcessRole): Workload | EngineRefus
   if ("reason" in program) return program;
   const mode = modeOf(input, role);
   const flags = [
-    ...["--model", model?.path ?? ""],
-    ...["--alias", ref],
+    "--model",
+    model?.path ?? "",
+    "--alias",
+    ref,
     ...(spec.model.contextSize === undefined ? [] : ["--ctx-size", String(spec.model.contextSize)]),
     ...(spec.model.gpuLayers === undefined ? [] : ["--n-gpu-layers", String(spec.model.gpuLayers)]),
-    ...["--parallel", String(spec.model.parallel)],
+    "--parallel",
+    String(spec.model.parallel),
     ...(mode === "embedding" ? ["--embedding", "--pooling", poolingOf(model)] : []),
     ...(mode === "reranking" ? ["--reranking"] : []),
     ...(mode === "chat" ? ["--jinja"] : []),
@@ -129,7 +129,12 @@ function workload(input: EngineInput, role: ProcessRole): Workload | EngineRefus
   const isServer = host.llamaServer !== undefined;
   const command = [
     ...program.command,
-    ...["--host", "127.0.0.1", "--port", String(port), "--threads", String(input.threads)],
+    "--host",
+    "127.0.0.1",
+    "--port",
+    String(port),
+    "--threads",
+    String(input.threads),
     ...(isServer ? ["--metrics", "--no-webui"] : []),
     ...flags,
   ];

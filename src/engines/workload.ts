@@ -31,14 +31,13 @@ export function workloadOf(input: EngineInput, launch: Launch): Workload {
     MODEL_PATH: launch.model?.path ?? "",
   };
   const env: Record<string, EnvValue> = { ...given };
+  const plain: Record<string, string> = { ...given };
   for (const [name, value] of Object.entries(spec.env)) {
-    if (typeof value === "string") env[name] = expand(value, given);
-    else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };
+    if (typeof value === "string") {
+      plain[name] = expand(value, given);
+      env[name] = plain[name];
+    } else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };
   }
-  const plain = Object.fromEntries(Object.entries(env).filter(([, value]) => typeof value === "string")) as Record<
-    string,
-    string
-  >;
   const command = [...(spec.command ?? launch.command), ...spec.args].map((word) => expand(word, plain));
   return {
     slot,

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { open, readdir, rename, rm, stat } from "node:fs/promises";
+import { open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 export interface AtomicWriteOptions {
@@ -32,27 +32,11 @@ export async function writeFileAtomic(path: string, text: string, options: Atomi
 }
 
 /** Makes renames and removals in a directory survive a power cut. */
-export async function syncDirectory(dir: string): Promise<void> {
+async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {
     await handle.sync();
   } finally {
     await handle.close();
   }
-}
-
-/** Removes what writers that crashed left behind: temporary files older than a minute. */
-export async function removeLeftovers(dir: string): Promise<void> {
-  for (const name of await readdir(dir)) {
-    if (!name.startsWith(".") || !name.endsWith(".tmp")) continue;
-    const path = join(dir, name);
-    const status = await stat(path).catch(() => undefined);
-    if (status !== undefined && Date.now() - status.mtimeMs > 60_000) await rm(path, { force: true });
-  }
-}
-
-/** The code of a file system error, e.g. `ENOENT`; undefined for anything else. */
-export function errorCode(error: unknown): string | undefined {
-  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
 }

@@ -258,6 +258,6 @@ async function shown(text: () => Promise<string>, isWatching: true | undefined):
     const next = await text();
     if (next === last) continue;
     last = next;
-    write(process.stdout.isTTY === true ? `\u001B[2J\u001B[H${next}` : `\n${next}`);
+    write(process.stdout.isTTY ? `\u001B[2J\u001B[H${next}` : `\n${next}`);
   }
 }

@@ -14,8 +14,7 @@ const names: Readonly<Record<number, string>> = {
  * Secrets and prompts are never given to it.
  */
 export function openLog(options: { level: string; component: string; env: NodeJS.ProcessEnv }): Logger {
-  const asText =
-    options.env["BERTH_LOG"] === "text" || (options.env["BERTH_LOG"] !== "json" && process.stdout.isTTY === true);
+  const asText = options.env["BERTH_LOG"] === "text" || (options.env["BERTH_LOG"] !== "json" && process.stdout.isTTY);
   const base = { level: options.level, base: { component: options.component } };
   if (!asText) return pino(base, pino.destination({ fd: 1, sync: true }));
   return pino(base, { write: (line: string) => void process.stdout.write(readable(line)) });

@@ -1,7 +1,7 @@
 import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
 import type { SlotCapability } from "../api/names.ts";
 import type { Plan } from "../api/plan.ts";
-import { unconfiguredSlot, slotSpecSchema, completeSlot } from "../api/slot.ts";
+import { slotSpecSchema, completeSlot } from "../api/slot.ts";
 import type { PublishedSlot, SlotStatus, Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { failuresInForce } from "./plan.ts";
@@ -107,9 +107,6 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     plan: planOf(verdict),
   };
 }
-
-/** Specification of a built-in that no manifest configures. */
-export { unconfiguredSlot };
 
 function planOf({ reason, message, steps }: Verdict): Plan {
   return { reason, message, steps: [...steps] };

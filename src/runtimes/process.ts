@@ -334,7 +334,11 @@ class ProcessRuntime implements Runtime {
         const keep = Buffer.alloc(Math.min(size, Math.floor(limit / 2)));
         await from.read(keep, 0, keep.length, size - keep.length);
         const to = await open(`${path}.1`, "w", 0o640);
-        await to.writeFile(keep).finally(() => to.close());
+        try {
+          await to.writeFile(keep);
+        } finally {
+          await to.close();
+        }
         await truncate(path, 0);
       } finally {
         await from.close();
@@ -345,14 +349,11 @@ class ProcessRuntime implements Runtime {
 
 function startFailure(error: unknown, workload: Workload): string {
   const [program = ""] = workload.command;
-  switch (errorCode(error)) {
-    case "ENOENT":
-      return `${program} was not found${workload.workingDir === undefined ? "" : `, or its working directory ${workload.workingDir}`}`;
-    case "EACCES":
-      return `${program} may not be executed`;
-    default:
-      return error instanceof Error ? error.message : String(error);
-  }
+  const code = errorCode(error);
+  if (code === "EACCES") return `${program} may not be executed`;
+  if (code !== "ENOENT") return error instanceof Error ? error.message : String(error);
+  const directory = workload.workingDir === undefined ? "" : `, or its working directory ${workload.workingDir}`;
+  return `${program} was not found${directory}`;
 }
 
 /** The last thing an engine said, to stand beside its exit code. */

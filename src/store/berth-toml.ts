@@ -1,4 +1,4 @@
-import { access, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { errorCode } from "../lib/error-code.ts";
@@ -25,15 +25,5 @@ export async function readBerthToml(configDir: string): Promise<BerthToml> {
     }
     const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
     return { values: {}, diagnostics: [{ reason: "Unreadable", file, message }] };
-  }
-}
-
-/** The directory belongs to Git or to an image: the marker says that nothing here may write it. */
-export async function hasReadOnlyMarker(configDir: string): Promise<boolean> {
-  try {
-    await access(join(configDir, ".berth-read-only"));
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { errorCode } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { sha256 } from "../lib/canonical.ts";
 import { startTimeOf } from "../lib/process-identity.ts";

@@ -24,14 +24,14 @@ function request(kind: SlotRequest["kind"], seconds: number, more: Partial<SlotR
 interface Row {
   readonly name: string;
   readonly given: SlotInput;
-  readonly then: Verdict & { check: string };
+  readonly expected: Verdict & { check: string };
 }
 
 const rows: Row[] = [
   {
     name: "an always-loaded slot of which nothing runs is started",
     given: input(),
-    then: {
+    expected: {
       check: "missing",
       state: "starting",
       row: "progressing",
@@ -44,7 +44,7 @@ const rows: Row[] = [
   {
     name: "a disabled slot without processes is offline",
     given: input({ spec: { enabled: false } }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "offline",
       row: "offline",
@@ -56,7 +56,7 @@ const rows: Row[] = [
   {
     name: "a built-in without a manifest says NotConfigured",
     given: input({ spec: { enabled: false }, isDeclared: false }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "offline",
       row: "offline",
@@ -68,7 +68,7 @@ const rows: Row[] = [
   {
     name: "a slot whose manifest is gone and that runs nothing is deleted",
     given: input({ isDeclared: false }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "offline",
       row: "offline",
@@ -81,7 +81,7 @@ const rows: Row[] = [
   {
     name: "disabling a ready slot drains it first",
     given: input({ spec: { enabled: false }, before: published(), observed: [observed()], health: { main: warm } }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "unloading",
       row: "unloading",
@@ -106,7 +106,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "unloading",
       row: "unloading",
@@ -127,7 +127,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "unloading",
       row: "unloading",
@@ -152,7 +152,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "unloading",
       row: "unloading",
@@ -179,7 +179,7 @@ const rows: Row[] = [
       }),
       spec: undefined,
     },
-    then: {
+    expected: {
       check: "neverValid",
       state: "error",
       row: "stalled",
@@ -191,7 +191,7 @@ const rows: Row[] = [
   {
     name: "a newcomer's port conflict stalls it",
     given: input({ conflicts: { port: { port: 8085, holder: "embed" }, aliases: [] } }),
-    then: {
+    expected: {
       check: "portConflict",
       state: "error",
       row: "stalled",
@@ -208,7 +208,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "refused",
       state: "ready",
       row: "loadedStalled",
@@ -220,7 +220,7 @@ const rows: Row[] = [
   {
     name: "no free port is waited for, not stalled",
     given: input({ workloads: { reason: "NoFreePort", message: "every engine port is taken" } }),
-    then: {
+    expected: {
       check: "noFreePort",
       state: "error",
       row: "retrying",
@@ -239,7 +239,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "mustRestart",
       state: "unloading",
       row: "unloading",
@@ -261,7 +261,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: cold },
     }),
-    then: {
+    expected: {
       check: "mustRestart",
       state: "unloading",
       row: "unloading",
@@ -281,7 +281,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "mustRestart",
       state: "unloading",
       row: "unloading",
@@ -298,7 +298,7 @@ const rows: Row[] = [
   {
     name: "a killed engine is an error with its cause, then cleared",
     given: input({ before: published(), observed: [observed({ phase: "exited", exit, isListening: false })] }),
-    then: {
+    expected: {
       check: "crashed",
       state: "error",
       row: "retrying",
@@ -312,7 +312,7 @@ const rows: Row[] = [
   {
     name: "a ready engine that is simply gone is an error too",
     given: input({ before: published() }),
-    then: {
+    expected: {
       check: "crashed",
       state: "error",
       row: "retrying",
@@ -335,7 +335,7 @@ const rows: Row[] = [
         }),
       ],
     }),
-    then: {
+    expected: {
       check: "crashed",
       state: "error",
       row: "stalled",
@@ -356,7 +356,7 @@ const rows: Row[] = [
         lastError: { reason: "StartFailed", message: "no such program: /nope", time: epoch.toISOString() },
       }),
     }),
-    then: {
+    expected: {
       check: "stalled",
       state: "error",
       row: "stalled",
@@ -376,7 +376,7 @@ const rows: Row[] = [
         lastError: { reason: "StartFailed", message: "no such program: /nope", time: epoch.toISOString() },
       }),
     }),
-    then: {
+    expected: {
       check: "missing",
       state: "starting",
       row: "progressing",
@@ -397,7 +397,7 @@ const rows: Row[] = [
         nextRetryAt: later(104).toISOString(),
       }),
     }),
-    then: {
+    expected: {
       check: "backingOff",
       state: "error",
       row: "retrying",
@@ -414,7 +414,7 @@ const rows: Row[] = [
       observed: [observed({ isListening: false, isPortTaken: true })],
       health: { main: cold },
     }),
-    then: {
+    expected: {
       check: "startupFailed",
       state: "error",
       row: "retrying",
@@ -433,7 +433,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: { ...cold, message: "/health answered 503: Loading model" } },
     }),
-    then: {
+    expected: {
       check: "startupFailed",
       state: "error",
       row: "retrying",
@@ -455,7 +455,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: { ...warm, isHealthy: false, failures: 3, message: "timeout" } },
     }),
-    then: {
+    expected: {
       check: "unhealthy",
       state: "error",
       row: "retrying",
@@ -474,7 +474,7 @@ const rows: Row[] = [
       health: { main: { ...warm, isHealthy: false, failures: 3, message: "timeout" } },
       demand: { held: 0, inFlight: 2, lastRequestAt: later(90), lastByteAt: later(95), seenRevision: 7 },
     }),
-    then: {
+    expected: {
       check: "unhealthy",
       state: "ready",
       row: "loadedRetrying",
@@ -492,7 +492,7 @@ const rows: Row[] = [
       observed: [observed({ isListening: false })],
       health: { main: cold },
     }),
-    then: {
+    expected: {
       check: "coming",
       state: "starting",
       row: "progressing",
@@ -510,7 +510,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: cold },
     }),
-    then: {
+    expected: {
       check: "coming",
       state: "warming",
       row: "progressing",
@@ -528,7 +528,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: { ...cold, isHealthy: true } },
     }),
-    then: {
+    expected: {
       check: "coming",
       state: "warming",
       row: "progressing",
@@ -541,7 +541,7 @@ const rows: Row[] = [
   {
     name: "a warm one is ready",
     given: input({ before: published({ state: "warming" }), observed: [observed()], health: { main: warm } }),
-    then: {
+    expected: {
       check: "loaded",
       state: "ready",
       row: "loaded",
@@ -564,7 +564,7 @@ const rows: Row[] = [
       ],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "crashed",
       state: "ready",
       row: "loadedRetrying",
@@ -578,7 +578,7 @@ const rows: Row[] = [
   {
     name: "an on-demand slot that nobody asks for stays cold",
     given: input({ spec: { model: { default: "tiny" }, load: "onDemand" } }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "offline",
       row: "offline",
@@ -593,7 +593,7 @@ const rows: Row[] = [
       spec: { model: { default: "tiny" }, load: "onDemand" },
       demand: { held: 2, inFlight: 0, lastRequestAt: later(100), lastByteAt: undefined, seenRevision: 7 },
     }),
-    then: {
+    expected: {
       check: "missing",
       state: "starting",
       row: "progressing",
@@ -612,7 +612,7 @@ const rows: Row[] = [
       observed: [observed()],
       health: { main: warm },
     }),
-    then: {
+    expected: {
       check: "loaded",
       state: "ready",
       row: "loaded",
@@ -625,7 +625,7 @@ const rows: Row[] = [
   {
     name: "an unload request keeps an always-loaded slot unloaded",
     given: input({ requests: [request("unload", 50)] }),
-    then: {
+    expected: {
       check: "notWanted",
       state: "offline",
       row: "offline",
@@ -637,7 +637,7 @@ const rows: Row[] = [
   {
     name: "an edit after the unload request loads it again",
     given: input({ requests: [request("unload", 50, { specHash: "older" })] }),
-    then: {
+    expected: {
       check: "missing",
       state: "starting",
       row: "progressing",
@@ -649,8 +649,8 @@ const rows: Row[] = [
   },
 ];
 
-for (const { name, given, then } of rows) {
+for (const { name, given, expected } of rows) {
   test(`plan: ${name}`, () => {
-    assert.deepEqual(plan(Object.freeze(given)), then);
+    assert.deepEqual(plan(Object.freeze(given)), expected);
   });
 }

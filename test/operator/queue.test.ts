@@ -188,7 +188,7 @@ test("property: after any adds, every key's last add is followed by a run, and r
             running.add(key);
             assert.ok(running.size <= concurrency);
             seen[key] = version[key] ?? 0;
-            await null;
+            await Promise.resolve();
             running.delete(key);
             return {};
           },
@@ -196,7 +196,7 @@ test("property: after any adds, every key's last add is followed by a run, and r
         for (const [key, yields] of adds) {
           version[key] = (version[key] ?? 0) + 1;
           queue.add(key);
-          if (yields) await null;
+          if (yields) await Promise.resolve();
         }
         await queue.settled();
         assert.deepEqual(seen, version);

@@ -63,8 +63,8 @@ export class EnginePool {
       const connection = reused ?? new Connection(this.#host, this.#port);
       lease.current = connection;
       connection.send(head, body, timeouts, {
-        onHead: events.onHead,
-        onData: events.onData,
+        onHead: (answer) => events.onHead(answer),
+        onData: (chunk) => events.onData(chunk),
         onEnd: () => {
           this.#give(connection);
           events.onEnd();
