@@ -27,14 +27,8 @@ export async function loadModel(options: EngineArguments): Promise<LoadedModel> 
   });
   const model = await llama.loadModel({ modelPath: options.model });
   const contextSize = Math.min(options.contextSize ?? defaultContextSize, Math.max(8, model.trainContextSize));
-  switch (options.mode) {
-    case "chat":
-      return await chatModel(model, options, contextSize);
-    case "embedding":
-      return await embeddingModel(model, options, contextSize);
-    case "reranking":
-      return await rankingModel(model, options, contextSize);
-  }
+  const kinds = { chat: chatModel, embedding: embeddingModel, reranking: rankingModel };
+  return await kinds[options.mode](model, options, contextSize);
 }
 
 const notIn = (mode: string) => () => {

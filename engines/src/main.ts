@@ -75,7 +75,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const left = new AbortController();
   response.once("close", () => left.abort());
   const name = typeof body["model"] === "string" ? body["model"] : options.alias;
-  switch (path) {
+  switch (path ?? "/") {
     case "/v1/chat/completions": {
       const sampling = readSampling(body);
       const pieces = model.chat(readMessages(body), sampling, left.signal);
