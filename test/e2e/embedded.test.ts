@@ -124,7 +124,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     });
     assert.equal(response.status, 200);
     await writeFile(join(berth.configDir, "slots/primary.toml"), 'enabled = true\n[model]\ndefault = "tiny"\n');
-    await berth.state("primary", "ready", "serving", "idle");
+    await until("the mended edit is observed", async () => (await berth.slot("primary"))["generation"] === 3);
   });
 
   await t.test("an engine killed with SIGKILL is not ready within a second and loads again within three", async () => {
@@ -218,8 +218,9 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     assert.match(gateway, /berth_requests_total\{route="\/v1\/chat\/completions",slot="primary",code="200"\} \d/);
     assert.match(gateway, /berth_slot_state\{slot="primary",state="(ready|idle|serving)"\} 1/);
     const operator = await (await fetch(`${berth.operatorUrl}/metrics`)).text();
-    assert.match(operator, /berth_slot_restarts_total\{slot="primary"\} 1/);
-    assert.match(operator, /berth_slot_transitions_total\{slot="primary",to="error"\} 1/);
+    const counted = operator.split("\n").filter((line) => /^berth_slot_(restarts|transitions)/.test(line));
+    assert.match(counted.join("\n"), /berth_slot_restarts_total\{slot="primary"\} 1/);
+    assert.match(counted.join("\n"), /berth_slot_transitions_total\{slot="primary",to="error"\} 1/);
   });
 
   await t.test("Ctrl-C ends everything within ten seconds", async () => {
