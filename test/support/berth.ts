@@ -98,7 +98,7 @@ export async function startBerth(options: {
             last = found["state"];
             return states.includes(String(last)) ? found : undefined;
           },
-          60_000,
+          12_000,
         );
       } catch (error) {
         throw new Error(`${name} is ${String(last)}, not ${states.join(" or ")}\n${log}`, { cause: error });
