@@ -1,67 +1,86 @@
-import { spawn } from "node:child_process";
 import { constants } from "node:fs";
-import { access, copyFile, mkdir, symlink, rm } from "node:fs/promises";
+import { access, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
 import { chat } from "../src/cli/chat.ts";
 import { isRecord } from "../src/cli/output.ts";
+import { up } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 /** `make run`: a model behind the gateway in one command, on embedded defaults, offline after set-up. */
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const runDir = process.env["BERTH_RUN_DIR"] ?? join(root, ".run");
+const runDir = process.env["BERTH_RUN_DIR"] || join(root, ".run");
 const configDir = join(runDir, "config");
 const modelsDir = join(runDir, "models");
+const host = process.env["SVC_HOST"] || "127.0.0.1";
 const port = Number(process.env["SVC_PORT"] || "8080");
-const model = process.env["MODEL"];
+const model = process.env["MODEL"] || undefined;
+const tinyModel = "tiny";
 const readySeconds = model === undefined ? 60 : 600;
+const pollMs = 50;
 
+/** A line for a person, with what to do. */
 class Stop extends Error {}
 
-try {
-  await prepare();
-} catch (error) {
-  const isKnown = error instanceof Stop || (error instanceof Error && "code" in error);
-  process.stderr.write(`make run: ${isKnown && error instanceof Error ? error.message : String(error)}\n`);
-  process.exit(1);
-}
+process.exit(await run());
 
-const child = spawn(
-  process.execPath,
-  ["--disable-warning=ExperimentalWarning", join(root, "src/main/berth.ts"), "up"],
-  {
-    stdio: ["ignore", "inherit", "inherit"],
+async function run(): Promise<number> {
+  try {
+    await prepare();
+  } catch (error) {
+    const isKnown = error instanceof Stop || (error instanceof Error && "code" in error);
+    complain(isKnown && error instanceof Error ? error.message : String(error));
+    return 1;
+  }
+  // In this process: a Ctrl-C on a terminal reaches every process of its group, and as two would mean "kill at once".
+  const running = up({
     env: {
       ...process.env,
-      BERTH_LOG: process.env["BERTH_LOG"] ?? "text",
+      BERTH_LOG: process.env["BERTH_LOG"] || "text",
       SVC_CONFIG_DIR: configDir,
-      SVC_STATE_DIR: process.env["SVC_STATE_DIR"] ?? join(runDir, "state"),
+      SVC_STATE_DIR: process.env["SVC_STATE_DIR"] || join(runDir, "state"),
       SVC_MODELS_DIR: modelsDir,
       SVC_RUNTIME: "process",
       SVC_PORT: String(port),
-      SVC_HOST: process.env["SVC_HOST"] ?? "127.0.0.1",
+      SVC_HOST: host,
     },
-  },
-);
-let isStopping = false;
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-  process.on(signal, () => {
-    isStopping = true;
-    child.kill(signal === "SIGHUP" ? "SIGTERM" : signal);
   });
+  const stopping = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stopping.abort());
+  void greet(stopping.signal).catch((error: unknown) => {
+    if (!stopping.signal.aborted)
+      complain(error instanceof CommandError ? `${error.code}: ${error.message}` : reason(error));
+  });
+  try {
+    return await running;
+  } catch (error) {
+    complain(reason(error));
+    return 1;
+  } finally {
+    stopping.abort();
+  }
 }
-child.once("exit", (code) => process.exit(code ?? 1));
-void greet().catch((error: unknown) => {
-  if (isStopping) return;
-  const text = error instanceof CommandError ? `${error.code}: ${error.message}` : String(error);
-  process.stderr.write(`make run: ${text}\n`);
-});
+
+function complain(message: string): void {
+  process.stderr.write(
+    `${message
+      .split("\n")
+      .map((line) => `make run: ${line}`)
+      .join("\n")}\n`,
+  );
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
 
 async function prepare(): Promise<void> {
+  if (!Number.isInteger(port) || port < 1 || port > 65_535)
+    throw new Stop(`SVC_PORT=${process.env["SVC_PORT"] ?? ""} is no port; choose one from 1024 to 65535`);
   if (await isTaken(port))
     throw new Stop(`port ${port} is taken; stop what listens there, or choose another: SVC_PORT=8090 make run`);
   for (const directory of [join(configDir, "slots"), modelsDir]) {
@@ -72,9 +91,10 @@ async function prepare(): Promise<void> {
       throw new Stop(`${directory} cannot be written; choose another place: BERTH_RUN_DIR=/tmp/berth make run`);
     }
   }
+  if (model !== undefined) await checkModel(resolve(model));
   for (const [name, embedding] of [
-    ["tiny", false],
-    ["tiny-embed", true],
+    [tinyModel, false],
+    [`${tinyModel}-embed`, true],
   ] as const) {
     const path = join(modelsDir, `${name}.gguf`);
     if (!(await exists(path))) await writeTinyModel(path, { embedding });
@@ -84,26 +104,31 @@ async function prepare(): Promise<void> {
     // A person's edits are theirs: only what is missing is written.
     if (!(await exists(path))) await copyFile(join(root, "manifests/examples/slots", name), path);
   }
-  if (model !== undefined && model !== "") await useModel(resolve(model));
+  if (model !== undefined) await useModel(resolve(model));
+}
+
+async function checkModel(path: string): Promise<void> {
+  if (!(await exists(path))) throw new Stop(`MODEL=${path} is not there; give the path of a GGUF file`);
+  try {
+    await readGguf(path);
+  } catch (error) {
+    throw new Stop(`MODEL=${path} ${reason(error)}; give the path of a GGUF file`);
+  }
 }
 
 /** Puts the given file where the example slot finds it: under the name that its manifest asks for. */
 async function useModel(path: string): Promise<void> {
-  if (!(await exists(path))) throw new Stop(`MODEL=${path} is not there`);
-  try {
-    await readGguf(path);
-  } catch (error) {
-    throw new Stop(`MODEL=${path} ${error instanceof Error ? error.message : "cannot be read"}`);
-  }
   const target = join(modelsDir, basename(path));
   if (target !== path) {
     await rm(target, { force: true });
     await symlink(path, target);
   }
-  const { readFile, writeFile } = await import("node:fs/promises");
   const manifest = join(configDir, "slots", "primary.toml");
   const text = await readFile(manifest, "utf8");
-  const next = text.replace(/^default = ".*"$/m, `default = ${JSON.stringify(basename(path, ".gguf"))}`);
+  const line = /^default = .*$/m;
+  if (!line.test(text))
+    throw new Stop(`${manifest} has no line \`default = "..."\` under [model]; add one for MODEL to set`);
+  const next = text.replace(line, () => `default = ${JSON.stringify(basename(path, ".gguf"))}`);
   if (next !== text) await writeFile(manifest, next);
 }
 
@@ -118,31 +143,26 @@ async function isTaken(wanted: number): Promise<boolean> {
   return await new Promise((resolve) => {
     const probe = createServer();
     probe.once("error", (error) => resolve("code" in error && error.code === "EADDRINUSE"));
-    probe.listen(wanted, process.env["SVC_HOST"] ?? "127.0.0.1", () => probe.close(() => resolve(false)));
+    probe.listen(wanted, host, () => probe.close(() => resolve(false)));
   });
 }
 
-async function greet(): Promise<void> {
-  const url = `http://127.0.0.1:${port}`;
-  const client = new Client({ server: url, token: undefined });
-  const deadline = Date.now() + readySeconds * 1000;
-  for (;;) {
-    const slot = await client.get("/api/slots/primary").catch(() => undefined);
-    if (isRecord(slot) && ["ready", "serving", "idle"].includes(String(slot["state"]))) break;
-    if (isStopping) return;
-    if (Date.now() > deadline)
-      throw new Stop(`primary is not ready after ${readySeconds} s; see bin/berth slot show primary`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+async function greet(stopping: AbortSignal): Promise<void> {
+  const isAnyAddress = host === "0.0.0.0" || host === "::";
+  const url = `http://${isAnyAddress ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host}:${port}`;
+  const client = new Client({ server: url, token: process.env["SVC_TOKEN"] });
+  const slot = await untilReady(client, stopping);
+  if (slot === undefined) return;
   process.stdout.write("\nprimary is ready. One streamed chat:\n\n  you:     Tell me something\n  primary: ");
   for await (const piece of chat(client, "primary", "Tell me something", 24)) process.stdout.write(piece);
+  if (stopping.aborted) return;
   const noise =
-    model === undefined
-      ? "\n\n(The tiny model's weights are noise, so are its words. MODEL=/path/to/real.gguf make run serves a real one.)"
-      : "\n";
-  const server = port === 8080 ? "" : ` --server ${url}`;
-  process.stdout.write(`${noise}
-
+    slot["model"] === tinyModel
+      ? "\n(The tiny model's weights are noise, so are its words. make run MODEL=/path/to/real.gguf serves a real one.)\n"
+      : "";
+  const server = url === "http://127.0.0.1:8080" ? "" : ` --server ${url}`;
+  process.stdout.write(`
+${noise}
   API     ${url}/v1
   page    ${url}/
   config  ${configDir} (edit slots/primary.toml, or add a file, and watch)
@@ -155,4 +175,17 @@ Try in another terminal:
 Ctrl-C stops everything.
 
 `);
+}
+
+/** The slot once it is loaded; undefined when everything stops first. Throws Stop when it takes too long. */
+async function untilReady(client: Client, stopping: AbortSignal): Promise<Record<string, unknown> | undefined> {
+  const deadline = Date.now() + readySeconds * 1000;
+  while (!stopping.aborted) {
+    const slot = await client.get("/api/slots/primary").catch(() => undefined);
+    if (isRecord(slot) && ["ready", "serving", "idle"].includes(String(slot["state"]))) return slot;
+    if (Date.now() > deadline)
+      throw new Stop(`primary is not ready after ${readySeconds} s; bin/berth slot show primary tells why`);
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
+  }
+  return undefined;
 }

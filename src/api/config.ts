@@ -67,7 +67,10 @@ export const configShape = {
     .describe("Longest time a request waits for a cold slot; 0 answers at once"),
   bodyLimit: bytesSchema.default(64 * 1024 ** 2).describe("Largest request body"),
   chatPort: whole(0, 65_535).default(3001).describe("Port of the chat page"),
-  logLevel: z.enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"]).default("info"),
+  logLevel: z
+    .enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"])
+    .default("info")
+    .describe("Least severe line that is logged"),
   apiExec: bool.default(false).describe("The API may write fields that run code (DECISIONS 1)"),
   allowedHosts: list.default([]).describe("More Host names that /api accepts"),
   engineUser: z.string().optional().describe("User that runs engines when Berth runs as root"),

@@ -10,32 +10,32 @@ export const modelSourceSchema = z
 
 export const modelSpecSchema = z.strictObject({
   ref: modelRefSchema.optional().describe("The ref; absent: the resource's name"),
-  source: modelSourceSchema.optional(),
+  source: modelSourceSchema.optional().describe("Where the bytes come from; today only file:///…"),
   files: z
     .array(
       z.strictObject({
-        source: modelSourceSchema,
-        sha256: sha256Schema.optional(),
+        source: modelSourceSchema.describe("Where this file's bytes come from"),
+        sha256: sha256Schema.optional().describe("Checked when given"),
         as: z.string().min(1).optional().describe("File name on disk"),
       }),
     )
     .min(1)
     .optional()
     .describe("Several files, e.g. shards or a projector"),
-  sha256: sha256Schema.optional(),
-  sizeBytes: z.int().min(0).optional(),
+  sha256: sha256Schema.optional().describe("Checked when given, recorded when not"),
+  sizeBytes: z.int().min(0).optional().describe("Checked when given, recorded when not"),
   engines: z.array(z.enum(engineKinds)).optional().describe("Engines that may serve it; absent: all"),
-  backends: z.array(z.enum(backends)).optional(),
-  capabilities: z.array(z.enum(modelCapabilities)).optional(),
-  license: z.string().optional(),
-  licenseUrl: z.url().optional(),
-  acceptLicense: z.boolean().default(false),
-  contextLength: z.int().min(1).optional(),
-  parameters: z.int().min(0).optional(),
-  quantization: z.string().optional(),
-  family: z.string().optional(),
-  minVramBytes: z.int().min(0).optional(),
-  memoryBytes: z.int().min(0).optional(),
+  backends: z.array(z.enum(backends)).optional().describe("Backends that may serve it; absent: all"),
+  capabilities: z.array(z.enum(modelCapabilities)).optional().describe("What it can do; absent: read from the file"),
+  license: z.string().optional().describe("Shown before a pull"),
+  licenseUrl: z.url().optional().describe("Where the licence can be read"),
+  acceptLicense: z.boolean().default(false).describe("Accepts a non-commercial licence"),
+  contextLength: z.int().min(1).optional().describe("Tokens; absent: read from the file"),
+  parameters: z.int().min(0).optional().describe("Number of weights; absent: read from the file"),
+  quantization: z.string().optional().describe("Such as Q4_K_M; absent: read from the file"),
+  family: z.string().optional().describe("Architecture; absent: read from the file"),
+  minVramBytes: z.int().min(0).optional().describe("Input to the fit check"),
+  memoryBytes: z.int().min(0).optional().describe("Input to the fit check"),
   default: z.record(z.string(), z.json()).default({}).describe("Request or launch defaults for slots that hold it"),
 });
 export type ModelSpec = z.output<typeof modelSpecSchema>;

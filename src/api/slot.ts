@@ -41,8 +41,8 @@ const modelSchema = z.strictObject({
 const probeSchema = z.strictObject({
   path: z.string().startsWith("/").optional().describe("Health path; absent: the engine's own"),
   startupSeconds: positive.max(86_400).default(600).describe("Longest time from start to healthy"),
-  intervalSeconds: positive.max(3600).default(5),
-  timeoutSeconds: positive.max(600).default(3),
+  intervalSeconds: positive.max(3600).default(5).describe("Time between two probes"),
+  timeoutSeconds: positive.max(600).default(3).describe("Longest answer to one probe"),
   failures: positive.max(100).default(3).describe("Failed probes in a row that restart an engine"),
   hungSeconds: positive.max(86_400).default(300).describe("With a request in flight: silence before a restart"),
 });
@@ -65,22 +65,27 @@ export const slotSpecSchema = z.strictObject({
   imageDigest: z
     .string()
     .regex(/^sha256:[0-9a-f]{64}$/, "sha256: and 64 hexadecimal digits")
-    .optional(),
+    .optional()
+    .describe("Digest of the image; wins over its tag"),
   command: z.array(z.string()).min(1).optional().describe("Replaces the adapter's program and arguments"),
   args: z.array(z.string()).default([]).describe("Appended to the engine's arguments"),
-  env: z.record(envNameSchema, envValueSchema).default({}),
-  workingDir: z.string().startsWith("/").optional(),
+  env: z
+    .record(envNameSchema, envValueSchema)
+    .default({})
+    .describe("Environment of the engine: texts, or valueFrom a file or a Kubernetes Secret"),
+  workingDir: z.string().startsWith("/").optional().describe("Directory the engine starts in"),
   mounts: z
     .array(
       z.strictObject({
-        source: z.string().startsWith("/"),
-        target: z.string().startsWith("/"),
-        readOnly: z.boolean().default(true),
+        source: z.string().startsWith("/").describe("Path on the host"),
+        target: z.string().startsWith("/").describe("Path in the container"),
+        readOnly: z.boolean().default(true).describe("false: the engine may write there"),
       }),
     )
-    .default([]),
-  devices: z.array(z.string().startsWith("/dev/")).default([]),
-  shmSizeBytes: positive.optional(),
+    .default([])
+    .describe("Directories and files for a container"),
+  devices: z.array(z.string().startsWith("/dev/")).default([]).describe("Device files for a container"),
+  shmSizeBytes: positive.optional().describe("Size of a container's /dev/shm"),
   port: z.int().min(slotPorts.first).max(slotPorts.last).optional().describe("Fixed host port; absent: automatic"),
   probe: probeSchema.prefault({}),
   stopSeconds: z.int().min(0).max(3600).default(30).describe("Time between TERM and KILL"),
@@ -97,15 +102,15 @@ export const slotSpecSchema = z.strictObject({
     .prefault({}),
   timeoutSeconds: z
     .strictObject({
-      firstByte: seconds.default(1800).describe("0 none"),
+      firstByte: seconds.default(1800).describe("Longest wait for the first byte of an answer, 0 none"),
       idle: seconds.default(300).describe("Longest silence between bytes of an answer, 0 none"),
     })
     .prefault({}),
   resources: z
     .strictObject({
-      memoryBytes: positive.optional(),
-      cpus: z.number().positive().optional(),
-      gpus: z.int().min(0).optional(),
+      memoryBytes: positive.optional().describe("Memory limit; input to the fit check"),
+      cpus: z.number().positive().optional().describe("CPU limit, in cores"),
+      gpus: z.int().min(0).optional().describe("GPUs the engine is given"),
     })
     .default({}),
   aliases: z.array(modelRefSchema).default([]).describe("More names that clients may use"),
@@ -116,9 +121,9 @@ export const slotSpecSchema = z.strictObject({
     })
     .prefault({}),
   group: z.string().min(1).optional().describe("Slots that share memory"),
-  priority: z.int().min(-1000).max(1000).default(0),
-  pinned: z.boolean().default(false),
-  podTemplate: z.record(z.string(), z.json()).optional(),
+  priority: z.int().min(-1000).max(1000).default(0).describe("Within a group: the lowest is asked to leave first"),
+  pinned: z.boolean().default(false).describe("Within a group: never asked to leave"),
+  podTemplate: z.record(z.string(), z.json()).optional().describe("Strategic merge over the generated Pod"),
 });
 export type SlotSpecInput = z.input<typeof slotSpecSchema>;
 type ParsedSlotSpec = z.output<typeof slotSpecSchema>;
@@ -129,7 +134,8 @@ export interface SlotSpec extends ParsedSlotSpec {
   readonly backend: NonNullable<ParsedSlotSpec["backend"]>;
 }
 
-const enginesOfBuiltin = {
+/** What each built-in slot may run; the first is its default. */
+export const enginesOfBuiltin = {
   primary: ["llama", "npu", "custom"],
   embed: ["llama", "npu", "custom"],
   stt: ["stt", "npu", "custom"],

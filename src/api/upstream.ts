@@ -2,9 +2,13 @@ import { z } from "zod";
 import { modelRefSchema, slotCapabilities } from "./names.ts";
 
 const secretSourceSchema = z.union([
-  z.strictObject({ env: z.string().min(1) }),
-  z.strictObject({ file: z.string().startsWith("/") }),
-  z.strictObject({ secretKeyRef: z.strictObject({ name: z.string().min(1), key: z.string().min(1) }) }),
+  z.strictObject({ env: z.string().min(1).describe("Name of an environment variable of the gateway") }),
+  z.strictObject({ file: z.string().startsWith("/").describe("Absolute path of a file that holds the secret") }),
+  z.strictObject({
+    secretKeyRef: z
+      .strictObject({ name: z.string().min(1), key: z.string().min(1) })
+      .describe("Key of a Kubernetes Secret"),
+  }),
 ]);
 
 export const upstreamSpecSchema = z.strictObject({
@@ -15,20 +19,39 @@ export const upstreamSpecSchema = z.strictObject({
     .discriminatedUnion("type", [
       z.strictObject({ type: z.literal("none") }),
       z.strictObject({ type: z.literal("bearer"), valueFrom: secretSourceSchema }),
-      z.strictObject({ type: z.literal("header"), header: z.string().min(1), valueFrom: secretSourceSchema }),
+      z.strictObject({
+        type: z.literal("header"),
+        header: z.string().min(1).describe("Name of the header"),
+        valueFrom: secretSourceSchema,
+      }),
     ])
-    .default({ type: "none" }),
-  models: z.array(z.strictObject({ ref: modelRefSchema, upstreamModel: z.string().min(1).optional() })).default([]),
+    .default({ type: "none" })
+    .describe("How requests are signed; a literal secret is refused"),
+  models: z
+    .array(
+      z.strictObject({
+        ref: modelRefSchema.describe("The ref that clients use"),
+        upstreamModel: z.string().min(1).optional().describe("The provider's own name; absent: the ref"),
+      }),
+    )
+    .default([])
+    .describe("Models by name"),
   discover: z
-    .strictObject({ intervalSeconds: z.int().min(10).default(300), prefix: z.string().default("") })
+    .strictObject({
+      intervalSeconds: z.int().min(10).default(300).describe("Time between two lists"),
+      prefix: z.string().default("").describe("Put before the provider's names"),
+    })
     .optional()
     .describe("List the provider's models in the background"),
-  headers: z.record(z.string(), z.string()).default({}),
-  timeoutSeconds: z.int().min(1).default(300),
-  connectSeconds: z.int().min(1).default(5),
-  maxConcurrent: z.int().min(1).optional(),
-  retries: z.int().min(0).max(10).default(1),
-  capabilities: z.array(z.enum(slotCapabilities)).default(["chat", "completions", "embeddings"]),
+  headers: z.record(z.string(), z.string()).default({}).describe("More request headers; no secrets"),
+  timeoutSeconds: z.int().min(1).default(300).describe("Longest silence of the provider"),
+  connectSeconds: z.int().min(1).default(5).describe("Longest time to connect"),
+  maxConcurrent: z.int().min(1).optional().describe("Requests at once; absent: no limit"),
+  retries: z.int().min(0).max(10).default(1).describe("After failures before the first byte"),
+  capabilities: z
+    .array(z.enum(slotCapabilities))
+    .default(["chat", "completions", "embeddings"])
+    .describe("Routes its models answer"),
 });
 export type UpstreamSpec = z.output<typeof upstreamSpecSchema>;
 

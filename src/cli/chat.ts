@@ -9,7 +9,7 @@ export async function* chat(
   message: string,
   maxTokens: number | undefined,
 ): AsyncIterable<string> {
-  const response = await client.open("/v1/chat/completions", {
+  const body = await client.open("/v1/chat/completions", {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({
@@ -19,7 +19,7 @@ export async function* chat(
       ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
     }),
   });
-  for await (const data of events(response)) {
+  for await (const data of events(body)) {
     if (data === "[DONE]") return;
     const chunk: unknown = JSON.parse(data);
     if (!isRecord(chunk)) continue;

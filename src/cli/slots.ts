@@ -85,32 +85,28 @@ export async function slotPlan(client: Client, name: string, format: Format): Pr
   return format === "json" || format === "yaml" ? await renderOne(answer, format) : cell(answer["text"]);
 }
 
-/** Lines as they come; ends when the server or `signal` does. */
+/** Lines as they come; ends when the server does. */
 export async function* slotLogs(
   client: Client,
   name: string,
-  options: { tail: number; follow: boolean; signal?: AbortSignal },
+  options: { tail: number; follow: boolean },
 ): AsyncIterable<string> {
   const path = `/api/slots/${encodeURIComponent(name)}/logs?tail=${options.tail}`;
   if (!options.follow) {
     yield await client.text(path);
     return;
   }
-  const response = await client.open(
-    `${path}&follow=1`,
-    options.signal === undefined ? {} : { signal: options.signal },
-  );
-  for await (const data of events(response)) {
+  for await (const data of events(await client.open(`${path}&follow=1`))) {
     const parsed: unknown = JSON.parse(data);
     if (isRecord(parsed)) yield `${cell(parsed["line"])}\n`;
   }
 }
 
 /** The data of each server-sent event. */
-export async function* events(response: Response): AsyncIterable<string> {
+export async function* events(body: AsyncIterable<Uint8Array>): AsyncIterable<string> {
   const decoder = new TextDecoder();
   let rest = "";
-  for await (const chunk of response.body ?? []) {
+  for await (const chunk of body) {
     rest += decoder.decode(chunk, { stream: true });
     const parts = rest.split("\n\n");
     rest = parts.pop() ?? "";

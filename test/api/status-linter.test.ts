@@ -8,11 +8,14 @@ import type { SlotStatus } from "../../src/api/status.ts";
 const first = "2026-01-01T00:00:00.000Z";
 const second = "2026-01-01T00:00:01.000Z";
 
+function isConditionStatus(text: string): text is ConditionStatus {
+  return text === "True" || text === "False" || text === "Unknown";
+}
+
 function condition(claim: string, at = first): Condition {
-  const [type = "", status = "", reason = ""] = claim.split("/");
-  const isStatus = (text: string): text is ConditionStatus => ["True", "False", "Unknown"].includes(text);
-  assert.ok(isStatus(status));
-  return { type, status, reason, message: "", observedGeneration: 1, lastTransitionTime: at };
+  const [type = "", value = "", reason = ""] = claim.split("/");
+  assert.ok(isConditionStatus(value));
+  return { type, status: value, reason, message: "", observedGeneration: 1, lastTransitionTime: at };
 }
 
 const main = { role: "main", port: 8081, endpoint: "http://127.0.0.1:8081", pid: 7, isReady: true } as const;

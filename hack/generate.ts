@@ -1,0 +1,57 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { format, resolveConfig } from "prettier";
+import { kinds } from "../src/api/names.ts";
+import { crdText } from "./generate/crd.ts";
+import { configSchema, tomlSchema, yamlSchema } from "./generate/editor-schema.ts";
+import { reference } from "./generate/reference.ts";
+import { resources } from "./generate/resources.ts";
+
+/** `make generate` writes what follows from src/api; `--check` names what is stale and exits 1. */
+
+const header = "# Written by hack/generate.ts from src/api; change it there and run `make generate`.\n";
+
+/** Every generated file by path from the repository's root, as it should be. */
+export async function generated(root: string): Promise<ReadonlyMap<string, string>> {
+  const texts = new Map<string, string>([["docs/reference.md", reference()]]);
+  for (const kind of kinds) {
+    const name = kind.toLowerCase();
+    texts.set(`crds/berth.dev_${resources[kind].plural}.yaml`, header + crdText(kind));
+    texts.set(`manifests/schemas/${name}.yaml.schema.json`, JSON.stringify(yamlSchema(kind)));
+    texts.set(`manifests/schemas/${name}.toml.schema.json`, JSON.stringify(tomlSchema(kind)));
+  }
+  texts.set("manifests/schemas/berth.schema.json", JSON.stringify(configSchema()));
+  const formatted = new Map<string, string>();
+  for (const [path, text] of texts) {
+    const filepath = join(root, path);
+    formatted.set(path, await format(text, { ...(await resolveConfig(filepath)), filepath }));
+  }
+  return formatted;
+}
+
+/** The paths whose content is not what it should be, a missing file included. */
+export async function stale(root: string, wanted: ReadonlyMap<string, string>): Promise<string[]> {
+  const paths: string[] = [];
+  for (const [path, text] of wanted) {
+    const present = await readFile(join(root, path), "utf8").catch(() => undefined);
+    if (present !== text) paths.push(path);
+  }
+  return paths;
+}
+
+if (import.meta.main) {
+  const root = fileURLToPath(new URL("..", import.meta.url));
+  const wanted = await generated(root);
+  const paths = await stale(root, wanted);
+  if (process.argv.includes("--check")) {
+    for (const path of paths) process.stderr.write(`${path} is stale; run make generate\n`);
+    process.exitCode = paths.length === 0 ? 0 : 1;
+  } else {
+    for (const path of paths) {
+      await mkdir(dirname(join(root, path)), { recursive: true });
+      await writeFile(join(root, path), wanted.get(path) ?? "");
+      process.stdout.write(`${path}\n`);
+    }
+  }
+}

@@ -1,0 +1,213 @@
+import { stringify } from "yaml";
+import { apiVersion, type Kind } from "../../src/api/names.ts";
+import { celRules } from "./cel-rules.ts";
+import { isFree, isMap, readSchema, type JsonSchema } from "./json-schema.ts";
+import { resources, type Resource } from "./resources.ts";
+import { slotStatusSchema } from "../../src/api/status.ts";
+
+type Node = Record<string, unknown>;
+
+/** A stored string, list or map ends somewhere: the API server computes the cost of CEL rules from these bounds. */
+const bounds = { maxLength: 65_536, maxItems: 256, maxProperties: 256 } as const;
+const refLength = 201;
+
+/** Fields of the status that server-side apply merges by key. */
+const listKeys: Readonly<Record<string, readonly string[]>> = {
+  "status.conditions": ["type"],
+  "status.processes": ["role"],
+};
+
+const columns: Readonly<Record<Kind, readonly Node[]>> = {
+  Slot: [
+    column("State", "string", ".status.state"),
+    column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+    column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
+    column("Model", "string", ".status.model.ref"),
+    column("Port", "integer", ".status.port"),
+    { ...column("Restarts", "integer", ".status.restarts"), priority: 1 },
+    { ...column("Message", "string", '.status.conditions[?(@.type=="Ready")].message'), priority: 1 },
+    column("Age", "date", ".metadata.creationTimestamp"),
+  ],
+  Model: [
+    column("Ref", "string", ".spec.ref"),
+    column("Source", "string", ".spec.source"),
+    column("License", "string", ".spec.license"),
+    column("Age", "date", ".metadata.creationTimestamp"),
+  ],
+  Upstream: [
+    column("URL", "string", ".spec.baseUrl"),
+    column("Auth", "string", ".spec.auth.type"),
+    column("Age", "date", ".metadata.creationTimestamp"),
+  ],
+};
+
+function column(name: string, type: string, jsonPath: string): Node {
+  return { name, type, jsonPath };
+}
+
+/** The CustomResourceDefinition of a kind, as a plain object. */
+export function crd(kind: Kind): Node {
+  const resource = resources[kind];
+  const [group = "", version = ""] = apiVersion.split("/");
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${resource.plural}.${group}`, labels: { "app.kubernetes.io/part-of": "berth" } },
+    spec: {
+      group,
+      scope: "Namespaced",
+      names: {
+        kind,
+        listKind: `${kind}List`,
+        plural: resource.plural,
+        singular: kind.toLowerCase(),
+        shortNames: resource.shortNames,
+        categories: ["berth"],
+      },
+      versions: [
+        {
+          name: version,
+          served: true,
+          storage: true,
+          ...(kind === "Slot" ? { subresources: { status: {} } } : {}),
+          additionalPrinterColumns: columns[kind],
+          schema: { openAPIV3Schema: rootSchema(kind, resource) },
+        },
+      ],
+    },
+  };
+}
+
+/** The file's text, before formatting. */
+export function crdText(kind: Kind): string {
+  return stringify(crd(kind), { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+function rootSchema(kind: Kind, resource: Resource): Node {
+  const spec = structural(readSchema(resource.schema, "input"), { kind, path: "spec", isBounded: true });
+  return {
+    type: "object",
+    description: resource.description,
+    required: ["spec"],
+    properties: {
+      apiVersion: { type: "string" },
+      kind: { type: "string" },
+      metadata: { type: "object" },
+      spec,
+      ...(kind === "Slot"
+        ? { status: structural(readSchema(slotStatusSchema, "output"), { kind, path: "status", isBounded: false }) }
+        : {}),
+    },
+    ...validations(kind, ""),
+  };
+}
+
+interface Place {
+  readonly kind: Kind;
+  readonly path: string;
+  readonly isBounded: boolean;
+}
+
+/**
+ * A structural schema: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
+ * Unknown fields are pruned there, so `additionalProperties: false` falls away; key patterns of maps cannot be said.
+ */
+function structural(schema: JsonSchema, place: Place): Node {
+  const described = schema.description === undefined ? {} : { description: schema.description };
+  const common: Node = { ...described, ...(schema.default === undefined ? {} : { default: schema.default }) };
+  if (schema.anyOf !== undefined) return { ...common, ...union(schema.anyOf, place) };
+  if (isFree(schema)) return { ...common, "x-kubernetes-preserve-unknown-fields": true };
+  return { type: schema.type, ...common, ...typed(schema, place), ...validations(place.kind, place.path) };
+}
+
+function typed(schema: JsonSchema, place: Place): Node {
+  switch (schema.type ?? "any") {
+    case "object":
+      return object(schema, place);
+    case "array": {
+      const keys = listKeys[place.path];
+      return {
+        ...picked(schema, ["minItems", "maxItems"]),
+        ...(place.isBounded && schema.maxItems === undefined ? { maxItems: bounds.maxItems } : {}),
+        ...(keys === undefined ? {} : { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys }),
+        ...(place.path === "spec.aliases" ? { "x-kubernetes-list-type": "set" } : {}),
+        items: structural(schema.items ?? {}, { ...place, path: `${place.path}[]` }),
+      };
+    }
+    case "string": {
+      const isOpen = schema.enum === undefined && schema.format === undefined && schema.maxLength === undefined;
+      const maxLength = schema.pattern?.endsWith("{0,200}$") === true ? refLength : bounds.maxLength;
+      return {
+        ...picked(schema, ["enum", "format", "pattern", "minLength", "maxLength"]),
+        ...(place.isBounded && isOpen ? { maxLength } : {}),
+        ...(place.isBounded && schema.format === "uri" ? { maxLength: 2048 } : {}),
+      };
+    }
+    case "integer":
+      return { format: "int64", ...picked(schema, ["minimum", "maximum"]) };
+    case "number":
+      return {
+        ...picked(schema, ["minimum", "maximum"]),
+        // OpenAPI 3.0: a flag beside the bound.
+        ...(schema.exclusiveMinimum === undefined ? {} : { minimum: schema.exclusiveMinimum, exclusiveMinimum: true }),
+      };
+    default:
+      return {};
+  }
+}
+
+function object(schema: JsonSchema, place: Place): Node {
+  const { additionalProperties: values } = schema;
+  if (typeof values === "object") {
+    if (isFree(values)) return { "x-kubernetes-preserve-unknown-fields": true };
+    return {
+      ...(place.isBounded ? { maxProperties: bounds.maxProperties } : {}),
+      additionalProperties: structural(values, { ...place, path: `${place.path}.*` }),
+    };
+  }
+  const properties = Object.entries(schema.properties ?? {}).map(([name, inner]) => [
+    name,
+    structural(inner, { ...place, path: `${place.path}.${name}` }),
+  ]);
+  return {
+    ...(schema.required === undefined || schema.required.length === 0 ? {} : { required: schema.required }),
+    properties: Object.fromEntries(properties),
+  };
+}
+
+/**
+ * Alternatives. Of objects: one object with the properties of all, and exactly one branch's required ones. Anything
+ * else (a text or a reference) has no type in a structural schema; there the operator's own check has the last word.
+ */
+function union(branches: readonly JsonSchema[], place: Place): Node {
+  if (!branches.every((branch) => branch.type === "object" && !isMap(branch))) {
+    return { "x-kubernetes-preserve-unknown-fields": true };
+  }
+  const properties: Record<string, JsonSchema> = {};
+  for (const branch of branches) {
+    for (const [name, inner] of Object.entries(branch.properties ?? {})) {
+      const known = properties[name];
+      const isTag = known?.enum !== undefined && inner.enum !== undefined;
+      properties[name] = isTag ? { ...known, enum: [...(known.enum ?? []), ...(inner.enum ?? [])] } : inner;
+    }
+  }
+  const required = branches.map((branch) => branch.required ?? []);
+  const common = (required[0] ?? []).filter((name) => required.every((names) => names.includes(name)));
+  const own = required.map((names) => names.filter((name) => !common.includes(name)));
+  const isExclusive = own.every((names) => names.length > 0);
+  return {
+    type: "object",
+    ...object({ type: "object", properties, required: common }, place),
+    ...(isExclusive ? { oneOf: own.map((names) => ({ required: names })) } : {}),
+    ...validations(place.kind, place.path),
+  };
+}
+
+function validations(kind: Kind, path: string): Node {
+  const rules = celRules[kind][path];
+  return rules === undefined ? {} : { "x-kubernetes-validations": rules };
+}
+
+function picked(schema: JsonSchema, keys: readonly (keyof JsonSchema)[]): Node {
+  return Object.fromEntries(keys.filter((key) => schema[key] !== undefined).map((key) => [key, schema[key]]));
+}
