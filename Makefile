@@ -5,7 +5,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test verify clean
+.PHONY: help setup run test verify generate clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -30,11 +30,15 @@ run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a
 test: setup ## all tests that need Node alone
 	@$(RUN) --test --test-concurrency=2 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")
 
-verify: setup ## types, lint, format, dead code
+verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc
 	@PATH="$(CURDIR)/node_modules/node/bin:$$PATH" node_modules/.bin/oxlint --type-aware --deny-warnings src test hack engines/src
 	@$(NODE) node_modules/prettier/bin/prettier.cjs --check --log-level warn .
 	@$(NODE) node_modules/knip/bin/knip.js
+	@$(RUN) hack/generate.ts --check
+
+generate: setup ## write CRDs, schemas and the reference page anew
+	@$(RUN) hack/generate.ts
 
 clean: ## remove what was built and the example run
 	@rm -rf dist .run .cache *.tgz

@@ -10,6 +10,10 @@ export function camelCase(key: string): string {
   return key.replaceAll(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase());
 }
 
+export function snakeCase(key: string): string {
+  return key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
 /** A TOML document with its keys as the resources spell them. */
 export function fromToml(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(fromToml);
