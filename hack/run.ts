@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { access, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { basename, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
 import { chat } from "../src/cli/chat.ts";
@@ -140,10 +141,10 @@ async function exists(path: string): Promise<boolean> {
 }
 
 async function isTaken(wanted: number): Promise<boolean> {
-  return await new Promise((resolve) => {
+  return await new Promise((settle) => {
     const probe = createServer();
-    probe.once("error", (error) => resolve("code" in error && error.code === "EADDRINUSE"));
-    probe.listen(wanted, host, () => probe.close(() => resolve(false)));
+    probe.once("error", (error) => settle("code" in error && error.code === "EADDRINUSE"));
+    probe.listen(wanted, host, () => probe.close(() => settle(false)));
   });
 }
 
@@ -185,7 +186,7 @@ async function untilReady(client: Client, stopping: AbortSignal): Promise<Record
     if (isRecord(slot) && ["ready", "serving", "idle"].includes(String(slot["state"]))) return slot;
     if (Date.now() > deadline)
       throw new Stop(`primary is not ready after ${readySeconds} s; bin/berth slot show primary tells why`);
-    await new Promise((resolve) => setTimeout(resolve, pollMs));
+    await delay(pollMs);
   }
   return undefined;
 }

@@ -46,7 +46,7 @@ function table(rows: readonly Readonly<Record<string, unknown>>[], columns: read
   return lines
     .map((line) =>
       line
-        .map((cell, index) => (index === line.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
+        .map((text, index) => (index === line.length - 1 ? text : text.padEnd(widths[index] ?? 0)))
         .join("  ")
         .trimEnd(),
     )

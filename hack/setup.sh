@@ -1,0 +1,50 @@
+#!/bin/sh
+# `make setup`: Node 24, the packages and the embedded engine, beside the sources. Says what it does; does nothing
+# when the lockfiles are those of the last time.
+set -eu
+cd "$(dirname "$0")/.."
+node=node_modules/node/bin/node
+stamp=node_modules/.setup
+
+fail() {
+  echo "make setup: $1" >&2
+  exit 1
+}
+
+locks=$(cat package.json package-lock.json engines/package.json engines/package-lock.json | cksum)
+[ -x "$node" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$locks" ] && [ -d engines/node_modules ] && exit 0
+
+command -v npm >/dev/null || fail "npm is missing; on Debian: apt-get install nodejs npm (Node 20 or newer)"
+major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || fail "node is missing; npm needs Node 20 or newer"
+[ "$major" -ge 20 ] || fail "node is $(node --version); npm needs Node 20 or newer to install what is here"
+[ -w . ] || fail "$(pwd) cannot be written; clone into a directory of your own"
+
+echo "installing packages (about 300 MB, Node 24 among them)"
+rm -f "$stamp"
+# Where npm draws no progress of its own, lines show that something happens.
+reporter=
+if [ ! -t 2 ]; then
+  (
+    seconds=0
+    while sleep 5 </dev/null >/dev/null 2>&1; do
+      seconds=$((seconds + 5))
+      echo "  $seconds s: $(du -sm node_modules 2>/dev/null | cut -f1 || true) MB in node_modules"
+    done
+  ) &
+  reporter=$!
+  trap 'kill "$reporter" 2>/dev/null || true' EXIT INT TERM
+fi
+# `install` and not `ci`: some registries lack platform packages that only other machines need, and `ci` insists.
+npm install --no-save --no-fund --no-audit --loglevel=error ||
+  fail "npm could not install the packages: is the package registry in reach? run make setup again"
+# Where npm's settings forbid the install scripts that fetch Node for this machine, this one package may run its own.
+[ -x "$node" ] || npm rebuild --loglevel=error --ignore-scripts=false node || true
+[ -n "$reporter" ] && kill "$reporter" 2>/dev/null || true
+"$node" -e 'if (+process.versions.node.split(".")[0] < 24) process.exit(1)' 2>/dev/null ||
+  fail "Node 24 was not installed: npm ran no install script of the package node; try: npm rebuild node"
+
+# It only wants directories that a clone does not use.
+SVC_STATE_DIR=/nonexistent SVC_CONFIG_DIR=/nonexistent bin/berth engine install embedded ||
+  fail "the embedded engine could not be installed; run make setup again"
+echo "$locks" >"$stamp"
+echo "set up; next: make run"

@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { importsOf } from "./imports.ts";
+import { lintLayers } from "./layers.ts";
+import { read, repositoryFiles } from "./tree.ts";
+
+describe("layers", () => {
+  it("are kept by every module of src", () => {
+    const files = repositoryFiles().filter((path) => path.startsWith("src/") && path.endsWith(".ts"));
+    assert.ok(files.length > 50, "the sources were found");
+    const sources = new Map(files.map((path) => [path.slice("src/".length), read(path) ?? ""]));
+    assert.deepEqual(lintLayers(sources), []);
+  });
+
+  const planted: readonly (readonly [what: string, files: Record<string, string>, problems: readonly string[]])[] = [
+    [
+      "an arrow that points up",
+      { "api/a.ts": 'import { b } from "../lib/b.ts";\n', "lib/b.ts": "" },
+      ["api/a.ts:1: api may not import lib"],
+    ],
+    [
+      "operator and gateway that know each other, by type, re-export or dynamic import",
+      {
+        "gateway/a.ts":
+          'import type { B } from "../operator/b.ts";\nexport { b } from "../operator/b.ts";\nawait import("../operator/b.ts");\nlet c: import("../operator/b.ts").B;\n',
+        "operator/b.ts": 'export * from "../gateway/a.ts";\n',
+      },
+      [
+        "gateway/a.ts:1: gateway may not import operator",
+        "gateway/a.ts:2: gateway may not import operator",
+        "gateway/a.ts:3: gateway may not import operator",
+        "gateway/a.ts:4: gateway may not import operator",
+        "operator/b.ts:1: operator may not import gateway",
+        "cycle: gateway/a.ts → operator/b.ts → gateway/a.ts",
+      ],
+    ],
+    [
+      "a part of another layer beside the part that is allowed",
+      {
+        "gateway/a.ts": 'import { x } from "../runtimes/logs.ts";\nimport { y } from "../runtimes/process.ts";\n',
+        "runtimes/logs.ts": "",
+        "runtimes/process.ts": "",
+      },
+      ["gateway/a.ts:2: gateway may not import runtimes"],
+    ],
+    [
+      "a static import where main must wait until it is needed",
+      {
+        "main/a.ts":
+          'import type { O } from "../operator/o.ts";\nimport {\n  type P,\n  o,\n} from "../operator/o.ts";\nawait import("../operator/o.ts");\n',
+        "operator/o.ts": "",
+      },
+      ["main/a.ts:2: main imports operator dynamically only"],
+    ],
+    [
+      "a package outside its column",
+      { "engines/a.ts": 'import { z } from "zod";\nimport x from "@fastify/cors/y";\nimport "node:fs";\n' },
+      [
+        "engines/a.ts:1: engines may not use the package zod",
+        "engines/a.ts:2: engines may not use the package @fastify/cors",
+      ],
+    ],
+    [
+      "a value of a package whose types alone are allowed",
+      {
+        "gateway/a.ts":
+          'import type { Logger } from "pino";\nimport { pino } from "pino";\nimport c from "@fastify/cors";\n',
+      },
+      ["gateway/a.ts:2: gateway may name the types of pino only"],
+    ],
+    [
+      "a cycle within a layer",
+      {
+        "lib/a.ts": 'import { b } from "./b.ts";\n',
+        "lib/b.ts": 'import { c } from "./c/c.ts";\n',
+        "lib/c/c.ts": 'import { a } from "../a.ts";\n',
+      },
+      ["cycle: lib/a.ts → lib/b.ts → lib/c/c.ts → lib/a.ts"],
+    ],
+    [
+      "what it cannot read or find, and a directory that is no layer",
+      { "lib/a.ts": 'await import(name);\nimport "./gone.ts";\n', "misc/b.ts": "" },
+      [
+        "lib/a.ts:1: a dynamic import must name its module literally",
+        "lib/a.ts:2: ./gone.ts leads to no module of src",
+        "misc/b.ts: misc is no layer",
+      ],
+    ],
+  ];
+  for (const [what, files, problems] of planted) {
+    it(`finds ${what}`, () => assert.deepEqual(lintLayers(new Map(Object.entries(files))), problems));
+  }
+
+  it("lets types alone go in a circle", () => {
+    const files = { "lib/a.ts": 'import type { B } from "./b.ts";\n', "lib/b.ts": 'import { a } from "./a.ts";\n' };
+    assert.deepEqual(lintLayers(new Map(Object.entries(files))), []);
+  });
+
+  it("does not take comments and texts for imports", () => {
+    const source =
+      '/*\nimport "a";\n*/\n// import "b";\nconst glob = "/v1/*";\nconst text = `import("c")`.length; /* */\nexport const d = "e";\n';
+    assert.deepEqual(
+      importsOf(source).map(({ specifier }) => specifier),
+      ["c"],
+    );
+  });
+});

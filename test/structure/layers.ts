@@ -1,0 +1,121 @@
+import { posix } from "node:path";
+import { importsOf, type Import } from "./imports.ts";
+
+interface Layer {
+  /** Layers that may be imported by any means, beside the layer itself. */
+  readonly layers: readonly string[];
+  /** Single modules of other layers. */
+  readonly modules?: readonly string[];
+  /** Layers that may be imported dynamically, or for types only. */
+  readonly dynamic?: readonly string[];
+  readonly packages: readonly string[];
+  /** Packages of which only the types may be named. */
+  readonly types?: readonly string[];
+}
+
+/** Who may import whom: docs/architecture.md shows the same table to people. */
+export const layers: Readonly<Record<string, Layer>> = {
+  api: { layers: [], packages: ["zod"] },
+  lib: { layers: [], packages: [] },
+  store: { layers: ["api", "lib"], packages: ["chokidar", "yaml", "smol-toml", "toml-eslint-parser"], types: ["zod"] },
+  engines: { layers: ["api"], packages: [] },
+  models: { layers: ["api", "lib"], packages: [] },
+  runtimes: { layers: ["api", "lib"], packages: [] },
+  hardware: { layers: ["api", "lib"], packages: [] },
+  operator: {
+    layers: ["api", "lib", "store", "engines", "models", "runtimes"],
+    packages: ["prom-client"],
+    types: ["pino"],
+  },
+  gateway: {
+    layers: ["api", "lib", "store", "engines", "models"],
+    modules: ["runtimes/logs.ts"],
+    packages: ["fastify", "@fastify/*", "prom-client"],
+    types: ["pino"],
+  },
+  cli: { layers: ["api"], packages: ["commander", "yaml"] },
+  main: {
+    layers: ["api", "lib"],
+    modules: ["cli/client.ts", "cli/output.ts", "cli/completion.ts"],
+    dynamic: ["store", "engines", "models", "runtimes", "hardware", "operator", "gateway", "cli"],
+    packages: ["commander", "pino"],
+  },
+};
+
+/** Every import that the table forbids, every cycle, and every import that cannot be read. Keys: paths below `src/`. */
+export function lintLayers(sources: ReadonlyMap<string, string>): string[] {
+  const problems: string[] = [];
+  const graph = new Map<string, readonly string[]>();
+  for (const [file, source] of sources) {
+    const own = file.split("/")[0] ?? "";
+    const rules = layers[own];
+    if (rules === undefined) {
+      problems.push(`${file}: ${own} is no layer`);
+      continue;
+    }
+    const targets: string[] = [];
+    for (const found of importsOf(source)) {
+      const problem = judge(file, own, rules, found, sources);
+      if (problem !== undefined) problems.push(`${file}:${found.line}: ${problem}`);
+      if (found.specifier.startsWith(".") && !found.isTypeOnly && !found.isDynamic) {
+        targets.push(resolved(file, found.specifier));
+      }
+    }
+    graph.set(file, targets);
+  }
+  return [...problems, ...cycles(graph)];
+}
+
+function resolved(file: string, specifier: string): string {
+  return posix.join(posix.dirname(file), specifier);
+}
+
+function judge(
+  file: string,
+  own: string,
+  rules: Layer,
+  found: Import,
+  sources: ReadonlyMap<string, string>,
+): string | undefined {
+  const { specifier, isDynamic, isTypeOnly } = found;
+  if (specifier === "?") return "a dynamic import must name its module literally";
+  if (specifier.startsWith("node:")) return undefined;
+  if (!specifier.startsWith(".")) {
+    const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/");
+    if (rules.packages.some((allowed) => allowed === name || matches(allowed, name))) return undefined;
+    if (rules.types?.includes(name) === true) {
+      return isTypeOnly ? undefined : `${own} may name the types of ${name} only`;
+    }
+    return `${own} may not use the package ${name}`;
+  }
+  const target = resolved(file, specifier);
+  if (!sources.has(target)) return `${specifier} leads to no module of src`;
+  const layer = target.split("/")[0] ?? "";
+  if (layer === own || rules.layers.includes(layer) || rules.modules?.includes(target) === true) return undefined;
+  if (rules.dynamic?.includes(layer) === true) {
+    return isDynamic || isTypeOnly ? undefined : `${own} imports ${layer} dynamically only`;
+  }
+  return `${own} may not import ${layer}`;
+}
+
+function matches(allowed: string, name: string): boolean {
+  return allowed.endsWith("/*") && name.startsWith(allowed.slice(0, -1));
+}
+
+/** Each cycle once, as `a → b → a`. Imports of types alone close none: they are gone when the code runs. */
+function cycles(graph: ReadonlyMap<string, readonly string[]>): string[] {
+  const done = new Set<string>();
+  const problems: string[] = [];
+  const visit = (file: string, path: readonly string[]): void => {
+    const start = path.indexOf(file);
+    if (start !== -1) {
+      problems.push(`cycle: ${[...path.slice(start), file].join(" → ")}`);
+      return;
+    }
+    if (done.has(file)) return;
+    for (const target of graph.get(file) ?? []) visit(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of graph.keys()) visit(file, []);
+  return problems;
+}

@@ -1,0 +1,44 @@
+/** Lines that a file of code may have: one that needs more has two jobs. */
+export const lineLimit = 300;
+
+/** Files above the limit, with the length they may not outgrow. A split deletes the line here. */
+export const tooLong: Readonly<Record<string, number>> = {
+  "src/gateway/dispatch.ts": 440,
+  "src/operator/plan.ts": 380,
+  "src/runtimes/process.ts": 380,
+  "src/store/files.ts": 380,
+};
+
+/** Traces of the machine or the people a file was written by. Spelt in pieces, so that this file is none. */
+const traces: readonly (readonly [what: string, pattern: RegExp])[] = [
+  ["a path of the machine it was written on", new RegExp(["", "work", "(main|shared|\\.)"].join("/"))],
+  ["a path of the machine it was written on", new RegExp(["\\.lib", "rary/"].join(""))],
+  ["a home directory", /\/(home|Users)\/(?!user\b|you\b|\$|<)[a-z]/],
+  ["somebody's temporary directory", new RegExp(["", "tmp", "bash_jobs"].join("/"))],
+];
+
+/** What is wrong with one file of the repository, by its path and text. */
+export function lintFile(path: string, text: string): string[] {
+  const problems: string[] = [];
+  const lines = text.split("\n");
+  const isCode = /^(src|hack|engines\/src)\/.*\.ts$/.test(path);
+  const length = lines.length - 1;
+  if (isCode && length > (tooLong[path] ?? lineLimit)) {
+    problems.push(`${path}: ${length} lines, at most ${tooLong[path] ?? lineLimit}`);
+  }
+  if (isCode && length <= lineLimit && tooLong[path] !== undefined) {
+    problems.push(`${path}: short enough; its line in test/structure/repository.ts can go`);
+  }
+  for (const [index, line] of lines.entries()) {
+    for (const [what, pattern] of traces) {
+      if (pattern.test(line)) problems.push(`${path}:${index + 1}: names ${what}`);
+    }
+    if (path.endsWith("package-lock.json") && /"resolved": "https?:/.test(line)) {
+      problems.push(`${path}:${index + 1}: names the registry it was installed from`);
+    }
+    if (path.endsWith(".test.ts") && /\b(it|test|describe|suite)\.(skip|only|todo)\(/.test(line)) {
+      problems.push(`${path}:${index + 1}: a test is left out, or the only one`);
+    }
+  }
+  return problems;
+}
