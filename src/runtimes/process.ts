@@ -4,12 +4,13 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { processRoles, type ProcessRole } from "../api/names.ts";
 import type { Exit, Observed, Workload } from "../api/workload.ts";
+import type { ProcessRecord } from "../api/process-record.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { environmentFor, startChild } from "./child.ts";
 import { logFile, tailLogs } from "./logs.ts";
 import { environmentOf, listeningInodes, listProcs, ownsSocket, pidNamespace, readProc, startedAt } from "./proc.ts";
-import { RecordBook, recordKey, type ProcessRecord } from "./records.ts";
+import { RecordBook, recordKey } from "./records.ts";
 import type { LogLine, RemoveOptions, Runtime } from "./runtime.ts";
 
 export interface ProcessRuntimeOptions {

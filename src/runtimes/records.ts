@@ -1,26 +1,8 @@
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
-import { processRoles, slotNameSchema, type ProcessRole } from "../api/names.ts";
-import { exitSchema } from "../api/workload.ts";
+import type { ProcessRole } from "../api/names.ts";
+import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-
-/** What is remembered of an engine process beyond the life of an operator. */
-export const recordSchema = z.strictObject({
-  schema: z.literal(1),
-  instance: z.string(),
-  slot: slotNameSchema,
-  role: z.enum(processRoles),
-  hash: z.string(),
-  port: z.int(),
-  bootId: z.string(),
-  pidNamespace: z.string(),
-  pid: z.int(),
-  startTime: z.string(),
-  startedAt: z.iso.datetime(),
-  exit: exitSchema.optional(),
-});
-export type ProcessRecord = z.infer<typeof recordSchema>;
 
 export const recordKey = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
 

@@ -1,0 +1,20 @@
+import { z } from "zod";
+import { processRoles, slotNameSchema } from "./names.ts";
+import { exitSchema } from "./workload.ts";
+
+/** What is remembered of an engine process beyond the life of an operator. */
+export const recordSchema = z.strictObject({
+  schema: z.literal(1),
+  instance: z.string(),
+  slot: slotNameSchema,
+  role: z.enum(processRoles),
+  hash: z.string(),
+  port: z.int(),
+  bootId: z.string(),
+  pidNamespace: z.string(),
+  pid: z.int(),
+  startTime: z.string(),
+  startedAt: z.iso.datetime(),
+  exit: exitSchema.optional(),
+});
+export type ProcessRecord = z.infer<typeof recordSchema>;
