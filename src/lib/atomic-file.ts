@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { open, rename, rm } from "node:fs/promises";
+import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 export interface AtomicWriteOptions {
@@ -32,11 +32,21 @@ export async function writeFileAtomic(path: string, text: string, options: Atomi
 }
 
 /** Makes renames and removals in a directory survive a power cut. */
-async function syncDirectory(dir: string): Promise<void> {
+export async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {
     await handle.sync();
   } finally {
     await handle.close();
+  }
+}
+
+/** Removes what writers that crashed left behind: temporary files older than a minute. */
+export async function removeLeftovers(dir: string): Promise<void> {
+  for (const name of await readdir(dir)) {
+    if (!name.startsWith(".") || !name.endsWith(".tmp")) continue;
+    const path = join(dir, name);
+    const status = await stat(path).catch(() => undefined);
+    if (status !== undefined && Date.now() - status.mtimeMs > 60_000) await rm(path, { force: true });
   }
 }

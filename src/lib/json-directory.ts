@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { errorCode } from "./error-code.ts";
 
 interface Entry<T> {
-  /** Size, modification time and inode: unequal exactly when the file was replaced. */
+  /** Size, modification time and inode: unequal when the file was replaced. */
   readonly stamp: string;
+  readonly text: string;
   readonly value: T | undefined;
 }
 
@@ -26,7 +27,6 @@ export class JsonDirectory<T> implements AsyncDisposable {
   #scanning: Promise<void> | undefined;
   #isDirty = false;
   #isClosed = false;
-  #isOpen = false;
 
   private constructor(path: string, options: JsonDirectoryOptions<T>) {
     this.#path = path;
@@ -38,9 +38,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
   static async open<T>(path: string, options: JsonDirectoryOptions<T>): Promise<JsonDirectory<T>> {
     const directory = new JsonDirectory(path, options);
     await mkdir(path, { recursive: true });
-    // Whoever opens it reads what is there; only later changes are told.
     await directory.scan();
-    directory.#isOpen = true;
     directory.#watch();
     const sweep = options.sweepMs ?? 1000;
     directory.#sweep = setInterval(() => void directory.scan(), sweep);
@@ -57,22 +55,11 @@ export class JsonDirectory<T> implements AsyncDisposable {
     return this.#entries.get(`${name}.json`)?.value;
   }
 
-  /** Looks now. Concurrent calls share one look, and one that starts later than the call. */
-  async scan(): Promise<void> {
-    if (this.#scanning !== undefined) {
-      this.#isDirty = true;
-      return await this.#scanning;
-    }
-    this.#scanning = this.#scan();
-    try {
-      await this.#scanning;
-    } finally {
-      this.#scanning = undefined;
-    }
-    if (this.#isDirty && !this.#isClosed) {
-      this.#isDirty = false;
-      await this.scan();
-    }
+  /** Looks now: resolves once a look that began after this call has ended. Concurrent calls share it. */
+  scan(): Promise<void> {
+    this.#isDirty = true;
+    this.#scanning ??= this.#scanWhileDirty();
+    return this.#scanning;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -99,6 +86,18 @@ export class JsonDirectory<T> implements AsyncDisposable {
     }
   }
 
+  async #scanWhileDirty(): Promise<void> {
+    try {
+      while (this.#isDirty && !this.#isClosed) {
+        this.#isDirty = false;
+        await this.#scan();
+      }
+    } finally {
+      // In the same step as the last test: a caller either joins a look to come or starts one.
+      this.#scanning = undefined;
+    }
+  }
+
   async #scan(): Promise<void> {
     let files: string[];
     try {
@@ -118,26 +117,44 @@ export class JsonDirectory<T> implements AsyncDisposable {
       changed.push(file);
     }
     await Promise.all([...present].map(async (file) => ((await this.#read(file)) ? changed.push(file) : undefined)));
-    if (changed.length > 0 && this.#isOpen && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
+    if (changed.length > 0 && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
   }
 
+  /** True when the file holds another value than before. */
   async #read(file: string): Promise<boolean> {
     const path = join(this.#path, file);
+    const known = this.#entries.get(file);
     try {
       const { size, mtimeMs, ino } = await stat(path);
-      const stamp = `${size}:${mtimeMs}:${ino}`;
-      const known = this.#entries.get(file);
-      if (known?.stamp === stamp) return false;
+      // File times tick in milliseconds and inodes are used again: a younger file may change under the same stamp.
+      const isYoung = Math.abs(Date.now() - mtimeMs) < youngMs;
+      const stamp = isYoung ? "young" : `${size}:${mtimeMs}:${ino}`;
+      if (!isYoung && known?.stamp === stamp) return false;
       const text = await readFile(path, "utf8");
-      const value = this.#parse(JSON.parse(text));
-      this.#entries.set(file, { stamp, value: value ?? known?.value });
+      if (known?.text === text) {
+        this.#entries.set(file, { ...known, stamp });
+        return false;
+      }
+      const value = parsed(text, this.#parse);
+      this.#entries.set(file, { stamp, text, value: value ?? known?.value });
       return value !== undefined;
-    } catch (error) {
-      const known = this.#entries.get(file);
-      if (error instanceof SyntaxError) this.#entries.set(file, { stamp: "torn", value: known?.value });
+    } catch {
+      // It went away, or cannot be read: the next look tells.
       return false;
     }
   }
+}
+
+const youngMs = 20;
+
+function parsed<T>(text: string, parse: (value: unknown) => T | undefined): T | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  return parse(value);
 }
 
 export interface JsonDirectoryOptions<T> {

@@ -4,6 +4,7 @@ import { demandSchema, heartbeatTtlMs, type Demand } from "../api/status.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
+import { Serial } from "../lib/serial.ts";
 import type { DemandStore } from "./store.ts";
 
 /** What every live gateway wants. A file without a fresh heartbeat, or of another boot, is void. */
@@ -16,10 +17,14 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
     onChange: () => compare(),
   });
   const list = (): readonly Demand[] => {
-    const oldest = now().getTime() - heartbeatTtlMs;
+    const clock = now().getTime();
     return [...directory.values()]
       .map(([, demand]) => demand)
-      .filter(({ heartbeat, bootId: boot }) => boot === bootId() && new Date(heartbeat).getTime() > oldest);
+      .filter(({ heartbeat, bootId: boot }) => {
+        // One from the future is as old as it is ahead: a clock set back must not make a dead gateway immortal.
+        const ageMs = Math.abs(clock - new Date(heartbeat).getTime());
+        return boot === bootId() && ageMs < heartbeatTtlMs;
+      });
   };
   /** Tells which slots' demand differs from the last look; heartbeats alone tell nothing. */
   function compare(): void {
@@ -60,8 +65,17 @@ export async function openDemandWriter(stateDir: string, gateway: string): Promi
   const directory = join(stateDir, "demand");
   await mkdir(directory, { recursive: true });
   const path = join(directory, `${gateway}.json`);
+  const writes = new Serial();
+  let isClosed = false;
   return {
-    write: (demand) => writeFileAtomic(path, JSON.stringify(demand), { fsync: false }),
-    [Symbol.asyncDispose]: () => rm(path, { force: true }),
+    write: (demand) =>
+      writes.run(async () => {
+        // A late write must not bring back the demand of a gateway that is gone.
+        if (!isClosed) await writeFileAtomic(path, JSON.stringify(demand), { fsync: false });
+      }),
+    [Symbol.asyncDispose]() {
+      isClosed = true;
+      return writes.run(() => rm(path, { force: true }));
+    },
   };
 }

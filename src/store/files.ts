@@ -1,10 +1,11 @@
-import { readFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { readFile, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { watch as watchTree } from "chokidar";
 import type { Kind } from "../api/names.ts";
 import { completeSlot } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
-import { listManifests, type Listing } from "./listing.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "./store.ts";
 
@@ -19,9 +20,12 @@ export interface FileSourceOptions {
 
 interface FileEntry {
   readonly stamp: string;
+  readonly text: string | undefined;
   readonly declarations: readonly Declaration[];
-  /** When the file was first missed; undefined while it is there. */
-  readonly missedAt: number | undefined;
+  /** What the file declared before, and since when it does not: a half-written file is a valid one that says less. */
+  readonly dropped: readonly { readonly declaration: Declaration; readonly at: number }[];
+  /** When the file was first missed; undefined while it is there, `held` while its absence proves nothing. */
+  readonly missedAt: number | "held" | undefined;
 }
 
 type AnyDesired = Desired<Kind>;
@@ -53,8 +57,8 @@ class FileSource implements DesiredSource {
   readonly #resources = new Map<string, AnyDesired>();
   readonly #listeners = new Set<(kind: Kind, name: string) => void>();
   readonly #stack = new AsyncDisposableStack();
-  /** The directories that held the files seen last: another inode is another directory. */
-  #identity = "";
+  /** Each directory as it was when it last held a file: an empty one with another inode is another directory. */
+  readonly #identities = new Map<string, string>();
   #problems: readonly SourceProblem[] = [];
   #looking: Promise<void> | undefined;
   #isDirty = false;
@@ -70,7 +74,7 @@ class FileSource implements DesiredSource {
   }
 
   async open(): Promise<void> {
-    await this.#look();
+    await this.resync();
     // chokidar throttles its own events and delays removals; the raw ones under them come at once.
     const watcher = watchTree(this.#configDir, { ignoreInitial: true, depth: 1, ignorePermissionErrors: true });
     this.#stack.defer(() => watcher.close());
@@ -103,22 +107,10 @@ class FileSource implements DesiredSource {
     return { [Symbol.dispose]: () => void this.#listeners.delete(onKey) };
   }
 
-  async resync(): Promise<void> {
-    if (this.#looking !== undefined) {
-      this.#isDirty = true;
-      return await this.#looking;
-    }
-    this.#looking = (async () => {
-      do {
-        this.#isDirty = false;
-        await this.#look();
-      } while (this.#isDirty && !this.#isClosed);
-    })();
-    try {
-      await this.#looking;
-    } finally {
-      this.#looking = undefined;
-    }
+  resync(): Promise<void> {
+    this.#isDirty = true;
+    this.#looking ??= this.#lookWhileDirty();
+    return this.#looking;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -133,18 +125,20 @@ class FileSource implements DesiredSource {
   /** A slot that was published from a file: the file counts as seen, with a stamp that no real one has. */
   #plant(slot: PublishedSlot): void {
     if (slot.file === undefined) return;
+    // The configuration may have moved since: what is compared is the place within it.
+    const file = join(this.#configDir, basename(dirname(slot.file)), basename(slot.file));
     const declaration: Declaration = {
       kind: "Slot",
       name: slot.name,
-      file: slot.file,
+      file,
       spec: completeSlot(slot.name, slot.spec),
       specHash: slot.specHash,
       labels: slot.labels,
       annotations: {},
       diagnostics: [],
     };
-    const known = this.#files.get(slot.file)?.declarations ?? [];
-    this.#files.set(slot.file, { stamp: "seed", declarations: [...known, declaration], missedAt: undefined });
+    const declarations = [...(this.#files.get(file)?.declarations ?? []), declaration];
+    this.#files.set(file, { stamp: "seed", text: undefined, declarations, dropped: [], missedAt: undefined });
     this.#claim(declaration);
     this.#resources.set(keyOf("Slot", slot.name), { ...declaration, kind: "Slot", since: new Date(0) });
   }
@@ -164,80 +158,130 @@ class FileSource implements DesiredSource {
     this.#again.unref();
   }
 
+  async #lookWhileDirty(): Promise<void> {
+    try {
+      while (this.#isDirty && !this.#isClosed) {
+        this.#isDirty = false;
+        await this.#look();
+      }
+    } finally {
+      // In the same step as the last test: a caller either joins a look to come or starts one.
+      this.#looking = undefined;
+    }
+  }
+
   async #look(): Promise<void> {
     const listing = await listManifests(this.#configDir, Object.values(directoryOfKind));
     const problems: SourceProblem[] = [...listing.problems];
     const touched = new Set<string>();
     let laterMs = Infinity;
-    for (const [file, { stamp, mtimeMs }] of listing.files) {
+    for (const [file, listed] of listing.files) {
       const known = this.#files.get(file);
-      if (known?.stamp === stamp) {
-        if (known.missedAt !== undefined) this.#files.set(file, { ...known, missedAt: undefined });
-        continue;
-      }
-      const declarations = await this.#read(file, known);
-      if (declarations === undefined) continue;
-      const isBroken = declarations.some(({ diagnostics }) => diagnostics.length > 0);
-      const age = this.#now().getTime() - mtimeMs;
-      if (isBroken && age >= 0 && age < settleMs) {
-        laterMs = Math.min(laterMs, settleMs - age + 5);
-        continue;
-      }
-      this.#replace(file, { stamp, declarations, missedAt: undefined }, touched);
+      if (known?.stamp === listed.stamp) {
+        if (known.missedAt !== undefined) this.#replace(file, { ...known, missedAt: undefined }, touched);
+      } else laterMs = Math.min(laterMs, await this.#take(file, listed, known, touched));
+      laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
     }
     laterMs = Math.min(laterMs, this.#missing(listing, problems, touched));
-    if (listing.files.size > 0 && listing.problems.length === 0) this.#identity = listing.identity;
     this.#problems = problems;
     if (Number.isFinite(laterMs)) this.#lookIn(laterMs);
     for (const key of touched) this.#settle(key);
   }
 
-  /** Decides about files that are not there any more. Returns when to look again. */
-  #missing(listing: Listing, problems: SourceProblem[], touched: Set<string>): number {
-    const gone = [...this.#files].filter(([file]) => !listing.files.has(file));
-    if (gone.length === 0) return Infinity;
-    // What could not be read says nothing about what is in it.
-    if (listing.problems.length > 0) return Infinity;
-    const isAnother = this.#identity === "" || this.#identity !== listing.identity;
-    const isAllAtOnce = listing.files.size === 0 && (gone.length > 1 || isAnother);
-    if (isAllAtOnce) {
-      const message = `${this.#configDir} holds no manifest any more; the ${gone.length} known before stay in force until one is there`;
-      problems.push({ reason: "SourceEmpty", message, file: this.#configDir });
-      return Infinity;
+  /** Reads a file that is new or another. Returns when to look again. */
+  async #take(
+    file: string,
+    { stamp, isYoung }: ListedFile,
+    known: FileEntry | undefined,
+    touched: Set<string>,
+  ): Promise<number> {
+    const read = await this.#read(file, known);
+    if (read === undefined) return Infinity;
+    if (read.text !== undefined && read.declarations.some(({ diagnostics }) => diagnostics.length > 0)) {
+      // Its time is asked again: it may have been truncated between the listing and the reading.
+      const written = await stat(file).catch(() => undefined);
+      const ageMs = written === undefined ? 0 : Math.abs(Date.now() - written.mtimeMs);
+      if (ageMs < settleMs) return settleMs - ageMs + 5;
     }
+    // A stamp that may serve twice, or stands for nothing that was read, is not kept.
+    const kept = isYoung || read.text === undefined ? "again" : stamp;
+    const declared = new Set(read.declarations.map(({ kind, name }) => keyOf(kind, name)));
     const now = this.#now().getTime();
-    let laterMs = Infinity;
-    for (const [file, entry] of gone) {
-      if (entry.missedAt === undefined) {
-        this.#files.set(file, { ...entry, missedAt: now });
-        laterMs = Math.min(laterMs, removalMs);
-      } else if (now - entry.missedAt >= removalMs) this.#replace(file, undefined, touched);
-      else laterMs = Math.min(laterMs, removalMs - (now - entry.missedAt));
-    }
-    return laterMs + 5;
+    const before = known?.declarations.map((declaration) => ({ declaration, at: now })) ?? [];
+    const dropped = [...(known?.dropped ?? []), ...before].filter(
+      ({ declaration: { kind, name } }) => !declared.has(keyOf(kind, name)),
+    );
+    this.#replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
+    return isYoung ? youngMs + 5 : Infinity;
   }
 
-  async #read(file: string, known: FileEntry | undefined): Promise<readonly Declaration[] | undefined> {
+  /** Removes what a file has not declared for long enough. Returns when to look again. */
+  #forgetDropped(file: string, touched: Set<string>): number {
+    const entry = this.#files.get(file);
+    if (entry === undefined || entry.dropped.length === 0) return Infinity;
+    const now = this.#now().getTime();
+    const dropped = entry.dropped.filter(({ at }) => now - at < removalMs);
+    if (dropped.length < entry.dropped.length) this.#replace(file, { ...entry, dropped }, touched);
+    return Math.min(...dropped.map(({ at }) => removalMs - (now - at) + 5));
+  }
+
+  /** Decides about files that are not there any more. Returns when to look again. */
+  #missing(listing: Listing, problems: SourceProblem[], touched: Set<string>): number {
+    const now = this.#now().getTime();
+    let laterMs = Infinity;
+    for (const [directory, { identity, isConclusive }] of listing.directories) {
+      const isEmpty = ![...listing.files.keys()].some((file) => dirname(file) === directory);
+      const gone = [...this.#files].filter(([file]) => dirname(file) === directory && !listing.files.has(file));
+      const isAnother = identity === undefined || this.#identities.get(directory) !== identity;
+      if (!isEmpty && identity !== undefined) this.#identities.set(directory, identity);
+      const isHeld = !isConclusive || (isEmpty && (gone.length > 1 || isAnother));
+      if (isHeld && isConclusive && gone.length > 0) {
+        const message = `${directory} holds no manifest any more; what was declared before (${gone.length}) stays in force until one is there`;
+        problems.push({ reason: "SourceEmpty", message, file: directory });
+      }
+      for (const [file, entry] of gone) {
+        const missedAt = isHeld ? "held" : typeof entry.missedAt === "number" ? entry.missedAt : now;
+        if (missedAt !== "held" && now - missedAt >= removalMs) {
+          this.#replace(file, undefined, touched);
+          continue;
+        }
+        if (missedAt !== entry.missedAt) this.#replace(file, { ...entry, missedAt }, touched);
+        if (missedAt !== "held") laterMs = Math.min(laterMs, removalMs - (now - missedAt) + 5);
+      }
+    }
+    return laterMs;
+  }
+
+  async #read(
+    file: string,
+    known: FileEntry | undefined,
+  ): Promise<Pick<FileEntry, "text" | "declarations"> | undefined> {
     let text: string;
     try {
       text = await readFile(file, "utf8");
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      const diagnostic: Diagnostic = { reason: "Unreadable", file, message: `cannot be read: ${message}` };
-      return known?.declarations.map((declaration) => ({ ...declaration, diagnostics: [diagnostic] }));
+      // Gone since it was listed: the next look tells.
+      if (errorCode(error) === "ENOENT") return undefined;
+      const message = `cannot be read (${errorCode(error) ?? String(error)})`;
+      const diagnostics: Diagnostic[] = [{ reason: "Unreadable", file, message }];
+      const before = known?.declarations ?? [];
+      const declarations = before.length > 0 ? before : readManifests(file, "");
+      return { text: undefined, declarations: declarations.map((declaration) => ({ ...declaration, diagnostics })) };
     }
+    if (known?.text === text) return { text, declarations: known.declarations };
     const declarations = readManifests(file, text);
     const [only] = declarations;
     // A text that does not parse says nothing of which resources it declares: those it declared before keep it.
     const isUnparsed =
       declarations.length === 1 && only?.spec === undefined && only?.diagnostics[0]?.path === undefined;
-    return isUnparsed && known !== undefined && known.declarations.length > 0
-      ? known.declarations.map((before) => ({ ...before, spec: undefined, diagnostics: only?.diagnostics ?? [] }))
-      : declarations;
+    const before = known?.declarations ?? [];
+    if (!isUnparsed || before.length === 0) return { text, declarations };
+    const diagnostics = only?.diagnostics ?? [];
+    return { text, declarations: before.map((declaration) => ({ ...declaration, spec: undefined, diagnostics })) };
   }
 
   #replace(file: string, entry: FileEntry | undefined, touched: Set<string>): void {
-    for (const { kind, name } of this.#files.get(file)?.declarations ?? []) {
+    for (const { kind, name } of declarationsOf(this.#files.get(file))) {
       const key = keyOf(kind, name);
       touched.add(key);
       this.#claims.get(key)?.delete(file);
@@ -247,7 +291,7 @@ class FileSource implements DesiredSource {
       return;
     }
     this.#files.set(file, entry);
-    for (const declaration of entry.declarations) touched.add(this.#claim(declaration));
+    for (const declaration of declarationsOf(entry)) touched.add(this.#claim(declaration));
   }
 
   #claim({ kind, name, file }: Declaration): string {
@@ -274,10 +318,13 @@ class FileSource implements DesiredSource {
   }
 
   #resourceOf(key: string, before: AnyDesired | undefined): AnyDesired | undefined {
-    const declarations = [...(this.#claims.get(key) ?? [])]
-      .toSorted()
-      .flatMap((file) => this.#files.get(file)?.declarations ?? [])
-      .filter(({ kind, name }) => keyOf(kind, name) === key);
+    const entries = [...(this.#claims.get(key) ?? [])].toSorted().flatMap((file) => this.#files.get(file) ?? []);
+    const isOfKey = ({ kind, name }: Declaration): boolean => keyOf(kind, name) === key;
+    const present = entries
+      .flatMap((entry) => (entry.missedAt === undefined ? entry.declarations : []))
+      .filter(isOfKey);
+    // What is missing lasts for its two seconds, and stands in nobody's way.
+    const declarations = present.length > 0 ? present : entries.flatMap(declarationsOf).filter(isOfKey).slice(0, 1);
     const incumbent = declarations.find(({ file }) => file === before?.file) ?? declarations[0];
     if (incumbent === undefined) return undefined;
     const duplicates = declarations
@@ -303,6 +350,11 @@ class FileSource implements DesiredSource {
     };
     return desired;
   }
+}
+
+function declarationsOf(entry: FileEntry | undefined): readonly Declaration[] {
+  if (entry === undefined) return [];
+  return [...entry.declarations, ...entry.dropped.map(({ declaration }) => declaration)];
 }
 
 function isOfKind<K extends Kind>(desired: AnyDesired, kind: K): desired is AnyDesired & Desired<K> {

@@ -4,85 +4,84 @@ import { errorCode } from "../lib/error-code.ts";
 import { isManifestFile } from "./manifest.ts";
 import type { SourceProblem } from "./store.ts";
 
+export interface ListedFile {
+  /** Another one whenever the file may be another. */
+  readonly stamp: string;
+  readonly mtimeMs: number;
+  /** So young that a second write could carry the same times: worth another look soon. */
+  readonly isYoung: boolean;
+}
+
+export interface ListedDirectory {
+  /** Device and inode; undefined when it is not there or could not be read. */
+  readonly identity: string | undefined;
+  /** False: nothing may be concluded from what is missing. */
+  readonly isConclusive: boolean;
+}
+
 export interface Listing {
-  /** Manifest files by path. */
-  readonly files: ReadonlyMap<string, { readonly stamp: string; readonly mtimeMs: number }>;
-  /** Device and inode of the directories that exist. */
-  readonly identity: string;
-  /** Directories that are not there or cannot be read: then nothing may be concluded from what is missing. */
+  /** Manifest files by path, in path order. */
+  readonly files: ReadonlyMap<string, ListedFile>;
+  readonly directories: ReadonlyMap<string, ListedDirectory>;
+  /** What could not be read. */
   readonly problems: readonly SourceProblem[];
 }
 
+export const youngMs = 20;
+
 /** One look at a configuration directory; follows symbolic links, so a swapped link is another stamp. */
-export async function listManifests(configDir: string, directories: readonly string[]): Promise<Listing> {
-  const files = new Map<string, { stamp: string; mtimeMs: number }>();
+export async function listManifests(configDir: string, names: readonly string[]): Promise<Listing> {
+  const files: [string, ListedFile][] = [];
+  const directories = new Map<string, ListedDirectory>();
   const problems: SourceProblem[] = [];
-  const identities: string[] = [];
-  const root = await identityOf(configDir);
-  if (root === undefined) {
-    problems.push({
-      reason: "SourceMissing",
-      message: `${configDir} does not exist or cannot be read`,
-      file: configDir,
-    });
-    return { files, identity: "", problems };
-  }
-  identities.push(root);
-  for (const directory of directories) {
-    const path = join(configDir, directory);
-    let names: string[];
-    try {
-      names = await readdir(path);
-      identities.push((await identityOf(path)) ?? "");
-    } catch (error) {
-      // A kind without a directory has no files. Anything else is a failed read.
-      if (errorCode(error) !== "ENOENT") {
-        problems.push({
-          reason: "SourceUnreadable",
-          message: `${path} cannot be read (${errorCode(error) ?? String(error)})`,
-          file: path,
-        });
-      }
+  const unreadable = (path: string, error: unknown): void => {
+    const message = `${path} cannot be read (${errorCode(error) ?? String(error)})`;
+    problems.push({ reason: "SourceUnreadable", message, file: path });
+  };
+  const isRootThere = await stat(configDir).then(
+    () => true,
+    (error: unknown) => {
+      unreadable(configDir, error);
+      return false;
+    },
+  );
+  for (const name of names) {
+    const path = join(configDir, name);
+    if (!isRootThere) {
+      directories.set(path, { identity: undefined, isConclusive: false });
       continue;
     }
-    await Promise.all(
-      names.filter(isManifestFile).map(async (name) => {
-        const file = join(path, name);
-        try {
-          const { size, mtimeMs, ino, dev, isFile } = await statOf(file);
-          if (isFile) files.set(file, { stamp: `${dev}:${ino}:${size}:${mtimeMs}`, mtimeMs });
-        } catch (error) {
-          // A link whose target is gone is a file that is gone.
-          if (errorCode(error) !== "ENOENT") {
-            problems.push({
-              reason: "SourceUnreadable",
-              message: `${file} cannot be read (${errorCode(error) ?? String(error)})`,
-              file,
-            });
-          }
-        }
-      }),
-    );
+    try {
+      const { dev, ino } = await stat(path);
+      const found = await Promise.all(
+        (await readdir(path)).filter(isManifestFile).map((file) => look(join(path, file), unreadable)),
+      );
+      for (const entry of found) if (entry !== undefined && entry !== "unreadable") files.push(entry);
+      directories.set(path, { identity: `${dev}:${ino}`, isConclusive: !found.includes("unreadable") });
+    } catch (error) {
+      // A kind without a directory has no files; whether it had some is for the caller to know.
+      if (errorCode(error) !== "ENOENT") unreadable(path, error);
+      directories.set(path, { identity: undefined, isConclusive: errorCode(error) === "ENOENT" });
+    }
   }
-  return {
-    files: new Map([...files].toSorted(([a], [b]) => (a < b ? -1 : 1))),
-    identity: identities.join(" "),
-    problems,
-  };
+  return { files: new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1))), directories, problems };
 }
 
-async function statOf(
-  path: string,
-): Promise<{ size: number; mtimeMs: number; ino: number; dev: number; isFile: boolean }> {
-  const found = await stat(path);
-  return { size: found.size, mtimeMs: found.mtimeMs, ino: found.ino, dev: found.dev, isFile: found.isFile() };
-}
-
-async function identityOf(path: string): Promise<string | undefined> {
+async function look(
+  file: string,
+  unreadable: (path: string, error: unknown) => void,
+): Promise<[string, ListedFile] | "unreadable" | undefined> {
   try {
-    const { dev, ino } = await stat(path);
-    return `${dev}:${ino}`;
-  } catch {
-    return undefined;
+    const status = await stat(file);
+    // Reading a named pipe would never end.
+    if (!status.isFile()) return undefined;
+    const { size, mtimeMs, ctimeMs, ino, dev } = status;
+    const isYoung = Math.abs(Date.now() - mtimeMs) < youngMs;
+    return [file, { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, mtimeMs, isYoung }];
+  } catch (error) {
+    // A link whose target is gone is a file that is gone.
+    if (errorCode(error) === "ENOENT") return undefined;
+    unreadable(file, error);
+    return "unreadable";
   }
 }

@@ -53,10 +53,20 @@ export async function acquireLock(path: string): Promise<AsyncDisposable> {
  * while holding it: a slow taker can never throw out the winner. That lock goes stale and is taken over the same way.
  */
 async function takeOver(path: string, stale: string, temporary: string): Promise<boolean> {
-  await using _guard = await acquireLock(`${path}.${sha256(stale).slice(0, 12)}`);
+  await using stack = new AsyncDisposableStack();
+  stack.use(await guard(path, stale));
   if ((await read(path)) !== stale) return false;
   await rename(temporary, path);
   return true;
+}
+
+async function guard(path: string, stale: string): Promise<AsyncDisposable> {
+  try {
+    return await acquireLock(`${path}.${sha256(stale).slice(0, 12)}`);
+  } catch (error) {
+    // Who replaces the stale lock is about to hold it.
+    throw error instanceof LockHeld ? new LockHeld(path, error.pid) : error;
+  }
 }
 
 async function linked(from: string, to: string): Promise<boolean> {

@@ -38,10 +38,20 @@ export function kindOfFile(file: string): Kind {
   return kinds.find((kind) => directoryOfKind[kind] === directory) ?? "Slot";
 }
 
-/** Everything a file declares. A file that does not parse declares its own name, without a spec. */
+/** Everything a file declares. A file that does not parse declares its own name, without a spec. Never throws. */
 export function readManifests(file: string, text: string): Declaration[] {
-  const parsed = parseDocuments(file, text);
   const fallback = { kind: kindOfFile(file), name: basename(file, extname(file)) };
+  try {
+    return declarationsIn(file, text, fallback);
+  } catch (error) {
+    // What parsers throw beyond their own errors: a stack that ends in deep nesting, an alias within itself.
+    const message = error instanceof RangeError ? "is nested too deeply" : "cannot be parsed";
+    return [invalid(fallback, file, text, [{ reason: "InvalidSpec", file, message }])];
+  }
+}
+
+function declarationsIn(file: string, text: string, fallback: { kind: Kind; name: string }): Declaration[] {
+  const parsed = parseDocuments(file, text);
   if ("problem" in parsed) {
     const { line, column, message } = parsed.problem;
     return [invalid(fallback, file, text, [{ reason: "InvalidSpec", file, ...place({ line, column }), message }])];
@@ -217,30 +227,28 @@ function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
     current = unwrapped(current);
     if (part === undefined) break;
     if (!isSchemaNode(current)) return [];
-    const { shape, element } = current._zod.def;
+    const { shape, element } = current.def;
     current = shape?.[String(part)] ?? element;
   }
-  return isSchemaNode(current) ? Object.keys(current._zod.def.shape ?? {}) : [];
+  return isSchemaNode(current) ? Object.keys(current.def.shape ?? {}) : [];
 }
 
 interface SchemaNode {
-  readonly _zod: {
-    readonly def: {
-      readonly shape?: Record<string, unknown>;
-      readonly element?: unknown;
-      readonly innerType?: unknown;
-    };
+  readonly def: {
+    readonly shape?: Record<string, unknown>;
+    readonly element?: unknown;
+    readonly innerType?: unknown;
   };
 }
 
 function isSchemaNode(value: unknown): value is SchemaNode {
-  return typeof value === "object" && value !== null && "_zod" in value;
+  return typeof value === "object" && value !== null && "def" in value;
 }
 
 /** Beneath optional, default and prefault. */
 function unwrapped(value: unknown): unknown {
   let current = value;
-  while (isSchemaNode(current) && current._zod.def.innerType !== undefined) current = current._zod.def.innerType;
+  while (isSchemaNode(current) && current.def.innerType !== undefined) current = current.def.innerType;
   return current;
 }
 

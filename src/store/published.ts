@@ -9,7 +9,7 @@ import {
   type PublishedRegistry,
   type PublishedSlot,
 } from "../api/status.ts";
-import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import type { PublishedStore, Publisher } from "./store.ts";
@@ -59,12 +59,15 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
   };
 }
 
-/** The operator's pen. Status need not survive a power cut: it is observed anew. */
+/** The operator's pen. Generations survive a power cut; status need not: it is observed anew. */
 export async function openPublisher(stateDir: string): Promise<Publisher> {
   const slotsDir = join(stateDir, "slots");
-  await mkdir(slotsDir, { recursive: true });
-  const write = (path: string, value: unknown): Promise<void> =>
-    writeFileAtomic(path, JSON.stringify(value), { fsync: false });
+  for (const dir of [stateDir, ...["slots", "demand", "requests"].map((name) => join(stateDir, name))]) {
+    await mkdir(dir, { recursive: true });
+    await removeLeftovers(dir);
+  }
+  /** Generations as they are on disk for certain (DECISIONS 15). */
+  const generations = new Map<string, number>();
   return {
     async readSlots() {
       const found: PublishedSlot[] = [];
@@ -79,11 +82,22 @@ export async function openPublisher(stateDir: string): Promise<Publisher> {
       }
       return found;
     },
-    writeSlot: (slot) => write(join(slotsDir, `${slotNameSchema.parse(slot.name)}.json`), slot),
-    deleteSlot: (name) => rm(join(slotsDir, `${slotNameSchema.parse(name)}.json`), { force: true }),
+    async writeSlot(slot) {
+      const isNew = generations.get(slot.name) !== slot.generation;
+      await write(join(slotsDir, `${slotNameSchema.parse(slot.name)}.json`), slot, isNew);
+      generations.set(slot.name, slot.generation);
+    },
+    async deleteSlot(name) {
+      await rm(join(slotsDir, `${slotNameSchema.parse(name)}.json`), { force: true });
+      generations.delete(name);
+    },
     writeRegistry: (registry) => write(join(stateDir, "registry.json"), registry),
     writeOperator: (operator) => write(join(stateDir, "operator.json"), operator),
   };
+}
+
+function write(path: string, value: unknown, fsync = false): Promise<void> {
+  return writeFileAtomic(path, JSON.stringify(value), { fsync });
 }
 
 async function readSlot(path: string): Promise<PublishedSlot | undefined> {

@@ -1,0 +1,303 @@
+import assert from "node:assert/strict";
+import { mkdir, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { apiVersion, type Kind } from "../../src/api/names.ts";
+import { openFileSource, type FileSourceOptions } from "../../src/store/files.ts";
+import type { DesiredSource } from "../../src/store/store.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+import { describeSource, listen } from "./source-conformance.ts";
+
+const directories = { Slot: "slots", Model: "models", Upstream: "upstreams" } as const satisfies Record<Kind, string>;
+
+interface Env extends AsyncDisposable {
+  readonly dir: string;
+  readonly source: DesiredSource;
+  slot(name: string): string;
+}
+
+async function opened(prepare?: (dir: string) => Promise<void>, options?: Partial<FileSourceOptions>): Promise<Env> {
+  await using stack = new AsyncDisposableStack();
+  const { path: dir } = stack.use(await tempDir());
+  for (const name of Object.values(directories)) await mkdir(join(dir, name));
+  await prepare?.(dir);
+  const source = stack.use(await openFileSource({ configDir: dir, ...options }));
+  const owned = stack.move();
+  return {
+    dir,
+    source,
+    slot: (name) => join(dir, "slots", name),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const toml = (model: string): string => `[model]\ndefault = "${model}"\n`;
+const modelOf = (source: DesiredSource, name: string): string | undefined =>
+  source.get("Slot", name)?.spec?.model.default;
+
+describeSource("YAML files", async () => {
+  const env = await opened();
+  const fileOf = (kind: Kind, name: string): string => join(env.dir, directories[kind], `${name}.yaml`);
+  return {
+    source: env.source,
+    put: (kind, name, spec, labels) =>
+      writeFile(
+        fileOf(kind, name),
+        JSON.stringify({ apiVersion, kind, metadata: { name, ...(labels && { labels }) }, spec }),
+      ),
+    remove: (kind, name) => unlink(fileOf(kind, name)),
+    [Symbol.asyncDispose]: () => env[Symbol.asyncDispose](),
+  };
+});
+
+describe("files of a configuration directory", { concurrency: true }, () => {
+  it("takes an atomic rename over a file at once, and never loses the slot on the way", async () => {
+    await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")));
+    using heard = listen(env.source);
+    await writeFile(env.slot(".a.toml.swp"), toml("two"));
+    await rename(env.slot(".a.toml.swp"), env.slot("a.toml"));
+    await until("the new model", () => modelOf(env.source, "a") === "two");
+    assert.deepEqual(heard.keys, ["Slot/a"]);
+  });
+
+  it("takes hundreds of files that appear together", async () => {
+    await using env = await opened();
+    await Promise.all(
+      Array.from({ length: 300 }, (_, index) => writeFile(env.slot(`s${index}.toml`), toml(`m${index}`))),
+    );
+    await until("all of them", () => env.source.list("Slot").length === 300);
+    assert.equal(modelOf(env.source, "s299"), "m299");
+  });
+
+  it("follows a swapped ..data link", async () => {
+    await using env = await opened(async (dir) => {
+      const slots = join(dir, "slots");
+      for (const [version, model] of [
+        ["v1", "one"],
+        ["v2", "two"],
+      ] as const) {
+        await mkdir(join(slots, `..${version}`));
+        await writeFile(join(slots, `..${version}/a.yaml`), `model: {default: ${model}}\n`);
+      }
+      await symlink("..v1", join(slots, "..data"));
+      await symlink("..data/a.yaml", join(slots, "a.yaml"));
+    });
+    assert.equal(modelOf(env.source, "a"), "one");
+    await symlink("..v2", env.slot("..data_tmp"));
+    await rename(env.slot("..data_tmp"), env.slot("..data"));
+    await until("the second version", () => modelOf(env.source, "a") === "two", 5000);
+  });
+
+  it("follows a swapped link to the whole directory, deleting what the new one lacks", async () => {
+    await using outside = await tempDir();
+    for (const version of ["v1", "v2"]) {
+      await mkdir(join(outside.path, version));
+      await writeFile(join(outside.path, version, "a.toml"), toml(version));
+    }
+    await writeFile(join(outside.path, "v1/b.toml"), toml("b"));
+    await using env = await opened(async (dir) => {
+      await rm(join(dir, "slots"), { recursive: true });
+      await symlink(join(outside.path, "v1"), join(dir, "slots"));
+    });
+    assert.equal(modelOf(env.source, "b"), "b");
+    await symlink(join(outside.path, "v2"), join(env.dir, "next"));
+    await rename(join(env.dir, "next"), join(env.dir, "slots"));
+    await until("the second version", () => modelOf(env.source, "a") === "v2", 5000);
+    assert.equal(modelOf(env.source, "b"), "b", "a removal waits");
+    await until("the end of b", () => env.source.get("Slot", "b") === undefined);
+  });
+
+  it("lets a save come back within two seconds of a removal", async () => {
+    const clock = { now: 1_000_000 };
+    await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")), {
+      now: () => new Date(clock.now),
+    });
+    using heard = listen(env.source);
+    await unlink(env.slot("a.toml"));
+    await env.source.resync();
+    clock.now += 1999;
+    await env.source.resync();
+    assert.equal(modelOf(env.source, "a"), "one");
+    await writeFile(env.slot("a.toml"), toml("one"));
+    await env.source.resync();
+    clock.now += 60_000;
+    await env.source.resync();
+    assert.equal(modelOf(env.source, "a"), "one");
+    assert.deepEqual(heard.keys, []);
+  });
+
+  it("deletes nothing when several files vanish and none is left, until one is there again", async () => {
+    const clock = { now: 1_000_000 };
+    await using env = await opened(
+      async (dir) => {
+        for (const name of ["a", "b"]) await writeFile(join(dir, `slots/${name}.toml`), toml(name));
+        await writeFile(join(dir, "models/m.yaml"), "source: file:///m.gguf\n");
+      },
+      { now: () => new Date(clock.now) },
+    );
+    await Promise.all(["a.toml", "b.toml"].map((name) => unlink(env.slot(name))));
+    for (let look = 0; look < 3; look++) {
+      clock.now += 60_000;
+      await env.source.resync();
+    }
+    assert.equal(env.source.list("Slot").length, 2);
+    assert.deepEqual(
+      env.source.problems().map(({ reason, file }) => [reason, file]),
+      [["SourceEmpty", join(env.dir, "slots")]],
+    );
+    await writeFile(env.slot("b.toml"), toml("b"));
+    await env.source.resync();
+    assert.equal(env.source.list("Slot").length, 2, "the two seconds begin now");
+    assert.deepEqual(env.source.problems(), []);
+    clock.now += 2000;
+    await env.source.resync();
+    assert.deepEqual(
+      env.source.list("Slot").map(({ name }) => name),
+      ["b"],
+    );
+  });
+
+  for (const [what, take] of [
+    ["moved away", (dir: string) => rename(join(dir, "slots"), join(dir, "elsewhere"))],
+    [
+      "replaced by an empty one",
+      async (dir: string) => {
+        await rename(join(dir, "slots"), join(dir, "elsewhere"));
+        await mkdir(join(dir, "slots"));
+      },
+    ],
+    ["gone with all the configuration", (dir: string) => rm(dir, { recursive: true })],
+  ] as const) {
+    it(`deletes nothing when the directory is ${what}`, async () => {
+      const clock = { now: 1_000_000 };
+      await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")), {
+        now: () => new Date(clock.now),
+      });
+      await take(env.dir);
+      for (let look = 0; look < 3; look++) {
+        clock.now += 60_000;
+        await env.source.resync();
+      }
+      assert.equal(modelOf(env.source, "a"), "one");
+      assert.match(env.source.problems()[0]?.reason ?? "", /^Source(Empty|Unreadable)$/);
+    });
+  }
+
+  it("starts without a directory and sees it come", async () => {
+    await using parent = await tempDir();
+    const configDir = join(parent.path, "later");
+    await using source = await openFileSource({ configDir, sweepMs: 50 });
+    assert.equal(source.problems()[0]?.reason, "SourceUnreadable");
+    await mkdir(join(configDir, "slots"), { recursive: true });
+    await writeFile(join(configDir, "slots/a.toml"), toml("one"));
+    await until("the slot", () => modelOf(source, "a") === "one");
+    assert.deepEqual(source.problems(), []);
+  });
+
+  it("keeps a document that a half-written file lacks for two seconds", async () => {
+    const clock = { now: 1_000_000 };
+    await using env = await opened(
+      (dir) => writeFile(join(dir, "slots/all.yaml"), manifest("a", "m") + manifest("b", "m")),
+      {
+        now: () => new Date(clock.now),
+      },
+    );
+    assert.equal(env.source.list("Slot").length, 2);
+    await writeFile(env.slot("all.yaml"), manifest("a", "m"));
+    await env.source.resync();
+    clock.now += 1999;
+    await env.source.resync();
+    assert.equal(modelOf(env.source, "b"), "m");
+    clock.now += 1;
+    await env.source.resync();
+    assert.equal(env.source.get("Slot", "b"), undefined);
+  });
+
+  it("treats an empty file like a broken one", async () => {
+    await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")));
+    await writeFile(env.slot("a.toml"), "");
+    const seen = await until("the diagnosis", () => {
+      const now = env.source.get("Slot", "a");
+      return now?.diagnostics.length === 1 ? now : undefined;
+    });
+    assert.equal(seen.spec?.model.default, "one");
+  });
+
+  it("never shows the moment between truncating and writing", async () => {
+    await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("m0")));
+    let broken = 0;
+    using stack = new DisposableStack();
+    stack.use(env.source.watch(() => (broken += env.source.get("Slot", "a")?.diagnostics.length ?? 0)));
+    for (let save = 1; save <= 50; save++) await writeFile(env.slot("a.toml"), toml(`m${save}`));
+    await until("the last save", () => modelOf(env.source, "a") === "m50");
+    assert.equal(broken, 0);
+  });
+
+  it("keeps the incumbent of two files, and hands over when it goes", async () => {
+    await using env = await opened((dir) => writeFile(join(dir, "slots/b.yaml"), manifest("x", "first")));
+    await writeFile(env.slot("a.yaml"), manifest("x", "second"));
+    const seen = await until("the duplicate", () => {
+      const now = env.source.get("Slot", "x");
+      return now?.diagnostics.length === 1 ? now : undefined;
+    });
+    assert.equal(seen.spec?.model.default, "first");
+    assert.equal(seen.diagnostics[0]?.reason, "DuplicateResource");
+    assert.equal(seen.diagnostics[0]?.file, env.slot("a.yaml"));
+    assert.match(seen.diagnostics[0]?.message ?? "", /b\.yaml/);
+    await unlink(env.slot("b.yaml"));
+    await until("the heir", () => modelOf(env.source, "x") === "second", 1500);
+    assert.deepEqual(env.source.get("Slot", "x")?.diagnostics, []);
+  });
+
+  it("prefers the first by path of two new files", async () => {
+    await using env = await opened(async (dir) => {
+      await writeFile(join(dir, "slots/b.yaml"), manifest("x", "second"));
+      await writeFile(join(dir, "slots/a.yaml"), manifest("x", "first"));
+    });
+    assert.equal(modelOf(env.source, "x"), "first");
+  });
+
+  it("concludes nothing about removals while a file cannot be read", async () => {
+    await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")));
+    // A loop of links cannot be read even by root.
+    await symlink("loop.toml", env.slot("loop.toml"));
+    await env.source.resync();
+    assert.equal(env.source.problems()[0]?.reason, "SourceUnreadable");
+    await unlink(env.slot("a.toml"));
+    await env.source.resync();
+    assert.equal(modelOf(env.source, "a"), "one");
+    await unlink(env.slot("loop.toml"));
+    await env.source.resync();
+    assert.deepEqual(env.source.problems(), []);
+  });
+
+  it("delivers a save's key well within 100 ms among 200 slots", async () => {
+    await using env = await opened(async (dir) => {
+      for (let index = 0; index < 200; index++) await writeFile(join(dir, `slots/s${index}.toml`), toml("m"));
+    });
+    const times: number[] = [];
+    for (let save = 0; save < 100; save++) {
+      const name = `s${(save * 37) % 200}`;
+      const delivered = Promise.withResolvers<void>();
+      using stack = new DisposableStack();
+      stack.use(
+        env.source.watch((_kind, key) => {
+          if (key === name) delivered.resolve();
+        }),
+      );
+      const start = performance.now();
+      await writeFile(env.slot(`${name}.toml`), toml(`m${save}`));
+      await delivered.promise;
+      times.push(performance.now() - start);
+    }
+    times.sort((a, b) => a - b);
+    const median = times[50] ?? Infinity;
+    assert.ok(median < 50, `median ${median} ms, worst ${times.at(-1)} ms`);
+    assert.ok((times[98] ?? Infinity) < 250, `99th of 100: ${times[98]} ms`);
+  });
+});
+
+function manifest(name: string, model: string): string {
+  return `---\napiVersion: ${apiVersion}\nkind: Slot\nmetadata:\n  name: ${name}\nspec:\n  model:\n    default: ${model}\n`;
+}
