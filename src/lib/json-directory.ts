@@ -27,6 +27,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
   #scanning: Promise<void> | undefined;
   #isDirty = false;
   #isClosed = false;
+  #isOpen = false;
 
   private constructor(path: string, options: JsonDirectoryOptions<T>) {
     this.#path = path;
@@ -38,7 +39,9 @@ export class JsonDirectory<T> implements AsyncDisposable {
   static async open<T>(path: string, options: JsonDirectoryOptions<T>): Promise<JsonDirectory<T>> {
     const directory = new JsonDirectory(path, options);
     await mkdir(path, { recursive: true });
+    // Whoever opens it reads what is there; only later changes are told.
     await directory.scan();
+    directory.#isOpen = true;
     directory.#watch();
     const sweep = options.sweepMs ?? 1000;
     directory.#sweep = setInterval(() => void directory.scan(), sweep);
@@ -117,7 +120,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
       changed.push(file);
     }
     await Promise.all([...present].map(async (file) => ((await this.#read(file)) ? changed.push(file) : undefined)));
-    if (changed.length > 0 && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
+    if (changed.length > 0 && this.#isOpen && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
   }
 
   /** True when the file holds another value than before. */
