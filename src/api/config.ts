@@ -38,6 +38,8 @@ const list = z.union([
   ),
 ]);
 
+const portRange = z.strictObject({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
+
 /**
  * Every setting: `SVC_<NAME>` in the environment, the same word in snake_case in `<config>/berth.toml`.
  * CONTRACT "Configuration" is the source. A key ends in what it measures.
@@ -71,21 +73,22 @@ export const configShape = {
     .enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"])
     .default("info")
     .describe("Least severe line that is logged"),
-  apiExec: bool.default(false).describe("The API may write fields that run code (DECISIONS 1)"),
+  apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api accepts"),
   engineUser: z.string().optional().describe("User that runs engines when Berth runs as root"),
   bufferLimit: bytesSchema.default(512 * 1024 ** 2).describe("All held bodies, shared streams and reader buffers"),
   drainSeconds: whole(0, 3600).default(30).describe("Time that open requests get on SIGTERM"),
   slotPorts: z
     .union([
-      z.strictObject({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) }),
+      portRange,
       z
         .string()
         .regex(/^\d{1,5}-\d{1,5}$/, "a range like 8081-8099")
         .transform((text) => {
           const [first = 0, last = 0] = text.split("-").map(Number);
           return { first, last };
-        }),
+        })
+        .pipe(portRange),
     ])
     .default(slotPorts)
     .describe("Ports of engines; another range only so that several instances share a machine"),

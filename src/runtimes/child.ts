@@ -1,69 +1,103 @@
-import { spawn, type ChildProcess } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { closeSync, fstatSync, mkdirSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { EnvValue, Workload } from "../api/workload.ts";
+import type { Ended } from "./exits.ts";
+import { labelVariables, type Label } from "./label.ts";
+import { readEntry } from "./proc.ts";
+import { BadWorkload, LogUnavailable } from "./start-failure.ts";
+import type { EngineUser } from "./user.ts";
 
 /** What engines inherit; everything else of the operator's environment stays with the operator (DECISIONS 1). */
 const inheritedNames =
-  /^(PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH|CUDA_[A-Z_]+|NVIDIA_[A-Z_]+|HIP_[A-Z_]+|ROCR_[A-Z_]+|HSA_[A-Z_]+|GGML_[A-Z_]+|VK_[A-Z_]+|OMP_[A-Z_]+)$/;
+  /^(PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|ROCM|HSA|GGML|VK|OMP)_[A-Z0-9_]+)$/;
 
-export interface Label {
-  readonly BERTH_INSTANCE: string;
-  readonly BERTH_SLOT: string;
-  readonly BERTH_ROLE: string;
-  readonly BERTH_HASH: string;
-  readonly BERTH_PORT: string;
-}
-
-/** The whole environment of an engine. Throws when a `valueFrom` file cannot be read, naming the variable. */
+/** The whole environment of an engine. Throws BadWorkload, naming the variable, when a value cannot be had. */
 export async function environmentFor(
   workload: Workload,
   inherited: NodeJS.ProcessEnv,
   label: Label,
+  user?: EngineUser,
 ): Promise<Record<string, string>> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(inherited)) {
     if (value !== undefined && inheritedNames.test(name)) environment[name] = value;
   }
+  if (user !== undefined) environment["HOME"] = user.home;
+  // Python's setproctitle would write the title over the environment, and with it over our label.
+  environment["SPT_NOENV"] = "1";
   for (const [name, value] of Object.entries(workload.env)) environment[name] = await resolved(name, value);
-  return { ...environment, ...label };
+  return { ...environment, ...labelVariables(label) };
 }
 
+/** Never quotes the value: it may be a secret, and the message is published. */
 async function resolved(name: string, value: EnvValue): Promise<string> {
-  if (typeof value === "string") return value;
-  try {
-    return (await readFile(value.file, "utf8")).trimEnd();
-  } catch (error) {
-    throw new Error(`env.${name}: its file cannot be read`, { cause: error });
+  let text: string;
+  if (typeof value === "string") text = value;
+  else {
+    try {
+      text = (await readFile(value.file, "utf8")).replace(/\r?\n$/, "");
+    } catch (error) {
+      throw new BadWorkload(`env.${name}: its file cannot be read`, { cause: error });
+    }
   }
+  if (text.includes("\0")) throw new BadWorkload(`env.${name}: its value holds a null byte`);
+  return text;
+}
+
+export interface StartedChild {
+  readonly pid: number;
+  readonly startTime: string;
+  /** Size of the log before its first line. */
+  readonly logOffset: number;
+  readonly ended: Promise<Exclude<Ended, undefined>>;
 }
 
 /**
  * Starts the program detached, in a group and session of its own, its output appended to `logPath`: no pipe ties it
- * to this process. Rejects with the system's reason when it cannot be started.
+ * to this process, and none breaks when this process ends. Rejects with the system's reason.
  */
 export async function startChild(
   workload: Workload,
-  options: { env: Record<string, string>; logPath: string; uid?: number; gid?: number },
-): Promise<ChildProcess> {
+  options: { readonly env: Record<string, string>; readonly logPath: string; readonly user: EngineUser | undefined },
+): Promise<StartedChild> {
   const [program = "", ...args] = workload.command;
-  const output = openSync(options.logPath, "a", 0o640);
+  if (program === "") throw new BadWorkload("its command names no program");
+  const output = openLog(options.logPath);
   try {
+    const logOffset = fstatSync(output).size;
     const child = spawn(program, args, {
       detached: true,
       stdio: ["ignore", output, output],
       env: options.env,
       ...(workload.workingDir === undefined ? {} : { cwd: workload.workingDir }),
-      ...(options.uid === undefined ? {} : { uid: options.uid }),
-      ...(options.gid === undefined ? {} : { gid: options.gid }),
+      ...(options.user === undefined ? {} : { uid: options.user.uid, gid: options.user.gid }),
     });
+    const ended = new Promise<Exclude<Ended, undefined>>((resolve) => {
+      child.once("exit", (code, signal) => resolve({ code, signal }));
+    });
+    const { pid } = child;
+    // Nobody reaps the child before this turn ends: even one that is over has its entry.
+    const startTime = pid === undefined ? undefined : readEntry(pid)?.startTime;
     await new Promise<void>((resolve, reject) => {
       child.once("spawn", resolve);
-      child.once("error", reject);
+      child.on("error", reject);
     });
     child.unref();
-    return child;
+    if (pid === undefined || startTime === undefined) throw new Error(`${program} was started but is not in /proc`);
+    return { pid, startTime, logOffset, ended };
   } finally {
     closeSync(output);
+  }
+}
+
+function openLog(path: string): number {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    return openSync(path, "a", 0o640);
+  } catch (error) {
+    // Wrapped, so that nobody takes its ENOENT for a missing program.
+    throw new LogUnavailable(`the log ${path} cannot be opened`, { cause: error });
   }
 }

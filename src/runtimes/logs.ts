@@ -1,118 +1,203 @@
 import { watch } from "node:fs";
-import { open, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { open, stat, type FileHandle } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { processRoles, slotNameSchema, type ProcessRole } from "../api/names.ts";
+import { lastLinesOf, LineCutter } from "./log-lines.ts";
+import { rotatedFile } from "./log-rotation.ts";
 import type { LogLine } from "./runtime.ts";
 
-/** Where a process's output is appended. */
+/** Where a process's output is appended. Throws when that is no slot's name. */
 export function logFile(stateDir: string, slot: string, role: ProcessRole): string {
   return join(stateDir, "logs", `${slotNameSchema.parse(slot)}.${role}.log`);
 }
 
 const chunkBytes = 65_536;
-/** A line longer than this is cut: logs are for people. */
-const lineBytes = 65_536;
-const pollMs = 500;
+/** No tail reads more of a file than this, however long its lines are. */
+const tailBytes = 8 * 1024 * 1024;
+/** Events of the file system are hints; behind them is this look. */
+const lookMs = 1000;
+/** Between the two steps of a rotation the writer's process needs less than this. */
+const rotationMs = 20;
+
+export interface TailOptions {
+  readonly tail: number;
+  readonly follow: boolean;
+  readonly signal?: AbortSignal;
+}
 
 /**
- * The last `tail` lines of a slot's engines, then, with `follow`, each new one until `signal` aborts. Reads only:
- * the gateway uses it beside a running operator. Times are when a line was read, or the file's own for old lines.
+ * The last `tail` lines of a slot's engines, then, with `follow`, each new one until `signal` aborts, across rotations
+ * and engine restarts. Reads only: the gateway uses it beside a running operator. The roles' old lines come one role
+ * after the other, the one that wrote last at the end. Times are when a line was read; for old lines, when its file was
+ * last written. A slot without logs yields nothing, and is waited for when followed.
  */
-export async function* tailLogs(
-  stateDir: string,
-  slot: string,
-  options: { tail: number; follow: boolean; signal?: AbortSignal },
-): AsyncIterable<LogLine> {
-  const files = processRoles.map((role) => logFile(stateDir, slot, role));
-  const positions = new Map<string, number>();
-  const old: LogLine[] = [];
-  for (const file of files) {
-    const { lines, size, time } = await lastLines(file, options.tail);
-    positions.set(file, size);
-    old.push(...lines.map((line) => ({ time, stream: "output" as const, line })));
-  }
-  yield* old.slice(-options.tail);
+export async function* tailLogs(stateDir: string, slot: string, options: TailOptions): AsyncIterable<LogLine> {
+  const paths = processRoles.map((role) => logFile(stateDir, slot, role));
+  const logs = await Promise.all(paths.map((path) => FollowedLog.open(path, options)));
+  const old = logs.toSorted((a, b) => a.writtenAt.getTime() - b.writtenAt.getTime()).flatMap((log) => log.old());
+  if (options.tail > 0) yield* old.slice(-options.tail);
   if (!options.follow) return;
-  const rest = new Map<string, string>();
-  let wake = Promise.withResolvers<void>();
-  const onEvent = (): void => wake.resolve();
-  const watcher = watchDirectory(dirname(logFile(stateDir, slot, "main")), onEvent);
-  const timer = setInterval(onEvent, pollMs);
-  options.signal?.addEventListener("abort", onEvent);
+  const { signal } = options;
+  const bell = new Bell();
+  const names = new Set(paths.map((path) => basename(path)));
+  const closeWatcher = watchFiles(join(stateDir, "logs"), names, bell.ring);
+  const timer = setInterval(bell.ring, lookMs);
+  signal?.addEventListener("abort", bell.ring);
   try {
     while (options.signal?.aborted !== true) {
-      for (const file of files) yield* newLines(file, positions, rest);
-      await wake.promise;
-      wake = Promise.withResolvers<void>();
+      for (const log of logs) for await (const line of log.news(signal)) yield line;
+      await bell.rung();
     }
   } finally {
-    watcher?.close();
+    closeWatcher();
     clearInterval(timer);
-    options.signal?.removeEventListener("abort", onEvent);
+    signal?.removeEventListener("abort", bell.ring);
   }
 }
 
-function watchDirectory(path: string, onEvent: () => void): { close(): void } | undefined {
+/** Wakes one waiter; a ring while nobody waits is kept. */
+class Bell {
+  #next = Promise.withResolvers<void>();
+  readonly ring = (): void => this.#next.resolve();
+
+  async rung(): Promise<void> {
+    await this.#next.promise;
+    this.#next = Promise.withResolvers<void>();
+  }
+}
+
+function watchFiles(directory: string, names: ReadonlySet<string>, onEvent: () => void): () => void {
   try {
-    const watcher = watch(path, onEvent);
+    const watcher = watch(directory, (_event, name) => {
+      if (name === null || names.has(name)) onEvent();
+    });
     watcher.on("error", () => watcher.close());
-    return watcher;
+    return () => watcher.close();
   } catch {
-    return undefined;
+    // No directory yet, or no watches left: the regular look finds everything, only later.
+    return () => undefined;
   }
 }
 
-async function* newLines(
-  file: string,
-  positions: Map<string, number>,
-  rest: Map<string, string>,
-): AsyncIterable<LogLine> {
-  const size = await stat(file).then(
-    (found) => found.size,
-    () => 0,
-  );
-  // Smaller than before: it was cut, and begins anew.
-  let position =
-    Math.min(positions.get(file) ?? 0, size) === size && size < (positions.get(file) ?? 0)
-      ? 0
-      : (positions.get(file) ?? 0);
-  while (position < size) {
-    const text = await readAt(file, position, Math.min(chunkBytes, size - position));
-    if (text.length === 0) break;
-    position += text.length;
-    const lines = ((rest.get(file) ?? "") + text.toString()).split("\n");
-    rest.set(file, (lines.pop() ?? "").slice(-lineBytes));
-    for (const line of lines) yield { time: new Date(), stream: "output", line: line.slice(0, lineBytes) };
+/** One role's log and how far it was read. */
+class FollowedLog {
+  readonly writtenAt: Date;
+  readonly #path: string;
+  readonly #old: readonly string[];
+  #cutter: LineCutter;
+  #position: number;
+  #inode: number | undefined;
+  #rotatedInode: number | undefined;
+
+  private constructor(path: string, read: Tail, rotatedInode: number | undefined, options: TailOptions) {
+    this.#path = path;
+    this.writtenAt = read.time;
+    this.#position = read.size;
+    this.#inode = read.inode;
+    this.#rotatedInode = rotatedInode;
+    this.#cutter = new LineCutter(read.rest);
+    // A follower sees an unended line once it ends; anybody else sees it as it is.
+    const unended = options.follow ? "" : new LineCutter(read.rest).flush();
+    this.#old = unended === "" ? read.lines : [...read.lines, unended];
   }
-  positions.set(file, position);
+
+  static async open(path: string, options: TailOptions): Promise<FollowedLog> {
+    const rotated = await stat(rotatedFile(path)).catch(() => undefined);
+    const read = await readTail(path, options.tail);
+    const missing = options.tail - read.lines.length;
+    if (missing <= 0 || rotated === undefined) return new FollowedLog(path, read, rotated?.ino, options);
+    const older = await readTail(rotatedFile(path), missing);
+    // A log that was cut in the middle of a line goes on in the new file: that line stays in two parts.
+    const unended = new LineCutter(older.rest).flush();
+    const lines = [...older.lines, ...(unended === "" ? [] : [unended]), ...read.lines].slice(-options.tail);
+    const time = read.size === 0 ? older.time : read.time;
+    return new FollowedLog(path, { ...read, lines, time }, rotated.ino, options);
+  }
+
+  old(): LogLine[] {
+    return this.#old.map((line) => ({ time: this.writtenAt, stream: "output", line }));
+  }
+
+  /** What was written since the last look. */
+  async *news(signal: AbortSignal | undefined): AsyncIterable<LogLine> {
+    let found = await stat(this.#path).catch(() => undefined);
+    const rotated = await stat(rotatedFile(this.#path)).catch(() => undefined);
+    if (rotated !== undefined && rotated.ino !== this.#rotatedInode) {
+      if (found !== undefined && found.size >= rotated.size) {
+        // Perhaps copied but not emptied yet: reading on now would show every line twice.
+        await delay(rotationMs);
+        found = await stat(this.#path).catch(() => undefined);
+      }
+      this.#rotatedInode = rotated.ino;
+      // `.1` keeps every byte at its offset, unless only the newest part was kept.
+      if (this.#position <= rotated.size) yield* this.#read(rotatedFile(this.#path), rotated.size, signal);
+      this.#position = 0;
+    } else if (found !== undefined && (found.ino !== this.#inode || found.size < this.#position)) {
+      this.#position = 0;
+      this.#cutter = new LineCutter();
+    }
+    this.#inode = found?.ino;
+    if (found !== undefined) yield* this.#read(this.#path, found.size, signal);
+  }
+
+  async *#read(path: string, size: number, signal: AbortSignal | undefined): AsyncIterable<LogLine> {
+    if (this.#position >= size) return;
+    const file = await open(path, "r").catch(() => undefined);
+    if (file === undefined) return;
+    try {
+      while (this.#position < size) {
+        if (signal?.aborted === true) return;
+        const chunk = await readAt(file, this.#position, Math.min(chunkBytes, size - this.#position));
+        if (chunk.length === 0) return;
+        this.#position += chunk.length;
+        for (const line of this.#cutter.push(chunk)) yield { time: new Date(), stream: "output", line };
+      }
+    } finally {
+      await file.close();
+    }
+  }
 }
 
-async function readAt(file: string, position: number, length: number): Promise<Buffer> {
-  const handle = await open(file, "r").catch(() => undefined);
-  if (handle === undefined) return Buffer.alloc(0);
-  try {
-    const buffer = Buffer.alloc(length);
-    const { bytesRead } = await handle.read(buffer, 0, length, position);
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await handle.close();
-  }
+interface Tail {
+  /** Complete lines. */
+  readonly lines: readonly string[];
+  readonly rest: Buffer;
+  /** Up to where the file was looked at. */
+  readonly size: number;
+  readonly inode: number | undefined;
+  readonly time: Date;
 }
 
 /** Read from the end, chunk by chunk, so that a large log costs what is asked for. */
-async function lastLines(file: string, count: number): Promise<{ lines: string[]; size: number; time: Date }> {
-  const found = await stat(file).catch(() => undefined);
-  if (found === undefined) return { lines: [], size: 0, time: new Date() };
-  let start = found.size;
-  let data = Buffer.alloc(0);
-  const limit = count * lineBytes;
-  while (start > 0 && data.length < limit) {
-    const length = Math.min(chunkBytes, start);
-    start -= length;
-    data = Buffer.concat([await readAt(file, start, length), data]);
-    if (data.toString("latin1").split("\n").length > count + 1) break;
+async function readTail(path: string, count: number): Promise<Tail> {
+  const nothing: Tail = { lines: [], rest: Buffer.alloc(0), size: 0, inode: undefined, time: new Date(0) };
+  const file = await open(path, "r").catch(() => undefined);
+  if (file === undefined) return nothing;
+  try {
+    const { size, ino: inode, mtime: time } = await file.stat();
+    const chunks: Buffer[] = [];
+    let start = size;
+    let newlines = 0;
+    // One more than asked for: the first line found may have lost its beginning.
+    while (start > 0 && newlines <= count && size - start < tailBytes) {
+      const length = Math.min(chunkBytes, start);
+      const chunk = await readAt(file, start - length, length);
+      // Cut while it was read: what follows is another file.
+      if (chunk.length < length) return { ...nothing, inode };
+      start -= length;
+      chunks.push(chunk);
+      for (const byte of chunk) if (byte === 0x0a) newlines += 1;
+    }
+    const { lines, rest } = lastLinesOf(Buffer.concat(chunks.toReversed()), count);
+    return { lines, rest, size, inode, time };
+  } finally {
+    await file.close();
   }
-  const lines = data.toString().split("\n");
-  if (lines.at(-1) === "") lines.pop();
-  return { lines: lines.slice(-count).map((line) => line.slice(0, lineBytes)), size: found.size, time: found.mtime };
+}
+
+async function readAt(file: FileHandle, position: number, length: number): Promise<Buffer> {
+  const buffer = Buffer.alloc(length);
+  const { bytesRead } = await file.read(buffer, 0, length, position);
+  return buffer.subarray(0, bytesRead);
 }

@@ -1,28 +1,39 @@
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from "node:fs";
 
 /** A process as /proc shows it (proc(5)). */
 export interface ProcEntry {
   readonly pid: number;
   readonly group: number;
   readonly session: number;
+  /** Clock ticks since boot. With the pid it names one process: pids are used again. */
   readonly startTime: string;
+  readonly isZombie: boolean;
 }
 
 /** Undefined when the process is gone or a zombie. */
 export function readProc(pid: number): ProcEntry | undefined {
+  const entry = readEntry(pid);
+  return entry?.isZombie === true ? undefined : entry;
+}
+
+/** Also zombies: a child that ended at once still has its start time. */
+export function readEntry(pid: number): ProcEntry | undefined {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
     return undefined;
   }
+  // The name may itself hold spaces and parentheses: fields count from the last one.
   const [state, , group, session, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
   // Fields count from 3 after the name: state 3, group 5, session 6, start time 22.
   const startTime = rest[15];
-  if (state === "Z" || state === "X" || startTime === undefined) return undefined;
-  return { pid, group: Number(group), session: Number(session), startTime };
+  if (startTime === undefined) return undefined;
+  const isZombie = state === "Z" || state === "X" || state === "x";
+  return { pid, group: Number(group), session: Number(session), startTime, isZombie };
 }
 
+/** Every live process of this pid namespace. */
 export function listProcs(): ProcEntry[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -30,19 +41,24 @@ export function listProcs(): ProcEntry[] {
     .filter((entry) => entry !== undefined);
 }
 
-/** One variable of the environment a process was started with; undefined when it may not be read. */
+/** The environment a process was started with; undefined when it has no label of ours or may not be read. */
 export function environmentOf(pid: number): ReadonlyMap<string, string> | undefined {
+  let bytes: Buffer;
   try {
-    const text = readFileSync(`/proc/${pid}/environ`, "utf8");
-    return new Map(
-      text.split("\0").map((pair) => {
-        const at = pair.indexOf("=");
-        return [pair.slice(0, at), pair.slice(at + 1)] as const;
-      }),
-    );
+    bytes = readFileSync(`/proc/${pid}/environ`);
   } catch {
     return undefined;
   }
+  if (!bytes.includes("BERTH_INSTANCE=")) return undefined;
+  return new Map(
+    bytes
+      .toString()
+      .split("\0")
+      .map((pair) => {
+        const at = pair.indexOf("=");
+        return [pair.slice(0, at), pair.slice(at + 1)] as const;
+      }),
+  );
 }
 
 /** Seconds since boot at which the kernel says the process began, as wall-clock time. */
@@ -54,24 +70,54 @@ export function startedAt(startTime: string): Date {
 
 /** Inodes of sockets that listen on the port, on any address, IPv4 and IPv6. */
 export function listeningInodes(port: number): ReadonlySet<string> {
-  const wanted = port.toString(16).toUpperCase().padStart(4, "0");
+  const wanted = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const inodes = new Set<string>();
   for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
-    let text: string;
-    try {
-      text = readFileSync(table, "latin1");
-    } catch {
-      continue;
-    }
-    if (!text.includes(`:${wanted} `)) continue;
-    for (const line of text.split("\n")) {
-      const fields = line.trim().split(/\s+/);
-      // sl, local_address, rem_address, st (0A: LISTEN), …, inode
-      if (fields[3] === "0A" && fields[1]?.endsWith(`:${wanted}`) === true && fields[9] !== undefined)
-        inodes.add(fields[9]);
+    for (const line of listeners(table)) {
+      // sl, local_address, rem_address, st, …, inode
+      const [, local, , , , , , , , inode] = line;
+      if (local?.endsWith(wanted) === true && inode !== undefined) inodes.add(inode);
     }
   }
   return inodes;
+}
+
+const listening = "0A";
+
+/**
+ * The kernel lists listening sockets before all others (tcp_seq_next in net/ipv4/tcp_ipv4.c): reading stops at the
+ * first other one, so that a thousand open streams do not make a look dear.
+ */
+function* listeners(table: string): Iterable<readonly string[]> {
+  let file: number;
+  try {
+    file = openSync(table, "r");
+  } catch {
+    // No IPv6 here.
+    return;
+  }
+  try {
+    const buffer = Buffer.alloc(16_384);
+    let rest = "";
+    let isHeader = true;
+    for (;;) {
+      const length = readSync(file, buffer);
+      const lines = (rest + buffer.toString("latin1", 0, length)).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) {
+        if (isHeader) {
+          isHeader = false;
+          continue;
+        }
+        const fields = line.trim().split(/\s+/);
+        if (fields[3] !== listening) return;
+        yield fields;
+      }
+      if (length === 0) return;
+    }
+  } finally {
+    closeSync(file);
+  }
 }
 
 export function ownsSocket(pid: number, inodes: ReadonlySet<string>): boolean {

@@ -1,27 +1,57 @@
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
-import { join } from "node:path";
-import type { ProcessRole } from "../api/names.ts";
-import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
-import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { readFileSync } from "node:fs";
+import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { processRoles, slotNameSchema, type ProcessRole } from "../api/names.ts";
+import { exitSchema } from "../api/workload.ts";
+import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
+import { Serial } from "../lib/serial.ts";
+
+/** What is remembered of an engine process beyond the life of an operator. */
+const recordSchema = z.strictObject({
+  schema: z.literal(1),
+  instance: z.string(),
+  slot: slotNameSchema,
+  role: z.enum(processRoles),
+  hash: z.string(),
+  port: z.int(),
+  /** Names one start; its label carries the same. */
+  start: z.string(),
+  bootId: z.string(),
+  pidNamespace: z.string(),
+  pid: z.int(),
+  startTime: z.string(),
+  startedAt: z.iso.datetime(),
+  /** Where in the log what this engine printed begins, in bytes. */
+  logOffset: z.int().min(0),
+  exit: exitSchema.optional(),
+});
+export type ProcessRecord = z.infer<typeof recordSchema>;
 
 export const recordKey = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
 
-/** Records by `slot.role`, one small file each, mirrored in memory. Only one operator writes them. */
+/**
+ * Records by `slot.role`, one small file each, mirrored in memory. Only the operator that holds the lock writes them.
+ * What is no record of this instance is moved to `<state>/aside/`, never followed and never fatal.
+ */
 export class RecordBook {
   readonly #directory: string;
   readonly #records = new Map<string, ProcessRecord>();
+  /** A removal must not be overtaken by a write that was asked for earlier. */
+  readonly #writes = new Serial();
 
   private constructor(directory: string) {
     this.#directory = directory;
   }
 
-  static async open(directory: string): Promise<RecordBook> {
+  /** Throws when the directory cannot be read: an empty answer would lose engines. */
+  static async open(directory: string, instance: string): Promise<RecordBook> {
     const book = new RecordBook(directory);
     await mkdir(directory, { recursive: true });
-    for (const file of await readdir(directory)) {
-      if (!file.endsWith(".json") || file.startsWith(".")) continue;
-      const parsed = parse(await readFile(join(directory, file), "utf8"));
-      if (parsed !== undefined) book.#records.set(recordKey(parsed.slot, parsed.role), parsed);
+    await removeLeftovers(directory);
+    for (const { file, record } of await readRecords(directory)) {
+      if (record?.instance === instance) book.#records.set(recordKey(record.slot, record.role), record);
+      else await setAside(directory, file);
     }
     return book;
   }
@@ -34,23 +64,58 @@ export class RecordBook {
     return [...this.#records.values()];
   }
 
+  /** Known from this moment on; rejects when it cannot be written, and stays known. */
   async put(record: ProcessRecord): Promise<void> {
     const key = recordKey(record.slot, record.role);
     this.#records.set(key, record);
-    await writeFileAtomic(join(this.#directory, `${key}.json`), JSON.stringify(record), { fsync: false });
+    await this.#writes.run(() =>
+      writeFileAtomic(join(this.#directory, `${key}.json`), JSON.stringify(record), { fsync: false }),
+    );
   }
 
   async remove(slot: string, role: ProcessRole): Promise<void> {
     const key = recordKey(slot, role);
     this.#records.delete(key);
-    await rm(join(this.#directory, `${key}.json`), { force: true });
+    await this.#writes.run(() => rm(join(this.#directory, `${key}.json`), { force: true }));
+  }
+
+  /** Resolves once everything asked for is on disk or has failed. */
+  async settled(): Promise<void> {
+    await this.#writes.settled();
   }
 }
 
-function parse(text: string): ProcessRecord | undefined {
+/** Every record file of the directory, read only; `record` is undefined where it does not parse. */
+export async function readRecords(
+  directory: string,
+): Promise<{ readonly file: string; readonly record: ProcessRecord | undefined }[]> {
+  const files = (await readdir(directory)).filter((file) => file.endsWith(".json") && !file.startsWith("."));
+  return await Promise.all(
+    files.map(async (file) => ({ file, record: parse(await readFile(join(directory, file), "utf8"), file) })),
+  );
+}
+
+/** The record as it is on disk now; undefined when there is none. */
+export function readRecordSync(directory: string, slot: string, role: ProcessRole): ProcessRecord | undefined {
+  const file = `${recordKey(slot, role)}.json`;
   try {
-    return recordSchema.safeParse(JSON.parse(text)).data;
+    return parse(readFileSync(join(directory, file), "utf8"), file);
   } catch {
     return undefined;
   }
+}
+
+function parse(text: string, file: string): ProcessRecord | undefined {
+  try {
+    const record = recordSchema.parse(JSON.parse(text));
+    return `${recordKey(record.slot, record.role)}.json` === file ? record : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function setAside(directory: string, file: string): Promise<void> {
+  const aside = join(dirname(directory), "aside");
+  await mkdir(aside, { recursive: true });
+  await rename(join(directory, file), join(aside, `processes.${file}`));
 }

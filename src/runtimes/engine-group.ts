@@ -1,0 +1,113 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { ProcessRole } from "../api/names.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { startTimeOf } from "../lib/process-identity.ts";
+import { labelOf } from "./label.ts";
+import { listProcs, type ProcEntry } from "./proc.ts";
+import type { RemoveOptions } from "./runtime.ts";
+
+const firstLookMs = 5;
+const slowestLookMs = 100;
+/** A process that stays this long after KILL hangs in the kernel: waiting on helps nobody. */
+const killedMs = 30_000;
+
+export interface GroupIdentity {
+  readonly instance: string;
+  readonly slot: string;
+  readonly role: ProcessRole;
+}
+
+/**
+ * All processes of one engine: its leader, whoever is in the leader's session, and whoever carries its label, wherever
+ * it went. A pid that was proven once stays proven with its start time, also when its parent ends before it.
+ * Nothing else is ever signalled.
+ */
+export class EngineGroup {
+  readonly #identity: GroupIdentity;
+  readonly #leader: { readonly pid: number; readonly startTime: string } | undefined;
+  readonly #proven = new Map<number, string>();
+
+  /** `leader` only when it is proven to be ours. */
+  constructor(identity: GroupIdentity, leader?: { readonly pid: number; readonly startTime: string }) {
+    this.#identity = identity;
+    this.#leader = leader;
+    if (leader !== undefined) this.#proven.set(leader.pid, leader.startTime);
+  }
+
+  /** A fresh look at every process of this machine. */
+  look(): ProcEntry[] {
+    const entries = listProcs().filter(({ pid }) => pid !== process.pid);
+    const leader = this.#leader;
+    const hasLeader = entries.some(({ pid, startTime }) => pid === leader?.pid && startTime === leader.startTime);
+    const members = entries.filter(({ pid, startTime, session }) => {
+      if (this.#proven.get(pid) === startTime) return true;
+      // While its leader lives, a session's number belongs to no other.
+      return (hasLeader && session === leader?.pid) || this.#isLabelled(pid);
+    });
+    for (const { pid, startTime } of members) this.#proven.set(pid, startTime);
+    return members;
+  }
+
+  /**
+   * TERM to each, KILL to what is left after `stopSeconds` or on abort. Resolves once a look finds none; rejects when
+   * one is still there 30 s after KILL.
+   */
+  async end({ stopSeconds, signal }: RemoveOptions): Promise<void> {
+    const killAt = performance.now() + stopSeconds * 1000;
+    const told = new Set<string>();
+    let giveUpAt: number | undefined;
+    let waitMs = firstLookMs;
+    for (;;) {
+      const members = this.look();
+      if (members.length === 0) return;
+      const now = performance.now();
+      if (signal?.aborted === true || now >= killAt) {
+        giveUpAt ??= now + killedMs;
+        if (now > giveUpAt) throw new Error(this.#survivors(members));
+        for (const member of members) send(member, "SIGKILL");
+      } else {
+        for (const member of members) {
+          // Children that were forked meanwhile are told too.
+          if (told.has(`${member.pid} ${member.startTime}`)) continue;
+          told.add(`${member.pid} ${member.startTime}`);
+          send(member, "SIGTERM");
+          // A stopped process gets TERM only once it runs again.
+          send(member, "SIGCONT");
+        }
+      }
+      await pause(Math.max(1, giveUpAt === undefined ? Math.min(waitMs, killAt - now) : waitMs), signal);
+      waitMs = Math.min(slowestLookMs, waitMs * 2);
+    }
+  }
+
+  #isLabelled(pid: number): boolean {
+    const label = labelOf(pid);
+    const { instance, slot, role } = this.#identity;
+    return label?.instance === instance && label.slot === slot && label.role === role;
+  }
+
+  #survivors(members: readonly ProcEntry[]): string {
+    const pids = members.map(({ pid }) => pid).join(", ");
+    return `${this.#identity.slot} (${this.#identity.role}): process ${pids} is still there ${killedMs / 1000} s after SIGKILL`;
+  }
+}
+
+/** Between the look and the signal a pid could be given to another: its start time is read once more. */
+function send({ pid, startTime }: ProcEntry, signal: NodeJS.Signals): void {
+  if (startTimeOf(pid) !== startTime) return;
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (errorCode(error) !== "ESRCH") throw error;
+  }
+}
+
+/** Ends early when `signal` aborts; once it has aborted, it is a plain wait. */
+async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined || signal.aborted) return await delay(ms);
+  try {
+    await delay(ms, undefined, { signal });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

@@ -1,0 +1,47 @@
+import { open } from "node:fs/promises";
+import type { Exit } from "../api/workload.ts";
+
+/** How a child ended, as its parent learns it; `undefined` when nobody of us was its parent. */
+export type Ended = { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined;
+
+const hintBytes = 4096;
+const hintLength = 300;
+
+export function exitOf(ended: Ended, hint: string, unseen: string): Exit {
+  const at = new Date().toISOString();
+  const said = hint === "" ? "" : `: ${hint}`;
+  if (ended === undefined) return { reason: "Unknown", message: `${unseen}${said}`, at };
+  const { code, signal } = ended;
+  if (signal !== null) return { reason: "Signalled", signal, message: `ended by ${signal}${said}`, at };
+  const number = code ?? 0;
+  return { reason: "Exited", code: number, message: `exited with code ${number}${said}`, at };
+}
+
+/** The last thing an engine said since `offset` of its log, to stand beside its exit code; "" when it said nothing. */
+export async function lastLine(path: string, offset: number): Promise<string> {
+  const file = await open(path, "r").catch(() => undefined);
+  if (file === undefined) return "";
+  try {
+    const { size } = await file.stat();
+    // Smaller than at the start: the log was cut meanwhile, and all of it is newer.
+    const start = Math.max(offset > size ? 0 : offset, size - hintBytes);
+    const buffer = Buffer.alloc(size - start);
+    await file.read(buffer, 0, buffer.length, start);
+    const lines = buffer
+      .toString()
+      .split(/[\r\n]/)
+      .map(plain);
+    return lines.findLast((line) => line !== "")?.slice(0, hintLength) ?? "";
+  } catch {
+    // A hint that cannot be read is no hint; the exit itself must be reported.
+    return "";
+  } finally {
+    await file.close();
+  }
+}
+
+/** Without colours and other control sequences: the line goes into conditions and terminals. */
+function plain(line: string): string {
+  // oxlint-disable-next-line no-control-regex -- removing control characters is the purpose
+  return line.replaceAll(/\u001B\[[0-9;?]*[A-Za-z]|[\u0000-\u001F\u007F]/g, "").trim();
+}

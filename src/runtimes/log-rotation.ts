@@ -1,0 +1,54 @@
+import { createReadStream, createWriteStream } from "node:fs";
+import { closeSync, openSync, readSync, renameSync, statSync, truncateSync, writeSync } from "node:fs";
+import { rm, stat } from "node:fs/promises";
+import { pipeline } from "node:stream/promises";
+import { errorCode } from "../lib/error-code.ts";
+
+/** Where the older part of a log is kept. */
+export const rotatedFile = (path: string): string => `${path}.1`;
+
+/**
+ * Copies a log that has grown past `limitBytes` to `.1` and empties it. Its engine keeps writing meanwhile: it opened
+ * the file to append, so its next line lands at the new end. `.1` keeps every byte at its old offset, so that a reader
+ * can finish there, unless the log is so large (the operator was away) that only its newest part is kept.
+ * A line written during the last instant may be lost. On a full disk `.1` is given up: the log must not keep it full.
+ */
+export async function rotateLog(path: string, limitBytes: number): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined || found.size <= limitBytes) return;
+  const temporary = `${path}.1.tmp`;
+  try {
+    const start = found.size > 2 * limitBytes ? found.size - limitBytes : 0;
+    await pipeline(
+      createReadStream(path, { start, end: found.size - 1 }),
+      createWriteStream(temporary, { mode: 0o640 }),
+    );
+    appendRest(path, temporary, found.size, limitBytes);
+    renameSync(temporary, rotatedFile(path));
+  } catch (error) {
+    await rm(temporary, { force: true });
+    if (errorCode(error) !== "ENOSPC" && errorCode(error) !== "EDQUOT") throw error;
+    await rm(rotatedFile(path), { force: true });
+  }
+  // In one turn with the copy of the rest: between them the fewest lines are lost.
+  truncateSync(path, 0);
+}
+
+/** What was written while the bulk was copied, without giving the writer time for much more. */
+function appendRest(path: string, temporary: string, offset: number, limitBytes: number): void {
+  const size = Math.min(statSync(path).size, offset + limitBytes);
+  const from = openSync(path, "r");
+  const to = openSync(temporary, "a");
+  try {
+    const buffer = Buffer.alloc(65_536);
+    for (let position = offset; position < size;) {
+      const length = readSync(from, buffer, 0, Math.min(buffer.length, size - position), position);
+      if (length === 0) break;
+      writeSync(to, buffer, 0, length);
+      position += length;
+    }
+  } finally {
+    closeSync(from);
+    closeSync(to);
+  }
+}

@@ -1,0 +1,53 @@
+import { bootId } from "../lib/boot-id.ts";
+import { labelOf, type Label } from "./label.ts";
+import { listProcs, pidNamespace, startedAt, type ProcEntry } from "./proc.ts";
+import { recordKey, type ProcessRecord } from "./records.ts";
+
+/**
+ * Records for engines of this instance that have none: the operator ended between starting one and writing its record,
+ * or the record was lost. Their label tells what they are. One whose leader is gone already counts as exited: what is
+ * left of it is found, and ended, by its label.
+ */
+export function findLostEngines(instance: string, known: readonly ProcessRecord[]): ProcessRecord[] {
+  const starts = new Set(known.map(({ start }) => start));
+  const oldest = new Map<string, { readonly label: Label; readonly entry: ProcEntry }>();
+  for (const entry of listProcs()) {
+    const label = labelOf(entry.pid);
+    if (label?.instance !== instance || entry.pid === process.pid || starts.has(label.start)) continue;
+    const key = recordKey(label.slot, label.role);
+    const other = oldest.get(key)?.entry;
+    if (other === undefined || isBefore(entry, other)) oldest.set(key, { label, entry });
+  }
+  const lost: ProcessRecord[] = [];
+  for (const [key, { label, entry }] of oldest) {
+    // A recorded engine that lives is the one in force.
+    const record = known.find(({ slot, role }) => recordKey(slot, role) === key);
+    if (record !== undefined && record.exit === undefined && isPresent(record)) continue;
+    const found: ProcessRecord = {
+      schema: 1,
+      ...label,
+      bootId: bootId(),
+      pidNamespace: pidNamespace(),
+      pid: entry.pid,
+      startTime: entry.startTime,
+      startedAt: startedAt(entry.startTime).toISOString(),
+      logOffset: 0,
+    };
+    const isLeader = entry.pid === entry.session;
+    const at = new Date().toISOString();
+    lost.push(
+      isLeader ? found : { ...found, exit: { reason: "Unknown", message: "ended unseen, and left a process", at } },
+    );
+  }
+  return lost;
+}
+
+function isBefore(one: ProcEntry, other: ProcEntry): boolean {
+  const apart = Number(one.startTime) - Number(other.startTime);
+  return apart === 0 ? one.pid < other.pid : apart < 0;
+}
+
+function isPresent(record: ProcessRecord): boolean {
+  if (record.bootId !== bootId() || record.pidNamespace !== pidNamespace()) return false;
+  return labelOf(record.pid)?.start === record.start;
+}

@@ -1,0 +1,46 @@
+import { existsSync } from "node:fs";
+import type { Workload } from "../api/workload.ts";
+import { errorCode } from "../lib/error-code.ts";
+
+/** Nothing was started, and nothing will be until a person changes the workload. */
+export class BadWorkload extends Error {
+  override readonly name = "BadWorkload";
+}
+
+/** Not the engine's fault, and not for ever. */
+export class LogUnavailable extends Error {
+  override readonly name = "LogUnavailable";
+}
+
+/**
+ * Why the program cannot be started as long as nobody changes something; undefined when the machine only lacks
+ * something for now (memory, process slots) and trying again may help.
+ */
+export function startFailure(error: unknown, workload: Workload): string | undefined {
+  if (error instanceof LogUnavailable) return undefined;
+  if (error instanceof BadWorkload) return error.message;
+  const [program = ""] = workload.command;
+  const { workingDir } = workload;
+  switch (errorCode(error) ?? "") {
+    case "ENOENT":
+    case "ENOTDIR":
+      if (workingDir !== undefined && !existsSync(workingDir))
+        return `its working directory ${workingDir} does not exist`;
+      if (!program.includes("/")) return `${program} was not found on PATH`;
+      return existsSync(program)
+        ? `${program} cannot run: the interpreter or loader it names was not found`
+        : `${program} was not found`;
+    case "EACCES":
+    case "EPERM":
+      return `${program} may not be executed${workingDir === undefined ? "" : `, or its working directory ${workingDir} not be entered`}`;
+    case "ENOEXEC":
+      return `${program} is not a program for this machine`;
+    case "EAGAIN":
+    case "ENOMEM":
+    case "EMFILE":
+    case "ENFILE":
+      return undefined;
+    default:
+      return `${program} cannot be started: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}

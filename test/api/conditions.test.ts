@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  conditionSchema,
+  findCondition,
+  nextConditions,
+  type Condition,
+  type ConditionClaim,
+} from "../../src/api/conditions.ts";
+
+const first = new Date("2026-01-01T00:00:00.000Z");
+const second = new Date("2026-01-01T00:00:05.000Z");
+const loaded: ConditionClaim = { type: "Ready", status: "True", reason: "Loaded", message: "tiny is loaded" };
+const pulled: ConditionClaim = { type: "Reconciling", status: "True", reason: "Pulling", message: "" };
+
+describe("conditions", () => {
+  it("begin with the time they are first said", () => {
+    assert.deepEqual(nextConditions([], [loaded], 3, first), [
+      {
+        type: "Ready",
+        status: "True",
+        observedGeneration: 3,
+        lastTransitionTime: "2026-01-01T00:00:00.000Z",
+        reason: "Loaded",
+        message: "tiny is loaded",
+      },
+    ]);
+  });
+
+  it("keep the time while the status stays, whatever reason and generation do", () => {
+    const before = nextConditions([], [loaded], 3, first);
+    const [after] = nextConditions(before, [{ ...loaded, reason: "Other", message: "else" }], 4, second);
+    assert.deepEqual(
+      [after?.lastTransitionTime, after?.reason, after?.message, after?.observedGeneration],
+      [first.toISOString(), "Other", "else", 4],
+    );
+  });
+
+  it("take the new time when the status moves", () => {
+    const before = nextConditions([], [loaded], 3, first);
+    const [after] = nextConditions(before, [{ ...loaded, status: "Unknown" }], 3, second);
+    assert.equal(after?.lastTransitionTime, second.toISOString());
+  });
+
+  it("are gone when nobody claims them, and new when somebody does again", () => {
+    const before = nextConditions([], [loaded, pulled], 1, first);
+    const without = nextConditions(before, [loaded], 1, first);
+    assert.equal(findCondition(without, "Reconciling"), undefined);
+    const again = nextConditions(without, [loaded, pulled], 1, second);
+    assert.equal(findCondition(again, "Reconciling")?.lastTransitionTime, second.toISOString());
+  });
+
+  it("cut a message at what Kubernetes takes", () => {
+    const [condition] = nextConditions([], [{ ...loaded, message: "x".repeat(40_000) }], 1, first);
+    assert.equal(condition?.message.length, 32_768);
+    assert.ok(conditionSchema.safeParse(condition).success);
+  });
+
+  it("leave what they were made from alone", () => {
+    const before = Object.freeze(nextConditions([], [loaded], 1, first).map((condition) => Object.freeze(condition)));
+    assert.doesNotThrow(() => nextConditions(before, [{ ...loaded, status: "False" }], 2, second));
+  });
+
+  const good: Condition = {
+    type: "Ready",
+    status: "True",
+    observedGeneration: 0,
+    lastTransitionTime: "2026-01-01T00:00:00Z",
+    reason: "Loaded",
+    message: "",
+  };
+  const broken: readonly Partial<Record<keyof Condition, unknown>>[] = [
+    { status: "true" },
+    { reason: "" },
+    { reason: "two words" },
+    { reason: "1st" },
+    { observedGeneration: -1 },
+    { observedGeneration: 1.5 },
+    { lastTransitionTime: "yesterday" },
+    { message: "x".repeat(32_769) },
+  ];
+  it("have the shape of metav1.Condition", () => assert.ok(conditionSchema.safeParse(good).success));
+  for (const part of broken) {
+    it(`refuse ${JSON.stringify(part).slice(0, 60)}`, () => {
+      assert.ok(!conditionSchema.safeParse({ ...good, ...part }).success);
+    });
+  }
+});

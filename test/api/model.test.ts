@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { modelRules, modelSpecSchema } from "../../src/api/model.ts";
+
+const sha256 = "a".repeat(64);
+
+describe("model", () => {
+  it("is complete with a source alone", () => {
+    assert.deepEqual(modelSpecSchema.parse({ source: "file:///models/a.gguf" }), {
+      source: "file:///models/a.gguf",
+      acceptLicense: false,
+      default: {},
+    });
+  });
+
+  for (const source of [
+    "hf://o/r/f.gguf@main",
+    "https://x/y.gguf",
+    "file:///a.gguf",
+    "flm://qwen3:4b",
+    "voice://amy",
+  ]) {
+    it(`takes the source ${source}`, () => assert.ok(modelSpecSchema.safeParse({ source }).success));
+  }
+  for (const source of ["", "/models/a.gguf", "http://x/y.gguf", "ftp://x", "hf://", "s3://b/k"]) {
+    it(`refuses the source "${source}"`, () => assert.ok(!modelSpecSchema.safeParse({ source }).success));
+  }
+
+  const refused: readonly Record<string, unknown>[] = [
+    { sha256: "A".repeat(64) },
+    { sha256: "abc" },
+    { sizeBytes: -1 },
+    { files: [] },
+    { files: [{ sha256 }] },
+    { files: [{ source: "file:///a", as: "" }] },
+    { ref: "a b" },
+    { engines: ["gpt"] },
+    { capabilities: ["fly"] },
+    { licenseUrl: "somewhere" },
+    { contextLength: 0 },
+    { unknown: true },
+  ];
+  for (const part of refused) {
+    it(`refuses ${JSON.stringify(part).slice(0, 50)}`, () => {
+      assert.ok(!modelSpecSchema.safeParse({ source: "file:///a.gguf", ...part }).success);
+    });
+  }
+
+  it("has either a source or files", () => {
+    const rules = (spec: Record<string, unknown>) =>
+      modelRules(modelSpecSchema.parse(spec)).map(({ path, message }) => `${path.join(".")}: ${message}`);
+    const files = [{ source: "file:///a" }, { source: "file:///b", sha256, as: "mmproj.gguf" }];
+    assert.deepEqual(rules({}), ["source: a model needs source or files"]);
+    assert.deepEqual(rules({ source: "file:///a", files }), ["files: source and files exclude each other"]);
+    assert.deepEqual(rules({ files }), []);
+  });
+});

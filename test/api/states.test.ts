@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { canMove, isAvailable, slotStates, transitions, type SlotState } from "../../src/api/states.ts";
+
+/** The life of a slot as the specification draws it; the table in api/ may say more, never less. */
+const specified: readonly (readonly [from: SlotState, to: SlotState])[] = [
+  ["offline", "pulling"],
+  ["pulling", "starting"],
+  ["starting", "warming"],
+  ["warming", "ready"],
+  ["ready", "serving"],
+  ["serving", "idle"],
+  ["idle", "serving"],
+  ["idle", "unloading"],
+  ["unloading", "offline"],
+  ["unloading", "starting"],
+  ["error", "pulling"],
+  ["error", "starting"],
+  ["error", "offline"],
+];
+/** What no slot ever does: skip loading, serve without being ready, or leave without letting go. */
+const forbidden: readonly (readonly [from: SlotState, to: SlotState])[] = [
+  ["offline", "serving"],
+  ["offline", "idle"],
+  ["pulling", "warming"],
+  ["pulling", "ready"],
+  ["pulling", "serving"],
+  ["starting", "serving"],
+  ["starting", "idle"],
+  ["starting", "pulling"],
+  ["warming", "serving"],
+  ["warming", "offline"],
+  ["ready", "offline"],
+  ["ready", "starting"],
+  ["serving", "offline"],
+  ["serving", "starting"],
+  ["idle", "offline"],
+  ["idle", "pulling"],
+  ["unloading", "ready"],
+  ["unloading", "serving"],
+  ["error", "serving"],
+  ["error", "idle"],
+];
+
+describe("states", () => {
+  it("are nine, in the order of a slot's life", () => {
+    assert.deepEqual(
+      [...slotStates],
+      ["offline", "pulling", "starting", "warming", "ready", "serving", "idle", "unloading", "error"],
+    );
+  });
+
+  for (const [from, to] of specified) it(`${from} → ${to}`, () => assert.ok(canMove(from, to)));
+  for (const [from, to] of forbidden) it(`never ${from} → ${to}`, () => assert.ok(!canMove(from, to)));
+
+  it("may all stay, and fail unless they have already", () => {
+    for (const state of slotStates) {
+      assert.ok(canMove(state, state));
+      assert.ok(canMove(state, "error"), `${state} → error`);
+    }
+  });
+
+  it("are all reached from offline, and all lead back to it", () => {
+    const reachable = (from: SlotState): Set<SlotState> => {
+      const seen = new Set<SlotState>([from]);
+      for (const state of seen) for (const next of transitions[state]) seen.add(next);
+      return seen;
+    };
+    assert.equal(reachable("offline").size, slotStates.length);
+    for (const state of slotStates) assert.ok(reachable(state).has("offline"), state);
+  });
+
+  it("name no move twice", () => {
+    for (const state of slotStates) assert.equal(new Set(transitions[state]).size, transitions[state].length, state);
+  });
+
+  it("serve requests in three of nine", () => {
+    assert.deepEqual(slotStates.filter(isAvailable), ["ready", "serving", "idle"]);
+  });
+});

@@ -1,0 +1,315 @@
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import type { Observed, Workload } from "../../src/api/workload.ts";
+import type { LogLine, Runtime } from "../../src/runtimes/runtime.ts";
+import { freePort } from "../support/free-port.ts";
+import { until } from "../support/until.ts";
+
+/**
+ * The definition of a runtime: every one passes this suite. A site is one installation of Berth on a machine of its
+ * own; disposing of it ends whatever is left.
+ */
+export interface Site extends AsyncDisposable {
+  /** A runtime object of this installation, as a (re)started operator opens it. Only one at a time is open. */
+  open(): Promise<Runtime>;
+  /** One of another installation on the same machine. */
+  openNeighbour(): Promise<Runtime>;
+  /** A workload that runs the fake engine with these flags on that port. */
+  workload(port: number, flags?: readonly string[]): Workload;
+  /** A workload whose program does not exist. */
+  missingProgram(port: number): Workload;
+  kill(observed: Observed, signal: NodeJS.Signals): Promise<void>;
+  /** How many live processes belong to this installation, found without the runtime's own means. */
+  population(): Promise<number>;
+}
+
+export function runtimeConformance(name: string, openSite: () => Promise<Site>): void {
+  /** Disposes of the runtimes first, then of the site, also when the test fails. */
+  const scene = async (
+    run: (site: Site, runtime: Runtime, port: number, stack: AsyncDisposableStack) => Promise<void>,
+  ): Promise<void> => {
+    await using stack = new AsyncDisposableStack();
+    const site = stack.use(await openSite());
+    await run(site, stack.use(await site.open()), await freePort(), stack);
+  };
+  const it = (title: string, run: Parameters<typeof scene>[0]): void => {
+    test(title, { timeout: 60_000 }, async (_context: TestContext) => await scene(run));
+  };
+
+  describe(`the ${name} runtime`, () => {
+    it("knows nothing of a slot that never ran", async (_site, runtime) => {
+      assert.deepEqual(await runtime.observe("primary"), []);
+      assert.deepEqual(await runtime.list(), []);
+      await runtime.remove("primary", undefined, { stopSeconds: 0 });
+    });
+
+    it("runs a workload, and says when its own process listens", async (site, runtime, port) => {
+      const workload = site.workload(port);
+      await runtime.ensure(workload);
+      const listening = await until(
+        "it listens",
+        async () => (await onlyOne(runtime)).isListening && (await onlyOne(runtime)),
+      );
+      assert.deepEqual(
+        { ...listening, id: "an id", startedAt: "a date" },
+        {
+          slot: workload.slot,
+          role: workload.role,
+          hash: workload.hash,
+          port,
+          phase: "running",
+          isListening: true,
+          isPortTaken: false,
+          id: "an id",
+          startedAt: "a date",
+        },
+      );
+      assert.ok(Math.abs(listening.startedAt.getTime() - Date.now()) < 30_000);
+      assert.deepEqual(await runtime.list(), [workload.slot]);
+      assert.equal((await fetch(`http://127.0.0.1:${port}/health`)).status, 200);
+    });
+
+    it("does not call an engine listening before it is", async (site, runtime, port) => {
+      await runtime.ensure(site.workload(port, ["--start-delay-ms", "60000"]));
+      const observed = await onlyOne(runtime);
+      assert.equal(observed.phase, "running");
+      assert.equal(observed.isListening, false);
+      assert.equal(observed.isPortTaken, false);
+    });
+
+    it("leaves alone what runs with the same hash, and refuses another", async (site, runtime, port) => {
+      const workload = site.workload(port);
+      await runtime.ensure(workload);
+      const first = await onlyOne(runtime);
+      await runtime.ensure(workload);
+      assert.deepEqual((await onlyOne(runtime)).id, first.id);
+      assert.equal(await site.population(), 1);
+      await assert.rejects(runtime.ensure({ ...workload, hash: "another" }), /still runs/);
+      assert.deepEqual((await onlyOne(runtime)).id, first.id);
+    });
+
+    it("keeps two roles of a slot apart", async (site, runtime, port) => {
+      await runtime.ensure(site.workload(port));
+      const rerank: Workload = { ...site.workload(await freePort()), role: "rerank", hash: "rerank-hash" };
+      await runtime.ensure(rerank);
+      const [main] = await runtime.observe("primary");
+      assert.deepEqual((await runtime.observe("primary")).map(({ role }) => role).toSorted(), ["main", "rerank"]);
+      await runtime.remove("primary", "rerank", { stopSeconds: 10 });
+      const left = await runtime.observe("primary");
+      assert.deepEqual(
+        left.map(({ role, id }) => ({ role, id })),
+        [{ role: "main", id: main?.id }],
+      );
+    });
+
+    it("leaves engines running, and its successor adopts them", async (site, first, port) => {
+      const workload = site.workload(port);
+      await first.ensure(workload);
+      const before = await until(
+        "it listens",
+        async () => (await onlyOne(first)).isListening && (await onlyOne(first)),
+      );
+      await first[Symbol.asyncDispose]();
+      await using second = await site.open();
+      const after = await onlyOne(second);
+      assert.deepEqual(after, before);
+      await second.ensure(workload);
+      assert.deepEqual((await onlyOne(second)).id, before.id);
+      assert.equal(await site.population(), 1);
+      await second.remove("primary", "main", { stopSeconds: 10 });
+      assert.equal(await site.population(), 0);
+    });
+
+    it("has removed an engine when remove resolves, and may start the next", async (site, runtime, port) => {
+      await runtime.ensure(site.workload(port));
+      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      await runtime.remove("primary", "main", { stopSeconds: 10 });
+      assert.equal(await site.population(), 0);
+      assert.deepEqual(await runtime.observe("primary"), []);
+      assert.deepEqual(await runtime.list(), []);
+      await runtime.remove("primary", "main", { stopSeconds: 10 });
+      await runtime.ensure({ ...site.workload(port), hash: "next" });
+      await until("the next listens", async () => (await onlyOne(runtime)).isListening);
+    });
+
+    for (const fork of ["--fork-child", "--fork-session"]) {
+      it(`ends an engine that ignores TERM, with its ${fork} child`, async (site, runtime, port) => {
+        await runtime.ensure(site.workload(port, ["--ignore-term", fork]));
+        await until("both run", async () => (await site.population()) === 2);
+        await until("it listens", async () => (await onlyOne(runtime)).isListening);
+        const began = performance.now();
+        await runtime.remove("primary", "main", { stopSeconds: 0.3 });
+        assert.ok(performance.now() - began >= 300, "it had its time to stop");
+        assert.equal(await site.population(), 0);
+      });
+    }
+
+    it("kills at once when the signal aborts", async (site, runtime, port) => {
+      await runtime.ensure(site.workload(port, ["--ignore-term"]));
+      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      const hurry = new AbortController();
+      const removed = runtime.remove("primary", "main", { stopSeconds: 3600, signal: hurry.signal });
+      hurry.abort();
+      await removed;
+      assert.equal(await site.population(), 0);
+    });
+
+    it("reports the exit code, and shows the exit until it is removed", async (site, runtime, port) => {
+      await runtime.ensure(site.workload(port));
+      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body: "error loading model" });
+      await fetch(`http://127.0.0.1:${port}/double/exit`, { method: "POST", body: "7" }).catch(() => undefined);
+      const { exit } = await exited(runtime);
+      assert.equal(exit?.reason, "Exited");
+      assert.equal(exit.code, 7);
+      assert.match(exit.message, /\b7\b/);
+      assert.deepEqual((await onlyOne(runtime)).exit, exit);
+      assert.deepEqual(await runtime.list(), ["primary"]);
+      await runtime.remove("primary", undefined, { stopSeconds: 1 });
+      assert.deepEqual(await runtime.observe("primary"), []);
+    });
+
+    it("starts anew over an exit that was not removed", async (site, runtime, port) => {
+      await runtime.ensure(site.workload(port, ["--exit-code", "3"]));
+      assert.equal((await exited(runtime)).exit?.code, 3);
+      await runtime.ensure({ ...site.workload(port), hash: "mended" });
+      const observed = await onlyOne(runtime);
+      assert.equal(observed.phase, "running");
+      assert.equal(observed.exit, undefined);
+    });
+
+    it("tells within a second of an engine that was killed, and by what", async (site, runtime, port) => {
+      const told: string[] = [];
+      await runtime.ensure(site.workload(port));
+      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      using _watch = await runtime.watch((slot) => told.push(slot));
+      await site.kill(await onlyOne(runtime), "SIGKILL");
+      await until("it is told", () => told.length > 0, 1000);
+      const { exit } = await exited(runtime);
+      assert.equal(exit?.reason, "Signalled");
+      assert.equal(exit.signal, "SIGKILL");
+      assert.deepEqual(new Set(told), new Set(["primary"]));
+    });
+
+    it("tells within a second of an adopted engine that was killed", async (site, first, port) => {
+      await first.ensure(site.workload(port));
+      await until("it listens", async () => (await onlyOne(first)).isListening);
+      await first[Symbol.asyncDispose]();
+      await using second = await site.open();
+      const told: string[] = [];
+      using _watch = await second.watch((slot) => told.push(slot));
+      await site.kill(await onlyOne(second), "SIGKILL");
+      await until("it is told", () => told.length > 0, 1000);
+      assert.equal((await onlyOne(second)).phase, "exited");
+      assert.ok((await onlyOne(second)).exit?.message);
+    });
+
+    it("tells nobody after their watch was disposed", async (site, runtime, port) => {
+      const told: string[] = [];
+      const watch = await runtime.watch((slot) => told.push(slot));
+      watch[Symbol.dispose]();
+      await runtime.ensure(site.workload(port, ["--exit-code", "3"]));
+      await exited(runtime);
+      assert.deepEqual(told, []);
+    });
+
+    it("says which program cannot be started", async (site, runtime, port) => {
+      const workload = site.missingProgram(port);
+      await runtime.ensure(workload);
+      const { phase, exit } = await onlyOne(runtime);
+      assert.equal(phase, "exited");
+      assert.equal(exit?.reason, "StartFailed");
+      assert.match(exit.message, new RegExp(workload.command[0]?.split("/").at(-1) ?? "never"));
+      await runtime.remove("primary", undefined, { stopSeconds: 0 });
+      assert.deepEqual(await runtime.observe("primary"), []);
+    });
+
+    it("shows the last lines, and follows the new ones across a restart", async (site, runtime, port) => {
+      await runtime.ensure(site.workload(port));
+      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      await say(port, "one", "two", "three");
+      const tail = await until("the last lines are there", async () => {
+        const lines = await collect(runtime.logs("primary", { tail: 2, follow: false }));
+        return lines.at(-1) === "three" && lines;
+      });
+      assert.deepEqual(tail, ["two", "three"]);
+      const left = new AbortController();
+      const seen: string[] = [];
+      const following = follow(runtime.logs("primary", { tail: 1, follow: true, signal: left.signal }), seen);
+      await until("the follower has begun", () => seen.includes("three"));
+      await say(port, "four");
+      await until("the new line came", () => seen.includes("four"));
+      await runtime.remove("primary", "main", { stopSeconds: 10 });
+      await runtime.ensure(site.workload(port));
+      await until("it listens again", async () => (await onlyOne(runtime)).isListening);
+      await say(port, "five");
+      await until("the next engine's line came", () => seen.includes("five"));
+      left.abort();
+      await following;
+      assert.deepEqual(
+        seen.filter((line) => /^(two|three|four|five)$/.test(line)),
+        ["three", "four", "five"],
+      );
+    });
+
+    it("has no lines of a slot that never ran", async (_site, runtime) => {
+      assert.deepEqual(await collect(runtime.logs("primary", { tail: 10, follow: false })), []);
+    });
+
+    it("lists what an earlier operator left behind, and ends it", async (site, first, port) => {
+      await first.ensure(site.workload(port));
+      await until("it listens", async () => (await onlyOne(first)).isListening);
+      await first[Symbol.asyncDispose]();
+      await using second = await site.open();
+      assert.deepEqual(await second.list(), ["primary"]);
+      await second.remove("primary", undefined, { stopSeconds: 10 });
+      assert.equal(await site.population(), 0);
+      assert.deepEqual(await second.list(), []);
+    });
+
+    it("ignores what belongs to another installation", async (site, runtime, port, stack) => {
+      const neighbour = stack.use(await site.openNeighbour());
+      await runtime.ensure(site.workload(port));
+      await until("it listens", async () => (await onlyOne(runtime)).isListening);
+      assert.deepEqual(await neighbour.observe("primary"), []);
+      assert.deepEqual(await neighbour.list(), []);
+      await neighbour.remove("primary", undefined, { stopSeconds: 0 });
+      assert.equal((await onlyOne(runtime)).phase, "running");
+      // On the same port: to the neighbour, ours is a stranger.
+      await neighbour.ensure(site.workload(port, ["--start-delay-ms", "60000"]));
+      const seen = await onlyOne(neighbour);
+      assert.equal(seen.isListening, false);
+      assert.equal(seen.isPortTaken, true);
+      await neighbour.remove("primary", undefined, { stopSeconds: 10 });
+      assert.equal((await onlyOne(runtime)).isListening, true);
+    });
+  });
+}
+
+async function onlyOne(runtime: Runtime): Promise<Observed> {
+  const observed = await runtime.observe("primary");
+  const [first] = observed;
+  assert.ok(first !== undefined && observed.length === 1, `one process, not ${observed.length}`);
+  return first;
+}
+
+async function exited(runtime: Runtime): Promise<Observed> {
+  return await until("it has exited", async () => {
+    const observed = await onlyOne(runtime);
+    return observed.phase === "exited" && observed;
+  });
+}
+
+async function say(port: number, ...lines: readonly string[]): Promise<void> {
+  for (const body of lines) await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body });
+}
+
+async function collect(lines: AsyncIterable<LogLine>): Promise<string[]> {
+  const seen: string[] = [];
+  await follow(lines, seen);
+  return seen;
+}
+
+async function follow(lines: AsyncIterable<LogLine>, seen: string[]): Promise<void> {
+  for await (const { line } of lines) seen.push(line);
+}
