@@ -10,11 +10,15 @@ export const recordSchema = z.strictObject({
   role: z.enum(processRoles),
   hash: z.string(),
   port: z.int(),
+  /** Names one start; its label carries the same. */
+  start: z.string(),
   bootId: z.string(),
   pidNamespace: z.string(),
   pid: z.int(),
   startTime: z.string(),
   startedAt: z.iso.datetime(),
+  /** Where in the log what this engine printed begins, in bytes. */
+  logOffset: z.int().min(0),
   exit: exitSchema.optional(),
 });
 export type ProcessRecord = z.infer<typeof recordSchema>;
