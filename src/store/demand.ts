@@ -12,9 +12,12 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
   const now = options.now ?? (() => new Date());
   const listeners = new Set<(slots: readonly string[]) => void>();
   let lastSeen = new Map<string, string>();
+  let isOpen = false;
   const directory = await JsonDirectory.open<Demand>(join(stateDir, "demand"), {
     parse: (value) => demandSchema.safeParse(value).data,
-    onChange: () => compare(),
+    onChange: () => {
+      if (isOpen) compare();
+    },
   });
   const list = (): readonly Demand[] => {
     const clock = now().getTime();
@@ -39,6 +42,7 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
     lastSeen = seen;
     if (changed.size > 0) for (const listener of listeners) listener([...changed]);
   }
+  isOpen = true;
   compare();
   // A gateway that dies writes nothing: its demand ends by age.
   const timer = setInterval(compare, 1000);

@@ -1,7 +1,7 @@
 import { parse as parseToml, TomlError } from "smol-toml";
 import { parseTOML, type AST } from "toml-eslint-parser";
 import { isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Document, type Node } from "yaml";
-import { camelCase, fromToml } from "./spelling.ts";
+import { fromToml, pathFromToml } from "./spelling.ts";
 
 export interface Place {
   /** From 1. */
@@ -63,16 +63,16 @@ function deepest(places: ReadonlyMap<string, Place>, path: readonly PropertyKey[
 function tomlPlaces(text: string): Map<string, Place> {
   const places = new Map<string, Place>();
   const note = (path: readonly string[], node: { loc: AST.SourceLocation }): void => {
-    const key = path.join("\0");
+    const key = pathFromToml(path).join("\0");
     if (!places.has(key)) places.set(key, { line: node.loc.start.line, column: node.loc.start.column + 1 });
   };
   const visit = (node: AST.TOMLContentNode | AST.TOMLTable | AST.TOMLKeyValue, base: readonly string[]): void => {
     if (node.type === "TOMLTable") {
-      const path = node.resolvedKey.map((part) => camelCase(String(part)));
+      const path = node.resolvedKey.map(String);
       path.forEach((_part, index) => note(path.slice(0, index + 1), node.key));
       for (const pair of node.body) visit(pair, path);
     } else if (node.type === "TOMLKeyValue") {
-      const parts = node.key.keys.map((key) => camelCase(key.type === "TOMLBare" ? key.name : key.value));
+      const parts = node.key.keys.map((key) => (key.type === "TOMLBare" ? key.name : key.value));
       parts.forEach((_part, index) => note([...base, ...parts.slice(0, index + 1)], node.key));
       visit(node.value, [...base, ...parts]);
     } else if (node.type === "TOMLArray") {
@@ -96,14 +96,14 @@ function yamlDocuments(text: string): ParseResult {
     const [error] = document.errors;
     if (error !== undefined) {
       const { line, col } = lines.linePos(error.pos[0]);
-      const [message = "invalid YAML"] = error.message.split(/ at line |\n/);
-      return { problem: { line, column: col, message } };
+      return { problem: { line, column: col, message: withoutText(error.message) } };
     }
     let value: unknown;
     try {
       value = document.toJS({ maxAliasCount: 100 });
     } catch (failure) {
-      return { problem: { line: 1, column: 1, message: failure instanceof Error ? failure.message : "invalid YAML" } };
+      const message = failure instanceof Error ? withoutText(failure.message) : "invalid YAML";
+      return { problem: { line: 1, column: 1, message } };
     }
     // An empty document between two separators says nothing.
     if (value === null || value === undefined) continue;
@@ -111,6 +111,14 @@ function yamlDocuments(text: string): ParseResult {
   }
   if (documents.length === 0) return { problem: { line: 1, column: 1, message: "the file holds no document" } };
   return { documents };
+}
+
+/** A YAML error without what it quotes of the text: that may be a secret. */
+function withoutText(message: string): string {
+  return message
+    .replace(/(:| at line|\n)[^]*$/, "")
+    .replace(/(escape sequence|directive|tag|alias|anchor) .*$/i, "$1")
+    .trim();
 }
 
 function yamlPlace(root: Node | null, path: readonly PropertyKey[], lines: LineCounter): Place | undefined {

@@ -7,6 +7,7 @@ import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../a
 import { upstreamRules, upstreamSpecSchema } from "../api/upstream.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { parseDocuments, type ParsedDocument } from "./documents.ts";
+import { pathToToml, snakeCase } from "./spelling.ts";
 import type { Diagnostic, SpecByKind } from "./store.ts";
 
 /** What one document of a file declares; without `spec` when it is invalid. */
@@ -91,7 +92,8 @@ function declaration(
   const { value } = document;
   const diagnostics: Diagnostic[] = [];
   const note = (path: readonly PropertyKey[], message: string): void => {
-    const shown = path.map((part) => (typeof part === "number" ? part : String(part)));
+    const plain = path.map((part) => (typeof part === "number" ? part : String(part)));
+    const shown = file.endsWith(".toml") ? pathToToml(plain) : plain;
     diagnostics.push({ reason: "InvalidSpec", file, ...place(document.place(path) ?? {}), path: shown, message });
   };
   if (!isRecord(value)) {
@@ -145,7 +147,8 @@ function declaration(
   const schema = schemas[kind];
   const result = schema.safeParse(spec);
   if (!result.success) {
-    for (const issue of result.error.issues) noteIssue(issue, base, note, schema);
+    const spell = file.endsWith(".toml") ? snakeCase : (key: string): string => key;
+    for (const issue of result.error.issues) noteIssue(issue, base, note, schema, spell);
     return { ...invalid({ kind, name }, file, canonicalJson(value), diagnostics), labels, annotations };
   }
   const complete = completed(kind, name, result.data);
@@ -187,10 +190,11 @@ function noteIssue(
   base: readonly string[],
   note: (path: readonly PropertyKey[], message: string) => void,
   schema: z.ZodType,
+  spell: (key: string) => string,
 ): void {
   if (issue.code === "unrecognized_keys") {
-    const known = knownKeys(schema, issue.path);
-    for (const key of issue.keys) note([...base, ...issue.path, key], `unknown key${hint(key, known)}`);
+    const known = knownKeys(schema, issue.path).map(spell);
+    for (const key of issue.keys) note([...base, ...issue.path, key], `unknown key${hint(spell(key), known)}`);
     return;
   }
   if (issue.code === "invalid_union") {

@@ -26,3 +26,22 @@ export function fromToml(value: unknown): unknown {
     }),
   );
 }
+
+/** A path in a TOML file as the resources spell it. */
+export function pathFromToml(path: readonly string[]): string[] {
+  return spelled<string>(path, camelCase);
+}
+
+/** A path as a TOML file spells it. */
+export function pathToToml(path: readonly (string | number)[]): (string | number)[] {
+  return spelled<string | number>(path, (part) => (typeof part === "string" ? snakeCase(part) : part));
+}
+
+/** Converts the parts of a path as far as they are the resources' own words. */
+function spelled<T extends string | number>(path: readonly T[], convert: (part: T) => T): T[] {
+  const first = path.findIndex((part) => {
+    const name = camelCase(String(part));
+    return opaque.has(name) || opaqueMaps.has(name);
+  });
+  return path.map((part, index) => (first === -1 || index <= first ? convert(part) : part));
+}

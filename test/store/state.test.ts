@@ -1,0 +1,236 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { completeSlot, slotSpecSchema } from "../../src/api/slot.ts";
+import type { Demand, PublishedOperator, PublishedSlot, SlotRequest } from "../../src/api/status.ts";
+import { bootId } from "../../src/lib/boot-id.ts";
+import { openDemandStore, openDemandWriter } from "../../src/store/demand.ts";
+import { openPublished, openPublisher } from "../../src/store/published.ts";
+import { openRequestStore } from "../../src/store/requests.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+function published(name: string, revision = 1): PublishedSlot {
+  return {
+    schema: 1,
+    name,
+    revision,
+    generation: 1,
+    specHash: "h",
+    labels: {},
+    spec: completeSlot(name, slotSpecSchema.parse({ model: { default: "m" } })),
+    status: {
+      state: "offline",
+      conditions: [],
+      observedGeneration: 1,
+      model: { origin: "spec" },
+      capabilities: [],
+      decisions: {},
+      processes: [],
+      restarts: 0,
+      failures: 0,
+      aliases: [],
+      handledRequests: {},
+      transitions: [],
+      counters: { transitions: {}, restarts: 0 },
+    },
+    plan: { reason: "NotConfigured", message: "", steps: [] },
+  };
+}
+
+const operator: PublishedOperator = {
+  schema: 1,
+  instance: "i",
+  pid: 1,
+  bootId: bootId(),
+  startedAt: new Date(0).toISOString(),
+  heartbeat: new Date(0).toISOString(),
+  isPaused: false,
+  configDir: "/c",
+  runtime: "process",
+  problems: [],
+};
+
+describe("published state", { concurrency: true }, () => {
+  it("reaches a reader that was there first, and tells what changed", async () => {
+    await using dir = await tempDir();
+    const state = join(dir.path, "state");
+    await using store = await openPublished(state);
+    assert.deepEqual([store.slots(), store.registry().models, store.operator()], [[], [], undefined]);
+    const told: (string | undefined)[] = [];
+    using stack = new DisposableStack();
+    stack.use(store.watch((slot) => told.push(slot)));
+    const publisher = await openPublisher(state);
+    await publisher.writeSlot(published("a"));
+    await until("the slot", () => store.slot("a"));
+    assert.deepEqual(told, ["a"]);
+    await publisher.writeOperator(operator);
+    await until("the operator", () => store.operator());
+    assert.deepEqual(told, ["a", undefined]);
+    await publisher.deleteSlot("a");
+    await until("its end", () => store.slot("a") === undefined);
+    assert.deepEqual(told, ["a", undefined, "a"]);
+  });
+
+  it("shows the last of many writes, by sweep alone when events are lost", async () => {
+    await using dir = await tempDir();
+    const publisher = await openPublisher(dir.path);
+    await using store = await openPublished(dir.path, { sweepMs: 30 });
+    for (let revision = 1; revision <= 200; revision++) await publisher.writeSlot(published("a", revision));
+    await until("the last one", () => store.slot("a")?.revision === 200);
+    // Another inode: the watcher is left behind with the old one.
+    await rename(join(dir.path, "slots"), join(dir.path, "old"));
+    await mkdir(join(dir.path, "slots"));
+    await publisher.writeSlot(published("a", 201));
+    await until("the sweep", () => store.slot("a")?.revision === 201);
+  });
+
+  it("keeps what was good when a file is torn, and sets the torn one aside on the writing side", async () => {
+    await using dir = await tempDir();
+    const publisher = await openPublisher(dir.path);
+    for (const name of ["a", "b", "c"]) await publisher.writeSlot(published(name));
+    await using store = await openPublished(dir.path, { sweepMs: 30 });
+    await writeFile(join(dir.path, "slots/a.json"), '{"schema":1,"na');
+    await writeFile(join(dir.path, "slots/b.json"), JSON.stringify({ ...published("b"), schema: 2 }));
+    await writeFile(join(dir.path, "slots/c.json"), JSON.stringify(published("x")));
+    await writeFile(join(dir.path, "slots/.d.json.1.tmp"), "half");
+    await publisher.writeSlot(published("e"));
+    await until("the look that saw them", () => store.slot("e"));
+    assert.equal(store.slot("a")?.name, "a");
+    assert.equal(store.slot("b")?.name, "b");
+    assert.deepEqual(
+      (await publisher.readSlots()).map(({ name }) => name),
+      ["e"],
+    );
+    assert.deepEqual((await readdir(join(dir.path, "aside"))).map((name) => name.replace(/^\d+-/, "")).toSorted(), [
+      "a.json",
+      "b.json",
+      "c.json",
+    ]);
+    assert.deepEqual(await readdir(join(dir.path, "slots")), ["e.json"]);
+  });
+
+  it("refuses a name that leaves its directory", async () => {
+    await using dir = await tempDir();
+    const publisher = await openPublisher(dir.path);
+    await assert.rejects(async () => publisher.writeSlot({ ...published("a"), name: "../a" }));
+    await assert.rejects(async () => publisher.deleteSlot("../operator"));
+  });
+});
+
+function demand(gateway: string, slots: Demand["slots"], heartbeat = new Date(), boot = bootId()): Demand {
+  return { schema: 1, gateway, pid: 1, bootId: boot, heartbeat: heartbeat.toISOString(), slots };
+}
+const one = { held: 1, inFlight: 0, seenRevision: 0 };
+
+describe("demand", { concurrency: true }, () => {
+  it("is told when it changes, not at every heartbeat", async () => {
+    await using dir = await tempDir();
+    await using store = await openDemandStore(dir.path);
+    const told: string[] = [];
+    using stack = new DisposableStack();
+    stack.use(store.watch((slots) => told.push(...slots)));
+    const writer = await openDemandWriter(dir.path, "g");
+    await writer.write(demand("g", { a: one, b: one }));
+    await until("both", () => told.length === 2);
+    const later = new Date(Date.now() + 500);
+    await writer.write(demand("g", { a: one, b: { ...one, held: 2 } }, later));
+    await until("the second", () => told.length === 3);
+    assert.deepEqual(told, ["a", "b", "b"]);
+    assert.equal(store.list()[0]?.heartbeat, later.toISOString());
+    await writer[Symbol.asyncDispose]();
+    await until("the end", () => store.list().length === 0);
+    assert.deepEqual(told.slice(3).toSorted(), ["a", "b"]);
+  });
+
+  it("does not come back after the writer is disposed", async () => {
+    await using dir = await tempDir();
+    const writer = await openDemandWriter(dir.path, "g");
+    const writes = [1, 2, 3].map((held) => writer.write(demand("g", { a: { ...one, held } })));
+    await writer[Symbol.asyncDispose]();
+    await writer.write(demand("g", { a: one }));
+    await Promise.all(writes);
+    assert.deepEqual(await readdir(join(dir.path, "demand")), []);
+  });
+
+  it("of a gateway that stopped beating ends by itself", async () => {
+    await using dir = await tempDir();
+    const writer = await openDemandWriter(dir.path, "g");
+    await writer.write(demand("g", { a: one }, new Date(Date.now() - 4000)));
+    await using store = await openDemandStore(dir.path);
+    assert.equal(store.list().length, 1);
+    const told: string[] = [];
+    using stack = new DisposableStack();
+    stack.use(store.watch((slots) => told.push(...slots)));
+    await until("its end", () => told.length > 0);
+    assert.deepEqual(told, ["a"]);
+    assert.deepEqual(store.list(), []);
+  });
+
+  it("of another boot, or far from the future, is void", async () => {
+    await using dir = await tempDir();
+    const [reborn, ahead] = [await openDemandWriter(dir.path, "g"), await openDemandWriter(dir.path, "h")];
+    await reborn.write(demand("g", { a: one }, new Date(), "before"));
+    await ahead.write(demand("h", { a: one }, new Date(Date.now() + 60_000)));
+    await using store = await openDemandStore(dir.path);
+    assert.deepEqual(store.list(), []);
+  });
+});
+
+describe("requests", { concurrency: true }, () => {
+  const request: SlotRequest = {
+    schema: 1,
+    slot: "a",
+    kind: "swap-model",
+    token: "t",
+    model: "m",
+    specHash: "h",
+    requestedAt: new Date(0).toISOString(),
+  };
+
+  it("can be read once they are put, by others soon, and again after a restart", async () => {
+    await using dir = await tempDir();
+    await using store = await openRequestStore(dir.path);
+    await using other = await openRequestStore(dir.path);
+    const told: string[] = [];
+    using stack = new DisposableStack();
+    stack.use(other.watch((slot) => told.push(slot)));
+    await Promise.all([store.put(request), store.put({ ...request, kind: "restart", token: "u" })]);
+    assert.deepEqual(
+      store
+        .list("a")
+        .map(({ kind }) => kind)
+        .toSorted(),
+      ["restart", "swap-model"],
+    );
+    assert.deepEqual(store.list("b"), []);
+    await until("the other store", () => other.list("a").length === 2);
+    assert.ok(told.every((slot) => slot === "a") && told.length > 0);
+    await using restarted = await openRequestStore(dir.path);
+    assert.equal(restarted.list("a").length, 2);
+    await store.remove("a", "restart");
+    assert.deepEqual(store.list("a"), [request]);
+    await store.remove("a", "restart");
+  });
+
+  it("are replaced by the next of the same kind", async () => {
+    await using dir = await tempDir();
+    await using store = await openRequestStore(dir.path);
+    for (let token = 0; token < 20; token++) {
+      await store.put({ ...request, token: `t${token}` });
+      assert.equal(store.list("a")[0]?.token, `t${token}`);
+    }
+  });
+
+  it("that are no requests are passed over", async () => {
+    await using dir = await tempDir();
+    await mkdir(join(dir.path, "requests"));
+    await writeFile(join(dir.path, "requests/a.load.json"), "{");
+    await writeFile(join(dir.path, "requests/a.unload.json"), "{}");
+    await using store = await openRequestStore(dir.path);
+    assert.deepEqual(store.list("a"), []);
+    await rm(join(dir.path, "requests"), { recursive: true });
+    await assert.rejects(store.put(request), { code: "ENOENT" });
+  });
+});

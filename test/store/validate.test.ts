@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { describe, it } from "node:test";
+import { readBerthToml } from "../../src/store/berth-toml.ts";
+import { validateDirectory } from "../../src/store/validate.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+async function directory(files: Readonly<Record<string, string>>): Promise<AsyncDisposable & { path: string }> {
+  const dir = await tempDir();
+  for (const name of ["slots", "models", "upstreams"]) await mkdir(join(dir.path, name));
+  for (const [file, text] of Object.entries(files)) await writeFile(join(dir.path, file), text);
+  return dir;
+}
+
+async function told(files: Readonly<Record<string, string>>): Promise<unknown[]> {
+  await using dir = await directory(files);
+  return (await validateDirectory(dir.path)).map(({ file, line, path, message }) => [
+    basename(file),
+    line,
+    path?.join("."),
+    message,
+  ]);
+}
+
+const slot = (rest = ""): string => `${rest}\n[model]\ndefault = "m"\n`;
+
+describe("validating a directory", { concurrency: true }, () => {
+  it("says nothing of a good one", async () => {
+    const files = {
+      "slots/a.toml": slot("port = 8081"),
+      "slots/b.toml": slot("port = 8082"),
+      "berth.toml": "port = 80\n",
+    };
+    assert.deepEqual(await told(files), []);
+  });
+
+  it("says that it is not there", async () => {
+    await using dir = await tempDir();
+    const found = await validateDirectory(join(dir.path, "none"));
+    assert.equal(found[0]?.reason, "Unreadable");
+  });
+
+  it("tells every problem of every file", async () => {
+    assert.deepEqual(
+      await told({ "slots/a.toml": slot("enabld = true"), "slots/b.yaml": "model: {default: m}\nport: 1\n" }),
+      [
+        ["a.toml", 1, "enabld", "unknown key; did you mean enabled?"],
+        ["b.yaml", 2, "port", "Too small: expected number to be >=8081"],
+      ],
+    );
+  });
+
+  it("tells names, ports and aliases that two claim", async () => {
+    const same = "apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: a}\nspec: {model: {default: m}}\n";
+    assert.deepEqual(
+      await told({
+        "slots/a.toml": slot('port = 8081\naliases = ["x"]'),
+        "slots/b.toml": slot('port = 8081\naliases = ["x", "a"]'),
+        "slots/c.yaml": same,
+      }),
+      [
+        ["c.yaml", undefined, undefined, "Slot a is already claimed by a.toml"],
+        ["b.toml", undefined, "port", "port 8081 is already claimed by a.toml"],
+        ["b.toml", undefined, "aliases", "alias x is already claimed by a.toml"],
+        ["b.toml", undefined, "aliases", "a is the name of a slot"],
+      ],
+    );
+  });
+
+  it("tells what is wrong with the settings", async () => {
+    assert.deepEqual(await told({ "berth.toml": 'prt = 1\nlog_level = "loud"\n' }).then((found) => found.length), 2);
+    assert.deepEqual(await told({ "berth.toml": "port = = 1\n" }).then((found) => found.length), 1);
+  });
+});
+
+describe("berth.toml", () => {
+  it("is optional, and names the place of an error", async () => {
+    await using dir = await directory({});
+    assert.deepEqual(await readBerthToml(dir.path), { values: {}, diagnostics: [] });
+    await writeFile(join(dir.path, "berth.toml"), 'hold_seconds = 5\nadmin_password = "hunter2\n');
+    const { values, diagnostics } = await readBerthToml(dir.path);
+    assert.deepEqual(values, {});
+    assert.equal(diagnostics[0]?.line, 2);
+    assert.doesNotMatch(JSON.stringify(diagnostics), /hunter2/);
+    await writeFile(join(dir.path, "berth.toml"), "hold_seconds = 5\n");
+    assert.equal((await readBerthToml(dir.path)).values["hold_seconds"], 5);
+  });
+});
