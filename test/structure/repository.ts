@@ -5,7 +5,6 @@ export const lineLimit = 300;
 export const tooLong: Readonly<Record<string, number>> = {
   "src/gateway/dispatch.ts": 440,
   "src/operator/plan.ts": 380,
-  "src/runtimes/process.ts": 380,
   "src/store/files.ts": 380,
 };
 
