@@ -1,7 +1,8 @@
+import type { ProcessRecord } from "../api/process-record.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { labelOf, type Label } from "./label.ts";
 import { listProcs, pidNamespace, startedAt, type ProcEntry } from "./proc.ts";
-import { recordKey, type ProcessRecord } from "./records.ts";
+import { recordKey } from "./records.ts";
 
 /**
  * Records for engines of this instance that have none: the operator ended between starting one and writing its record,

@@ -1,32 +1,10 @@
 import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { z } from "zod";
-import { processRoles, slotNameSchema, type ProcessRole } from "../api/names.ts";
-import { exitSchema } from "../api/workload.ts";
+import type { ProcessRole } from "../api/names.ts";
+import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
 import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
 import { Serial } from "../lib/serial.ts";
-
-/** What is remembered of an engine process beyond the life of an operator. */
-const recordSchema = z.strictObject({
-  schema: z.literal(1),
-  instance: z.string(),
-  slot: slotNameSchema,
-  role: z.enum(processRoles),
-  hash: z.string(),
-  port: z.int(),
-  /** Names one start; its label carries the same. */
-  start: z.string(),
-  bootId: z.string(),
-  pidNamespace: z.string(),
-  pid: z.int(),
-  startTime: z.string(),
-  startedAt: z.iso.datetime(),
-  /** Where in the log what this engine printed begins, in bytes. */
-  logOffset: z.int().min(0),
-  exit: exitSchema.optional(),
-});
-export type ProcessRecord = z.infer<typeof recordSchema>;
 
 export const recordKey = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
 
