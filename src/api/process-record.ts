@@ -10,15 +10,16 @@ export const recordSchema = z.strictObject({
   role: z.enum(processRoles),
   hash: z.string(),
   port: z.int(),
-  /** Names one start; its label carries the same. */
+  /** Another one for every start; the engine carries it in its label. */
   start: z.string(),
   bootId: z.string(),
   pidNamespace: z.string(),
+  /** 0: it could not be started. */
   pid: z.int(),
   startTime: z.string(),
   startedAt: z.iso.datetime(),
-  /** Where in the log what this engine printed begins, in bytes. */
-  logOffset: z.int().min(0),
+  /** Where in its log, in bytes, this engine's own lines begin. */
+  logOffset: z.int(),
   exit: exitSchema.optional(),
 });
 export type ProcessRecord = z.infer<typeof recordSchema>;

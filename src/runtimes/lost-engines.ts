@@ -1,7 +1,7 @@
+import type { ProcessRecord } from "../api/process-record.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { labelOf, type Label } from "./label.ts";
 import { listProcs, pidNamespace, startedAt, type ProcEntry } from "./proc.ts";
-import type { ProcessRecord } from "../api/process-record.ts";
 import { recordKey } from "./records.ts";
 
 /**
