@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+import { z } from "zod";
+import { crd } from "../../hack/generate/crd.ts";
+import { kinds, type Kind } from "../../src/api/names.ts";
+import { resources } from "../../hack/generate/resources.ts";
+
+type Node = Readonly<Record<string, unknown>>;
+const node: z.ZodType<Node> = z.record(z.string(), z.unknown());
+const definition = z.looseObject({
+  metadata: z.looseObject({ name: z.string() }),
+  spec: z.looseObject({
+    names: z.looseObject({ shortNames: z.array(z.string()), categories: z.array(z.string()) }),
+    versions: z.tuple([
+      z.looseObject({
+        name: z.string(),
+        subresources: node.optional(),
+        additionalPrinterColumns: z.array(z.looseObject({ name: z.string(), jsonPath: z.string() })),
+        schema: z.object({ openAPIV3Schema: node }),
+      }),
+    ]),
+  }),
+});
+
+function schemaOf(kind: Kind): Node {
+  return definition.parse(crd(kind)).spec.versions[0].schema.openAPIV3Schema;
+}
+
+/** The node at a path of property names; `*` is the value of a map, `[]` the item of a list. */
+function at(kind: Kind, path: string): Node {
+  let current = schemaOf(kind);
+  for (const part of path.split(".")) {
+    const next =
+      part === "[]"
+        ? current["items"]
+        : part === "*"
+          ? current["additionalProperties"]
+          : node.parse(current["properties"])[part];
+    current = node.parse(next);
+  }
+  return current;
+}
+
+const logical = ["anyOf", "oneOf", "allOf", "not"];
+const forbidden = ["$ref", "definitions", "const", "if", "then", "else", "propertyNames", "patternProperties"];
+const preserves = "x-kubernetes-preserve-unknown-fields";
+
+/**
+ * What the API server asks of a structural schema:
+ * https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
+ */
+function structuralProblems(schema: Node, path: string): string[] {
+  const problems: string[] = [];
+  for (const key of forbidden) if (key in schema) problems.push(`${path}: ${key}`);
+  if (schema["type"] === undefined && schema[preserves] !== true) problems.push(`${path}: no type`);
+  if (typeof schema["additionalProperties"] === "boolean") problems.push(`${path}: boolean additionalProperties`);
+  if ("properties" in schema && "additionalProperties" in schema) problems.push(`${path}: properties and a map`);
+  if (schema["type"] === "array" && !("items" in schema)) problems.push(`${path}: no items`);
+  for (const key of logical) {
+    if (/"(type|default|description|additionalProperties)":/.test(JSON.stringify(schema[key] ?? null))) {
+      problems.push(`${path}: ${key} says more than values`);
+    }
+  }
+  for (const [name, inner] of Object.entries(node.parse(schema["properties"] ?? {}))) {
+    problems.push(...structuralProblems(node.parse(inner), `${path}.${name}`));
+  }
+  for (const key of ["items", "additionalProperties"]) {
+    if (typeof schema[key] === "object")
+      problems.push(...structuralProblems(node.parse(schema[key]), `${path}.${key}`));
+  }
+  return problems;
+}
+
+describe("CRDs", () => {
+  for (const kind of kinds) {
+    it(`of ${kind} has a structural schema`, () => assert.deepEqual(structuralProblems(schemaOf(kind), kind), []));
+
+    it(`of ${kind} is committed as it is generated`, () => {
+      const name = `crds/berth.dev_${resources[kind].plural}.yaml`;
+      const text = readFileSync(fileURLToPath(new URL(`../../${name}`, import.meta.url)), "utf8");
+      // Formatting may differ, meaning may not.
+      assert.deepEqual(parse(text), JSON.parse(JSON.stringify(crd(kind))));
+      assert.equal(definition.parse(parse(text)).metadata.name, `${resources[kind].plural}.berth.dev`);
+    });
+  }
+
+  it("have names that no two kinds share", () => {
+    const names = kinds.flatMap((kind) => [resources[kind].plural, kind.toLowerCase(), ...resources[kind].shortNames]);
+    assert.equal(new Set(names).size, names.length);
+    for (const kind of kinds) assert.deepEqual(definition.parse(crd(kind)).spec.names.categories, ["berth"]);
+  });
+
+  it("find what is not structural", () => {
+    const broken = {
+      type: "object",
+      additionalProperties: false,
+      properties: { a: {}, b: { type: "array" }, c: { type: "string", anyOf: [{ type: "string" }] }, d: { $ref: "#" } },
+    };
+    assert.deepEqual(structuralProblems(broken, "x"), [
+      "x: boolean additionalProperties",
+      "x: properties and a map",
+      "x.a: no type",
+      "x.b: no items",
+      "x.c: anyOf says more than values",
+      "x.d: $ref",
+      "x.d: no type",
+    ]);
+  });
+
+  it("give Slot its status, and the columns that kubectl shows", () => {
+    const [version] = definition.parse(crd("Slot")).spec.versions;
+    assert.equal(version.name, "v1alpha1");
+    assert.deepEqual(version.subresources, { status: {} });
+    assert.deepEqual(
+      version.additionalPrinterColumns.map(({ name }) => name),
+      ["State", "Ready", "Reason", "Model", "Port", "Restarts", "Message", "Age"],
+    );
+    const columns = version.additionalPrinterColumns.map(({ jsonPath }) => jsonPath.slice(1).split("[")[0] ?? "");
+    for (const path of columns.filter((one) => !one.startsWith("metadata"))) assert.ok(at("Slot", path), path);
+  });
+
+  it("merge conditions by type, and refuse an alias given twice", () => {
+    const conditions = at("Slot", "status.conditions");
+    assert.deepEqual(
+      [conditions["x-kubernetes-list-type"], conditions["x-kubernetes-list-map-keys"]],
+      ["map", ["type"]],
+    );
+    assert.equal(at("Slot", "spec.aliases")["x-kubernetes-list-type"], "set");
+  });
+
+  it("keep defaults, bounds and numbers as Kubernetes writes them", () => {
+    assert.equal(at("Slot", "spec.idleSeconds")["default"], 600);
+    assert.deepEqual(at("Slot", "spec.probe")["default"], {});
+    assert.deepEqual(
+      [at("Slot", "spec.port")["minimum"], at("Slot", "spec.port")["maximum"], at("Slot", "spec.port")["format"]],
+      [8081, 8099, "int64"],
+    );
+    const cpus = at("Slot", "spec.resources.cpus");
+    assert.deepEqual([cpus["minimum"], cpus["exclusiveMinimum"]], [0, true]);
+    assert.equal(at("Slot", "spec.aliases")["maxItems"], 256);
+    assert.equal(at("Slot", "spec.aliases.[]")["maxLength"], 201);
+  });
+
+  for (const path of ["spec.podTemplate", "spec.request.set", "spec.env.*"]) {
+    it(`let anything stand in ${path}`, () => assert.equal(at("Slot", path)[preserves], true));
+  }
+
+  it("make one object of the ways to give a secret", () => {
+    const { properties, oneOf } = z
+      .looseObject({ properties: node, oneOf: z.array(node) })
+      .parse(at("Upstream", "spec.auth.valueFrom"));
+    assert.deepEqual(Object.keys(properties), ["env", "file", "secretKeyRef"]);
+    assert.deepEqual(oneOf, [{ required: ["env"] }, { required: ["file"] }, { required: ["secretKeyRef"] }]);
+    assert.deepEqual(at("Upstream", "spec.auth.type")["enum"], ["none", "bearer", "header"]);
+  });
+});
+
+describe("CEL rules", () => {
+  const rulesAt = (schema: Node): string[] =>
+    z
+      .array(z.looseObject({ rule: z.string() }))
+      .optional()
+      .parse(schema["x-kubernetes-validations"])
+      ?.map(({ rule }) => rule) ?? [];
+
+  it("stand at the root where they need the name, for every built-in", () => {
+    const rules = rulesAt(schemaOf("Slot"));
+    assert.equal(rules[0], "self.metadata.name.matches('^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$')");
+    assert.equal(
+      rules[3],
+      "self.metadata.name != 'stt' || (has(self.spec.engine) ? self.spec.engine : self.metadata.name == 'stt' ? 'stt' : self.metadata.name == 'tts' ? 'tts' : self.metadata.name == 'img' ? 'image' : 'llama') in ['stt', 'npu', 'custom']",
+    );
+    assert.equal(rules.length, 8);
+    // Only the root may ask for the name.
+    assert.doesNotMatch(JSON.stringify(at("Slot", "spec")), /metadata/);
+  });
+
+  it("cover the rules of a spec", () => {
+    assert.equal(rulesAt(at("Slot", "spec")).length, 3);
+    assert.deepEqual(rulesAt(at("Model", "spec")), [
+      "has(self.source) || has(self.files)",
+      "!has(self.source) || !has(self.files)",
+    ]);
+    assert.deepEqual(rulesAt(at("Upstream", "spec")), ["self.models.size() > 0 || has(self.discover)"]);
+  });
+
+  it("ask without has() only for fields that a default fills", () => {
+    const text = JSON.stringify(crd("Slot"));
+    for (const field of ["enabled", "load", "pinned", "aliases"]) {
+      assert.ok(at("Slot", `spec.${field}`)["default"] !== undefined, field);
+      assert.ok(text.includes(`self.${field}`) || text.includes(`self.spec.${field}`), field);
+    }
+    assert.deepEqual(at("Slot", "spec.model")["default"], {});
+    assert.deepEqual(at("Upstream", "spec.models")["default"], []);
+  });
+});
