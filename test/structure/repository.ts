@@ -12,7 +12,7 @@ export const tooLong: Readonly<Record<string, number>> = {
 const traces: readonly (readonly [what: string, pattern: RegExp])[] = [
   ["a path of the machine it was written on", new RegExp(["", "work", "(main|shared|\\.)"].join("/"))],
   ["a path of the machine it was written on", new RegExp(["\\.lib", "rary/"].join(""))],
-  ["a home directory", /\/(home|Users)\/(?!user\b|you\b|\$|<)[a-z]/],
+  ["a home directory", /\/(home|Users)\/(?!user\b|you\b|berth\b|\$|<)[a-z]/],
   ["somebody's temporary directory", new RegExp(["", "tmp", "bash_jobs"].join("/"))],
 ];
 
