@@ -54,7 +54,7 @@ export class ProcessSite implements Site {
   }
 
   missingProgram(port: number): Workload {
-    return this.command(["/nonexistent/no-such-engine"], port);
+    return this.command([join(this.stateDir, "no-such-engine")], port);
   }
 
   async kill({ id }: Observed, signal: NodeJS.Signals): Promise<void> {
