@@ -33,7 +33,7 @@ type AnyDesired = Desired<Kind>;
 /** A removal acts when the file has been gone this long and a second look agrees (DECISIONS 7). */
 const removalMs = 2000;
 /** A file that was written this recently may still be half-written: a broken one is looked at again first. */
-const settleMs = 100;
+const settleMs = 250;
 const keyOf = (kind: Kind, name: string): string => `${kind}/${name}`;
 
 /** Watches a configuration directory. Throws nothing on what people write: problems are diagnostics. */
