@@ -1,10 +1,10 @@
 import { readFile, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { watch as watchTree } from "chokidar";
 import type { Kind } from "../api/names.ts";
 import { completeSlot } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { DirectoryWatch } from "./directory-watch.ts";
 import { listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "./store.ts";
@@ -56,6 +56,7 @@ class FileSource implements DesiredSource {
   readonly #claims = new Map<string, Set<string>>();
   readonly #resources = new Map<string, AnyDesired>();
   readonly #listeners = new Set<(kind: Kind, name: string) => void>();
+  readonly #watch = new DirectoryWatch(() => this.#lookSoon());
   readonly #stack = new AsyncDisposableStack();
   /** Each directory as it was when it last held a file: an empty one with another inode is another directory. */
   readonly #identities = new Map<string, string>();
@@ -74,18 +75,10 @@ class FileSource implements DesiredSource {
   }
 
   async open(): Promise<void> {
-    await this.resync();
-    // chokidar throttles its own events and delays removals; the raw ones under them come at once.
-    const watcher = watchTree(this.#configDir, { ignoreInitial: true, depth: 1, ignorePermissionErrors: true });
-    this.#stack.defer(() => watcher.close());
-    const hint = (): void => this.#lookSoon();
-    watcher.on("raw", hint).on("all", hint);
-    // Losing the watcher loses only hints: the sweep still looks.
-    watcher.on("error", hint);
-    const sweep = setInterval(hint, this.#sweepMs);
+    this.#stack.use(this.#watch);
+    const sweep = setInterval(() => this.#lookSoon(), this.#sweepMs);
     sweep.unref();
     this.#stack.defer(() => clearInterval(sweep));
-    await new Promise<void>((resolve) => watcher.once("ready", () => resolve()));
     await this.resync();
   }
 
@@ -172,6 +165,7 @@ class FileSource implements DesiredSource {
 
   async #look(): Promise<void> {
     const listing = await listManifests(this.#configDir, Object.values(directoryOfKind));
+    if (!this.#isClosed) this.#watch.follow(listing.watched);
     const problems: SourceProblem[] = [...listing.problems];
     const touched = new Set<string>();
     let laterMs = Infinity;

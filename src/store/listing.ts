@@ -1,6 +1,7 @@
-import { readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, realpath, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { errorCode } from "../lib/error-code.ts";
+import { linkDirectories, nearestParent } from "./links.ts";
 import { isManifestFile } from "./manifest.ts";
 import type { SourceProblem } from "./store.ts";
 
@@ -23,6 +24,8 @@ export interface Listing {
   /** Manifest files by path, in path order. */
   readonly files: ReadonlyMap<string, ListedFile>;
   readonly directories: ReadonlyMap<string, ListedDirectory>;
+  /** Every directory whose events tell of a change, links' targets too, by path with its identity. */
+  readonly watched: ReadonlyMap<string, string>;
   /** What could not be read. */
   readonly problems: readonly SourceProblem[];
 }
@@ -38,24 +41,25 @@ export async function listManifests(configDir: string, names: readonly string[])
     const message = `${path} cannot be read (${errorCode(error) ?? String(error)})`;
     problems.push({ reason: "SourceUnreadable", message, file: path });
   };
-  const isRootThere = await stat(configDir).then(
-    () => true,
-    (error: unknown) => {
-      unreadable(configDir, error);
-      return false;
-    },
-  );
+  const watched = new Map<string, string>();
+  const root = await stat(configDir).catch((error: unknown) => unreadable(configDir, error));
+  await watchDirectory(root === undefined ? await nearestParent(configDir) : configDir, watched);
+  for (const path of [configDir, ...names.map((name) => join(configDir, name))]) {
+    for (const directory of await linkDirectories(path)) await watchDirectory(directory, watched);
+  }
   for (const name of names) {
     const path = join(configDir, name);
-    if (!isRootThere) {
+    if (root === undefined) {
       directories.set(path, { identity: undefined, isConclusive: false });
       continue;
     }
     try {
       const { dev, ino } = await stat(path);
-      const found = await Promise.all(
-        (await readdir(path)).filter(isManifestFile).map((file) => look(join(path, file), unreadable)),
-      );
+      watched.set(path, `${dev}:${ino}`);
+      const entries = (await readdir(path, { withFileTypes: true })).filter((entry) => isManifestFile(entry.name));
+      const found = await Promise.all(entries.map((entry) => look(join(path, entry.name), unreadable)));
+      const links = entries.filter((entry) => entry.isSymbolicLink());
+      await Promise.all(links.map((entry) => watchTarget(join(path, entry.name), watched)));
       for (const entry of found) if (entry !== undefined && entry !== "unreadable") files.push(entry);
       directories.set(path, { identity: `${dev}:${ino}`, isConclusive: !found.includes("unreadable") });
     } catch (error) {
@@ -64,7 +68,7 @@ export async function listManifests(configDir: string, names: readonly string[])
       directories.set(path, { identity: undefined, isConclusive: errorCode(error) === "ENOENT" });
     }
   }
-  return { files: new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1))), directories, problems };
+  return { files: new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1))), directories, watched, problems };
 }
 
 async function look(
@@ -84,4 +88,16 @@ async function look(
     unreadable(file, error);
     return "unreadable";
   }
+}
+
+/** A link's target is edited where it is, and every link on the way may be swapped. */
+async function watchTarget(link: string, watched: Map<string, string>): Promise<void> {
+  const target = await realpath(link).catch(() => undefined);
+  if (target !== undefined) await watchDirectory(dirname(target), watched);
+  for (const directory of await linkDirectories(link)) await watchDirectory(directory, watched);
+}
+
+async function watchDirectory(path: string, watched: Map<string, string>): Promise<void> {
+  const status = await stat(path).catch(() => undefined);
+  if (status !== undefined) watched.set(path, `${status.dev}:${status.ino}`);
 }

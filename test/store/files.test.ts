@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdir, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion, type Kind } from "../../src/api/names.ts";
+import { completeSlot, slotSpecSchema } from "../../src/api/slot.ts";
+import type { PublishedSlot } from "../../src/api/status.ts";
 import { openFileSource, type FileSourceOptions } from "../../src/store/files.ts";
 import type { DesiredSource } from "../../src/store/store.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
+import { published as publishedSlot } from "./published-slot.ts";
 import { describeSource, listen } from "./source-conformance.ts";
 
 const directories = { Slot: "slots", Model: "models", Upstream: "upstreams" } as const satisfies Record<Kind, string>;
@@ -108,6 +111,58 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     await until("the end of b", () => env.source.get("Slot", "b") === undefined);
   });
 
+  it("sees at once a link swapped further up, and an edit behind a file's link", async () => {
+    await using outside = await tempDir();
+    for (const version of ["v1", "v2"]) {
+      await mkdir(join(outside.path, version, "slots"), { recursive: true });
+      await writeFile(join(outside.path, version, "slots/a.toml"), toml(version));
+    }
+    await mkdir(join(outside.path, "far"));
+    await writeFile(join(outside.path, "far/b.toml"), toml("one"));
+    await symlink("../../far/b.toml", join(outside.path, "v2/slots/b.toml"));
+    await symlink("v1", join(outside.path, "current"));
+    await using source = await openFileSource({ configDir: join(outside.path, "current") });
+    assert.equal(modelOf(source, "a"), "v1");
+    await symlink("v2", join(outside.path, "next"));
+    await rename(join(outside.path, "next"), join(outside.path, "current"));
+    await until("the second version", () => modelOf(source, "a") === "v2", 5000);
+    assert.equal(modelOf(source, "b"), "one");
+    await writeFile(join(outside.path, "far/b.toml"), toml("two"));
+    await until("the edit", () => modelOf(source, "b") === "two", 5000);
+  });
+
+  it("keeps what an earlier operator published until the files say otherwise", async () => {
+    const seed = ["a", "b", "c"].map((name) => published(name, `/moved/config/slots/${name}.toml`));
+    const clock = { now: 1_000_000 };
+    await using env = await opened(
+      async (dir) => {
+        await writeFile(join(dir, "slots/a.toml"), "broken");
+        await utimes(join(dir, "slots/a.toml"), 1, 1);
+        await writeFile(join(dir, "slots/b.toml"), toml("edited"));
+      },
+      { seed, now: () => new Date(clock.now) },
+    );
+    assert.equal(modelOf(env.source, "a"), "seeded");
+    assert.equal(env.source.get("Slot", "a")?.diagnostics.length, 1);
+    assert.equal(modelOf(env.source, "b"), "edited");
+    assert.equal(modelOf(env.source, "c"), "seeded", "a removal waits");
+    clock.now += 2000;
+    await env.source.resync();
+    assert.equal(env.source.get("Slot", "c"), undefined);
+  });
+
+  it("deletes nothing that was published when the directory is empty at start", async () => {
+    const clock = { now: 1_000_000 };
+    await using env = await opened(undefined, {
+      seed: [published("a", "/moved/config/slots/a.toml")],
+      now: () => new Date(clock.now),
+    });
+    clock.now += 60_000;
+    await env.source.resync();
+    assert.equal(modelOf(env.source, "a"), "seeded");
+    assert.equal(env.source.problems()[0]?.reason, "SourceEmpty");
+  });
+
   it("lets a save come back within two seconds of a removal", async () => {
     const clock = { now: 1_000_000 };
     await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")), {
@@ -187,7 +242,7 @@ describe("files of a configuration directory", { concurrency: true }, () => {
   it("starts without a directory and sees it come", async () => {
     await using parent = await tempDir();
     const configDir = join(parent.path, "later");
-    await using source = await openFileSource({ configDir, sweepMs: 50 });
+    await using source = await openFileSource({ configDir, sweepMs: 60_000 });
     assert.equal(source.problems()[0]?.reason, "SourceUnreadable");
     await mkdir(join(configDir, "slots"), { recursive: true });
     await writeFile(join(configDir, "slots/a.toml"), toml("one"));
@@ -300,4 +355,12 @@ describe("files of a configuration directory", { concurrency: true }, () => {
 
 function manifest(name: string, model: string): string {
   return `---\napiVersion: ${apiVersion}\nkind: Slot\nmetadata:\n  name: ${name}\nspec:\n  model:\n    default: ${model}\n`;
+}
+
+function published(name: string, file: string): PublishedSlot {
+  return {
+    ...publishedSlot(name),
+    file,
+    spec: completeSlot(name, slotSpecSchema.parse({ model: { default: "seeded" } })),
+  };
 }

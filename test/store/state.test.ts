@@ -2,42 +2,14 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { completeSlot, slotSpecSchema } from "../../src/api/slot.ts";
-import type { Demand, PublishedOperator, PublishedSlot, SlotRequest } from "../../src/api/status.ts";
+import type { Demand, PublishedOperator, SlotRequest } from "../../src/api/status.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
 import { openDemandStore, openDemandWriter } from "../../src/store/demand.ts";
 import { openPublished, openPublisher } from "../../src/store/published.ts";
 import { openRequestStore } from "../../src/store/requests.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-
-function published(name: string, revision = 1): PublishedSlot {
-  return {
-    schema: 1,
-    name,
-    revision,
-    generation: 1,
-    specHash: "h",
-    labels: {},
-    spec: completeSlot(name, slotSpecSchema.parse({ model: { default: "m" } })),
-    status: {
-      state: "offline",
-      conditions: [],
-      observedGeneration: 1,
-      model: { origin: "spec" },
-      capabilities: [],
-      decisions: {},
-      processes: [],
-      restarts: 0,
-      failures: 0,
-      aliases: [],
-      handledRequests: {},
-      transitions: [],
-      counters: { transitions: {}, restarts: 0 },
-    },
-    plan: { reason: "NotConfigured", message: "", steps: [] },
-  };
-}
+import { published } from "./published-slot.ts";
 
 const operator: PublishedOperator = {
   schema: 1,
