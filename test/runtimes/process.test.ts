@@ -110,7 +110,7 @@ describe("process: what is ours", () => {
     await using site = new ProcessSite();
     await using runtime = await site.open();
     // Without its label, and its child without one too: only their session tells.
-    const script = `env -i sleep 3600 & exec env -i PATH="$PATH" sleep 3600`;
+    const script = `env -i sleep 60 & exec env -i sleep 60`;
     await runtime.ensure(site.command(["/bin/sh", "-c", script], await freePort()));
     const { pid } = await readRecord(site);
     const session = (): number[] =>
