@@ -30,6 +30,8 @@ export function readArguments(argv: readonly string[]): EngineArguments {
       pooling: { type: "string" },
       reranking: { type: "boolean", default: false },
       jinja: { type: "boolean", default: false },
+      metrics: { type: "boolean", default: false },
+      "no-webui": { type: "boolean", default: false },
     },
   });
   if (values.model === undefined) throw new Error("--model is missing");

@@ -1,12 +1,12 @@
 import type { EngineKind, SlotCapability } from "../api/names.ts";
 import type { Engine } from "./engine.ts";
-import { workloadOf } from "./workload.ts";
+import { probePath, workloadOf } from "./workload.ts";
 
 /**
  * An engine that people run as a container. Until containers land it runs only where the manifest names a `command`
  * (DECISIONS 25), and says so otherwise.
  */
-export function containerOnly(kind: EngineKind, capabilities: readonly SlotCapability[], probePath: string): Engine {
+export function containerOnly(kind: EngineKind, capabilities: readonly SlotCapability[], healthPath: string): Engine {
   return {
     kind,
     capabilities: ({ spec }) => spec.capabilities ?? capabilities,
@@ -21,9 +21,13 @@ export function containerOnly(kind: EngineKind, capabilities: readonly SlotCapab
       }
       const port = input.ports.main;
       if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
-      return [workloadOf(input, { role: "main", command: [], identity: undefined, ref: ref ?? slot, model, port })];
+      const made = workloadOf(input, { role: "main", command: [], identity: undefined, ref: ref ?? slot, model, port });
+      return "reason" in made ? made : [made];
     },
-    probe: ({ spec }) => ({ path: spec.probe.path ?? probePath, warmUp: undefined }),
+    probe: (input) => ({
+      path: probePath(input, { role: "main", ref: input.ref ?? input.slot, model: input.model }, healthPath),
+      warmUp: undefined,
+    }),
     servedModel: ({ ref, slot }) => ref ?? slot,
   };
 }

@@ -1,5 +1,5 @@
 import type { Engine } from "./engine.ts";
-import { workloadOf } from "./workload.ts";
+import { modelRefusal, probePath, workloadOf } from "./workload.ts";
 
 /** Anything that speaks the OpenAI API on `$(HOST):$(PORT)`: vLLM, SGLang, a shell script (RESOURCES "Slot"). */
 export const custom = {
@@ -11,16 +11,17 @@ export const custom = {
     if (spec.command === undefined) {
       return { reason: "NoRuntime", message: "this version runs processes only: the slot needs a command" };
     }
-    if (model !== undefined && model.state !== "available") {
-      return {
-        reason: model.reason ?? "ModelUnavailable",
-        message: model.message ?? `model ${model.ref} is ${model.state}`,
-      };
-    }
+    // A ref that nobody declares is the engine's own business; one that is declared must be there.
+    const refusal = model === undefined ? undefined : modelRefusal("custom", model.ref, model);
+    if (refusal !== undefined) return refusal;
     const port = input.ports.main;
     if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
-    return [workloadOf(input, { role: "main", command: [], identity: undefined, ref: ref ?? slot, model, port })];
+    const made = workloadOf(input, { role: "main", command: [], identity: undefined, ref: ref ?? slot, model, port });
+    return "reason" in made ? made : [made];
   },
-  probe: ({ spec }) => ({ path: spec.probe.path ?? "/health", warmUp: undefined }),
+  probe: (input) => ({
+    path: probePath(input, { role: "main", ref: input.ref ?? input.slot, model: input.model }, "/health"),
+    warmUp: undefined,
+  }),
   servedModel: ({ ref, slot }) => ref ?? slot,
 } as const satisfies Engine;

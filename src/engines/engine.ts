@@ -24,7 +24,12 @@ export interface EngineInput {
   readonly threads: number;
   readonly ports: Readonly<Partial<Record<ProcessRole, number>>>;
   readonly host: EngineHost;
+  /** Refs of the registry, only to name the one that was probably meant. */
+  readonly knownRefs?: readonly string[];
 }
+
+/** What is known of a slot before it has ports. */
+export type SlotInputs = Omit<EngineInput, "ports" | "threads">;
 
 /** A cause that only a person can mend: the slot becomes Stalled with this reason. */
 export interface EngineRefusal {
@@ -43,14 +48,15 @@ export interface ProbeTarget {
 export interface Engine {
   readonly kind: EngineKind;
   /** What the slot answers, by spec, name and model. Published before anything runs. */
-  capabilities(input: Omit<EngineInput, "ports" | "threads">): readonly SlotCapability[];
+  capabilities(input: SlotInputs): readonly SlotCapability[];
   /** The processes the slot needs, in start order. */
-  roles(input: Omit<EngineInput, "ports" | "threads">): readonly ProcessRole[];
+  roles(input: SlotInputs): readonly ProcessRole[];
   /** One workload per role, or why there can be none. Every role in `roles` has a port in the input. */
   workloads(input: EngineInput): readonly Workload[] | EngineRefusal;
-  probe(input: Omit<EngineInput, "ports" | "threads">, role: ProcessRole): ProbeTarget;
+  /** `$(PORT)` in the path stays as written where the input has no port. */
+  probe(input: SlotInputs & Partial<Pick<EngineInput, "ports">>, role: ProcessRole): ProbeTarget;
   /** The model name that the engine expects in requests. */
-  servedModel(input: Omit<EngineInput, "ports" | "threads">): string;
+  servedModel(input: SlotInputs): string;
 }
 
 export function isRefusal(result: readonly Workload[] | EngineRefusal): result is EngineRefusal {

@@ -5,6 +5,6 @@
 export function expand(text: string, values: Readonly<Record<string, string>>): string {
   return text.replaceAll(/\$(\$?)\(([A-Za-z_][A-Za-z0-9_]*)\)/g, (match, escape: string, name: string) => {
     if (escape !== "") return `$(${name})`;
-    return values[name] ?? match;
+    return Object.hasOwn(values, name) ? (values[name] ?? match) : match;
   });
 }

@@ -28,6 +28,8 @@ export function workloadHash({ spec, slot }: EngineInput, launch: Launch): strin
     args,
     env,
     workingDir,
+    // An automatic port is kept while the engine runs and is no reason to restart it.
+    port: launch.role === "main" ? spec.port : undefined,
     mounts,
     devices,
     shmSizeBytes,

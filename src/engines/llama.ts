@@ -1,11 +1,9 @@
 import type { ModelRecord } from "../api/model.ts";
 import type { ProcessRole, SlotCapability } from "../api/names.ts";
 import type { Workload } from "../api/workload.ts";
-import type { Engine, EngineInput, EngineRefusal, ProbeTarget } from "./engine.ts";
-import { modelRefusal, workloadOf } from "./workload.ts";
-
-type Known = Omit<EngineInput, "ports" | "threads">;
-type Mode = "chat" | "embedding" | "reranking";
+import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from "./engine.ts";
+import { modeFor, modes, type Mode } from "./llama-mode.ts";
+import { modelRefusal, probePath, workloadOf } from "./workload.ts";
 
 /**
  * llama.cpp: a `llama-server` where there is one, else the embedded engine, which takes the same flags
@@ -16,29 +14,28 @@ export const llama = {
   kind: "llama",
 
   capabilities(input) {
-    const { spec } = input;
+    const { spec, host } = input;
     if (spec.capabilities !== undefined) return spec.capabilities;
     const found: SlotCapability[] = [];
-    for (const role of roles(input)) {
-      const mode = modeOf(input, role);
+    for (const mode of modes(input).values()) {
       if (mode === "embedding") found.push("embeddings");
       else if (mode === "reranking") found.push("rerank");
       else {
         found.push("chat", "completions");
-        // Only llama.cpp's own server has these two routes.
-        if (input.host.llamaServer !== undefined) found.push("responses", "messages");
-        if (hasProjector(input)) found.push("vision");
+        // Only llama.cpp's own server has these routes, and eyes.
+        if (host.llamaServer !== undefined) found.push("responses", "messages");
+        if (host.llamaServer !== undefined && projectorOf(input) !== undefined) found.push("vision");
       }
     }
     return found;
   },
 
-  roles,
+  roles: (input) => [...modes(input).keys()],
 
   workloads(input) {
     const workloads: Workload[] = [];
-    for (const role of roles(input)) {
-      const made = workload(input, role);
+    for (const [role, mode] of modes(input)) {
+      const made = workload(input, role, mode);
       if ("reason" in made) return made;
       workloads.push(made);
     }
@@ -46,58 +43,35 @@ export const llama = {
   },
 
   probe(input, role): ProbeTarget {
-    const path = input.spec.probe.path ?? "/health";
     const model = refOf(input, role) ?? input.slot;
-    const mode = modeOf(input, role);
-    if (mode === "embedding") return { path, warmUp: { path: "/v1/embeddings", body: { model, input: ["warm"] } } };
-    if (mode === "reranking") {
-      return { path, warmUp: { path: "/v1/rerank", body: { model, query: "warm", documents: ["up"] } } };
-    }
-    const body = { model, messages: [{ role: "user", content: "hi" }], max_tokens: 1 };
-    return { path, warmUp: { path: "/v1/chat/completions", body } };
+    const path = probePath(input, { role, ref: model, model: modelOf(input, role) }, "/health");
+    const warmUps = {
+      chat: {
+        path: "/v1/chat/completions",
+        body: { model, messages: [{ role: "user", content: "hi" }], max_tokens: 1 },
+      },
+      embedding: { path: "/v1/embeddings", body: { model, input: ["warm"] } },
+      reranking: { path: "/v1/rerank", body: { model, query: "warm", documents: ["up"] } },
+    } satisfies Record<Mode, ProbeTarget["warmUp"]>;
+    return { path, warmUp: warmUps[modes(input).get(role) ?? "chat"] };
   },
 
   servedModel: (input) => input.ref ?? input.slot,
 } as const satisfies Engine;
 
-function declares(model: ModelRecord | undefined, capability: "embed" | "rerank" | "chat"): boolean {
-  return model?.capabilities.includes(capability) === true;
-}
-
-function modeOf({ slot, spec, model }: Known, role: ProcessRole): Mode {
-  if (role === "rerank") return "reranking";
-  const wanted = spec.capabilities;
-  if (wanted !== undefined) {
-    if (wanted.includes("chat") || wanted.includes("completions")) return "chat";
-    if (wanted.includes("embeddings")) return "embedding";
-    if (wanted.includes("rerank")) return "reranking";
-    return "chat";
-  }
-  if (slot === "embed") return "embedding";
-  if (declares(model, "chat")) return "chat";
-  if (declares(model, "embed")) return "embedding";
-  return declares(model, "rerank") ? "reranking" : "chat";
-}
-
-function roles(input: Known): readonly ProcessRole[] {
-  if (modeOf(input, "main") !== "embedding") return ["main"];
-  const reranks = input.spec.model.rerank !== undefined || declares(input.model, "rerank");
-  return reranks ? ["main", "rerank"] : ["main"];
-}
-
-function refOf(input: Known, role: ProcessRole): string | undefined {
+function refOf(input: SlotInputs, role: ProcessRole): string | undefined {
   return role === "rerank" ? (input.spec.model.rerank ?? input.ref) : input.ref;
 }
 
-function modelOf(input: Known, role: ProcessRole): ModelRecord | undefined {
+function modelOf(input: SlotInputs, role: ProcessRole): ModelRecord | undefined {
   return role === "rerank" && input.spec.model.rerank !== undefined ? input.rerankModel : input.model;
 }
 
-function hasProjector({ spec, model }: Known): boolean {
-  return spec.model.projector !== undefined || model?.projectorPath !== undefined;
+function projectorOf({ spec, model }: SlotInputs): string | undefined {
+  return spec.model.projector ?? model?.projectorPath;
 }
 
-function workload(input: EngineInput, role: ProcessRole): Workload | EngineRefusal {
+function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload | EngineRefusal {
   const { spec, host, slot } = input;
   const ref = refOf(input, role);
   const port = input.ports[role];
@@ -107,11 +81,12 @@ function workload(input: EngineInput, role: ProcessRole): Workload | EngineRefus
     return workloadOf(input, { role, command: [], identity: undefined, ref: ref ?? slot, model, port });
   }
   if (ref === undefined) return { reason: "ModelNotFound", message: "the slot names no model" };
-  const refusal = modelRefusal(ref, model);
+  const refusal =
+    modelRefusal("llama", ref, model, input.knownRefs) ?? formatRefusal(model) ?? capabilityRefusal(input);
   if (refusal !== undefined) return refusal;
   const program = programOf(input);
   if ("reason" in program) return program;
-  const mode = modeOf(input, role);
+  const projector = mode === "chat" ? projectorOf(input) : undefined;
   const flags = [
     "--model",
     model?.path ?? "",
@@ -121,12 +96,9 @@ function workload(input: EngineInput, role: ProcessRole): Workload | EngineRefus
     ...(spec.model.gpuLayers === undefined ? [] : ["--n-gpu-layers", String(spec.model.gpuLayers)]),
     "--parallel",
     String(spec.model.parallel),
-    ...(mode === "embedding" ? ["--embedding", "--pooling", poolingOf(model)] : []),
-    ...(mode === "reranking" ? ["--reranking"] : []),
-    ...(mode === "chat" ? ["--jinja"] : []),
-    ...projectorFlags(spec.model.projector ?? model?.projectorPath),
+    ...modeFlags(mode, model),
   ];
-  const isServer = host.llamaServer !== undefined;
+  const eyes = projector === undefined ? [] : ["--mmproj", projector];
   const command = [
     ...program.command,
     "--host",
@@ -135,10 +107,22 @@ function workload(input: EngineInput, role: ProcessRole): Workload | EngineRefus
     String(port),
     "--threads",
     String(input.threads),
-    ...(isServer ? ["--metrics", "--no-webui"] : []),
+    "--metrics",
+    "--no-webui",
     ...flags,
+    ...(host.llamaServer === undefined ? [] : eyes),
   ];
-  return workloadOf(input, { role, command, identity: flags, ref, model, port });
+  // Which llama.cpp runs is derived, so what only one of them takes still counts for both.
+  return workloadOf(input, { role, command, identity: [...flags, ...eyes], ref, model, port });
+}
+
+function modeFlags(mode: Mode, model: ModelRecord | undefined): readonly string[] {
+  const flags = {
+    chat: ["--jinja"],
+    embedding: ["--embedding", "--pooling", poolingOf(model)],
+    reranking: ["--reranking"],
+  } satisfies Record<Mode, readonly string[]>;
+  return flags[mode];
 }
 
 function poolingOf(model: ModelRecord | undefined): string {
@@ -147,11 +131,44 @@ function poolingOf(model: ModelRecord | undefined): string {
   return pooling === undefined || pooling === "none" || pooling === "rank" ? "mean" : pooling;
 }
 
-function projectorFlags(path: string | undefined): string[] {
-  return path === undefined ? [] : ["--mmproj", path];
+/** A declared model may be any file or directory; llama.cpp reads GGUF. */
+function formatRefusal(model: ModelRecord | undefined): EngineRefusal | undefined {
+  if (model === undefined || model.architecture !== undefined) return undefined;
+  return { reason: "NotAModel", message: `${model.path ?? model.ref} is no GGUF file that llama.cpp can load` };
 }
 
-function programOf({ spec, host }: Known): { readonly command: readonly string[] } | EngineRefusal {
+function capabilityRefusal(input: EngineInput): EngineRefusal | undefined {
+  const launched = [...modes(input).values()];
+  for (const capability of input.spec.capabilities ?? []) {
+    const mode = modeFor(capability);
+    if (mode === undefined) {
+      return { reason: "NoCapability", message: `the llama engine has no ${capability}` };
+    }
+    if (!launched.includes(mode)) {
+      return {
+        reason: "NoCapability",
+        message: `one llama slot answers either chat or ${capability}: give ${capability} a slot of its own`,
+      };
+    }
+    const needsServer = capability === "vision" || capability === "responses" || capability === "messages";
+    if (needsServer && input.host.llamaServer === undefined) {
+      return {
+        reason: "NoCapability",
+        message: `the embedded engine has no ${capability}: put a llama-server on PATH, or leave it out`,
+      };
+    }
+  }
+  return undefined;
+}
+
+function programOf({ spec, host }: SlotInputs): { readonly command: readonly string[] } | EngineRefusal {
+  const { projector } = spec.model;
+  if (projector !== undefined && !projector.startsWith("/")) {
+    return {
+      reason: "ProjectorNotFound",
+      message: `this version finds a projector by its absolute path, or as mmproj*.gguf beside the model, not as ${projector}`,
+    };
+  }
   if (host.llamaServer !== undefined) return { command: [host.llamaServer] };
   if (host.embedded === undefined) {
     return {
@@ -164,6 +181,12 @@ function programOf({ spec, host }: Known): { readonly command: readonly string[]
     return {
       reason: "NoBackend",
       message: `the embedded engine computes on the CPU only, not with ${spec.backend}: use backend = "auto" or put a llama-server on PATH`,
+    };
+  }
+  if (projector !== undefined) {
+    return {
+      reason: "NoProjector",
+      message: "the embedded engine cannot see: put a llama-server on PATH, or leave model.projector out",
     };
   }
   return { command: host.embedded };

@@ -1,9 +1,9 @@
 import type { ModelRecord } from "../api/model.ts";
-import type { ProcessRole } from "../api/names.ts";
+import type { EngineKind, ProcessRole } from "../api/names.ts";
 import { nearest } from "../api/config.ts";
 import type { EnvValue, Workload } from "../api/workload.ts";
 import { expand } from "./expand.ts";
-import type { EngineInput, EngineRefusal } from "./engine.ts";
+import type { EngineInput, EngineRefusal, SlotInputs } from "./engine.ts";
 import { workloadHash } from "./hash.ts";
 
 /** Engines listen here and nowhere else (service specification, "Limits"). */
@@ -21,24 +21,26 @@ export interface Launch {
 }
 
 /** The one way to make a workload: environment, expansion, a manifest's overrides, and the hash. */
-export function workloadOf(input: EngineInput, launch: Launch): Workload {
+export function workloadOf(input: EngineInput, launch: Launch): Workload | EngineRefusal {
   const { spec, slot } = input;
-  const given: Record<string, string> = {
-    HOST: host,
-    PORT: String(launch.port),
-    SLOT: slot,
-    MODEL: launch.ref,
-    MODEL_PATH: launch.model?.path ?? "",
-  };
+  const given = variables(slot, launch);
   const env: Record<string, EnvValue> = { ...given };
-  const plain: Record<string, string> = { ...given };
   for (const [name, value] of Object.entries(spec.env)) {
-    if (typeof value === "string") {
-      plain[name] = expand(value, given);
-      env[name] = plain[name];
-    } else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };
+    if (typeof value === "string") env[name] = expand(value, given);
+    else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };
+    else {
+      return {
+        reason: "NoSecret",
+        message: `env.${name} comes from a Kubernetes Secret, which a process cannot read: use valueFrom.file`,
+      };
+    }
   }
-  const command = [...(spec.command ?? launch.command), ...spec.args].map((word) => expand(word, plain));
+  const words = plain(env);
+  // Only what a person wrote is expanded: a model's path may hold any characters.
+  const command = [
+    ...(spec.command?.map((word) => expand(word, words)) ?? launch.command),
+    ...spec.args.map((word) => expand(word, words)),
+  ];
   return {
     slot,
     role: launch.role,
@@ -52,8 +54,43 @@ export function workloadOf(input: EngineInput, launch: Launch): Workload {
   };
 }
 
-/** Why a model cannot be loaded now, or undefined when its file is there. */
+/** The manifest's probe path with its `$(NAME)` expanded, or the engine's own. */
+export function probePath(
+  input: SlotInputs & Partial<Pick<EngineInput, "ports">>,
+  launch: Pick<Launch, "role" | "ref" | "model">,
+  otherwise: string,
+): string {
+  const { path } = input.spec.probe;
+  if (path === undefined) return otherwise;
+  const values = variables(input.slot, { ...launch, port: input.ports?.[launch.role] });
+  const env = Object.entries(input.spec.env).map(([name, value]) => [
+    name,
+    typeof value === "string" ? expand(value, values) : undefined,
+  ]);
+  return expand(path, { ...values, ...Object.fromEntries(env.filter(([, value]) => value !== undefined)) });
+}
+
+type Variables = Pick<Launch, "ref" | "model"> & { readonly port: number | undefined };
+
+function variables(slot: string, { ref, model, port }: Variables): Record<string, string> {
+  return {
+    HOST: host,
+    ...(port === undefined ? {} : { PORT: String(port) }),
+    SLOT: slot,
+    MODEL: ref,
+    MODEL_PATH: model?.path ?? "",
+  };
+}
+
+function plain(env: Readonly<Record<string, EnvValue>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (typeof value === "string" ? [[name, value]] : [])),
+  );
+}
+
+/** Why a model cannot be loaded now by that engine, or undefined when it can. */
 export function modelRefusal(
+  engine: EngineKind,
   ref: string,
   model: ModelRecord | undefined,
   known: readonly string[] = [],
@@ -66,6 +103,12 @@ export function modelRefusal(
       message: `no model is called ${ref}: put ${ref}.gguf into the models directory or declare it in models/${hint}`,
     };
   }
-  if (model.state === "available") return undefined;
-  return { reason: model.reason ?? "ModelUnavailable", message: model.message ?? `model ${ref} is ${model.state}` };
+  if (model.state !== "available") {
+    return { reason: model.reason ?? "ModelUnavailable", message: model.message ?? `model ${ref} is ${model.state}` };
+  }
+  if (model.engines !== undefined && !model.engines.includes(engine)) {
+    const allowed = model.engines.join(", ") || "no engine";
+    return { reason: "WrongEngine", message: `model ${ref} is for ${allowed}, not for ${engine}` };
+  }
+  return undefined;
 }

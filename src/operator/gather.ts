@@ -3,7 +3,7 @@ import { isBuiltin } from "../api/names.ts";
 import { unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
 import type { SlotRequest } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
-import type { Engine, EngineInput, EngineRefusal } from "../engines/engine.ts";
+import type { Engine, EngineRefusal, SlotInputs } from "../engines/engine.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import type { Health, SlotDemand, SlotInput } from "./input.ts";
 import { wanted } from "./wanted.ts";
@@ -13,7 +13,7 @@ import type { World } from "./world.ts";
 export interface Gathered {
   readonly input: SlotInput;
   readonly engine: Engine | undefined;
-  readonly engineInput: Omit<EngineInput, "ports" | "threads"> | undefined;
+  readonly engineInput: SlotInputs | undefined;
 }
 
 /** Reads everything about one slot again: spec, requests, demand, processes, health, models, ports. */
@@ -32,9 +32,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     name,
     now,
     // A slot whose manifest is gone is stopped by the rules it ran under.
-    spec:
-      spec ??
-      (desired === undefined && before !== undefined ? { ...unconfiguredSlot("primary"), enabled: true } : undefined),
+    spec: spec ?? (desired === undefined ? { ...unconfiguredSlot("primary"), enabled: true } : undefined),
     specHash: desired?.specHash ?? (builtin === undefined ? "" : sha256(canonicalJson(builtin))),
     isDeclared: desired !== undefined,
     requests,
@@ -52,6 +50,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
           model,
           rerankModel: spec.model.rerank === undefined ? undefined : world.models().get(spec.model.rerank),
           host: world.host,
+          knownRefs: [...world.models().keys()],
         };
   const roles = engine === undefined || engineInput === undefined ? [] : engine.roles(engineInput);
   const threads = threadsOf(world, name, spec, observed);
@@ -65,7 +64,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   if (engine !== undefined && engineInput !== undefined && spec !== undefined) {
     for (const process of observed) {
       if (process.phase !== "running") continue;
-      const target = engine.probe(engineInput, process.role);
+      const target = engine.probe({ ...engineInput, ports: { [process.role]: process.port } }, process.role);
       health[process.role] = await world.health.look(process, target, spec, before, now);
     }
   }

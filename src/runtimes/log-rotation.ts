@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { closeSync, openSync, readSync, renameSync, statSync, truncateSync, writeSync } from "node:fs";
+import { closeSync, openSync, readSync, renameSync, truncateSync, writeSync } from "node:fs";
 import { rm, stat } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { errorCode } from "../lib/error-code.ts";
@@ -34,16 +34,18 @@ export async function rotateLog(path: string, limitBytes: number): Promise<void>
   truncateSync(path, 0);
 }
 
-/** What was written while the bulk was copied, without giving the writer time for much more. */
+/**
+ * What was written while the bulk was copied. Goes on until a look finds nothing new, so that between it and the cut
+ * there is time for next to nothing; a writer that is never caught up with loses what comes after another `limitBytes`.
+ */
 function appendRest(path: string, temporary: string, offset: number, limitBytes: number): void {
-  const size = Math.min(statSync(path).size, offset + limitBytes);
   const from = openSync(path, "r");
   const to = openSync(temporary, "a");
   try {
     const buffer = Buffer.alloc(65_536);
-    for (let position = offset; position < size;) {
-      const length = readSync(from, buffer, 0, Math.min(buffer.length, size - position), position);
-      if (length === 0) break;
+    for (let position = offset; position < offset + limitBytes;) {
+      const length = readSync(from, buffer, 0, buffer.length, position);
+      if (length === 0) return;
       writeSync(to, buffer, 0, length);
       position += length;
     }

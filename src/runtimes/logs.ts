@@ -1,4 +1,4 @@
-import { watch } from "node:fs";
+import { watch, type Stats } from "node:fs";
 import { open, stat, type FileHandle } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -88,14 +88,14 @@ class FollowedLog {
   #cutter: LineCutter;
   #position: number;
   #inode: number | undefined;
-  #rotatedInode: number | undefined;
+  #rotatedStamp: string | undefined;
 
-  private constructor(path: string, read: Tail, rotatedInode: number | undefined, options: TailOptions) {
+  private constructor(path: string, read: Tail, rotatedStamp: string | undefined, options: TailOptions) {
     this.#path = path;
     this.writtenAt = read.time;
     this.#position = read.size;
     this.#inode = read.inode;
-    this.#rotatedInode = rotatedInode;
+    this.#rotatedStamp = rotatedStamp;
     this.#cutter = new LineCutter(read.rest);
     // A follower sees an unended line once it ends; anybody else sees it as it is.
     const unended = options.follow ? "" : new LineCutter(read.rest).flush();
@@ -106,13 +106,13 @@ class FollowedLog {
     const rotated = await stat(rotatedFile(path)).catch(() => undefined);
     const read = await readTail(path, options.tail);
     const missing = options.tail - read.lines.length;
-    if (missing <= 0 || rotated === undefined) return new FollowedLog(path, read, rotated?.ino, options);
+    if (missing <= 0 || rotated === undefined) return new FollowedLog(path, read, stampOf(rotated), options);
     const older = await readTail(rotatedFile(path), missing);
     // A log that was cut in the middle of a line goes on in the new file: that line stays in two parts.
     const unended = new LineCutter(older.rest).flush();
     const lines = [...older.lines, ...(unended === "" ? [] : [unended]), ...read.lines].slice(-options.tail);
     const time = read.size === 0 ? older.time : read.time;
-    return new FollowedLog(path, { ...read, lines, time }, rotated.ino, options);
+    return new FollowedLog(path, { ...read, lines, time }, stampOf(rotated), options);
   }
 
   old(): LogLine[] {
@@ -123,13 +123,13 @@ class FollowedLog {
   async *news(signal: AbortSignal | undefined): AsyncIterable<LogLine> {
     let found = await stat(this.#path).catch(() => undefined);
     const rotated = await stat(rotatedFile(this.#path)).catch(() => undefined);
-    if (rotated !== undefined && rotated.ino !== this.#rotatedInode) {
+    if (rotated !== undefined && stampOf(rotated) !== this.#rotatedStamp) {
       if (found !== undefined && found.size >= rotated.size) {
         // Perhaps copied but not emptied yet: reading on now would show every line twice.
         await delay(rotationMs);
         found = await stat(this.#path).catch(() => undefined);
       }
-      this.#rotatedInode = rotated.ino;
+      this.#rotatedStamp = stampOf(rotated);
       // `.1` keeps every byte at its offset, unless only the newest part was kept.
       if (this.#position <= rotated.size) yield* this.#read(rotatedFile(this.#path), rotated.size, signal);
       this.#position = 0;
@@ -157,6 +157,11 @@ class FollowedLog {
       await file.close();
     }
   }
+}
+
+/** Another one for every rotation. An inode alone would not do: its number is soon used again. */
+function stampOf(rotated: Stats | undefined): string | undefined {
+  return rotated === undefined ? undefined : `${rotated.ino} ${rotated.mtimeMs} ${rotated.size}`;
 }
 
 interface Tail {

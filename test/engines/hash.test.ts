@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
+import type { EngineInput } from "../../src/engines/engine.ts";
+import { embedded, input, model, workload, workloads } from "./fixture.ts";
+
+const base = workload(input()).hash;
+const spec = (overrides: SlotSpecInput): EngineInput => input({ spec: overrides });
+const tiny = { default: "tiny" };
+
+const restarts: readonly [string, EngineInput][] = [
+  ["another model", input({ ref: "other", model: model({ ref: "other" }) })],
+  ["other files of the same ref", input({ model: model({ path: "/b.gguf", files: ["/b.gguf"] }) })],
+  ["other bytes by checksum", input({ model: model({ sha256: "a".repeat(64) }) })],
+  ["contextSize", spec({ model: { ...tiny, contextSize: 1024 } })],
+  ["gpuLayers", spec({ model: { ...tiny, gpuLayers: 1 } })],
+  ["parallel", spec({ model: { ...tiny, parallel: 2 } })],
+  ["threads of the spec", spec({ model: { ...tiny, threads: 2 } })],
+  ["backend", spec({ backend: "cpu" })],
+  ["args", spec({ args: ["--verbose"] })],
+  ["command", spec({ command: ["serve"] })],
+  ["env", spec({ env: { A: "1" } })],
+  ["where a secret is", spec({ env: { A: { valueFrom: { file: "/a" } } } })],
+  ["workingDir", spec({ workingDir: "/srv" })],
+  ["image", spec({ image: "llama" })],
+  ["imageDigest", spec({ imageDigest: `sha256:${"0".repeat(64)}` })],
+  ["mounts", spec({ mounts: [{ source: "/a", target: "/b" }] })],
+  ["devices", spec({ devices: ["/dev/dri"] })],
+  ["resources", spec({ resources: { cpus: 1 } })],
+  ["a fixed port", spec({ port: 8090 })],
+  ["mode, by what the model is", input({ model: model({ capabilities: ["embed"] }) })],
+  ["a projector that came", input({ model: model({ projectorPath: "/eyes.gguf" }) })],
+];
+for (const [name, given] of restarts) {
+  test(`a new hash: ${name}`, () => assert.notEqual(workload(given).hash, base));
+}
+
+const keeps: readonly [string, EngineInput][] = [
+  ["threads that were derived", input({ threads: 7 })],
+  ["an automatic port", input({ ports: { main: 8099 } })],
+  ["which llama.cpp", input({ host: { llamaServer: "/bin/llama-server", embedded } })],
+  ["a model touched, or described anew", input({ model: model({ fingerprint: "1:2", created: 9, family: "x" }) })],
+  ["idleSeconds", spec({ idleSeconds: 1 })],
+  ["load", spec({ load: "onDemand" })],
+  ["concurrency", spec({ concurrency: { max: 9, queue: 1 } })],
+  ["aliases", spec({ aliases: ["gpt"] })],
+  ["request", spec({ request: { set: { top_k: 1 } } })],
+  ["timeouts", spec({ timeoutSeconds: { idle: 1 } })],
+  ["priority", spec({ priority: 5 })],
+  ["probe", spec({ probe: { path: "/ok", intervalSeconds: 9 } })],
+  ["stopSeconds", spec({ stopSeconds: 1 })],
+  ["what other refs there are", input({ knownRefs: ["a"] })],
+];
+for (const [name, given] of keeps) {
+  test(`the same hash: ${name}`, () => assert.equal(workload(given).hash, base));
+}
+
+test("the order in which a manifest names variables is no change", () => {
+  assert.equal(workload(spec({ env: { A: "1", B: "2" } })).hash, workload(spec({ env: { B: "2", A: "1" } })).hash);
+});
+
+test("two slots, and two processes of one, never share a hash", () => {
+  assert.notEqual(workload(input({ slot: "coder" })).hash, base);
+  const both = workloads(input({ spec: { capabilities: ["embeddings", "rerank"] } }));
+  assert.equal(new Set(both.map(({ hash }) => hash)).size, 2);
+});
+
+test("another reranker restarts the reranker alone", () => {
+  const hashes = (rerank: string): string[] =>
+    workloads(
+      input({ slot: "embed", rerankModel: model({ ref: rerank }), spec: { model: { default: "tiny", rerank } } }),
+    ).map(({ hash }) => hash);
+  const [main, reranker] = hashes("a");
+  const [sameMain, otherReranker] = hashes("b");
+  assert.equal(main, sameMain);
+  assert.notEqual(reranker, otherReranker);
+});

@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
+import type { EngineInput } from "../../src/engines/engine.ts";
+import { llama } from "../../src/engines/llama.ts";
+import { embedded, input, model, refusal, workload, workloads } from "./fixture.ts";
+
+const server: EngineInput["host"] = { llamaServer: "/usr/bin/llama-server", embedded };
+const embedder = model({ ref: "e5", path: "/models/e5.gguf", capabilities: ["embed"], pooling: "cls" });
+const ranker = model({ ref: "rank", path: "/models/rank.gguf", capabilities: ["rerank"], pooling: "rank" });
+const shared = ["--host", "127.0.0.1", "--port", "8081", "--threads", "1", "--metrics", "--no-webui"];
+
+test("a chat slot's whole workload", () => {
+  const { hash, ...rest } = workload(input());
+  assert.match(hash, /^[0-9a-f]{16}$/);
+  assert.deepEqual(rest, {
+    slot: "primary",
+    role: "main",
+    command: [...embedded, ...shared, "--model", "/models/tiny.gguf", "--alias", "tiny", "--parallel", "1", "--jinja"],
+    env: { HOST: "127.0.0.1", PORT: "8081", SLOT: "primary", MODEL: "tiny", MODEL_PATH: "/models/tiny.gguf" },
+    workingDir: undefined,
+    host: "127.0.0.1",
+    port: 8081,
+    stopSeconds: 30,
+  });
+});
+
+test("llama-server and the embedded engine take the same line, and neither changes the hash", () => {
+  const theirs = workload(input({ host: server }));
+  const ours = workload(input());
+  assert.deepEqual(theirs.command, [server.llamaServer, ...ours.command.slice(embedded.length)]);
+  assert.equal(theirs.hash, ours.hash);
+});
+
+const flags: readonly [string, EngineInput, readonly string[]][] = [
+  [
+    "sizes",
+    input({ spec: { model: { default: "tiny", contextSize: 4096, gpuLayers: 0, parallel: 4 } } }),
+    ["--ctx-size", "4096", "--n-gpu-layers", "0", "--parallel", "4", "--jinja"],
+  ],
+  ["arguments of the manifest come last", input({ spec: { args: ["--top-k", "$(PORT)"] } }), ["--top-k", "8081"]],
+  ["an embedding model", input({ model: embedder, ref: "e5" }), ["--embedding", "--pooling", "cls"]],
+  ["slot embed with a chat model", input({ slot: "embed" }), ["--embedding", "--pooling", "mean"]],
+  ["a ranking model", input({ model: ranker, ref: "rank" }), ["--reranking"]],
+  ["slot embed with a ranking model", input({ slot: "embed", model: ranker, ref: "rank" }), ["--reranking"]],
+  [
+    "a projector beside the model",
+    input({ host: server, model: model({ projectorPath: "/models/mmproj.gguf" }) }),
+    ["--jinja", "--mmproj", "/models/mmproj.gguf"],
+  ],
+  [
+    "the manifest's projector wins",
+    input({
+      host: server,
+      model: model({ projectorPath: "/models/mmproj.gguf" }),
+      spec: { model: { default: "tiny", projector: "/else/eyes.gguf" } },
+    }),
+    ["--mmproj", "/else/eyes.gguf"],
+  ],
+  [
+    "the embedded engine is given no projector it cannot use",
+    input({ model: model({ projectorPath: "/models/mmproj.gguf" }) }),
+    ["--parallel", "1", "--jinja"],
+  ],
+];
+for (const [name, given, end] of flags) {
+  test(`flags: ${name}`, () => assert.deepEqual(workload(given).command.slice(-end.length), end));
+}
+
+test("a slot that answers embeddings and reranking runs two processes, each with its model and port", () => {
+  const two = input({
+    slot: "embed",
+    ref: "e5",
+    model: embedder,
+    rerankModel: ranker,
+    spec: { model: { default: "e5", rerank: "rank" } },
+  });
+  assert.deepEqual(
+    workloads(two).map(({ role, port, env }) => [role, port, env["MODEL"], env["MODEL_PATH"]]),
+    [
+      ["main", 8081, "e5", "/models/e5.gguf"],
+      ["rerank", 8082, "rank", "/models/rank.gguf"],
+    ],
+  );
+  assert.deepEqual(llama.roles(two), ["main", "rerank"]);
+  assert.deepEqual(llama.capabilities(two), ["embeddings", "rerank"]);
+  const missing = refusal({ ...two, rerankModel: undefined });
+  assert.equal(missing.reason, "ModelNotFound");
+  assert.match(missing.message, /^no model is called rank:/);
+});
+
+const answers: readonly [string, EngineInput, readonly string[]][] = [
+  ["embedded chat", input(), ["chat", "completions"]],
+  ["llama-server chat", input({ host: server }), ["chat", "completions", "responses", "messages"]],
+  [
+    "llama-server with eyes",
+    input({ host: server, model: model({ projectorPath: "/p" }) }),
+    ["chat", "completions", "responses", "messages", "vision"],
+  ],
+  ["embedded engine beside a projector", input({ model: model({ projectorPath: "/p" }) }), ["chat", "completions"]],
+  ["embedding model", input({ model: embedder }), ["embeddings"]],
+  ["slot embed", input({ slot: "embed" }), ["embeddings"]],
+  [
+    "a model that does both",
+    input({ slot: "embed", model: model({ capabilities: ["embed", "rerank"] }) }),
+    ["embeddings", "rerank"],
+  ],
+  ["what the spec says", input({ slot: "embed", spec: { capabilities: ["chat"] } }), ["chat"]],
+  ["before any model is known", input({ model: undefined }), ["chat", "completions"]],
+];
+for (const [name, given, expected] of answers) {
+  test(`capabilities: ${name}`, () => assert.deepEqual(llama.capabilities(given), expected));
+}
+
+test("capabilities of the spec choose the mode", () => {
+  assert.ok(workload(input({ slot: "embed", spec: { capabilities: ["chat"] } })).command.includes("--jinja"));
+  assert.ok(workload(input({ spec: { capabilities: ["embeddings"] } })).command.includes("--embedding"));
+  const both = input({ spec: { capabilities: ["embeddings", "rerank"] } });
+  assert.deepEqual(
+    workloads(both).map(({ command }) => command.at(-1)),
+    ["mean", "--reranking"],
+  );
+});
+
+const asks = (spec: SlotSpecInput): EngineInput => input({ spec });
+const refusals: readonly [string, EngineInput, string, RegExp][] = [
+  ["no model", input({ ref: undefined, model: undefined }), "ModelNotFound", /names no model/],
+  [
+    "an unknown model",
+    input({ ref: "tinny", model: undefined, knownRefs: ["tiny", "other"] }),
+    "ModelNotFound",
+    /^no model is called tinny: .*did you mean tiny\?$/,
+  ],
+  [
+    "a source that cannot be fetched",
+    input({ model: model({ state: "unsupported", reason: "UnsupportedSource", message: "hf:// cannot" }) }),
+    "UnsupportedSource",
+    /^hf:\/\/ cannot$/,
+  ],
+  [
+    "a truncated file",
+    input({ model: model({ state: "invalid", reason: "TruncatedModel", message: "is incomplete" }) }),
+    "TruncatedModel",
+    /incomplete/,
+  ],
+  ["another engine's model", input({ model: model({ engines: ["stt", "npu"] }) }), "WrongEngine", /for stt, npu, not/],
+  ["no GGUF", input({ model: { ...model(), architecture: undefined } }), "NotAModel", /tiny\.gguf is no GGUF file/],
+  [
+    "no engine at all",
+    input({ host: { llamaServer: undefined, embedded: undefined } }),
+    "NoEngine",
+    /berth engine install embedded/,
+  ],
+  ["a GPU for the embedded engine", asks({ backend: "vulkan" }), "NoBackend", /CPU only, not with vulkan/],
+  ["a capability that llama.cpp lacks", asks({ capabilities: ["chat", "speech"] }), "NoCapability", /no speech/],
+  [
+    "chat and embeddings in one",
+    asks({ capabilities: ["chat", "embeddings"] }),
+    "NoCapability",
+    /embeddings a slot of its own/,
+  ],
+  ["messages from the embedded engine", asks({ capabilities: ["messages"] }), "NoCapability", /no messages/],
+  [
+    "a projector by ref",
+    asks({ model: { default: "tiny", projector: "eyes" } }),
+    "ProjectorNotFound",
+    /absolute path.*not as eyes/,
+  ],
+  [
+    "a projector for the embedded engine",
+    asks({ model: { default: "tiny", projector: "/eyes.gguf" } }),
+    "NoProjector",
+    /cannot see/,
+  ],
+  ["no port left", input({ ports: {} }), "NoFreePort", /every engine port/],
+];
+for (const [name, given, reason, message] of refusals) {
+  test(`refused: ${name}`, () => {
+    const refused = refusal(given);
+    assert.equal(refused.reason, reason);
+    assert.match(refused.message, message);
+  });
+}
+
+test("llama-server takes a GPU backend, the embedded engine cpu", () => {
+  assert.equal(workload(input({ host: server, spec: { backend: "vulkan" } })).command[0], server.llamaServer);
+  assert.equal(workload(input({ spec: { backend: "cpu" } })).command[0], embedded[0]);
+});
+
+test("a command replaces program and arguments, and needs neither model file nor engine", () => {
+  const made = workload(
+    input({
+      model: undefined,
+      host: { llamaServer: undefined, embedded: undefined },
+      spec: { command: ["/bin/serve", "$(MODEL)"], args: ["-v"] },
+    }),
+  );
+  assert.deepEqual(made.command, ["/bin/serve", "tiny", "-v"]);
+});
+
+test("warm-up asks each mode for what it answers", () => {
+  assert.deepEqual(llama.probe(input(), "main"), {
+    path: "/health",
+    warmUp: {
+      path: "/v1/chat/completions",
+      body: { model: "tiny", messages: [{ role: "user", content: "hi" }], max_tokens: 1 },
+    },
+  });
+  const both = input({ slot: "embed", spec: { model: { default: "tiny", rerank: "rank" } }, rerankModel: ranker });
+  assert.deepEqual(llama.probe(both, "main").warmUp, {
+    path: "/v1/embeddings",
+    body: { model: "tiny", input: ["warm"] },
+  });
+  assert.deepEqual(llama.probe(both, "rerank").warmUp, {
+    path: "/v1/rerank",
+    body: { model: "rank", query: "warm", documents: ["up"] },
+  });
+});
