@@ -5,7 +5,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test verify generate clean
+.PHONY: help setup run test verify generate pack test-pack clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done

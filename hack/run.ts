@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { access, copyFile, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { access, copyFile, cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { basename, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -105,6 +105,8 @@ async function prepare(): Promise<void> {
     // A person's edits are theirs: only what is missing is written.
     if (!(await exists(path))) await copyFile(join(root, "manifests/examples/slots", name), path);
   }
+  // The manifests name their editor schemas by `../../schemas`.
+  await cp(join(root, "manifests/schemas"), join(runDir, "schemas"), { recursive: true });
   if (model !== undefined) await useModel(resolve(model));
 }
 

@@ -14,6 +14,8 @@ interface Shown {
 
 /** Exit codes: 0 done, 1 failed, 2 usage. */
 process.exitCode = await run(process.argv);
+// The channel to `berth up` would keep a part that could not start alive, and `up` waiting for its end.
+if (process.connected) process.disconnect();
 
 async function run(argv: readonly string[]): Promise<number> {
   let exitCode = 0;

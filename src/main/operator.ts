@@ -51,7 +51,5 @@ export async function operator(options: {
     await running.stopEngines({ stopSeconds, signal: again });
   }
   await running[Symbol.asyncDispose]();
-  // The channel to `berth up` would keep this process alive.
-  process.disconnect?.();
   return 0;
 }

@@ -39,8 +39,6 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   const drainSeconds =
     kind === "interrupt" ? Math.min(interruptDrainSeconds, config.drainSeconds) : config.drainSeconds;
   await Promise.race([running.close({ drainSeconds }), aborted(again)]);
-  // The channel to `berth up` would keep this process alive.
-  process.disconnect?.();
   return 0;
 }
 
