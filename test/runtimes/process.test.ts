@@ -185,17 +185,6 @@ describe("process: exits", () => {
     }
   });
 
-  test("a removal is not undone by an exit that is noted meanwhile", async () => {
-    await using site = new ProcessSite();
-    for (let round = 0; round < 10; round++) {
-      const runtime = await site.open();
-      await runtime.ensure(site.command(["sleep", "3600"], await freePort()));
-      await runtime.remove("primary", undefined, { stopSeconds: 10 });
-      await runtime[Symbol.asyncDispose]();
-      assert.deepEqual(await readdir(join(site.stateDir, "processes")), []);
-    }
-  });
-
   test("each reason why a program cannot start is named", async () => {
     await using site = new ProcessSite();
     await using runtime = await site.open();

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { ProcessRecord } from "../../src/api/process-record.ts";
+import { RecordBook } from "../../src/runtimes/records.ts";
+
+const record: ProcessRecord = {
+  schema: 1,
+  instance: "ours",
+  slot: "primary",
+  role: "main",
+  hash: "hash-1",
+  port: 8081,
+  start: "start-1",
+  bootId: "boot-1",
+  pidNamespace: "pid:[1]",
+  pid: 4711,
+  startTime: "1",
+  startedAt: "2026-01-01T00:00:00.000Z",
+  logOffset: 0,
+};
+
+class State implements Disposable {
+  readonly dir = mkdtempSync(join(tmpdir(), "berth-records-"));
+  readonly processes = join(this.dir, "processes");
+
+  [Symbol.dispose](): void {
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+test("a removal is not overtaken by a write that was asked for before it", async () => {
+  using state = new State();
+  const book = await RecordBook.open(state.processes, "ours");
+  for (let round = 0; round < 10; round++) {
+    const put = book.put(record);
+    await Promise.all([put, book.remove("primary", "main")]);
+    assert.deepEqual(await readdir(state.processes), []);
+  }
+});
+
+test("records come back as they were written", async () => {
+  using state = new State();
+  const book = await RecordBook.open(state.processes, "ours");
+  await book.put(record);
+  await book.put({ ...record, role: "rerank", pid: 4712 });
+  const again = await RecordBook.open(state.processes, "ours");
+  assert.deepEqual(again.get("primary", "main"), record);
+  assert.deepEqual(again.all().length, 2);
+});
+
+for (const [what, file, text] of [
+  ["that is torn", "primary.main.json", JSON.stringify(record).slice(0, 40)],
+  ["of another schema", "primary.main.json", JSON.stringify({ ...record, schema: 2 })],
+  ["of another installation", "primary.main.json", JSON.stringify({ ...record, instance: "theirs" })],
+  ["under another slot's name", "embed.main.json", JSON.stringify(record)],
+] satisfies [string, string, string][]) {
+  test(`a file ${what} is set aside, and nothing else`, async () => {
+    using state = new State();
+    await mkdir(state.processes);
+    await writeFile(join(state.processes, file), text);
+    await writeFile(join(state.processes, "primary.rerank.json"), JSON.stringify({ ...record, role: "rerank" }));
+    const book = await RecordBook.open(state.processes, "ours");
+    assert.deepEqual(
+      book.all().map(({ role }) => role),
+      ["rerank"],
+    );
+    assert.deepEqual(await readdir(state.processes), ["primary.rerank.json"]);
+    assert.deepEqual(await readdir(join(state.dir, "aside")), [`processes.${file}`]);
+  });
+}
+
+test("a directory that cannot be read is an error, not an empty one", async () => {
+  using state = new State();
+  await writeFile(state.processes, "not a directory");
+  await assert.rejects(RecordBook.open(state.processes, "ours"));
+});
