@@ -1,4 +1,5 @@
 import { open, type FileHandle } from "node:fs/promises";
+import { fileTypes, poolings, scalarBytes, tensorTypes } from "./gguf-types.ts";
 
 /** What a GGUF header tells (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). */
 export interface GgufFacts {
@@ -6,6 +7,7 @@ export interface GgufFacts {
   readonly name: string | undefined;
   readonly contextLength: number | undefined;
   readonly parameters: number;
+  /** Such as Q4_K_M; without a file type of its own, the tensor type that holds the most weights. */
   readonly quantization: string | undefined;
   readonly pooling: string | undefined;
   readonly splitCount: number;
@@ -24,84 +26,11 @@ export class GgufError extends Error {
 
 const windowBytes = 256 * 1024;
 /** No header of a real model has more; a larger count is a damaged file. */
-const limits = { keys: 65_536, tensors: 1_000_000, text: 16 * 1024 * 1024 } as const;
-const poolings = ["none", "mean", "cls", "last", "rank"] as const;
-/** `general.file_type`, the values of llama.cpp's `llama_ftype`. */
-const fileTypes: Readonly<Record<number, string>> = {
-  0: "F32",
-  1: "F16",
-  2: "Q4_0",
-  3: "Q4_1",
-  7: "Q8_0",
-  8: "Q5_0",
-  9: "Q5_1",
-  10: "Q2_K",
-  11: "Q3_K_S",
-  12: "Q3_K_M",
-  13: "Q3_K_L",
-  14: "Q4_K_S",
-  15: "Q4_K_M",
-  16: "Q5_K_S",
-  17: "Q5_K_M",
-  18: "Q6_K",
-  19: "IQ2_XXS",
-  20: "IQ2_XS",
-  21: "Q2_K_S",
-  22: "IQ3_XS",
-  23: "IQ3_XXS",
-  24: "IQ1_S",
-  25: "IQ4_NL",
-  26: "IQ3_S",
-  27: "IQ3_M",
-  28: "IQ2_S",
-  29: "IQ2_M",
-  30: "IQ4_XS",
-  31: "IQ1_M",
-  32: "BF16",
-};
-/** Bytes per block and elements per block of ggml tensor types; what is missing is not checked for truncation. */
-const tensorTypes: Readonly<Record<number, readonly [bytes: number, elements: number]>> = {
-  0: [4, 1],
-  1: [2, 1],
-  2: [18, 32],
-  3: [20, 32],
-  6: [22, 32],
-  7: [24, 32],
-  8: [34, 32],
-  10: [84, 256],
-  11: [110, 256],
-  12: [144, 256],
-  13: [176, 256],
-  14: [210, 256],
-  24: [1, 1],
-  25: [2, 1],
-  26: [4, 1],
-  27: [8, 1],
-  28: [8, 1],
-  30: [2, 1],
-};
-const scalarBytes: Readonly<Record<number, number>> = {
-  0: 1,
-  1: 1,
-  2: 2,
-  3: 2,
-  4: 4,
-  5: 4,
-  6: 4,
-  7: 1,
-  10: 8,
-  11: 8,
-  12: 8,
-};
-
+const limits = { keys: 65_536, tensors: 1_000_000, text: 16 * 1024 * 1024, dimensions: 8 } as const;
 /** Reads the header only, in windows: a vocabulary of any size is passed over. Throws GgufError. */
 export async function readGguf(path: string): Promise<GgufFacts> {
-  const file = await open(path, "r");
-  try {
-    return await read(new Reader(file, (await file.stat()).size));
-  } finally {
-    await file.close();
-  }
+  await using file = await open(path, "r");
+  return await read(new Reader(file, (await file.stat()).size));
 }
 
 async function read(reader: Reader): Promise<GgufFacts> {
@@ -109,10 +38,11 @@ async function read(reader: Reader): Promise<GgufFacts> {
   const magic = (await reader.bytes(4)).toString("latin1");
   if (magic !== "GGUF") throw new GgufError("NotAModel", "is no GGUF file: it does not begin with GGUF");
   const version = await reader.uint32();
+  if (version >= 2 ** 24) throw new GgufError("NotAModel", "is a big-endian GGUF file, which this machine cannot run");
   if (version < 2 || version > 3) throw new GgufError("NotAModel", `has GGUF version ${version}; 2 and 3 are known`);
   const tensors = await reader.uint64();
   const keys = await reader.uint64();
-  if (keys > limits.keys || tensors > limits.tensors) throw new GgufError("NotAModel", "has an impossible header");
+  if (keys > limits.keys || tensors > limits.tensors) throw impossible();
   const values = new Map<string, string | number>();
   for (let index = 0; index < keys; index++) {
     const key = await reader.text();
@@ -129,21 +59,30 @@ async function read(reader: Reader): Promise<GgufFacts> {
   };
   let parameters = 0;
   let end = 0;
+  const weights = new Map<string, number>();
   for (let index = 0; index < tensors; index++) {
     await reader.text();
     const dimensions = await reader.uint32();
+    if (dimensions > limits.dimensions) throw impossible();
     let elements = 1;
     for (let dimension = 0; dimension < dimensions; dimension++) elements *= await reader.uint64();
     const type = tensorTypes[await reader.uint32()];
     const offset = await reader.uint64();
     parameters += elements;
-    end = Math.max(end, offset + (type === undefined ? 0 : Math.ceil(elements / type[1]) * type[0]));
+    if (type === undefined) end = Math.max(end, offset);
+    else {
+      weights.set(type.name, (weights.get(type.name) ?? 0) + elements);
+      end = Math.max(end, offset + Math.ceil(elements / type.blockSize) * type.blockBytes);
+    }
   }
   const alignment = number("general.alignment") ?? 32;
+  if (!Number.isInteger(alignment) || alignment < 1 || !Number.isSafeInteger(parameters)) throw impossible();
   const dataStart = Math.ceil(reader.position / alignment) * alignment;
-  if (dataStart + end > reader.size) {
-    const missing = dataStart + end - reader.size;
-    throw new GgufError("TruncatedModel", `is incomplete: ${missing} of ${dataStart + end} bytes are missing`);
+  // The header alone is a whole file where there are no tensors: a vocabulary, or the first of several shards.
+  const whole = end === 0 ? reader.position : dataStart + end;
+  if (!Number.isSafeInteger(whole)) throw impossible();
+  if (whole > reader.size) {
+    throw new GgufError("TruncatedModel", `is incomplete: ${whole - reader.size} of ${whole} bytes are missing`);
   }
   const architecture = text("general.architecture");
   const pooling = architecture === undefined ? undefined : number(`${architecture}.pooling_type`);
@@ -151,12 +90,24 @@ async function read(reader: Reader): Promise<GgufFacts> {
   return {
     architecture,
     name: text("general.name"),
-    contextLength: architecture === undefined ? undefined : number(`${architecture}.context_length`),
+    contextLength: whole32(architecture === undefined ? undefined : number(`${architecture}.context_length`)),
     parameters,
-    quantization: fileType === undefined ? undefined : fileTypes[fileType],
+    quantization: (fileType === undefined ? undefined : fileTypes[fileType]) ?? mostWeights(weights),
     pooling: pooling === undefined ? undefined : poolings[pooling],
-    splitCount: number("split.count") ?? 1,
+    splitCount: whole32(number("split.count")) ?? 1,
   };
+}
+
+function impossible(): GgufError {
+  return new GgufError("NotAModel", "has an impossible header: the file is damaged");
+}
+
+function whole32(value: number | undefined): number | undefined {
+  return value !== undefined && Number.isInteger(value) && value > 0 && value < 2 ** 32 ? value : undefined;
+}
+
+function mostWeights(weights: ReadonlyMap<string, number>): string | undefined {
+  return [...weights].toSorted(([, a], [, b]) => b - a)[0]?.[0];
 }
 
 /** Sequential little-endian reads through a window over the file. */
@@ -197,7 +148,7 @@ class Reader {
 
   async text(): Promise<string> {
     const length = await this.uint64();
-    if (length > limits.text) throw new GgufError("NotAModel", "has an impossible header");
+    if (length > limits.text) throw impossible();
     return (await this.bytes(length)).toString();
   }
 

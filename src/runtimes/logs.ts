@@ -1,7 +1,6 @@
 import { watch, type Stats } from "node:fs";
 import { open, stat, type FileHandle } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { processRoles, slotNameSchema, type ProcessRole } from "../api/names.ts";
 import { lastLinesOf, LineCutter } from "./log-lines.ts";
 import { rotatedFile } from "./log-rotation.ts";
@@ -17,8 +16,8 @@ const chunkBytes = 65_536;
 const tailBytes = 8 * 1024 * 1024;
 /** Events of the file system are hints; behind them is this look. */
 const lookMs = 1000;
-/** Between the two steps of a rotation the writer's process needs less than this. */
-const rotationMs = 20;
+/** Between the two steps of a rotation the operator needs less than this, however busy the machine is. */
+const cutMs = 2000;
 
 export interface TailOptions {
   readonly tail: number;
@@ -89,6 +88,7 @@ class FollowedLog {
   #position: number;
   #inode: number | undefined;
   #rotatedStamp: string | undefined;
+  #cutAwaitedSince: number | undefined;
 
   private constructor(path: string, read: Tail, rotatedStamp: string | undefined, options: TailOptions) {
     this.#path = path;
@@ -121,14 +121,12 @@ class FollowedLog {
 
   /** What was written since the last look. */
   async *news(signal: AbortSignal | undefined): AsyncIterable<LogLine> {
-    let found = await stat(this.#path).catch(() => undefined);
+    const found = await stat(this.#path).catch(() => undefined);
     const rotated = await stat(rotatedFile(this.#path)).catch(() => undefined);
     if (rotated !== undefined && stampOf(rotated) !== this.#rotatedStamp) {
-      if (found !== undefined && found.size >= rotated.size) {
-        // Perhaps copied but not emptied yet: reading on now would show every line twice.
-        await delay(rotationMs);
-        found = await stat(this.#path).catch(() => undefined);
-      }
+      // Copied, and not emptied yet: reading on now would show every line twice.
+      if (found !== undefined && found.size >= rotated.size && this.#waitsForCut()) return;
+      this.#cutAwaitedSince = undefined;
       this.#rotatedStamp = stampOf(rotated);
       // `.1` keeps every byte at its offset, unless only the newest part was kept.
       if (this.#position <= rotated.size) yield* this.#read(rotatedFile(this.#path), rotated.size, signal);
@@ -139,6 +137,12 @@ class FollowedLog {
     }
     this.#inode = found?.ino;
     if (found !== undefined) yield* this.#read(this.#path, found.size, signal);
+  }
+
+  /** For a moment only: a log may also have grown past its predecessor's size since. */
+  #waitsForCut(): boolean {
+    this.#cutAwaitedSince ??= performance.now();
+    return performance.now() - this.#cutAwaitedSince < cutMs;
   }
 
   async *#read(path: string, size: number, signal: AbortSignal | undefined): AsyncIterable<LogLine> {

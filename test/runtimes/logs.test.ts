@@ -1,5 +1,15 @@
 import assert from "node:assert/strict";
-import { appendFileSync, mkdirSync, mkdtempSync, rmSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
@@ -112,7 +122,6 @@ test("a rotation shows a follower every line once, also those it had not read", 
   await until("it follows", () => follower.seen.length > 0);
   const expected = ["old"];
   for (let round = 0; round < 5; round++) {
-    // Each round in one turn: the follower cannot read between the lines and the rotation.
     const lines = Array.from({ length: 200 }, (_, index) => `${round}.${index}`);
     expected.push(...lines, `after ${round}`);
     appendFileSync(state.main, `${lines.join("\n")}\n`);
@@ -123,6 +132,47 @@ test("a rotation shows a follower every line once, also those it had not read", 
   await follower.end();
   assert.deepEqual(follower.seen, expected);
 });
+
+test("a follower finishes in the rotated part what it had not read", async () => {
+  using state = new State();
+  state.makeDirectory();
+  writeFileSync(state.main, "old\n");
+  const follower = state.follow(1);
+  await until("it follows", () => follower.seen.length > 0);
+  // In one turn: the follower cannot look between the lines and the cut.
+  appendFileSync(state.main, "unread\nhal");
+  copyAside(state.main);
+  truncateSync(state.main, 0);
+  appendFileSync(state.main, "f\nafter\n");
+  await until("it went on", () => follower.seen.includes("after"));
+  await follower.end();
+  assert.deepEqual(follower.seen, ["old", "unread", "half", "after"]);
+});
+
+test("a follower that looks between copy and cut shows no line twice", async () => {
+  using state = new State();
+  state.makeDirectory();
+  writeFileSync(state.main, "old\n");
+  const follower = state.follow(1);
+  await until("it follows", () => follower.seen.length > 0);
+  copyAside(state.main);
+  // The other role's lines are read after a look at this one: two of them prove a whole look since the copy.
+  appendFileSync(state.rerank, "mark 1\n");
+  await until("it looks", () => follower.seen.includes("mark 1"));
+  appendFileSync(state.rerank, "mark 2\n");
+  await until("it has looked", () => follower.seen.includes("mark 2"));
+  truncateSync(state.main, 0);
+  appendFileSync(state.main, "new\n");
+  await until("it went on", () => follower.seen.includes("new"));
+  await follower.end();
+  assert.deepEqual(follower.seen, ["old", "mark 1", "mark 2", "new"]);
+});
+
+/** The first half of a rotation. */
+function copyAside(path: string): void {
+  copyFileSync(path, `${path}.copy`);
+  renameSync(`${path}.copy`, rotatedFile(path));
+}
 
 test("a log that was emptied by hand is read from its start", async () => {
   using state = new State();

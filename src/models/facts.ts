@@ -1,0 +1,84 @@
+import { stat } from "node:fs/promises";
+import { errorCode } from "../lib/error-code.ts";
+import { GgufError, readGguf, type GgufFacts } from "./gguf.ts";
+
+type Reason = "ModelFileMissing" | "NotAModel" | "TruncatedModel" | "Unreadable";
+
+/** What a file is seen to be, without its bytes. */
+export interface FileStamp {
+  readonly sizeBytes: number;
+  readonly modifiedMs: number;
+  readonly isDirectory: boolean;
+  /** Differs when the file was replaced or written to. */
+  readonly text: string;
+}
+
+export type FileFacts =
+  | { readonly stamp: FileStamp; readonly facts: GgufFacts | undefined }
+  | { readonly stamp: FileStamp | undefined; readonly reason: Reason; readonly message: string };
+
+/** Header facts by path and stamp: a resync of any number of models opens no file that did not change. */
+export class FactCache {
+  readonly #known = new Map<string, { readonly stamp: string; readonly found: FileFacts }>();
+  readonly #read: (path: string) => Promise<GgufFacts>;
+
+  constructor(read: (path: string) => Promise<GgufFacts> = readGguf) {
+    this.#read = read;
+  }
+
+  /** What the file is. Never throws: what is wrong with it is the answer. */
+  async look(path: string): Promise<FileFacts> {
+    let stamp: FileStamp;
+    try {
+      stamp = await stampOf(path);
+    } catch (error) {
+      this.#known.delete(path);
+      if (errorCode(error) === "ENOENT") {
+        return { stamp: undefined, reason: "ModelFileMissing", message: `${path} is not there` };
+      }
+      return unreadable(path, undefined, error);
+    }
+    const known = this.#known.get(path);
+    if (known?.stamp === stamp.text) return known.found;
+    const found = await this.#open(path, stamp);
+    // What could not be read may be readable at the next look, with no change of the file.
+    if ("reason" in found && found.reason === "Unreadable") this.#known.delete(path);
+    else this.#known.set(path, { stamp: stamp.text, found });
+    return found;
+  }
+
+  /** Forgets what is not in `paths`. */
+  keep(paths: ReadonlySet<string>): void {
+    for (const path of this.#known.keys()) if (!paths.has(path)) this.#known.delete(path);
+  }
+
+  async #open(path: string, stamp: FileStamp): Promise<FileFacts> {
+    if (stamp.isDirectory) return { stamp, facts: undefined };
+    try {
+      return { stamp, facts: await this.#read(path) };
+    } catch (error) {
+      if (!(error instanceof GgufError)) return unreadable(path, stamp, error);
+      // Only a name that promises a GGUF makes another format wrong: engines have formats of their own.
+      if (error.reason === "NotAModel" && !path.endsWith(".gguf")) return { stamp, facts: undefined };
+      return { stamp, reason: error.reason, message: `${path} ${error.message}` };
+    }
+  }
+}
+
+/** Throws what `stat` throws, and an Error when the path is no file or directory. */
+export async function stampOf(path: string): Promise<FileStamp> {
+  const found = await stat(path);
+  // Opening a pipe would wait for its other end for ever.
+  if (!found.isFile() && !found.isDirectory()) throw new Error("it is neither a file nor a directory");
+  return {
+    sizeBytes: found.size,
+    modifiedMs: found.mtimeMs,
+    isDirectory: found.isDirectory(),
+    text: `${found.ino}:${found.size}:${found.mtimeMs}`,
+  };
+}
+
+function unreadable(path: string, stamp: FileStamp | undefined, error: unknown): FileFacts {
+  const cause = error instanceof Error ? error.message : String(error);
+  return { stamp, reason: "Unreadable", message: `${path} cannot be read: ${cause}` };
+}

@@ -1,0 +1,99 @@
+import { readdir } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { errorCode } from "../lib/error-code.ts";
+
+/** `name-00002-of-00005`: llama.cpp's names for the parts of one model. */
+const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
+const depth = 2;
+
+/** One model as it lies on disk. */
+export interface ModelFiles {
+  readonly ref: string;
+  /** Shards in order. */
+  readonly paths: readonly string[];
+  /** As its shards' names say; 1 without shards. */
+  readonly shardCount: number;
+}
+
+/**
+ * The GGUF files of a directory, two levels deep, links followed. A directory that cannot be read keeps the files
+ * last seen in it: a failed read must not look like models that went.
+ */
+export class Listing {
+  readonly #root: string;
+  #seen = new Map<string, readonly Found[]>();
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** Absolute paths in order. Never throws. */
+  async read(): Promise<readonly string[]> {
+    const seen = new Map<string, readonly Found[]>();
+    const files: string[] = [];
+    const visit = async (directory: string, left: number): Promise<void> => {
+      const entries = await this.#entries(directory);
+      seen.set(directory, entries);
+      for (const { path, isModel } of entries) {
+        if (isModel) files.push(path);
+        else if (left > 0) await visit(path, left - 1);
+      }
+    };
+    await visit(this.#root, depth);
+    this.#seen = seen;
+    return files.toSorted();
+  }
+
+  async #entries(directory: string): Promise<readonly Found[]> {
+    try {
+      const entries = await readdir(directory, { withFileTypes: true });
+      return entries.flatMap((entry) => {
+        if (entry.name.startsWith(".")) return [];
+        const path = join(directory, entry.name);
+        const isModel = entry.name.endsWith(".gguf") && !entry.isDirectory();
+        return isModel || entry.isDirectory() || entry.isSymbolicLink() ? [{ path, isModel }] : [];
+      });
+    } catch (error) {
+      const code = errorCode(error);
+      // Below the root a name that is gone, or a link to a file, is no failure.
+      if (directory !== this.#root && (code === "ENOENT" || code === "ENOTDIR")) return [];
+      return this.#seen.get(directory) ?? [];
+    }
+  }
+}
+
+interface Found {
+  readonly path: string;
+  readonly isModel: boolean;
+}
+
+/** `mmproj*.gguf` is a vision projector, not a model. */
+export function isProjector(path: string): boolean {
+  return /^mmproj/i.test(basename(path));
+}
+
+/** The projector in a model's directory, when that directory holds one of each. */
+export function projectorBeside(path: string, files: readonly string[]): string | undefined {
+  const beside = files.filter((file) => dirname(file) === dirname(path));
+  const projectors = beside.filter(isProjector);
+  const models = modelFiles(beside);
+  return projectors.length === 1 && models.length === 1 ? projectors[0] : undefined;
+}
+
+/** Files by model: shards of one model are one, projectors are none. In the order of their first files. */
+export function modelFiles(files: readonly string[]): readonly ModelFiles[] {
+  const found = new Map<string, ModelFiles>();
+  for (const path of files) {
+    if (isProjector(path)) continue;
+    const stem = basename(path, ".gguf");
+    const { base, count } = shard.exec(stem)?.groups ?? {};
+    if (base === undefined || count === undefined) {
+      found.set(path, { ref: stem, paths: [path], shardCount: 1 });
+      continue;
+    }
+    const key = `${dirname(path)}/${base}-of-${count}`;
+    const paths = [...(found.get(key)?.paths ?? []), path];
+    found.set(key, { ref: base, paths, shardCount: Number(count) });
+  }
+  return [...found.values()];
+}

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { describe, it } from "node:test";
+import { apiDouble, failure, stream } from "../support/api-double.ts";
+import { command } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { until } from "../support/until.ts";
+import { primary } from "./fixture.ts";
+
+const delta = (content: string): string => JSON.stringify({ choices: [{ delta: { content } }] });
+
+describe("berth chat", () => {
+  it("prints the pieces of the answer", async () => {
+    const pieces = [
+      JSON.stringify({ choices: [{ delta: { role: "assistant", content: "" } }] }),
+      delta("Hé"),
+      delta("y!"),
+    ];
+    await using api = await apiDouble({ "/v1/chat/completions": stream(...pieces, "[DONE]") });
+    const ended = await runBerth(["chat", "primary", "hi", "--max-tokens", "8"], { SVC_URL: api.url });
+    assert.deepEqual(ended, { code: 0, stdout: "Héy!\n", stderr: "" });
+    assert.deepEqual(
+      api.bodies.map((body): unknown => JSON.parse(body)),
+      [{ model: "primary", stream: true, messages: [{ role: "user", content: "hi" }], max_tokens: 8 }],
+    );
+  });
+
+  it("fails when the stream ends in an error", async () => {
+    const error = JSON.stringify(failure("dispatch.upstream_failed", "the engine went away"));
+    await using api = await apiDouble({ "/v1/chat/completions": stream(delta("He"), error) });
+    const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
+    assert.deepEqual(ended, { code: 1, stdout: "He", stderr: "dispatch.upstream_failed: the engine went away\n" });
+  });
+
+  it("fails when the connection breaks", async () => {
+    await using api = await apiDouble({
+      "/v1/chat/completions": (response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(`data: ${delta("He")}\n\n`, () => response.destroy());
+      },
+    });
+    const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
+    const stderr = `unreachable: ${api.url} broke the connection before its answer was whole\n`;
+    assert.deepEqual(ended, { code: 1, stdout: "He", stderr });
+  });
+});
+
+describe("berth slot logs", () => {
+  it("prints the last lines as they are", async () => {
+    await using api = await apiDouble({
+      "/api/slots/primary/logs?tail=2": (response) => response.end("one\ntwo\n"),
+    });
+    const { stdout } = await runBerth(["slot", "logs", "primary", "--tail", "2"], { SVC_URL: api.url });
+    assert.equal(stdout, "one\ntwo\n");
+  });
+
+  it("prints lines as they come", async () => {
+    const line = (text: string): string =>
+      JSON.stringify({ time: "2026-11-21T07:00:00Z", stream: "stdout", line: text });
+    await using api = await apiDouble({
+      "/api/slots/primary/logs?tail=200&follow=1": stream(line("one"), line("two")),
+    });
+    assert.equal((await runBerth(["slot", "logs", "primary", "-f"], { SVC_URL: api.url })).stdout, "one\ntwo\n");
+  });
+});
+
+it("berth slot list --watch prints again when something changed, until it is interrupted", async () => {
+  const list = (state: string): object => ({ object: "list", data: [{ ...primary, state }] });
+  await using api = await apiDouble({ "/api/slots": list("starting") });
+  const child = spawn(command, ["slot", "list", "--watch"], {
+    env: { PATH: process.env["PATH"], SVC_URL: api.url },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = new Promise((resolve) => child.once("exit", (_, signal) => resolve(signal)));
+  try {
+    let shown = "";
+    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (shown += chunk));
+    await until("the first table", () => shown.includes("starting"));
+    const asked = api.asked.length;
+    await until("another look", () => api.asked.length > asked);
+    assert.equal(shown.split("NAME").length, 2, "nothing changed, nothing is printed");
+    api.answer("/api/slots", list("ready"));
+    await until("the next table", () => shown.includes("ready"));
+    assert.match(shown, /starting[^]*\n\nNAME[^]*ready/);
+  } finally {
+    child.kill("SIGINT");
+  }
+  assert.equal(await ended, "SIGINT");
+});

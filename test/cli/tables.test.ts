@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parse } from "yaml";
+import { apiDouble } from "../support/api-double.ts";
+import { runBerth } from "../support/command.ts";
+import { coder, model, primary, slots } from "./fixture.ts";
+
+const slotTable = `NAME     STATE  READY            MODEL     PORT  RESTARTS  UP
+primary  ready  True/Loaded      tiny      8081  1         1h2m
+coder    error  False/CrashLoop  qwen3:4b  -     4         -
+`;
+
+describe("berth slot list", () => {
+  const outputs: readonly (readonly [args: readonly string[], text: string])[] = [
+    [[], slotTable],
+    [
+      ["-o", "wide"],
+      `NAME     STATE  READY            MODEL     ENGINE  RUNTIME  PORT  RESTARTS  IN-FLIGHT  UP    LAST ERROR
+primary  ready  True/Loaded      tiny      llama   process  8081  1         2          1h2m  -
+coder    error  False/CrashLoop  qwen3:4b  llama   process  -     4         0          -     exited with code 1: failed to load model; failed to load mo…
+`,
+    ],
+    [["-o", "name"], "primary\ncoder\n"],
+    [["-o", "json"], `${JSON.stringify(slots, null, 2)}\n`],
+  ];
+  for (const [args, stdout] of outputs) {
+    it(`prints ${args.join(" ") || "a table"}`, async () => {
+      await using api = await apiDouble({ "/api/slots": slots });
+      const ended = await runBerth(["slot", "list", ...args], { SVC_URL: api.url });
+      assert.deepEqual(ended, { code: 0, stdout, stderr: "" });
+      assert.deepEqual(api.asked, ["GET /api/slots"]);
+    });
+  }
+
+  it("prints YAML that reads back as what was answered", async () => {
+    await using api = await apiDouble({ "/api/slots": slots });
+    const { stdout } = await runBerth(["slot", "list", "-o", "yaml"], { SVC_URL: api.url });
+    assert.deepEqual(parse(stdout), slots);
+  });
+
+  it("prints titles alone where there are no slots", async () => {
+    await using api = await apiDouble({ "/api/slots": { object: "list", data: [] } });
+    const { stdout } = await runBerth(["slot", "list"], { SVC_URL: api.url });
+    assert.equal(stdout, "NAME  STATE  READY  MODEL  PORT  RESTARTS  UP\n");
+  });
+});
+
+describe("berth slot show", () => {
+  it("prints fields, conditions, the last error and transitions", async () => {
+    const transitions = [
+      { at: "2026-11-21T06:59:59.000Z", from: "warming", to: "error", reason: "Exited", message: "exited with code 1" },
+    ];
+    const shown = { ...coder, last_error: { ...coder.last_error, message: "exited with code 1" }, transitions };
+    await using api = await apiDouble({ "/api/slots/coder": shown });
+    const { stdout } = await runBerth(["slot", "show", "coder"], { SVC_URL: api.url });
+    assert.equal(
+      stdout,
+      `name:               coder
+state:              error
+model:              qwen3:4b
+engine:             llama
+backend:            cpu
+runtime:            process
+endpoint:           -
+enabled:            true
+load:               always
+file:               /etc/berth/slots/primary.toml
+generation:         3
+restarts:           4
+failures:           4
+next retry at:      2026-11-21T07:01:00.000Z
+last load seconds:  -
+conditions:
+  Ready         False    CrashLoop             exited with code 1
+last error:         2026-11-21T07:00:00.000Z Exited: exited with code 1
+transitions:
+  2026-11-21T06:59:59.000Z  warming → error: exited with code 1
+`,
+    );
+  });
+
+  it("says what to do about a slot that is not there", async () => {
+    await using api = await apiDouble({});
+    assert.deepEqual(await runBerth(["slot", "show", "nope"], { SVC_URL: api.url }), {
+      code: 1,
+      stdout: "",
+      stderr: "slot.not_found: there is no such slot\nsee `berth slot list`\n",
+    });
+  });
+});
+
+describe("berth slot plan", () => {
+  it("prints the plan's own text", async () => {
+    const text =
+      "primary: Starting: it is always loaded\n  1. start main: it is not running\n     llama-server --port 8081\n";
+    await using api = await apiDouble({ "/api/slots/primary/plan": { slot: "primary", plan: {}, text } });
+    assert.equal((await runBerth(["slot", "plan", "primary"], { SVC_URL: api.url })).stdout, text);
+  });
+});
+
+describe("berth status", () => {
+  const answers = {
+    "/api/status": { name: "berth", version: "0.1.0", uptime_seconds: 75, ready: true },
+    "/api/slots": slots,
+  };
+
+  it("prints the service in a line and the slots below", async () => {
+    await using api = await apiDouble({ ...answers, "/api/health/system": { status: "ok", checks: {} } });
+    const ended = await runBerth(["--server", api.url, "status"]);
+    assert.deepEqual(ended, { code: 0, stdout: `berth 0.1.0, up 1m15s, ok\n\n${slotTable}`, stderr: "" });
+  });
+
+  it("names what is degraded, and why", async () => {
+    const checks = {
+      store: { status: "ok" },
+      operator_heartbeat: { status: "failed", last: "2026-11-21T07:00:00.000Z" },
+      slots: { status: "degraded", failed: ["coder"] },
+    };
+    await using api = await apiDouble({ ...answers, "/api/health/system": { status: "degraded", checks } });
+    const { stdout } = await runBerth(["status"], { SVC_URL: api.url });
+    assert.equal(
+      stdout,
+      `berth 0.1.0, up 1m15s, degraded
+  operator heartbeat: failed last heard of 2026-11-21T07:00:00.000Z
+  slots: degraded coder
+
+${slotTable}`,
+    );
+  });
+});
+
+describe("berth model", () => {
+  it("list prints a table", async () => {
+    await using api = await apiDouble({ "/api/models": { object: "list", data: [model] } });
+    assert.equal(
+      (await runBerth(["model", "list"], { SVC_URL: api.url })).stdout,
+      `ID    STATE     SIZE       CAPABILITIES  SLOTS
+tiny  assigned  512.0 KiB  chat          primary
+`,
+    );
+  });
+
+  it("show keeps the slashes of a ref and escapes the rest", async () => {
+    await using api = await apiDouble({ "/api/models/vendor/a%3Afree": { ...model, id: "vendor/a:free" } });
+    const { stdout } = await runBerth(["model", "show", "vendor/a:free", "-o", "json"], { SVC_URL: api.url });
+    assert.deepEqual(JSON.parse(stdout), { ...model, id: "vendor/a:free" });
+  });
+});
+
+it("sends the token of SVC_TOKEN", async () => {
+  await using api = await apiDouble({ "/api/slots": { object: "list", data: [primary] } });
+  await runBerth(["slot", "list"], { SVC_URL: api.url, SVC_TOKEN: "secret" });
+  assert.deepEqual(api.authorizations, ["Bearer secret"]);
+});

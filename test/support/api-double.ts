@@ -1,0 +1,73 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+export interface ApiDouble extends AsyncDisposable {
+  readonly url: string;
+  /** What was asked, as `METHOD /path`, in order. */
+  readonly asked: readonly string[];
+  readonly bodies: readonly string[];
+  readonly authorizations: readonly (string | undefined)[];
+  /** Answers a path from now on. */
+  answer(path: string, answer: Answer): void;
+}
+
+/** JSON with status 200, or whatever a function writes. */
+export type Answer = object | ((response: ServerResponse) => void);
+
+/** A small HTTP server that answers as the management API does; a path it does not know is `slot.not_found`. */
+export async function apiDouble(answers: Readonly<Record<string, Answer>>): Promise<ApiDouble> {
+  const known = new Map(Object.entries(answers));
+  const asked: string[] = [];
+  const bodies: string[] = [];
+  const authorizations: (string | undefined)[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((request, response) => {
+    void textOf(request).then((body) => {
+      asked.push(`${request.method ?? ""} ${request.url ?? ""}`);
+      bodies.push(body);
+      authorizations.push(request.headers.authorization);
+      const answer = known.get(request.url ?? "");
+      if (typeof answer === "function") return answer(response);
+      response.writeHead(answer === undefined ? 404 : 200, { "content-type": "application/json" });
+      response.end(JSON.stringify(answer ?? failure("slot.not_found", "there is no such slot")));
+    });
+  });
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the system gave no port");
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    asked,
+    bodies,
+    authorizations,
+    answer: (path, answer) => void known.set(path, answer),
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+export function failure(code: string, message: string): object {
+  return { error: { code, message, type: "invalid_request_error" } };
+}
+
+/** An event stream of these data, ended cleanly. */
+export function stream(...data: readonly string[]): Answer {
+  return (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    for (const each of data) response.write(`data: ${each}\n\n`);
+    response.end();
+  };
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  let text = "";
+  request.setEncoding("utf8");
+  for await (const chunk of request) text += String(chunk);
+  return text;
+}
