@@ -1,7 +1,9 @@
 import type { ModelRename } from "./rename.ts";
 
 const newline = 0x0a;
-const done = Buffer.from("[DONE]");
+const doneMark = Buffer.from("[DONE]");
+const finishMark = Buffer.from('"finish_reason"');
+const errorMark = Buffer.from('"error"');
 /** An event longer than this is no event stream that a client could read. */
 const eventLimitBytes = 4 * 1024 * 1024;
 
@@ -11,24 +13,41 @@ export class StreamGarbage extends Error {
 }
 
 /**
- * Relays Server-Sent Events byte for byte, in whole lines, apart from two things: the model's name, and the first
- * chunk of a chat, which always is the delta with the role (CONTRACT "/v1").
+ * Relays Server-Sent Events byte for byte, in whole lines, apart from three things: the model's name; the first chunk
+ * of a chat, which always is the delta with the role (CONTRACT "/v1"); and an engine's own error, which ends it.
  */
 export class EventStream {
-  readonly #rename: ModelRename | undefined;
+  readonly #rename: ModelRename;
   #needsRole: boolean;
   #rest: Buffer | undefined;
   #hasData = false;
-  /** `[DONE]` has been relayed: the stream is whole. */
-  isDone = false;
+  #isFinished = false;
+  #isDone = false;
+  #error: string | undefined;
 
-  constructor(options: { rename: ModelRename | undefined; isChat: boolean }) {
+  constructor(options: { rename: ModelRename; isChat: boolean }) {
     this.#rename = options.rename;
     this.#needsRole = options.isChat;
   }
 
+  /** The answer has a finish reason or `[DONE]`, and no event was cut off: nothing is missing. */
+  get isWhole(): boolean {
+    return (this.#isDone || this.#isFinished) && this.#rest === undefined;
+  }
+
+  /** `[DONE]` has been relayed. */
+  get isDone(): boolean {
+    return this.#isDone;
+  }
+
+  /** The JSON of the event by which the engine says that it failed; that event is not relayed, nor what follows it. */
+  get error(): string | undefined {
+    return this.#error;
+  }
+
   /** What to send for a chunk, possibly nothing yet. Throws StreamGarbage. */
   push(chunk: Buffer): Buffer | undefined {
+    if (this.#error !== undefined) return undefined;
     const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(newline) + 1;
     this.#rest = end === bytes.length ? undefined : bytes.subarray(end);
@@ -36,11 +55,10 @@ export class EventStream {
     if (end === 0) return undefined;
     let lines = bytes.subarray(0, end);
     if (!this.#hasData) this.#check(lines);
-    if (!this.isDone) {
-      const at = lines.indexOf(done);
-      this.isDone = at >= 0 && /^data: ?\[DONE\]\r?\n/m.test(lines.toString("latin1", lastLineStart(lines, at)));
-    }
-    if (this.#rename !== undefined) lines = this.#rename.apply(lines);
+    lines = this.#beforeError(lines);
+    if (lines.length === 0) return undefined;
+    this.#look(lines);
+    lines = this.#rename.lines(lines);
     return this.#needsRole ? this.#withRole(lines) : lines;
   }
 
@@ -51,18 +69,32 @@ export class EventStream {
     this.#hasData = true;
   }
 
+  #look(lines: Buffer): void {
+    if (!this.#isFinished) {
+      const at = lines.indexOf(finishMark);
+      this.#isFinished = at >= 0 && /"finish_reason"\s*:\s*"/.test(lines.toString("latin1", at));
+    }
+    const at = lines.indexOf(doneMark);
+    if (at < 0) return;
+    this.#isDone ||= /^data: ?\[DONE\]\r?\n/m.test(lines.toString("latin1", lines.lastIndexOf(newline, at) + 1));
+  }
+
+  /** The lines up to an event whose top level is `error`, which is kept instead. */
+  #beforeError(lines: Buffer): Buffer {
+    if (!lines.includes(errorMark)) return lines;
+    const match = /^data: ?(\{\s*"error"\s*:.*\})\r?$/m.exec(lines.toString("latin1"));
+    if (match?.[1] === undefined) return lines;
+    this.#error = Buffer.from(match[1], "latin1").toString();
+    return lines.subarray(0, match.index);
+  }
+
   #withRole(lines: Buffer): Buffer {
-    const text = lines.toString();
-    const match = /^data: ?(\{.*\})\r?$/m.exec(text);
+    const match = /^data: ?(\{.*\})\r?$/m.exec(lines.toString());
     if (match?.[1] === undefined) return lines;
     this.#needsRole = false;
     const role = roleChunk(match[1]);
     return role === undefined ? lines : Buffer.concat([Buffer.from(`data: ${role}\n\n`), lines]);
   }
-}
-
-function lastLineStart(bytes: Buffer, at: number): number {
-  return bytes.lastIndexOf(newline, at) + 1;
 }
 
 /** The chunk that must come first, made after the engine's own first one; undefined when that has the role already. */
@@ -76,8 +108,10 @@ function roleChunk(json: string): string | undefined {
   if (typeof chunk !== "object" || chunk === null || !("choices" in chunk) || !Array.isArray(chunk.choices))
     return undefined;
   const [choice]: unknown[] = chunk.choices;
-  const delta = typeof choice === "object" && choice !== null && "delta" in choice ? choice.delta : undefined;
-  if (typeof delta !== "object" || delta === null || "role" in delta) return undefined;
+  if (typeof choice === "object" && choice !== null && "delta" in choice) {
+    const { delta } = choice;
+    if (typeof delta === "object" && delta !== null && "role" in delta) return undefined;
+  }
   const { choices: _choices, ...head } = chunk;
   const first = { index: 0, delta: { role: "assistant", content: "" }, finish_reason: null };
   return JSON.stringify({ ...head, choices: [first] });

@@ -1,12 +1,15 @@
+import { scanBody } from "../lib/json-scan.ts";
+
 const key = Buffer.from('"model"');
+const newline = 0x0a;
 
 /**
- * Replaces the engine's name for the model by the one the client used, wherever it stands as a `"model"` value.
- * Inside a JSON text the quotes would be escaped, so nothing a model says is touched. Returns the same buffer when
- * there is nothing to replace.
+ * Gives an answer the model name that the client used, whatever the engine calls it. The engine's name is known or
+ * learnt from the first answer; from then on it is found by a search for bytes. Inside a JSON text the quotes would be
+ * escaped, so nothing a model says is touched. Returns the same buffer when there is nothing to replace.
  */
 export class ModelRename {
-  readonly #from: Buffer;
+  #from: Buffer;
   readonly #to: Buffer;
 
   constructor(served: string, asked: string) {
@@ -14,23 +17,61 @@ export class ModelRename {
     this.#to = Buffer.from(JSON.stringify(asked));
   }
 
-  apply(bytes: Buffer): Buffer {
+  /** For one JSON object. */
+  whole(bytes: Buffer): Buffer {
+    const renamed = this.#known(bytes);
+    if (renamed !== undefined || !this.#learn(bytes)) return renamed ?? bytes;
+    return this.#known(bytes) ?? bytes;
+  }
+
+  /** For whole lines of an event stream. */
+  lines(bytes: Buffer): Buffer {
+    const renamed = this.#known(bytes);
+    if (renamed !== undefined) return renamed;
+    let start = 0;
+    while (start < bytes.length) {
+      const end = bytes.indexOf(newline, start);
+      const line = bytes.subarray(start, end < 0 ? bytes.length : end);
+      const open = line.indexOf(0x7b);
+      if (open >= 0 && this.#learn(line.subarray(open))) return this.#known(bytes) ?? bytes;
+      start = end < 0 ? bytes.length : end + 1;
+    }
+    return bytes;
+  }
+
+  /** With every known name replaced; undefined when there is a name that is neither known nor right. */
+  #known(bytes: Buffer): Buffer | undefined {
     let parts: Buffer[] | undefined;
     let copied = 0;
+    let isStrange = false;
     let at = bytes.indexOf(key);
     while (at >= 0) {
       let value = at + key.length;
       while (bytes[value] === 0x20 || bytes[value] === 0x3a) value += 1;
-      const end = value + this.#from.length;
-      if (bytes.compare(this.#from, 0, this.#from.length, value, Math.min(end, bytes.length)) === 0) {
+      if (startsWith(bytes, value, this.#from)) {
         parts ??= [];
         parts.push(bytes.subarray(copied, value), this.#to);
-        copied = end;
-      }
+        copied = value + this.#from.length;
+      } else if (bytes[value] === 0x22 && !startsWith(bytes, value, this.#to)) isStrange = true;
       at = bytes.indexOf(key, at + key.length);
     }
-    if (parts === undefined) return bytes;
+    if (parts === undefined) return isStrange ? undefined : bytes;
     parts.push(bytes.subarray(copied));
     return Buffer.concat(parts);
   }
+
+  /** Takes the name from an answer's top level; false when it has none, or the right one. */
+  #learn(json: Buffer): boolean {
+    const scanned = scanBody(json);
+    if (scanned?.model === undefined) return false;
+    const name = json.subarray(scanned.modelStart, scanned.modelEnd);
+    if (name.equals(this.#to) || name.equals(this.#from)) return false;
+    this.#from = Buffer.from(name);
+    return true;
+  }
+}
+
+function startsWith(bytes: Buffer, at: number, prefix: Buffer): boolean {
+  const end = at + prefix.length;
+  return end <= bytes.length && bytes.compare(prefix, 0, prefix.length, at, end) === 0;
 }

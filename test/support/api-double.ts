@@ -27,7 +27,10 @@ export async function apiDouble(answers: Readonly<Record<string, Answer>>): Prom
       bodies.push(body);
       authorizations.push(request.headers.authorization);
       const answer = known.get(request.url ?? "");
-      if (typeof answer === "function") return answer(response);
+      if (typeof answer === "function") {
+        answer(response);
+        return;
+      }
       response.writeHead(answer === undefined ? 404 : 200, { "content-type": "application/json" });
       response.end(JSON.stringify(answer ?? failure("slot.not_found", "there is no such slot")));
     });

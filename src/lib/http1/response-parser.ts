@@ -29,8 +29,9 @@ type State = "head" | "length" | "chunkSize" | "chunkData" | "chunkEnd" | "trail
  * something: conflicting lengths, unknown encodings and malformed lines are errors.
  */
 export class ResponseParser {
-  #events: ResponseEvents;
+  readonly #events: ResponseEvents;
   #state: State = "head";
+  #hasBegun = false;
   #held: Buffer | undefined;
   #left = 0;
   #isKeptAlive = true;
@@ -39,17 +40,9 @@ export class ResponseParser {
     this.#events = events;
   }
 
-  /** True between responses: nothing of the next one has come. */
-  get isIdle(): boolean {
-    return this.#state === "done" || (this.#state === "head" && this.#held === undefined);
-  }
-
+  /** A byte has come since the last reset. */
   get hasBegun(): boolean {
-    return this.#state !== "head" || this.#held !== undefined;
-  }
-
-  get isDone(): boolean {
-    return this.#state === "done";
+    return this.#hasBegun;
   }
 
   get isKeptAlive(): boolean {
@@ -57,15 +50,16 @@ export class ResponseParser {
   }
 
   /** Makes ready for the next response on the same connection. */
-  reset(events: ResponseEvents): void {
-    this.#events = events;
+  reset(): void {
     this.#state = "head";
+    this.#hasBegun = false;
     this.#held = undefined;
     this.#isKeptAlive = true;
   }
 
   /** Throws ProtocolError. */
   push(chunk: Buffer): void {
+    this.#hasBegun = true;
     let rest = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
     this.#held = undefined;
     while (rest.length > 0) {

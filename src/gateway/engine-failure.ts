@@ -1,0 +1,77 @@
+import { ApiError } from "../api/errors.ts";
+import type { ExchangeError } from "../lib/http1/client.ts";
+
+/** What a client learns when the engine gave no whole answer. */
+export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
+  switch (phase) {
+    case "connect":
+      return new ApiError("dispatch.upstream_unavailable", { message: "the engine does not accept connections" });
+    case "timeout":
+      return new ApiError("dispatch.upstream_timeout", { message: "the engine did not answer in time" });
+    case "closed":
+      return new ApiError("dispatch.upstream_failed", {
+        message: "the engine closed the connection without an answer",
+      });
+    case "broken":
+      return new ApiError("dispatch.upstream_failed", { message: `the engine's answer is broken: ${message}` });
+    default:
+      return phase satisfies never;
+  }
+}
+
+/**
+ * The engine's own refusal in our envelope: its 4xx keeps status and message; anything else is a failure behind us,
+ * of which the client learns no more than the status (CONTRACT "Errors"). `request` is the body that was refused.
+ */
+export function engineRefusal(status: number, body: Buffer, request: Buffer | undefined): ApiError {
+  if (request !== undefined && !isJson(request)) return invalidJson(request);
+  if (status >= 500 || status < 400)
+    return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
+  const upstream = parsed(body);
+  return new ApiError("dispatch.rejected", {
+    status,
+    message: (messageOf(upstream) ?? `the engine answered ${status}`).slice(0, 2000),
+    details: { upstream: upstream ?? body.toString("utf8", 0, 2000) },
+  });
+}
+
+/** What an engine says in the middle of its stream, in our envelope. */
+export function engineEventFailure(json: string): ApiError {
+  const event = parsed(Buffer.from(json));
+  const error = typeof event === "object" && event !== null && "error" in event ? event.error : undefined;
+  const code = typeof error === "object" && error !== null && "code" in error ? Number(error.code) : 500;
+  if (code >= 400 && code < 500) return engineRefusal(code, Buffer.from(json), undefined);
+  return new ApiError("dispatch.upstream_failed", { message: "the engine failed within its answer" });
+}
+
+/** Says what is wrong with a body that is no JSON object. */
+export function invalidJson(body: Buffer): ApiError {
+  const message =
+    body.length === 0
+      ? "the body is empty"
+      : isJson(body)
+        ? "the body must be a JSON object"
+        : "the body is not valid JSON";
+  return new ApiError("dispatch.invalid_request", { message });
+}
+
+function isJson(body: Buffer): boolean {
+  return parsed(body) !== undefined;
+}
+
+function parsed(body: Buffer): unknown {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return value;
+  } catch {
+    return undefined;
+  }
+}
+
+function messageOf(body: unknown): string | undefined {
+  if (typeof body !== "object" || body === null) return undefined;
+  const inner: unknown = "error" in body ? body.error : body;
+  if (typeof inner === "string") return inner;
+  if (typeof inner !== "object" || inner === null || !("message" in inner)) return undefined;
+  return typeof inner.message === "string" ? inner.message : undefined;
+}
