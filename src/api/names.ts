@@ -46,6 +46,13 @@ export const slotCapabilities = [
 ] as const;
 export type SlotCapability = (typeof slotCapabilities)[number];
 
+/**
+ * Routes beyond chat and completions that some engines answer themselves: `/v1/responses`, `/v1/messages` and
+ * `/v1/messages/count_tokens`.
+ */
+export const engineProtocols = ["responses", "messages", "count_tokens"] as const;
+export type EngineProtocol = (typeof engineProtocols)[number];
+
 export const modelCapabilities = ["chat", "embed", "rerank", "stt", "tts", "image", "vision"] as const;
 export type ModelCapability = (typeof modelCapabilities)[number];
 

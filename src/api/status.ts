@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { conditionSchema } from "./conditions.ts";
 import { modelRecordSchema } from "./model.ts";
-import { modelRefSchema, slotCapabilities, slotNameSchema } from "./names.ts";
+import { engineProtocols, modelRefSchema, slotCapabilities, slotNameSchema } from "./names.ts";
 import { planSchema } from "./plan.ts";
 import { slotSpecSchema } from "./slot.ts";
 import { slotStates } from "./states.ts";
@@ -34,6 +34,8 @@ export const slotStatusSchema = z.strictObject({
     served: z.string().optional(),
   }),
   capabilities: z.array(z.enum(slotCapabilities)),
+  /** What the engine that runs answers itself; what is missing is translated or refused by the gateway. */
+  protocols: z.array(z.enum(engineProtocols)).default([]),
   runtime: z.string().optional(),
   backend: z.string().optional(),
   /** Derived once when the slot was loaded, each with its reason (DECISIONS 2). */

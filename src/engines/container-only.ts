@@ -1,5 +1,6 @@
 import type { EngineKind, SlotCapability } from "../api/names.ts";
 import type { Engine } from "./engine.ts";
+import { declaredProtocols } from "./protocols.ts";
 import { probePath, workloadOf } from "./workload.ts";
 
 /**
@@ -10,6 +11,7 @@ export function containerOnly(kind: EngineKind, capabilities: readonly SlotCapab
   return {
     kind,
     capabilities: ({ spec }) => spec.capabilities ?? capabilities,
+    protocols: declaredProtocols,
     roles: () => ["main"],
     workloads(input) {
       const { spec, ref, model, slot } = input;

@@ -1,10 +1,12 @@
 import type { Engine } from "./engine.ts";
+import { declaredProtocols } from "./protocols.ts";
 import { modelRefusal, probePath, workloadOf } from "./workload.ts";
 
 /** Anything that speaks the OpenAI API on `$(HOST):$(PORT)`: vLLM, SGLang, a shell script (RESOURCES "Slot"). */
 export const custom = {
   kind: "custom",
   capabilities: ({ spec }) => spec.capabilities ?? ["chat", "completions"],
+  protocols: declaredProtocols,
   roles: () => ["main"],
   workloads(input) {
     const { spec, ref, model, slot } = input;

@@ -1,5 +1,5 @@
 import type { ModelRecord } from "../api/model.ts";
-import type { EngineKind, ProcessRole, SlotCapability } from "../api/names.ts";
+import type { EngineKind, EngineProtocol, ProcessRole, SlotCapability } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { Workload } from "../api/workload.ts";
 
@@ -49,6 +49,8 @@ export interface Engine {
   readonly kind: EngineKind;
   /** What the slot answers, by spec, name and model. Published before anything runs. */
   capabilities(input: SlotInputs): readonly SlotCapability[];
+  /** Which routes the engine answers itself, of those that not every engine has. */
+  protocols(input: SlotInputs): readonly EngineProtocol[];
   /** The processes the slot needs, in start order. */
   roles(input: SlotInputs): readonly ProcessRole[];
   /** One workload per role, or why there can be none. Every role in `roles` has a port in the input. */

@@ -2,6 +2,7 @@ import type { ModelRecord } from "../api/model.ts";
 import type { ProcessRole, SlotCapability } from "../api/names.ts";
 import type { Workload } from "../api/workload.ts";
 import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from "./engine.ts";
+import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
 import { modelRefusal, probePath, workloadOf } from "./workload.ts";
 
@@ -21,13 +22,21 @@ export const llama = {
       if (mode === "embedding") found.push("embeddings");
       else if (mode === "reranking") found.push("rerank");
       else {
-        found.push("chat", "completions");
-        // Only llama.cpp's own server has these routes, and eyes.
-        if (host.llamaServer !== undefined) found.push("responses", "messages");
+        // The gateway makes a chat of messages where the engine has no such route (DECISIONS 18).
+        found.push("chat", "completions", "messages");
+        // Only llama.cpp's own server has this route, and eyes.
+        if (host.llamaServer !== undefined) found.push("responses");
         if (host.llamaServer !== undefined && projectorOf(input) !== undefined) found.push("vision");
       }
     }
     return found;
+  },
+
+  protocols(input) {
+    const { spec, host } = input;
+    if (spec.command !== undefined) return declaredProtocols(input);
+    if (host.llamaServer === undefined || modes(input).get("main") !== "chat") return [];
+    return ["responses", "messages", "count_tokens"];
   },
 
   roles: (input) => [...modes(input).keys()],
@@ -150,7 +159,7 @@ function capabilityRefusal(input: EngineInput): EngineRefusal | undefined {
         message: `one llama slot answers either chat or ${capability}: give ${capability} a slot of its own`,
       };
     }
-    const needsServer = capability === "vision" || capability === "responses" || capability === "messages";
+    const needsServer = capability === "vision" || capability === "responses";
     if (needsServer && input.host.llamaServer === undefined) {
       return {
         reason: "NoCapability",

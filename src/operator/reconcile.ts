@@ -143,6 +143,7 @@ async function look(
     health: input.health,
     started: acted.started,
     capabilities: engine === undefined || engineInput === undefined ? [] : engine.capabilities(engineInput),
+    protocols: engine === undefined || engineInput === undefined ? [] : engine.protocols(engineInput),
     served: engine === undefined || engineInput === undefined ? undefined : engine.servedModel(engineInput),
     handledRequests: handled,
   };

@@ -1,10 +1,11 @@
 import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
-import type { SlotCapability } from "../api/names.ts";
+import type { EngineProtocol, SlotCapability } from "../api/names.ts";
 import type { Plan } from "../api/plan.ts";
 import { slotSpecSchema, completeSlot } from "../api/slot.ts";
 import type { PublishedSlot, SlotStatus, Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { failuresInForce } from "./plan.ts";
+import { decisionsOf, protocolsOf } from "./derived.ts";
 import { at, type SlotInput } from "./input.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { claimsOf, type Verdict } from "./verdict.ts";
@@ -17,6 +18,7 @@ export interface Outcome {
   /** Roles started now. */
   readonly started: number;
   readonly capabilities: readonly SlotCapability[];
+  readonly protocols: readonly EngineProtocol[];
   readonly served: string | undefined;
   readonly handledRequests: Readonly<Record<string, string>>;
 }
@@ -30,6 +32,7 @@ const emptyStatus: SlotStatus = {
   observedGeneration: 0,
   model: { origin: "spec" },
   capabilities: [],
+  protocols: [],
   decisions: {},
   processes: [],
   restarts: 0,
@@ -63,6 +66,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     observedGeneration: generation,
     model: modelOf(input, before, outcome, running.length > 0),
     capabilities: [...outcome.capabilities],
+    protocols: protocolsOf(before, outcome),
     runtime: input.runtime,
     backend: spec.backend === "auto" ? "cpu" : spec.backend,
     decisions: decisionsOf(input, before, running.length > 0),
@@ -245,21 +249,6 @@ function isCurrent(input: SlotInput): boolean {
     ({ role, hash, phase }) =>
       phase === "exited" || workloads.some((workload) => workload.role === role && workload.hash === hash),
   );
-}
-
-function decisionsOf(input: SlotInput, before: SlotStatus, isRunning: boolean): SlotStatus["decisions"] {
-  if (!isRunning) return {};
-  if (before.decisions["threads"] !== undefined && before.processes.length > 0) return before.decisions;
-  return {
-    runtime: {
-      value: input.runtime,
-      reason: input.spec?.runtime === "auto" ? "what this installation offers" : "the spec",
-    },
-    threads: { value: String(input.threads.value), reason: input.threads.reason },
-    ...(input.model?.fingerprint === undefined
-      ? {}
-      : { modelFingerprint: { value: input.model.fingerprint, reason: "size and time of the file that was loaded" } }),
-  };
 }
 
 function endpointOf(input: SlotInput, outcome: Outcome): Pick<SlotStatus, "endpoint" | "port"> {

@@ -28,6 +28,7 @@ function status(state: SlotState, claims: readonly string[], more: Partial<SlotS
     observedGeneration: 1,
     model: { origin: "spec" },
     capabilities: [],
+    protocols: [],
     decisions: {},
     processes: isReadyState(state) ? [main] : [],
     ...(isReadyState(state) ? { endpoint: main.endpoint, port: main.port } : {}),

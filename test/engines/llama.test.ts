@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
 import { llama } from "../../src/engines/llama.ts";
+import { engines } from "../../src/engines/registry.ts";
 import { embedded, input, model, refusal, workload, workloads } from "./fixture.ts";
 
 const server: EngineInput["host"] = { llamaServer: "/usr/bin/llama-server", embedded };
@@ -90,14 +91,18 @@ test("a slot that answers embeddings and reranking runs two processes, each with
 });
 
 const answers: readonly [string, EngineInput, readonly string[]][] = [
-  ["embedded chat", input(), ["chat", "completions"]],
-  ["llama-server chat", input({ host: server }), ["chat", "completions", "responses", "messages"]],
+  ["embedded chat", input(), ["chat", "completions", "messages"]],
+  ["llama-server chat", input({ host: server }), ["chat", "completions", "messages", "responses"]],
   [
     "llama-server with eyes",
     input({ host: server, model: model({ projectorPath: "/p" }) }),
-    ["chat", "completions", "responses", "messages", "vision"],
+    ["chat", "completions", "messages", "responses", "vision"],
   ],
-  ["embedded engine beside a projector", input({ model: model({ projectorPath: "/p" }) }), ["chat", "completions"]],
+  [
+    "embedded engine beside a projector",
+    input({ model: model({ projectorPath: "/p" }) }),
+    ["chat", "completions", "messages"],
+  ],
   ["embedding model", input({ model: embedder }), ["embeddings"]],
   ["slot embed", input({ slot: "embed" }), ["embeddings"]],
   [
@@ -106,11 +111,33 @@ const answers: readonly [string, EngineInput, readonly string[]][] = [
     ["embeddings", "rerank"],
   ],
   ["what the spec says", input({ slot: "embed", spec: { capabilities: ["chat"] } }), ["chat"]],
-  ["before any model is known", input({ model: undefined }), ["chat", "completions"]],
+  ["before any model is known", input({ model: undefined }), ["chat", "completions", "messages"]],
 ];
 for (const [name, given, expected] of answers) {
   test(`capabilities: ${name}`, () => assert.deepEqual(llama.capabilities(given), expected));
 }
+
+const spoken: readonly [string, EngineInput, readonly string[]][] = [
+  ["the embedded engine", input(), []],
+  ["llama-server", input({ host: server }), ["responses", "messages", "count_tokens"]],
+  ["llama-server that embeds", input({ host: server, slot: "embed" }), []],
+  ["a command, whatever is on PATH", input({ host: server, spec: { command: ["/bin/x"] } }), []],
+  [
+    "a command whose manifest says so",
+    input({ spec: { command: ["/bin/x"], capabilities: ["chat", "messages"] } }),
+    ["messages", "count_tokens"],
+  ],
+];
+for (const [name, given, expected] of spoken) {
+  test(`protocols: ${name}`, () => assert.deepEqual(llama.protocols(given), expected));
+}
+
+test("protocols of a custom engine are what its manifest declares", () => {
+  const spec = (capabilities?: ("chat" | "responses")[]): EngineInput =>
+    input({ spec: { engine: "custom", command: ["/bin/x"], ...(capabilities === undefined ? {} : { capabilities }) } });
+  assert.deepEqual(engines.custom.protocols(spec()), []);
+  assert.deepEqual(engines.custom.protocols(spec(["chat", "responses"])), ["responses"]);
+});
 
 test("capabilities of the spec choose the mode", () => {
   assert.ok(workload(input({ slot: "embed", spec: { capabilities: ["chat"] } })).command.includes("--jinja"));
@@ -159,7 +186,7 @@ const refusals: readonly [string, EngineInput, string, RegExp][] = [
     "NoCapability",
     /embeddings a slot of its own/,
   ],
-  ["messages from the embedded engine", asks({ capabilities: ["messages"] }), "NoCapability", /no messages/],
+  ["responses from the embedded engine", asks({ capabilities: ["responses"] }), "NoCapability", /no responses/],
   [
     "a projector by ref",
     asks({ model: { default: "tiny", projector: "eyes" } }),

@@ -46,6 +46,7 @@ export function status(overrides: Partial<SlotStatus> = {}): SlotStatus {
     observedGeneration: 1,
     model: { ref: "tiny", origin: "spec", served: "tiny" },
     capabilities: ["chat", "completions"],
+    protocols: [],
     decisions: { threads: { value: "1", reason: "test" } },
     processes: [{ role: "main", port: 8081, endpoint: "http://127.0.0.1:8081", pid: 4711, isReady: true }],
     restarts: 0,

@@ -17,6 +17,7 @@ export function published(name: string, revision = 1): PublishedSlot {
       observedGeneration: 1,
       model: { origin: "spec" },
       capabilities: [],
+      protocols: [],
       decisions: {},
       processes: [],
       restarts: 0,

@@ -1,0 +1,28 @@
+import type { SlotStatus } from "../api/status.ts";
+import type { SlotInput } from "./input.ts";
+import type { Outcome } from "./summarise.ts";
+
+// What is decided when a slot is loaded, and kept until its engine stops (DECISIONS 2).
+
+/** Those of the engine that was started, whatever an operator after an upgrade would start now. */
+export function protocolsOf(before: SlotStatus, outcome: Outcome): SlotStatus["protocols"] {
+  const running = outcome.observed.filter(({ phase }) => phase === "running");
+  const isKept = before.processes.length > 0 && running.some(({ hash }) => hash === before.workloadHash);
+  return isKept && outcome.started === 0 ? before.protocols : [...outcome.protocols];
+}
+
+/** Derived values, each with its reason. */
+export function decisionsOf(input: SlotInput, before: SlotStatus, isRunning: boolean): SlotStatus["decisions"] {
+  if (!isRunning) return {};
+  if (before.decisions["threads"] !== undefined && before.processes.length > 0) return before.decisions;
+  return {
+    runtime: {
+      value: input.runtime,
+      reason: input.spec?.runtime === "auto" ? "what this installation offers" : "the spec",
+    },
+    threads: { value: String(input.threads.value), reason: input.threads.reason },
+    ...(input.model?.fingerprint === undefined
+      ? {}
+      : { modelFingerprint: { value: input.model.fingerprint, reason: "size and time of the file that was loaded" } }),
+  };
+}
