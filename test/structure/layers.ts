@@ -30,7 +30,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   gateway: {
     layers: ["api", "lib", "store", "engines", "models"],
     modules: ["runtimes/logs.ts"],
-    packages: ["fastify", "@fastify/*", "prom-client"],
+    packages: ["fastify", "@fastify/*", "prom-client", "undici"],
     types: ["pino"],
   },
   cli: { layers: ["api"], packages: ["commander", "yaml"] },
