@@ -9,16 +9,20 @@ export interface AtomicWriteOptions {
 }
 
 /**
- * Replaces a file whole: readers see the old text or the new one, never a part. The directory must exist.
+ * Replaces a file whole: readers see the old content or the new one, never a part. The directory must exist.
  * Rejects as the file system does, and leaves nothing behind.
  */
-export async function writeFileAtomic(path: string, text: string, options: AtomicWriteOptions): Promise<void> {
+export async function writeFileAtomic(
+  path: string,
+  content: string | Uint8Array,
+  options: AtomicWriteOptions,
+): Promise<void> {
   const dir = dirname(path);
   const temporary = join(dir, `.${basename(path)}.${randomUUID()}.tmp`);
   try {
     const file = await open(temporary, "wx", options.mode ?? 0o644);
     try {
-      await file.writeFile(text);
+      await file.writeFile(content);
       if (options.fsync) await file.sync();
     } finally {
       await file.close();

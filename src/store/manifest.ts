@@ -6,6 +6,7 @@ import { apiVersion, kinds, slotNameSchema, type Kind } from "../api/names.ts";
 import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../api/slot.ts";
 import { upstreamRules, upstreamSpecSchema } from "../api/upstream.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
+import { isRecord } from "../lib/record.ts";
 import { parseDocuments, type ParsedDocument } from "./documents.ts";
 import { pathToToml, snakeCase } from "./spelling.ts";
 import type { Diagnostic, SpecByKind } from "./store.ts";
@@ -77,10 +78,6 @@ function place({ line, column }: { line?: number | undefined; column?: number | 
   column?: number;
 } {
   return { ...(line === undefined ? {} : { line }), ...(column === undefined ? {} : { column }) };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function declaration(

@@ -1,0 +1,158 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { ApiError } from "../../api/errors.ts";
+import { readAccepted, readHistory, readQueue, type OutputImage } from "./comfyui-answers.ts";
+import { callEngine, type EngineAnswer, type EngineEndpoint } from "./engine-http.ts";
+import type { Graph } from "./workflows.ts";
+
+export interface RunOptions {
+  /** Aborted when the client has left: the engine is told to stop. */
+  readonly signal: AbortSignal;
+  /** How long the engine may take for all of it. */
+  readonly ceilingMs?: number;
+  readonly pollMs?: number;
+}
+
+const callTimeoutMs = 30_000;
+const cancelTimeoutMs = 5000;
+const jsonLimitBytes = 16 * 1024 * 1024;
+/** 2048×2048 pixels are 16 MiB before compression. */
+const imageLimitBytes = 64 * 1024 * 1024;
+/** Every so many polls without a word, the queue is asked whether the prompt is still there. */
+const pollsBetweenLooks = 4;
+
+/**
+ * Runs a graph on ComfyUI and returns its PNG files in order.
+ *
+ *   POST /prompt ──▶ GET /history/{id} … until it says success or error ──▶ GET /view, per image
+ *                        │ client gone, or ceiling
+ *                        └──▶ POST /queue {delete}, and POST /interrupt when it is ours that runs
+ *
+ * Rejects with ApiError (`dispatch.rejected`, `model.not_loaded`, `dispatch.upstream_*`), or with the signal's reason;
+ * by then the engine has been told to stop. Wire facts: docs/images.md.
+ */
+export async function runGraph(
+  endpoint: EngineEndpoint,
+  graph: Graph,
+  options: RunOptions,
+): Promise<readonly Buffer[]> {
+  const { signal, ceilingMs = 600_000, pollMs = 250 } = options;
+  signal.throwIfAborted();
+  const ceiling = new AbortController();
+  const timer = setTimeout(() => ceiling.abort(tooSlow(ceilingMs)), ceilingMs);
+  const either = AbortSignal.any([signal, ceiling.signal]);
+  let id: string | undefined;
+  try {
+    // Not aborted with the rest: a prompt whose id nobody knows could not be taken back.
+    id = await submit(endpoint, graph);
+    const outputs = await finished(endpoint, id, pollMs, either);
+    const images: Buffer[] = [];
+    for (const output of outputs) images.push(await view(endpoint, output, either));
+    await forget(endpoint, id);
+    return images;
+  } catch (error) {
+    if (id !== undefined) await cancel(endpoint, id);
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooSlow(ceilingMs: number): ApiError {
+  return new ApiError("dispatch.upstream_timeout", {
+    message: `the image engine did not finish within ${Math.round(ceilingMs / 1000)} s`,
+  });
+}
+
+async function submit(endpoint: EngineEndpoint, graph: Graph): Promise<string> {
+  const id = randomUUID();
+  // Older versions choose their own id; the answer says which one counts.
+  const body = { prompt: graph, prompt_id: id, client_id: id };
+  return readAccepted(
+    await callEngine(endpoint, {
+      method: "POST",
+      path: "/prompt",
+      body,
+      timeoutMs: callTimeoutMs,
+      limitBytes: jsonLimitBytes,
+    }),
+  );
+}
+
+async function finished(
+  endpoint: EngineEndpoint,
+  id: string,
+  pollMs: number,
+  signal: AbortSignal,
+): Promise<readonly OutputImage[]> {
+  const get = async (path: string): Promise<EngineAnswer> =>
+    await callEngine(endpoint, { method: "GET", path, signal, timeoutMs: callTimeoutMs, limitBytes: jsonLimitBytes });
+  const history = async (): Promise<readonly OutputImage[] | undefined> =>
+    readHistory(await get(`/history/${encodeURIComponent(id)}`), id);
+  for (let polls = 1; ; polls += 1) {
+    const outputs = await history();
+    if (outputs !== undefined) return outputs;
+    if (polls % pollsBetweenLooks === 0 && readQueue(await get("/queue"), id) === undefined) {
+      // It may have finished between the two questions.
+      const late = await history();
+      if (late !== undefined) return late;
+      throw new ApiError("dispatch.upstream_failed", { message: "the image engine lost the request: it restarted" });
+    }
+    await pause(pollMs, signal);
+  }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => signal.throwIfAborted());
+}
+
+const pngStart = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
+const pngEnd = Buffer.from("IEND");
+
+async function view(endpoint: EngineEndpoint, image: OutputImage, signal: AbortSignal): Promise<Buffer> {
+  const { status, body } = await callEngine(endpoint, {
+    method: "GET",
+    path: `/view?${new URLSearchParams({ ...image }).toString()}`,
+    signal,
+    timeoutMs: callTimeoutMs,
+    limitBytes: imageLimitBytes,
+  });
+  // The last chunk of a whole PNG is IEND: four bytes of name, four of checksum.
+  const isWhole = body.subarray(0, 8).equals(pngStart) && body.subarray(-8, -4).equals(pngEnd);
+  if (status === 200 && isWhole) return body;
+  throw new ApiError("dispatch.upstream_failed", {
+    message:
+      status === 200 ? "the image engine's file is no whole PNG" : `the image engine answered ${status} for its file`,
+  });
+}
+
+/** Its history would otherwise keep every prompt in memory. Failing costs nothing: the images are here. */
+async function forget(endpoint: EngineEndpoint, id: string): Promise<void> {
+  await tell(endpoint, "/history", { delete: [id] });
+}
+
+/**
+ * Takes the prompt out of the queue, or interrupts it. Older versions interrupt whatever runs, so that is done only
+ * when ours does.
+ */
+async function cancel(endpoint: EngineEndpoint, id: string): Promise<void> {
+  await tell(endpoint, "/queue", { delete: [id] });
+  const queue = await callEngine(endpoint, {
+    method: "GET",
+    path: "/queue",
+    timeoutMs: cancelTimeoutMs,
+    limitBytes: jsonLimitBytes,
+  }).catch(() => undefined);
+  if (queue !== undefined && readQueue(queue, id) === "running") await tell(endpoint, "/interrupt", { prompt_id: id });
+}
+
+/** Best effort: an engine that does not answer any more has nothing left to stop. */
+async function tell(endpoint: EngineEndpoint, path: string, body: unknown): Promise<void> {
+  await callEngine(endpoint, {
+    method: "POST",
+    path,
+    body,
+    timeoutMs: cancelTimeoutMs,
+    limitBytes: jsonLimitBytes,
+  }).catch(() => undefined);
+}

@@ -1,0 +1,66 @@
+import { randomInt } from "node:crypto";
+import { ApiError } from "../../api/errors.ts";
+import type { ImageCache } from "./cache.ts";
+import { runGraph } from "./comfyui.ts";
+import type { EngineEndpoint } from "./engine-http.ts";
+import { parseImageRequest, type ImageRequest } from "./request.ts";
+import { fillGraph, workflowFor, type Graph, type ImageSlotNames, type Workflows } from "./workflows.ts";
+
+/** An image request that has been checked whole: nothing but the engine can fail it now. */
+export interface ImagePlan {
+  readonly request: ImageRequest;
+  readonly workflow: string;
+  readonly checkpoint: string;
+  readonly seed: number;
+  readonly graph: Graph;
+}
+
+export interface GenerateOptions {
+  readonly endpoint: EngineEndpoint;
+  /** Aborted when the client has left. */
+  readonly signal: AbortSignal;
+  readonly cache: ImageCache;
+  /** Put before the path of each image's `url`; empty: the path alone, as the specification has it. */
+  readonly baseUrl?: string;
+  readonly ceilingMs?: number;
+  readonly pollMs?: number;
+}
+
+/** The answer of `POST /v1/images/generations`. */
+export interface ImageAnswer {
+  readonly created: number;
+  readonly data: readonly ({ readonly url: string } | { readonly b64_json: string })[];
+  readonly _svc: { readonly workflow: string; readonly checkpoint: string; readonly seed: number };
+}
+
+/** `randomInt` takes no wider range. */
+const seedLimit = 2 ** 48 - 1;
+
+/**
+ * Everything about a request that needs no engine: its fields, its workflow, its seed. Throws ApiError as
+ * `parseImageRequest` and `workflowFor` do, so that a wrong request is refused before it wakes or waits for the slot.
+ */
+export function planImage(body: Buffer, workflows: Workflows, slot: ImageSlotNames): ImagePlan {
+  const request = parseImageRequest(body);
+  const workflow = workflowFor(workflows, request.model, slot);
+  const seed = request.seed ?? randomInt(seedLimit);
+  const graph = fillGraph(workflow, request, seed);
+  return { request, workflow: workflow.id, checkpoint: workflow.checkpoint, seed, graph };
+}
+
+/** Has the engine draw what was planned. Rejects as `runGraph` does. */
+export async function generate(plan: ImagePlan, options: GenerateOptions): Promise<ImageAnswer> {
+  const { request, workflow, checkpoint, seed, graph } = plan;
+  const { endpoint, cache, baseUrl = "", ...run } = options;
+  const images = await runGraph(endpoint, graph, run);
+  if (images.length !== request.count) {
+    throw new ApiError("dispatch.upstream_failed", {
+      message: `the image engine made ${images.length} of ${request.count} images`,
+    });
+  }
+  const data =
+    request.responseFormat === "b64_json"
+      ? images.map((image) => ({ b64_json: image.toString("base64") }))
+      : (await cache.put(images)).map((name) => ({ url: `${baseUrl}/api/images/cache/${name}` }));
+  return { created: Math.floor(Date.now() / 1000), data, _svc: { workflow, checkpoint, seed } };
+}

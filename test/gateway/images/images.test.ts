@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { describe, it } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import { ImageCache } from "../../../src/gateway/images/cache.ts";
+import { generate, planImage, type GenerateOptions, type ImageAnswer } from "../../../src/gateway/images/images.ts";
+import { loadWorkflows } from "../../../src/gateway/images/workflows.ts";
+import { startComfyDouble, type ComfyDouble, type ComfyFault } from "../../doubles/comfyui.ts";
+import { freePort } from "../../support/free-port.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+
+const workflows = loadWorkflows();
+const slot = { names: ["img"], held: "sdxl-turbo" };
+
+async function draw(
+  endpoint: GenerateOptions["endpoint"],
+  body: object = {},
+  options: Partial<GenerateOptions> = {},
+): Promise<ImageAnswer> {
+  await using dir = await tempDir();
+  const plan = planImage(Buffer.from(JSON.stringify({ model: "img", prompt: "a cat", ...body })), workflows, slot);
+  const { signal } = new AbortController();
+  return await generate(plan, { endpoint, signal, cache: new ImageCache(dir.path), pollMs: 5, ...options });
+}
+
+function pngsOf({ data }: ImageAnswer): Buffer[] {
+  return data.map((item) => Buffer.from("b64_json" in item ? item.b64_json : "", "base64"));
+}
+
+function paths(double: ComfyDouble, ...except: string[]): string[] {
+  return double.calls
+    .map(({ method, path }) => `${method} ${path.replace(/[0-9a-f-]{36}/, "ID")}`)
+    .filter((call) => !except.includes(call));
+}
+
+describe("generate", () => {
+  it("answers in OpenAI's shape, with workflow, checkpoint and seed", async () => {
+    await using double = await startComfyDouble({ workMs: 20 });
+    const answer = await draw(double, { n: 2, size: "128x64", response_format: "b64_json", seed: 5 });
+    assert.ok(Math.abs(answer.created - Date.now() / 1000) < 60);
+    assert.deepEqual(answer._svc, {
+      workflow: "sdxl-turbo",
+      checkpoint: "sd_xl_turbo_1.0_fp16.safetensors",
+      seed: 5,
+    });
+    const pngs = pngsOf(answer);
+    assert.deepEqual(
+      pngs.map((png) => [png.readUInt32BE(16), png.readUInt32BE(20)]),
+      [
+        [128, 64],
+        [128, 64],
+      ],
+    );
+    assert.notDeepEqual(pngs[0], pngs[1]);
+    assert.deepEqual(pngsOf(await draw(double, { n: 2, size: "128x64", response_format: "b64_json", seed: 5 })), pngs);
+  });
+
+  it("gives urls of the cache's files, as paths unless told a base", async () => {
+    await using double = await startComfyDouble();
+    await using dir = await tempDir();
+    const cache = new ImageCache(dir.path);
+    const { data } = await draw(double, {}, { cache });
+    const [item] = data;
+    assert.ok(item !== undefined && "url" in item);
+    assert.match(item.url, /^\/api\/images\/cache\/[0-9a-f-]{36}\.png$/);
+    const cached = await cache.open(item.url.split("/").at(-1) ?? "");
+    assert.deepEqual((await cached?.file.readFile())?.subarray(1, 4).toString(), "PNG");
+    await cached?.file.close();
+    const [based] = (await draw(double, {}, { baseUrl: "https://svc.local" })).data;
+    assert.ok(based !== undefined && "url" in based && based.url.startsWith("https://svc.local/api/images/cache/"));
+  });
+
+  it("chooses a seed of its own each time, and says which", async () => {
+    await using double = await startComfyDouble();
+    const seeds = [(await draw(double))._svc.seed, (await draw(double))._svc.seed];
+    assert.notEqual(seeds[0], seeds[1]);
+    const sent = double.calls.filter(({ path }) => path === "/prompt").map(({ body }) => JSON.stringify(body));
+    seeds.forEach((seed, index) => assert.match(sent[index] ?? "", new RegExp(`"seed":${seed},`)));
+  });
+
+  it("leaves neither queue nor history behind", async () => {
+    await using double = await startComfyDouble({ workMs: 20 });
+    await draw(double);
+    const calls = paths(double);
+    assert.deepEqual(calls.slice(0, 2), ["POST /prompt", "GET /history/ID"]);
+    assert.deepEqual(calls.slice(-2), ["GET /view", "POST /history"]);
+  });
+
+  it("waits its turn behind what others asked of the engine", async () => {
+    await using double = await startComfyDouble({ workMs: 30 });
+    const answers = await Promise.all([draw(double), draw(double), draw(double)]);
+    assert.equal(answers.flatMap(({ data }) => data).length, 3);
+  });
+
+  const faults: readonly (readonly [fault: ComfyFault, code: string, status: number, message: RegExp])[] = [
+    ["node-error", "dispatch.rejected", 400, /KSampler: Value 900 bigger than max of 100: cfg/],
+    ["execution-error", "dispatch.upstream_failed", 502, /failed in KSampler: HIP out of memory.* x\.safetensors$/],
+    ["die", "dispatch.upstream", 502, /does not accept connections|closed the connection/],
+    ["lose", "dispatch.upstream_failed", 502, /lost the request/],
+    ["garbage", "dispatch.upstream_failed", 502, /garbage/],
+    ["garbage-history", "dispatch.upstream_failed", 502, /history is no JSON/],
+    ["garbage-image", "dispatch.upstream_failed", 502, /no whole PNG/],
+    ["few", "dispatch.upstream_failed", 502, /made 0 of 1/],
+  ];
+  for (const [fault, code, status, message] of faults) {
+    it(`tells the client of an engine with the fault ${fault}`, async () => {
+      await using double = await startComfyDouble({ workMs: 10, fault });
+      await assert.rejects(draw(double), (error) => {
+        assert.ok(error instanceof ApiError);
+        assert.ok(error.code.startsWith(code), error.code);
+        assert.equal(error.status, status);
+        assert.match(error.message, message);
+        assert.doesNotMatch(JSON.stringify(error.envelope()), /\/opt|Traceback|execution\.py|127\.0\.0\.1/);
+        return true;
+      });
+    });
+  }
+
+  it("names the checkpoint file that the engine lacks", async () => {
+    await using double = await startComfyDouble({ checkpoints: ["other.safetensors"] });
+    await assert.rejects(draw(double), {
+      code: "model.not_loaded",
+      status: 404,
+      message: /no checkpoint sd_xl_turbo_1\.0_fp16\.safetensors/,
+    });
+  });
+
+  it("tells an engine that is not there from one that fails", async () => {
+    const port = await freePort();
+    await assert.rejects(draw({ host: "127.0.0.1", port }), { code: "dispatch.upstream_unavailable", status: 502 });
+  });
+
+  it("is not fooled by something that speaks no HTTP", async () => {
+    const server = createServer((socket) => socket.end("220 smtp ready\r\n"));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    assert.ok(typeof address === "object" && address !== null);
+    try {
+      await assert.rejects(draw({ host: "127.0.0.1", port: address.port }), { code: "dispatch.upstream_failed" });
+    } finally {
+      server.close();
+    }
+  });
+
+  it("interrupts the engine when the client leaves, and only what is the client's", async () => {
+    await using double = await startComfyDouble({ fault: "never" });
+    const client = new AbortController();
+    const drawing = draw(double, {}, { signal: client.signal });
+    await until("the engine works", () => double.calls.some(({ path }) => path.startsWith("/history/")));
+    const waiting = new AbortController();
+    const second = draw(double, {}, { signal: waiting.signal });
+    await until("the second waits", () => double.calls.filter(({ path }) => path === "/prompt").length === 2);
+    waiting.abort(new Error("left"));
+    await assert.rejects(second, { message: "left" });
+    assert.ok(!paths(double).includes("POST /interrupt"), "the running one is not the one that was left");
+    client.abort(new Error("left"));
+    await assert.rejects(drawing, { message: "left" });
+    assert.ok(paths(double).includes("POST /interrupt"));
+    assert.deepEqual(paths(double, "GET /history/ID").slice(-3), ["POST /queue", "GET /queue", "POST /interrupt"]);
+  });
+
+  it("gives up at the ceiling, and stops the engine", async () => {
+    await using double = await startComfyDouble({ fault: "never" });
+    await assert.rejects(draw(double, {}, { ceilingMs: 50 }), { code: "dispatch.upstream_timeout", status: 504 });
+    assert.ok(paths(double).includes("POST /interrupt"));
+  });
+
+  it("asks nothing of the engine for a client that has left already", async () => {
+    await using double = await startComfyDouble();
+    await assert.rejects(draw(double, {}, { signal: AbortSignal.abort(new Error("gone")) }), { message: "gone" });
+    assert.deepEqual(double.calls, []);
+  });
+});
