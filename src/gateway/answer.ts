@@ -22,10 +22,18 @@ export function toApiError(error: unknown): ApiError {
   return error instanceof ApiError ? error : new ApiError("system.internal", { cause: error });
 }
 
-/** Answers with the envelope; nothing when the client is gone or an answer has begun. */
-export function sendError(response: ServerResponse, error: ApiError, requestId: string): void {
+/**
+ * Answers with the envelope, or with the `form` that a protocol has for it; nothing when the client is gone or an
+ * answer has begun.
+ */
+export function sendError(
+  response: ServerResponse,
+  error: ApiError,
+  requestId: string,
+  form: unknown = error.envelope(),
+): void {
   if (response.headersSent || response.destroyed) return;
-  const body = Buffer.from(JSON.stringify(error.envelope()));
+  const body = Buffer.from(JSON.stringify(form));
   response.writeHead(error.status, {
     "content-type": "application/json; charset=utf-8",
     "content-length": body.length,

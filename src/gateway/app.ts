@@ -9,10 +9,10 @@ import {
 import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
-import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
+import { newRequestId, requestIdOf, toApiError } from "./answer.ts";
 import type { Dispatcher, V1Route } from "./dispatch.ts";
 import { HostGuard } from "./hosts.ts";
-import { registerRoutes, type RouteContext } from "./routes.ts";
+import { registerRoutes, type RouteContext } from "./management/routes.ts";
 import { scopeClasses } from "./scopes.ts";
 import type { Logger } from "pino";
 
@@ -100,9 +100,7 @@ function hotFirst(
       return;
     }
     const id = requestIdOf(request);
-    dispatcher
-      .handle(route, request, response, id)
-      .catch((error: unknown) => sendError(response, toApiError(error), id));
+    dispatcher.handle(route, request, response, id);
   };
 }
 

@@ -1,19 +1,26 @@
+import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import { ApiError } from "../api/errors.ts";
 import type { SlotCapability } from "../api/names.ts";
 import { EnginePool } from "../lib/http1/client.ts";
 import { scanBody, type ScannedBody } from "../lib/json-scan.ts";
-import { sendError, toApiError } from "./answer.ts";
+import type { Admission } from "./admission/admission.ts";
+import { checkCapability, roleFor, type Endpoint } from "./admission/availability.ts";
+import type { BufferBudget } from "./admission/budget.ts";
+import { toApiError } from "./answer.ts";
 import { readRequestBody } from "./body.ts";
-import { invalidJson } from "./engine-failure.ts";
-import type { ResolutionIndex } from "./index.ts";
-import { noSlot, type GatewayMetrics } from "./metrics.ts";
-import { endpointFor, type Endpoint } from "./readiness.ts";
-import { Relay } from "./relay.ts";
-import { ModelRename } from "./rename.ts";
+import { Flight, type FlightOrder } from "./flight.ts";
+import type { KnownSlot, ResolutionIndex } from "./index.ts";
+import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
+import { Answer } from "./relay/answer.ts";
+import { invalidJson } from "./relay/engine-failure.ts";
+import type { ErrorForm } from "./relay/error-form.ts";
+import { ModelRename } from "./relay/rename.ts";
+import { SharedAnswer } from "./relay/shared-answer.ts";
+import { applyRules } from "./request-rules.ts";
 import { resolve } from "./resolve.ts";
-import type { PublishedOperator } from "../api/status.ts";
+import { StreamHold } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
 
 /** What a `/v1` route is: everything else about it is the same for all. */
@@ -24,94 +31,210 @@ export interface V1Route {
   readonly enginePath: string;
   /** Its stream begins with the delta that carries the role. */
   readonly isChat: boolean;
+  /** Absent: OpenAI's form. */
+  readonly errors?: ErrorForm;
+}
+
+/** Who asks, as far as queues and shared streams care. */
+export interface Asker {
+  /** Requests of one client stand in line behind each other. */
+  readonly client: string;
+  /** Streams are shared only among those with the same rights. */
+  readonly scope: string;
 }
 
 export interface DispatchOptions {
   readonly index: () => ResolutionIndex;
-  readonly operator: () => PublishedOperator | undefined;
+  readonly admission: Admission;
   readonly traffic: Traffic;
+  readonly budget: BufferBudget;
   readonly metrics: GatewayMetrics;
   readonly log: Logger;
   readonly bodyLimitBytes: number;
-  readonly bootId: string;
   /** The gateway takes no new requests. */
   readonly isDraining: () => boolean;
 }
 
-/** Finds who answers, sends the request there and relays the answer. The path of every `/v1` request. */
+/** One client's request, from its header to the end of its answer. */
+interface Call {
+  readonly route: V1Route;
+  readonly response: ServerResponse;
+  readonly requestId: string;
+  readonly asker: Asker;
+  readonly answer: Answer;
+  readonly began: number;
+  slot: string;
+  hold: StreamHold | undefined;
+  /** Ends what is done for this client alone. */
+  leave: (() => void) | undefined;
+}
+
+interface SharedFlight {
+  readonly flight: Flight;
+  readonly answer: SharedAnswer;
+}
+
+/** Finds who answers, waits for it, sends the request there and relays the answer. The path of every `/v1` request. */
 export class Dispatcher {
   readonly #options: DispatchOptions;
   readonly #pools = new Map<number, EnginePool>();
+  /** Streams that a cold slot will answer, by what makes them identical. */
+  readonly #shared = new Map<string, SharedFlight>();
 
   constructor(options: DispatchOptions) {
     this.#options = options;
   }
 
-  async handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): Promise<void> {
-    const began = performance.now();
-    let slot = noSlot;
-    try {
-      if (this.#options.isDraining())
-        throw new ApiError("system.overloaded", {
-          message: "the gateway is stopping",
-          headers: { "retry-after": "2" },
-        });
-      checkContentType(request);
-      const body = await readRequestBody(request, this.#options.bodyLimitBytes);
-      const { scanned, model } = readModel(body);
-      const target = resolve(this.#options.index(), model, (name) => this.#options.traffic.inFlight(name));
-      if (target.kind === "upstream") {
-        throw new ApiError("system.not_implemented", {
-          message: `${target.ref} is served by upstream ${target.name}; this version reaches no upstreams yet`,
-        });
-      }
-      slot = target.slot.name;
-      let endpoint: Endpoint;
-      try {
-        endpoint = endpointFor(target.slot, route.capability, this.#options.bootId, this.#options.operator());
-      } catch (error) {
-        this.#options.traffic.asked(slot);
-        throw error;
-      }
-      const served = target.slot.status?.model.served ?? model;
-      const rename = new ModelRename(served, model);
-      await this.#relay({
-        route,
-        request,
-        response,
-        requestId,
-        slot,
-        endpoint,
-        body: spliced(body, scanned, served),
-        rename,
-        sent: body,
-        isStream: scanned.isStream,
-        began,
-        timeouts: {
-          firstByteMs: target.slot.spec.timeoutSeconds.firstByte * 1000,
-          idleMs: target.slot.spec.timeoutSeconds.idle * 1000,
-        },
-      });
-    } catch (error) {
+  handle(
+    route: V1Route,
+    request: IncomingMessage,
+    response: ServerResponse,
+    requestId: string,
+    asker: Asker = askerOf(request),
+  ): void {
+    const call: Call = {
+      route,
+      response,
+      requestId,
+      asker,
+      answer: new Answer(response, requestId, route.errors),
+      began: performance.now(),
+      slot: noSlot,
+      hold: undefined,
+      leave: undefined,
+    };
+    response.once("close", () => this.#closed(call));
+    this.#read(call, request).catch((error: unknown) => {
       const failure = toApiError(error);
       if (failure.code === "system.internal") this.#options.log.error({ err: error, requestId }, "request failed");
-      sendError(response, failure, requestId);
-    }
-    const metrics = this.#options.metrics.of(route.path, slot);
-    const seconds = (performance.now() - began) / 1000;
-    metrics.duration.observe(seconds);
-    metrics.count(response.writableFinished || response.headersSent ? response.statusCode : 499);
-    const { log } = this.#options;
-    if (log.isLevelEnabled("info")) {
-      log.info(
-        { requestId, slot, status: response.statusCode, ms: Math.round(seconds * 1000) },
-        `${route.path} ${slot} ${response.statusCode}`,
-      );
-    }
+      call.answer.refuse(failure);
+    });
   }
 
   close(): void {
     for (const pool of this.#pools.values()) pool.close();
+  }
+
+  async #read(call: Call, request: IncomingMessage): Promise<void> {
+    if (this.#options.isDraining()) {
+      throw new ApiError("system.overloaded", {
+        message: "the gateway is stopping",
+        headers: { "retry-after": "2" },
+      });
+    }
+    checkContentType(request);
+    const body = await readRequestBody(request, this.#options.bodyLimitBytes);
+    if (!call.answer.isOver) this.#dispatch(call, body);
+  }
+
+  #dispatch(call: Call, body: Buffer): void {
+    const { route, answer } = call;
+    const { index, traffic, admission } = this.#options;
+    const { scanned, model } = readModel(body);
+    const target = resolve(index(), model, (name) => traffic.inFlight(name));
+    if (target.kind === "upstream") {
+      throw new ApiError("system.not_implemented", {
+        message: `${target.ref} is served by upstream ${target.name}; this version reaches no upstreams yet`,
+      });
+    }
+    const { slot } = target;
+    call.slot = slot.name;
+    checkCapability(slot, route.capability);
+    const line = admission.line(slot.name, roleFor(slot, route.capability));
+    if (!scanned.isStream || line.queue.door === "open") {
+      const flight = this.#flight(call, slot, { body, scanned, model }, { line, sink: answer });
+      call.leave = () => flight.abandon();
+      flight.start();
+      this.#holdStream(call, flight, scanned.isStream);
+      return;
+    }
+    const key = `${route.path} ${line.slot} ${line.role} ${call.asker.scope} ${hash("sha256", body)}`;
+    let shared = this.#shared.get(key);
+    const isFirst = shared?.answer.isJoinable !== true;
+    if (shared?.answer.isJoinable !== true) {
+      const all = new SharedAnswer({ budget: this.#options.budget });
+      const onSettled = (): void => this.#forget(key, all);
+      const flight = this.#flight(call, slot, { body, scanned, model }, { line, sink: all, onSettled });
+      shared = { flight, answer: all };
+      this.#shared.set(key, shared);
+    }
+    const joined = shared;
+    joined.answer.join(answer);
+    call.leave = () => {
+      if (joined.answer.leave(answer) === 0) joined.flight.abandon();
+    };
+    if (isFirst) joined.flight.start();
+    this.#holdStream(call, joined.flight, true);
+  }
+
+  #forget(key: string, answer: SharedAnswer): void {
+    if (this.#shared.get(key)?.answer === answer) this.#shared.delete(key);
+  }
+
+  #holdStream(call: Call, flight: Flight, isStream: boolean): void {
+    if (isStream && flight.isWaiting) call.hold = new StreamHold(call.answer, flight);
+  }
+
+  #flight(
+    call: Call,
+    slot: KnownSlot,
+    { body, scanned, model }: { body: Buffer; scanned: ScannedBody; model: string },
+    to: Pick<FlightOrder, "line" | "sink"> & { onSettled?: () => void },
+  ): Flight {
+    const { route, requestId, began, asker } = call;
+    const served = slot.status?.model.served ?? model;
+    const parts = requestParts(body, scanned, served, slot);
+    let length = 0;
+    for (const part of parts) length += part.length;
+    const { firstByte } = this.#metrics(call);
+    const accept = scanned.isStream ? "text/event-stream" : "application/json";
+    const { firstByte: firstByteSeconds, idle } = slot.spec.timeoutSeconds;
+    const timeouts = { firstByteMs: firstByteSeconds * 1000, idleMs: idle * 1000 };
+    return new Flight(this.#options, {
+      line: to.line,
+      sink: to.sink,
+      client: asker.client,
+      bytes: length,
+      body,
+      rename: new ModelRename(served, model),
+      isChat: route.isChat,
+      translation: undefined,
+      isRepeatable: true,
+      send: (endpoint, events) =>
+        this.#pool(endpoint).request(
+          // Only what an engine needs: credentials, cookies and forwarding headers stay here.
+          `POST ${route.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
+            `content-length: ${length}\r\nx-request-id: ${requestId}\r\naccept: ${accept}\r\n\r\n`,
+          parts,
+          timeouts,
+          events,
+        ),
+      onFirstByte: () => firstByte.observe((performance.now() - began) / 1000),
+      onSettled: to.onSettled ?? nothing,
+    });
+  }
+
+  /** The response is closed: all was sent, or the client left. */
+  #closed(call: Call): void {
+    const { response, route, requestId, slot } = call;
+    call.hold?.end();
+    if (!response.writableFinished) call.leave?.();
+    const code = response.writableFinished ? response.statusCode : 499;
+    const seconds = (performance.now() - call.began) / 1000;
+    const metrics = this.#metrics(call);
+    metrics.duration.observe(seconds);
+    metrics.count(code);
+    const { log } = this.#options;
+    if (!log.isLevelEnabled("info")) return;
+    const failure = call.answer.failure?.code;
+    log.info(
+      { requestId, slot, status: code, ms: Math.round(seconds * 1000), ...(failure === undefined ? {} : { failure }) },
+      `${route.path} ${slot} ${code}${failure === undefined ? "" : ` ${failure}`}`,
+    );
+  }
+
+  #metrics(call: Call): RouteMetrics {
+    return this.#options.metrics.of(call.route.path, call.slot);
   }
 
   #pool({ host, port }: Endpoint): EnginePool {
@@ -122,50 +245,13 @@ export class Dispatcher {
     }
     return pool;
   }
-
-  #relay(call: Call): Promise<void> {
-    return new Promise((resolve) => {
-      const { traffic, metrics } = this.#options;
-      const counted = traffic.begin(call.slot);
-      const firstByte = metrics.of(call.route.path, call.slot).firstByte;
-      const relay = new Relay({
-        response: call.response,
-        requestId: call.requestId,
-        rename: call.rename,
-        isChat: call.route.isChat,
-        body: call.sent,
-        traffic: counted,
-        onFirstByte: () => firstByte.observe((performance.now() - call.began) / 1000),
-        onSettled: () => {
-          call.response.off("close", onClose);
-          traffic.end(call.slot);
-          resolve();
-        },
-      });
-      // The client left before the answer was whole: the engine must not go on for nobody.
-      const onClose = (): void => {
-        if (!call.response.writableFinished) relay.abort();
-      };
-      call.response.once("close", onClose);
-      relay.start(this.#pool(call.endpoint).request(head(call), [call.body], call.timeouts, relay));
-    });
-  }
 }
 
-interface Call {
-  readonly route: V1Route;
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly requestId: string;
-  readonly slot: string;
-  readonly endpoint: Endpoint;
-  readonly body: Buffer;
-  readonly rename: ModelRename;
-  /** What the client sent, before the model's name was replaced. */
-  readonly sent: Buffer;
-  readonly isStream: boolean;
-  readonly began: number;
-  readonly timeouts: { readonly firstByteMs: number; readonly idleMs: number };
+const nothing = (): void => undefined;
+
+/** Without authentication the peer is all that tells clients apart. */
+function askerOf(request: IncomingMessage): Asker {
+  return { client: request.socket.remoteAddress ?? "", scope: "" };
 }
 
 function checkContentType(request: IncomingMessage): void {
@@ -184,15 +270,10 @@ function readModel(body: Buffer): { scanned: ScannedBody; model: string } {
   return { scanned, model };
 }
 
-function spliced(body: Buffer, { model, modelStart, modelEnd }: ScannedBody, served: string): Buffer {
-  if (model === served) return body;
-  return Buffer.concat([body.subarray(0, modelStart), Buffer.from(JSON.stringify(served)), body.subarray(modelEnd)]);
-}
-
-/** Only what an engine needs: credentials, cookies and forwarding headers stay here. */
-function head({ route, endpoint, body, requestId, isStream }: Call): string {
-  return (
-    `POST ${route.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
-    `content-length: ${body.length}\r\nx-request-id: ${requestId}\r\naccept: ${isStream ? "text/event-stream" : "application/json"}\r\n\r\n`
-  );
+/** The body for the engine: its name for the model, the slot's rules. Parts of the client's own buffer where it can be. */
+function requestParts(body: Buffer, scanned: ScannedBody, served: string, { spec }: KnownSlot): readonly Buffer[] {
+  const ruled = applyRules(body, spec.request);
+  const at = ruled === body ? scanned : scanBody(ruled);
+  if (at === undefined || at.model === served || at.modelStart < 0) return [ruled];
+  return [ruled.subarray(0, at.modelStart), Buffer.from(JSON.stringify(served)), ruled.subarray(at.modelEnd)];
 }

@@ -4,6 +4,8 @@ import type { Config } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { openDemandWriter } from "../store/demand.ts";
 import { openPublished } from "../store/published.ts";
+import { Admission } from "./admission/admission.ts";
+import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
 import { DemandPublisher } from "./demand.ts";
 import { Dispatcher } from "./dispatch.ts";
@@ -44,20 +46,28 @@ export async function runGateway(config: Config, options: { log: Logger; version
   stack.use(
     published.watch((slot) => {
       index = buildIndex(published);
+      admission.refresh(slot);
       const state = slot === undefined ? undefined : index.slots.get(slot)?.status?.state;
       if (state === "unloading") demand.publish();
     }),
   );
-  const metrics = new GatewayMetrics({ traffic, index: () => index });
+  const admission = new Admission({
+    index: () => index,
+    operator: () => published.operator(),
+    bootId: bootId(),
+    holdMs: config.holdSeconds * 1000,
+  });
+  stack.defer(() => admission.close());
+  const metrics = new GatewayMetrics({ traffic, admission, index: () => index });
   let isDraining = false;
   const dispatcher = new Dispatcher({
     index: () => index,
-    operator: () => published.operator(),
+    admission,
     traffic,
+    budget: new BufferBudget(config.bufferLimit),
     metrics,
     log,
     bodyLimitBytes: config.bodyLimit,
-    bootId: bootId(),
     isDraining: () => isDraining,
   });
   stack.defer(() => dispatcher.close());
@@ -69,6 +79,7 @@ export async function runGateway(config: Config, options: { log: Logger; version
       index: () => index,
       operator: () => published.operator(),
       traffic,
+      admission,
       metrics,
       stateDir: config.stateDir,
       version,

@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
 import { slotsInOrder, type ResolutionIndex } from "./index.ts";
+import type { Admission } from "./admission/admission.ts";
 import type { Traffic } from "./traffic.ts";
 
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
@@ -23,7 +24,7 @@ export class GatewayMetrics {
   readonly #firstByte: Histogram<"route" | "slot">;
   readonly #routes = new Map<string, RouteMetrics>();
 
-  constructor(options: { traffic: Traffic; index: () => ResolutionIndex }) {
+  constructor(options: { traffic: Traffic; admission: Admission; index: () => ResolutionIndex }) {
     const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry });
     const labelNames = ["route", "slot"] as const;
@@ -47,7 +48,7 @@ export class GatewayMetrics {
       buckets,
       registers,
     });
-    const { traffic, index } = options;
+    const { traffic, admission, index } = options;
     new Gauge({
       name: "berth_requests_in_flight",
       help: "Requests that an engine works on",
@@ -56,6 +57,26 @@ export class GatewayMetrics {
       collect() {
         this.reset();
         for (const { name } of slotsInOrder(index())) this.set({ slot: name }, traffic.inFlight(name));
+      },
+    });
+    new Gauge({
+      name: "berth_requests_queued",
+      help: "Requests that wait for their turn at a slot that is there",
+      labelNames: ["slot"],
+      registers,
+      collect() {
+        this.reset();
+        for (const { name } of slotsInOrder(index())) this.set({ slot: name }, admission.counts(name).queued);
+      },
+    });
+    new Gauge({
+      name: "berth_requests_held",
+      help: "Requests that wait for a slot that is not there",
+      labelNames: ["slot"],
+      registers,
+      collect() {
+        this.reset();
+        for (const { name } of slotsInOrder(index())) this.set({ slot: name }, admission.counts(name).held);
       },
     });
     new Gauge({

@@ -36,9 +36,10 @@ export class Traffic {
     return this.#slots.get(slot)?.inFlight ?? 0;
   }
 
+  /** Requests under way or waiting, at all slots. */
   total(): number {
     let total = 0;
-    for (const { inFlight } of this.#slots.values()) total += inFlight;
+    for (const { inFlight, held } of this.#slots.values()) total += inFlight + held;
     return total;
   }
 
@@ -55,6 +56,21 @@ export class Traffic {
     traffic.inFlight -= 1;
     traffic.lastEndAt = Date.now();
     if (traffic.inFlight === 0) this.#onEdge(slot);
+  }
+
+  /** A request waits for the slot. */
+  hold(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.held += 1;
+    traffic.lastRequestAt = Date.now();
+    if (traffic.held === 1) this.#onEdge(slot);
+  }
+
+  /** One that waited does so no longer. */
+  release(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.held -= 1;
+    if (traffic.held === 0) this.#onEdge(slot);
   }
 
   /** A request that could not be served is demand all the same. */

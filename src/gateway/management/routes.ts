@@ -1,19 +1,21 @@
 import type { FastifyInstance, FastifyReply } from "fastify";
-import { ApiError } from "../api/errors.ts";
-import type { PublishedOperator } from "../api/status.ts";
-import { tailLogs } from "../runtimes/logs.ts";
-import type { KnownSlot, ResolutionIndex } from "./index.ts";
-import { slotsInOrder } from "./index.ts";
-import type { GatewayMetrics } from "./metrics.ts";
+import { ApiError } from "../../api/errors.ts";
+import type { PublishedOperator } from "../../api/status.ts";
+import { tailLogs } from "../../runtimes/logs.ts";
+import type { KnownSlot, ResolutionIndex } from "../index.ts";
+import { slotsInOrder } from "../index.ts";
+import type { GatewayMetrics } from "../metrics.ts";
 import { statusPage } from "./page.ts";
-import { isOperatorLost } from "./readiness.ts";
-import type { Traffic } from "./traffic.ts";
+import { isOperatorLost } from "../admission/availability.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { Traffic } from "../traffic.ts";
 import { modelView, planView, slotDetail, slotView, v1Models, type ViewContext } from "./views.ts";
 
 export interface RouteContext {
   readonly index: () => ResolutionIndex;
   readonly operator: () => PublishedOperator | undefined;
   readonly traffic: Traffic;
+  readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly stateDir: string;
   readonly version: string;
@@ -33,6 +35,7 @@ export function registerRoutes(app: FastifyInstance, context: RouteContext): voi
   const view = (): ViewContext => ({
     index: context.index(),
     traffic: context.traffic,
+    admission: context.admission,
     isOperatorLost: isOperatorLost(context.operator()),
   });
   const slotNamed = (name: string): KnownSlot => {
@@ -139,7 +142,7 @@ export function registerRoutes(app: FastifyInstance, context: RouteContext): voi
   app.get("/api/features", isPublic, () => ({
     auth: false,
     containers: false,
-    held_requests: false,
+    held_requests: true,
     management_writes: false,
     upstreams: false,
   }));

@@ -1,5 +1,5 @@
-import { ApiError } from "../api/errors.ts";
-import type { ExchangeError } from "../lib/http1/client.ts";
+import { ApiError } from "../../api/errors.ts";
+import type { ExchangeError } from "../../lib/http1/client.ts";
 
 /** What a client learns when the engine gave no whole answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {

@@ -1,30 +1,38 @@
-import type { ServerResponse } from "node:http";
-import { ApiError, type ErrorCode } from "../api/errors.ts";
-import type { Exchange, ExchangeError, ExchangeEvents } from "../lib/http1/client.ts";
-import type { ResponseHead } from "../lib/http1/response-parser.ts";
-import { sendError } from "./answer.ts";
+import { ApiError } from "../../api/errors.ts";
+import type { Exchange, ExchangeError, ExchangeEvents } from "../../lib/http1/client.ts";
+import type { ResponseHead } from "../../lib/http1/response-parser.ts";
+import { HeldAnswer, type AnswerSink } from "./answer.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
 import type { ModelRename } from "./rename.ts";
-import type { SlotTraffic } from "./traffic.ts";
 
 /** More of an engine's error than this helps nobody. */
 const errorLimitBytes = 65_536;
 /** A JSON answer is small; a larger one is relayed without waiting for its end. */
 const wholeLimitBytes = 8 * 1024 * 1024;
-/** How much may wait for a slow reader before the engine is paused. */
-const relayHighWaterBytes = 65_536;
+
+/** Turns an engine's answer into that of the protocol the client speaks. One object per request. */
+export interface AnswerTranslation {
+  /** A whole JSON answer. Throws when it is not what the engine should have said. */
+  answer(body: Buffer): Buffer;
+  /** Whole lines of an event stream; undefined: nothing to send yet. Absent: the protocol has no streams. */
+  readonly stream?: { push(lines: Buffer): Buffer | undefined; end(): Buffer | undefined };
+  /** A refusal that means more than its status says; undefined: told as any other. */
+  refusal?(status: number, body: Buffer): ApiError | undefined;
+}
 
 export interface RelayOptions {
-  readonly response: ServerResponse;
-  readonly requestId: string;
+  readonly sink: AnswerSink;
   readonly rename: ModelRename;
   /** Its stream begins with the delta that carries the role. */
   readonly isChat: boolean;
+  readonly translation?: AnswerTranslation | undefined;
   /** The client's body: when an engine refuses it, whether it was JSON at all decides whose fault that is. */
-  readonly body: Buffer;
-  readonly traffic: SlotTraffic;
+  readonly body: Buffer | undefined;
   readonly onFirstByte: () => void;
+  readonly onByte: () => void;
+  /** The request never reached the engine. True when it is sent once more, by another relay. */
+  readonly onUnsent: () => boolean;
   /** The engine is done with it, one way or the other. Called once. */
   readonly onSettled: () => void;
 }
@@ -55,8 +63,6 @@ export class Relay implements ExchangeEvents {
     this.#isPaused = false;
     this.#exchange?.resume();
   };
-  /** Why the client did not get a whole answer, where that is known. */
-  failure: ErrorCode | undefined;
 
   constructor(options: RelayOptions) {
     this.#options = options;
@@ -67,7 +73,7 @@ export class Relay implements ExchangeEvents {
     this.#exchange = exchange;
   }
 
-  /** The client left: the engine must not go on for nobody. Nothing when all is over. */
+  /** Nobody wants the answer any more: the engine must not go on for nobody. Nothing when all is over. */
   abort(): void {
     if (this.#isSettled) return;
     this.#exchange?.abort();
@@ -75,8 +81,8 @@ export class Relay implements ExchangeEvents {
   }
 
   onHead(answer: ResponseHead): void {
-    const { response, requestId, traffic, onFirstByte, rename, isChat } = this.#options;
-    traffic.lastByteAt = Date.now();
+    const { onByte, onFirstByte, rename, isChat } = this.#options;
+    onByte();
     onFirstByte();
     this.#status = answer.status;
     if (answer.status >= 300) {
@@ -85,30 +91,28 @@ export class Relay implements ExchangeEvents {
     }
     this.#body = undefined;
     const type = answer.headers.get("content-type") ?? "application/octet-stream";
-    this.#headers = { "content-type": type, "x-request-id": requestId, "x-content-type-options": "nosniff" };
+    this.#headers = { "content-type": type };
     if (type.startsWith("text/event-stream")) {
       this.#mode = "events";
       this.#events = new EventStream({ rename, isChat });
-      this.#headers["cache-control"] = "no-cache";
-      this.#headers["x-accel-buffering"] = "no";
-      response.writeHead(answer.status, this.#headers);
+      this.#begin();
     } else if (type.startsWith("application/json")) this.#mode = "whole";
     else {
       this.#mode = "bytes";
       const length = answer.headers.get("content-length");
       if (length !== undefined) this.#headers["content-length"] = length;
-      response.writeHead(answer.status, this.#headers);
+      this.#begin();
     }
   }
 
   onData(chunk: Buffer): void {
     if (this.#isSettled) return;
-    this.#options.traffic.lastByteAt = Date.now();
+    this.#options.onByte();
     switch (this.#mode) {
       case "whole":
         this.#chunks.push(chunk);
         this.#size += chunk.length;
-        if (this.#size > wholeLimitBytes) this.#giveUpWhole();
+        if (this.#size > wholeLimitBytes && this.#options.translation === undefined) this.#giveUpWhole();
         return;
       case "error":
         if (this.#size < errorLimitBytes) this.#chunks.push(chunk);
@@ -129,30 +133,23 @@ export class Relay implements ExchangeEvents {
 
   onEnd(): void {
     if (this.#isSettled) return;
-    const { response } = this.#options;
+    const { sink, translation } = this.#options;
     switch (this.#mode) {
-      case "whole": {
-        const body = this.#options.rename.whole(this.#joined());
-        this.#headers["content-length"] = body.length;
-        response.writeHead(this.#status, this.#headers);
-        response.end(body);
+      case "whole":
+        this.#answerWhole();
+        break;
+      case "error": {
+        const body = this.#joined();
+        sink.refuse(translation?.refusal?.(this.#status, body) ?? engineRefusal(this.#status, body, this.#body));
         break;
       }
-      case "error":
-        this.#refuse(engineRefusal(this.#status, this.#joined(), this.#body));
-        break;
       case "events":
-        if (this.#events?.isWhole === false) {
-          this.#endWithError(
-            new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" }),
-          );
-          return;
-        }
-        response.end();
+        if (this.#events?.isWhole === true) sink.end(translation?.stream?.end());
+        else sink.refuse(new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" }));
         break;
       case "bytes":
       case "head":
-        response.end();
+        sink.end();
         break;
       default:
         this.#mode satisfies never;
@@ -160,70 +157,92 @@ export class Relay implements ExchangeEvents {
     this.#settle();
   }
 
-  onError(error: ExchangeError): void {
+  onError(error: ExchangeError | ApiError): void {
     if (this.#isSettled) return;
-    const failure = exchangeFailure(error);
-    if (this.#mode === "events") {
-      this.#endWithError(failure);
+    const isUnsent = !(error instanceof ApiError) && error.phase === "connect";
+    if (isUnsent && this.#options.onUnsent()) {
+      this.#isSettled = true;
       return;
     }
-    if (this.#options.response.headersSent) {
-      // What is no event stream cannot carry an error any more: it must not look whole.
-      this.failure = failure.code;
-      this.#options.response.destroy();
-    } else this.#refuse(failure);
+    // Whatever comes after [DONE] takes nothing away from the answer.
+    if (this.#events?.isDone === true) this.#options.sink.end(this.#options.translation?.stream?.end());
+    else this.#options.sink.refuse(error instanceof ApiError ? error : exchangeFailure(error));
     this.#settle();
   }
 
-  #refuse(failure: ApiError): void {
-    this.failure = failure.code;
-    sendError(this.#options.response, failure, this.#options.requestId);
+  #begin(): void {
+    try {
+      this.#options.sink.begin(this.#status, this.#headers);
+    } catch (error) {
+      if (!(error instanceof HeldAnswer)) throw error;
+      this.#fail("the engine answered a stream's request with something else");
+    }
+  }
+
+  #answerWhole(): void {
+    const { rename, sink, translation } = this.#options;
+    let body = rename.whole(this.#joined());
+    try {
+      if (translation !== undefined) body = translation.answer(body);
+    } catch (error) {
+      sink.refuse(
+        error instanceof ApiError
+          ? error
+          : new ApiError("dispatch.upstream_failed", {
+              message: "the engine's answer has another shape",
+              cause: error,
+            }),
+      );
+      return;
+    }
+    this.#headers["content-length"] = body.length;
+    this.#begin();
+    if (!this.#isSettled) sink.end(body);
   }
 
   #relayEvents(chunk: Buffer): void {
     const events = this.#events;
     if (events === undefined) return;
+    const { translation } = this.#options;
     let failure: ApiError | undefined;
     try {
-      const bytes = events.push(chunk);
+      let bytes = events.push(chunk);
+      if (bytes !== undefined && translation?.stream !== undefined) bytes = translation.stream.push(bytes);
       if (bytes !== undefined) this.#write(bytes);
       if (events.error !== undefined) failure = engineEventFailure(events.error);
     } catch (error) {
-      if (!(error instanceof StreamGarbage)) throw error;
-      failure = new ApiError("dispatch.upstream_failed", {
-        message: `the engine's answer is broken: ${error.message}`,
-      });
+      if (error instanceof ApiError) failure = error;
+      else if (error instanceof StreamGarbage)
+        failure = new ApiError("dispatch.upstream_failed", {
+          message: `the engine's answer is broken: ${error.message}`,
+        });
+      else throw error;
     }
     if (failure === undefined) return;
     this.#exchange?.abort();
-    this.#endWithError(failure);
+    this.#options.sink.refuse(failure);
+    this.#settle();
   }
 
-  /** One last event carries the envelope; no [DONE] follows. A stream that was whole already just ends. */
-  #endWithError(failure: ApiError): void {
-    const { response } = this.#options;
-    if (this.#events?.isDone === true) response.end();
-    else {
-      this.failure = failure.code;
-      response.end(`data: ${JSON.stringify(failure.envelope())}\n\n`);
-    }
+  #fail(message: string): void {
+    this.#exchange?.abort();
+    this.#options.sink.refuse(new ApiError("dispatch.upstream_failed", { message }));
     this.#settle();
   }
 
   #write(bytes: Buffer): void {
-    const { response } = this.#options;
-    if (response.write(bytes) || this.#isPaused || response.writableLength < relayHighWaterBytes) return;
+    if (this.#options.sink.write(bytes) || this.#isPaused) return;
     this.#isPaused = true;
     this.#exchange?.pause();
-    response.once("drain", this.#onDrain);
+    this.#options.sink.onDrain(this.#onDrain);
   }
 
   #giveUpWhole(): void {
-    this.#options.response.writeHead(this.#status, this.#headers);
     this.#mode = "bytes";
+    this.#begin();
     const begun = this.#options.rename.whole(this.#joined());
     this.#chunks = [];
-    this.#write(begun);
+    if (!this.#isSettled) this.#write(begun);
   }
 
   #joined(): Buffer {

@@ -1,4 +1,4 @@
-import { slotsInOrder } from "./index.ts";
+import { slotsInOrder } from "../index.ts";
 import { slotView, type ViewContext } from "./views.ts";
 
 /** A plain page with what there is, until the dashboard comes. Everything a person wrote is escaped. */

@@ -1,4 +1,4 @@
-import { scanBody } from "../lib/json-scan.ts";
+import { scanBody } from "../../lib/json-scan.ts";
 
 const key = Buffer.from('"model"');
 const newline = 0x0a;

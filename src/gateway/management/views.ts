@@ -1,19 +1,24 @@
-import type { ModelRecord } from "../api/model.ts";
-import type { Condition } from "../api/conditions.ts";
+import type { ModelRecord } from "../../api/model.ts";
+import type { Condition } from "../../api/conditions.ts";
 
-import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "./index.ts";
-import type { Traffic } from "./traffic.ts";
+import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { Traffic } from "../traffic.ts";
 
 /** Bodies of `/v1/models` and `/api`: snake_case JSON, as CONTRACT has it. */
 export interface ViewContext {
   readonly index: ResolutionIndex;
   readonly traffic: Traffic;
+  readonly admission: Admission;
   readonly isOperatorLost: boolean;
 }
 
-export function slotView(slot: KnownSlot, { traffic, isOperatorLost }: ViewContext): Record<string, unknown> {
+export function slotView(
+  slot: KnownSlot,
+  { traffic, admission, isOperatorLost }: ViewContext,
+): Record<string, unknown> {
   const { spec, status, published, name } = slot;
-  const known = traffic.of(name);
+  const waiting = admission.counts(name);
   const load = status?.lastLoad;
   return {
     name,
@@ -28,9 +33,9 @@ export function slotView(slot: KnownSlot, { traffic, isOperatorLost }: ViewConte
     enabled: spec.enabled,
     load: spec.load,
     capabilities: status?.capabilities ?? [],
-    in_flight: known.inFlight,
-    queued: 0,
-    held: known.held,
+    in_flight: traffic.inFlight(name),
+    queued: waiting.queued,
+    held: waiting.held,
     conditions: conditionsOf(status?.conditions ?? [], isOperatorLost),
     generation: published?.generation ?? 0,
     observed_generation: status?.observedGeneration ?? 0,

@@ -1,0 +1,115 @@
+import { findCondition } from "../../api/conditions.ts";
+import { ApiError } from "../../api/errors.ts";
+import type { ProcessRole, SlotCapability } from "../../api/names.ts";
+import { heartbeatTtlMs, type PublishedOperator, type SlotStatus } from "../../api/status.ts";
+import type { KnownSlot } from "../index.ts";
+
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What a request for a slot meets: an engine, a reason to wait, or a reason to give up. */
+export type Availability =
+  | { readonly kind: "open"; readonly endpoint: Endpoint }
+  /** `failure` is what a caller learns whose time ends before the slot is there. */
+  | { readonly kind: "shut"; readonly reopensAt?: number; readonly failure: ApiError }
+  | { readonly kind: "closed"; readonly failure: ApiError };
+
+/** What is known beside the slot's own status. */
+export interface Surroundings {
+  readonly bootId: string;
+  readonly operator: PublishedOperator | undefined;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/** Seconds after which a caller may try a slot that is coming up. */
+const retrySeconds = 2;
+/** An `error` is waited through when its next try is no further away (DECISIONS 9). */
+const nearRetryMs = 10_000;
+/** The third failure in a row is an outage (DECISIONS 9). */
+const outageFailures = 3;
+
+/** Throws ApiError `dispatch.capability_mismatch`. */
+export function checkCapability({ name, status }: KnownSlot, capability: SlotCapability): void {
+  if (status === undefined || status.capabilities.length === 0 || status.capabilities.includes(capability)) return;
+  throw new ApiError("dispatch.capability_mismatch", {
+    message: `slot ${name} does not serve ${capability}`,
+    details: { slot: name, capability, capabilities: status.capabilities },
+  });
+}
+
+/** Which process of a slot with two answers that capability. */
+export function roleFor({ status, spec }: KnownSlot, capability: SlotCapability): ProcessRole {
+  const hasSecond = spec.model.rerank !== undefined || status?.processes.some(({ role }) => role === "rerank") === true;
+  return capability === "rerank" && hasSecond ? "rerank" : "main";
+}
+
+/** Where a request for that process of the slot goes now, whether it waits, or why it need not wait. */
+export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surroundings): Availability {
+  const { spec, status, name } = slot;
+  if (!spec.enabled) return { kind: "closed", failure: disabled(slot) };
+  if (status === undefined) return { kind: "shut", failure: notReady(name, "offline", "NotPublished") };
+  // After a reboot what was published before speaks of engines that are gone.
+  if (around.operator !== undefined && around.operator.bootId !== around.bootId)
+    return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
+  const process = status.processes.find((candidate) => candidate.role === role);
+  if (process?.isReady === true && status.state !== "unloading")
+    return { kind: "open", endpoint: { host: "127.0.0.1", port: process.port } };
+  if (status.state === "error") return failed(name, status, around.now);
+  const reason = findCondition(status.conditions, "Available")?.reason ?? status.state;
+  if (reason === "Unloaded") return { kind: "closed", failure: unloaded(name, status.state) };
+  return { kind: "shut", failure: notReady(name, status.state, reason, role) };
+}
+
+function failed(slot: string, status: SlotStatus, now: number): Availability {
+  const stalled = findCondition(status.conditions, "Stalled");
+  const reopensAt = status.nextRetryAt === undefined ? undefined : Date.parse(status.nextRetryAt);
+  const isNear = reopensAt !== undefined && reopensAt - now <= nearRetryMs;
+  const seconds = reopensAt === undefined ? undefined : Math.max(1, Math.ceil((reopensAt - now) / 1000));
+  const failure = new ApiError("slot.failed", {
+    message: `slot ${slot} has failed: ${status.lastError?.message ?? "unknown cause"}`.slice(0, 500),
+    details: {
+      slot,
+      state: "error",
+      reason: stalled?.reason ?? status.lastError?.reason ?? "Failed",
+      message: (stalled?.message ?? status.lastError?.message ?? "").slice(0, 500),
+      next_retry_at: status.nextRetryAt ?? null,
+    },
+    headers: seconds === undefined ? { "x-should-retry": "false" } : { "retry-after": String(seconds) },
+  });
+  if (stalled?.status === "True" || !isNear || status.failures >= outageFailures) return { kind: "closed", failure };
+  return { kind: "shut", reopensAt, failure };
+}
+
+function disabled({ name, status }: KnownSlot): ApiError {
+  const reason =
+    status === undefined ? "NotConfigured" : (findCondition(status.conditions, "Ready")?.reason ?? "Disabled");
+  return new ApiError("slot.disabled", {
+    message: `slot ${name} is disabled`,
+    details: { slot: name, state: "offline", reason },
+    headers: { "x-should-retry": "false" },
+  });
+}
+
+function unloaded(slot: string, state: string): ApiError {
+  return new ApiError("slot.not_ready", {
+    message: `slot ${slot} is unloaded until somebody loads it`,
+    details: { slot, state, reason: "Unloaded" },
+    headers: { "x-should-retry": "false" },
+  });
+}
+
+function notReady(slot: string, state: string, reason: string, role?: ProcessRole): ApiError {
+  return new ApiError("slot.not_ready", {
+    message: `slot ${slot} is not ready: ${state}`,
+    details: { slot, state, reason, ...(role === "rerank" ? { role } : {}) },
+    headers: { "retry-after": String(retrySeconds) },
+  });
+}
+
+/** The operator has not been heard of lately: what it published may be old. */
+export function isOperatorLost(operator: PublishedOperator | undefined, now = Date.now()): boolean {
+  return operator === undefined || now - Date.parse(operator.heartbeat) > heartbeatTtlMs;
+}

@@ -1,0 +1,162 @@
+import { ApiError } from "../../api/errors.ts";
+import type { BufferBudget } from "../admission/budget.ts";
+import { HeldAnswer, type AnswerSink } from "./answer.ts";
+
+/** A reader that is further behind is cut (CONTRACT "Cold slots"). */
+const behindLimitBytes = 16 * 1024 * 1024;
+
+interface Reader {
+  readonly sink: AnswerSink;
+  /** Chunks it has been given, counted from the stream's first. */
+  given: number;
+  givenBytes: number;
+  isWaiting: boolean;
+}
+
+export interface SharedAnswerOptions {
+  readonly budget: BufferBudget;
+  readonly behindLimitBytes?: number;
+}
+
+/**
+ * One engine's stream for several clients: one buffer, an offset per reader. Each gets the whole stream at its own
+ * pace. The engine is paused only while no reader takes more; one that falls too far behind the others is cut alone.
+ */
+export class SharedAnswer implements AnswerSink {
+  readonly #budget: BufferBudget;
+  readonly #behindLimitBytes: number;
+  readonly #readers = new Set<Reader>();
+  /** What some reader has not been given yet. */
+  #chunks: Buffer[] = [];
+  /** Chunks that all have been given, and are no longer here. */
+  #dropped = 0;
+  #totalBytes = 0;
+  #isBegun = false;
+  #ending: { readonly failure: ApiError | undefined } | undefined;
+  #onDrain: (() => void) | undefined;
+
+  constructor({ budget, behindLimitBytes: limit = behindLimitBytes }: SharedAnswerOptions) {
+    this.#budget = budget;
+    this.#behindLimitBytes = limit;
+  }
+
+  get readers(): number {
+    return this.#readers.size;
+  }
+
+  get hasBegun(): boolean {
+    if (this.#isBegun) return true;
+    for (const { sink } of this.#readers) if (sink.hasBegun) return true;
+    return false;
+  }
+
+  /** True for a client that may still see the stream from its start. */
+  get isJoinable(): boolean {
+    return !this.#isBegun && this.#ending === undefined;
+  }
+
+  /** Only while it is joinable. */
+  join(sink: AnswerSink): void {
+    this.#readers.add({ sink, given: 0, givenBytes: 0, isWaiting: false });
+  }
+
+  /** Answers with how many are left. */
+  leave(sink: AnswerSink): number {
+    for (const reader of this.#readers) if (reader.sink === sink) this.#readers.delete(reader);
+    this.#drop();
+    return this.#readers.size;
+  }
+
+  begin(status: number, headers: Readonly<Record<string, string | number>>): void {
+    if (this.hasBegun && !String(headers["content-type"]).startsWith("text/event-stream")) throw new HeldAnswer();
+    this.#isBegun = true;
+    this.#each((reader) => reader.sink.begin(status, headers));
+  }
+
+  write(bytes: Buffer): boolean {
+    this.#chunks.push(bytes);
+    this.#totalBytes += bytes.length;
+    const isWithin = this.#budget.add(bytes.length);
+    this.#each((reader) => this.#feed(reader));
+    this.#cutBehind(isWithin ? this.#behindLimitBytes : 0);
+    this.#drop();
+    return this.#canTakeMore();
+  }
+
+  onDrain(listener: () => void): void {
+    this.#onDrain = listener;
+    this.#drained();
+  }
+
+  end(bytes?: Buffer): void {
+    if (bytes !== undefined) this.write(bytes);
+    this.#finish(undefined);
+  }
+
+  refuse(failure: ApiError): void {
+    this.#finish(failure);
+  }
+
+  #finish(failure: ApiError | undefined): void {
+    this.#ending = { failure };
+    this.#each((reader) => this.#feed(reader));
+    this.#drop();
+  }
+
+  #feed(reader: Reader): void {
+    while (!reader.isWaiting) {
+      const chunk = this.#chunks[reader.given - this.#dropped];
+      if (chunk === undefined) break;
+      reader.given += 1;
+      reader.givenBytes += chunk.length;
+      if (reader.sink.write(chunk)) continue;
+      reader.isWaiting = true;
+      reader.sink.onDrain(() => {
+        reader.isWaiting = false;
+        if (!this.#readers.has(reader)) return;
+        this.#feed(reader);
+        this.#drop();
+        this.#drained();
+      });
+    }
+    if (this.#ending === undefined || reader.given < this.#dropped + this.#chunks.length) return;
+    this.#readers.delete(reader);
+    if (this.#ending.failure === undefined) reader.sink.end();
+    else reader.sink.refuse(this.#ending.failure);
+  }
+
+  #cutBehind(limitBytes: number): void {
+    for (const reader of this.#readers) {
+      const behind = this.#totalBytes - reader.givenBytes;
+      if (behind <= limitBytes) continue;
+      this.#readers.delete(reader);
+      reader.sink.refuse(
+        new ApiError("system.overloaded", { message: "this client reads too slowly: its stream was cut" }),
+      );
+    }
+  }
+
+  #canTakeMore(): boolean {
+    for (const { isWaiting } of this.#readers) if (!isWaiting) return true;
+    return false;
+  }
+
+  #drained(): void {
+    if (this.#onDrain === undefined || !this.#canTakeMore()) return;
+    const listener = this.#onDrain;
+    this.#onDrain = undefined;
+    listener();
+  }
+
+  #drop(): void {
+    let least = this.#dropped + this.#chunks.length;
+    for (const { given } of this.#readers) least = Math.min(least, given);
+    const gone = this.#chunks.splice(0, least - this.#dropped);
+    this.#dropped = least;
+    for (const chunk of gone) this.#budget.give(chunk.length);
+  }
+
+  #each(act: (reader: Reader) => void): void {
+    for (const reader of [...this.#readers]) act(reader);
+  }
+}

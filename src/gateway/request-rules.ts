@@ -1,0 +1,30 @@
+import type { SlotSpec } from "../api/slot.ts";
+
+/**
+ * The body with a slot's `request` rules applied: fields removed, then set unless the client sent them; a trailing `!`
+ * forces. The same buffer when there are no rules, or when it is no JSON object: the engine then says what is wrong.
+ */
+export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): Buffer {
+  const settings = Object.entries(set);
+  if (settings.length === 0 && strip.length === 0) return body;
+  const fields = objectOf(body);
+  if (fields === undefined) return body;
+  for (const key of strip) fields.delete(key);
+  for (const [key, value] of settings) {
+    const isForced = key.endsWith("!");
+    const name = isForced ? key.slice(0, -1) : key;
+    if (isForced || !fields.has(name)) fields.set(name, value);
+  }
+  return Buffer.from(JSON.stringify(Object.fromEntries(fields)));
+}
+
+function objectOf(body: Buffer): Map<string, unknown> | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body.toString());
+  } catch {
+    return undefined;
+  }
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return undefined;
+  return new Map(Object.entries(parsed));
+}

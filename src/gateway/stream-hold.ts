@@ -1,0 +1,45 @@
+import type { Place } from "./admission/admission.ts";
+import type { Answer } from "./relay/answer.ts";
+
+/** A stream that waits is silent this long, so that an early failure keeps its status (CONTRACT "Cold slots"). */
+const silenceMs = 5000;
+const everyMs = 10_000;
+
+/** Who waits, and where. */
+interface Waiter {
+  readonly isWaiting: boolean;
+  readonly place: Place;
+}
+
+/** Keeps a client that waits for its stream informed, so that neither it nor a proxy gives up. */
+export class StreamHold {
+  readonly #answer: Answer;
+  readonly #waiter: Waiter;
+  readonly #since = Date.now();
+  #timer: NodeJS.Timeout;
+
+  constructor(answer: Answer, waiter: Waiter) {
+    this.#answer = answer;
+    this.#waiter = waiter;
+    this.#timer = setTimeout(() => this.#tell(), silenceMs);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #tell(): void {
+    if (!this.#waiter.isWaiting || this.#answer.isOver) return;
+    this.#answer.hold();
+    this.#answer.comment(`waiting ${describe(this.#waiter.place, Date.now() - this.#since)}`);
+    this.#timer = setTimeout(() => this.#tell(), everyMs);
+  }
+}
+
+function describe({ slot, state, position, progress }: Place, waitedMs: number): string {
+  const words = [`slot=${slot}`, `state=${state}`];
+  if (progress !== undefined) words.push(`progress=${progress}%`);
+  if (position > 0) words.push(`position=${position}`);
+  words.push(`waited=${Math.round(waitedMs / 1000)}s`);
+  return words.join(" ");
+}
