@@ -1,5 +1,5 @@
 import { ApiError } from "../../api/errors.ts";
-import { invalidJson } from "../engine-failure.ts";
+import { invalidJson } from "../relay/engine-failure.ts";
 
 /** The client's body. Throws ApiError `dispatch.invalid_request`. */
 export function parseRequest(body: Buffer): unknown {

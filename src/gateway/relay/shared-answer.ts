@@ -157,6 +157,6 @@ export class SharedAnswer implements AnswerSink {
   }
 
   #each(act: (reader: Reader) => void): void {
-    for (const reader of [...this.#readers]) act(reader);
+    for (const reader of this.#readers) act(reader);
   }
 }
