@@ -54,6 +54,7 @@ export const upstreamSpecSchema = z.strictObject({
     .describe("Routes its models answer"),
 });
 export type UpstreamSpec = z.output<typeof upstreamSpecSchema>;
+export type SecretSource = z.output<typeof secretSourceSchema>;
 
 export function upstreamRules(spec: UpstreamSpec): { path: string[]; message: string }[] {
   if (spec.models.length === 0 && spec.discover === undefined) {

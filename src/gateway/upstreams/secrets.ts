@@ -1,0 +1,94 @@
+import { readFile, stat } from "node:fs/promises";
+import type { SecretSource } from "../../api/upstream.ts";
+import { errorCode } from "../../lib/error-code.ts";
+
+/** A key is missing or cannot be used. The message names the variable or file, never the value; it is for the log. */
+export class SecretError extends Error {
+  override readonly name = "SecretError";
+}
+
+export interface Secret {
+  /** The value now, without a wait unless a file is due for a look. Throws, or rejects with, SecretError. */
+  read(): string | Promise<string>;
+}
+
+/** How old a file's value may be. */
+const freshMs = 1000;
+const limitBytes = 16_384;
+
+export function openSecret(source: SecretSource, options: { env: NodeJS.ProcessEnv; now: () => number }): Secret {
+  if ("env" in source) {
+    const what = `the environment variable ${source.env}`;
+    return {
+      read() {
+        const value = options.env[source.env];
+        if (value === undefined) throw new SecretError(`${what} is not set`);
+        return checked(value, what);
+      },
+    };
+  }
+  if ("file" in source) return new FileSecret(source.file, options.now);
+  const { name, key } = source.secretKeyRef;
+  const problem = `key ${key} of Secret ${name} can only be had in a cluster; use env or file here`;
+  return {
+    read() {
+      throw new SecretError(problem);
+    },
+  };
+}
+
+/** Follows a file by its identity, links included: Kubernetes and secret stores swap links. */
+class FileSecret implements Secret {
+  readonly #path: string;
+  readonly #now: () => number;
+  #stamp = "";
+  #found: string | SecretError | undefined;
+  #lookedAt = -Infinity;
+  #looking: Promise<string> | undefined;
+
+  constructor(path: string, now: () => number) {
+    this.#path = path;
+    this.#now = now;
+  }
+
+  read(): string | Promise<string> {
+    if (this.#looking !== undefined) return this.#looking;
+    if (this.#found !== undefined && this.#now() - this.#lookedAt < freshMs) {
+      if (typeof this.#found === "string") return this.#found;
+      throw this.#found;
+    }
+    this.#looking = this.#look().finally(() => (this.#looking = undefined));
+    return this.#looking;
+  }
+
+  async #look(): Promise<string> {
+    this.#lookedAt = this.#now();
+    try {
+      const { ino, size, mtimeNs, ctimeNs } = await stat(this.#path, { bigint: true });
+      const stamp = `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+      if (stamp !== this.#stamp || typeof this.#found !== "string") {
+        this.#stamp = stamp;
+        if (size > limitBytes) throw new SecretError(`the file ${this.#path} is too large for a key`);
+        this.#found = checked(await readFile(this.#path, "utf8"), `the file ${this.#path}`);
+      }
+      return this.#found;
+    } catch (error) {
+      this.#found = error instanceof SecretError ? error : new SecretError(unreadable(this.#path, error));
+      throw this.#found;
+    }
+  }
+}
+
+function unreadable(path: string, error: unknown): string {
+  return errorCode(error) === "ENOENT"
+    ? `the file ${path} does not exist`
+    : `the file ${path} cannot be read (${errorCode(error) ?? "unknown error"})`;
+}
+
+/** Files and shells like to add a line end, which is no part of a key. */
+function checked(value: string, what: string): string {
+  const key = value.trim();
+  if (key === "") throw new SecretError(`${what} is empty`);
+  if (!/^[\x20-\x7e]+$/.test(key)) throw new SecretError(`${what} holds characters that no header can carry`);
+  return key;
+}

@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { Circuit, type Permit } from "../../../src/gateway/upstreams/circuit.ts";
+
+const options = { failures: 3, openMs: 1000, maxOpenMs: 4000 };
+
+/** A circuit on a clock that a test moves. */
+function setUp(): {
+  circuit: Circuit;
+  clock: { ms: number };
+  permit: () => Permit;
+  failTimes: (count: number) => void;
+} {
+  const clock = { ms: 0 };
+  const circuit = new Circuit(options, () => clock.ms);
+  const permit = (): Permit => {
+    const admitted = circuit.admit();
+    assert.ok(typeof admitted !== "number", "admitted");
+    return admitted;
+  };
+  return { circuit, clock, permit, failTimes: (count) => Array.from({ length: count }, () => permit().fail()) };
+}
+
+describe("circuit", () => {
+  it("opens at the last of so many failures in a row", () => {
+    const { circuit, failTimes } = setUp();
+    failTimes(2);
+    assert.equal(circuit.state, "closed");
+    failTimes(1);
+    assert.equal(circuit.state, "open");
+    assert.equal(circuit.admit(), 1000);
+  });
+
+  it("forgets failures at a success", () => {
+    const { circuit, failTimes, permit } = setUp();
+    failTimes(2);
+    permit().succeed();
+    failTimes(2);
+    assert.equal(circuit.state, "closed");
+  });
+
+  it("counts no request that its client gave up", () => {
+    const { circuit, failTimes, permit } = setUp();
+    failTimes(2);
+    permit().abandon();
+    assert.equal(circuit.state, "closed");
+    failTimes(1);
+    assert.equal(circuit.state, "open");
+  });
+
+  it("lets one request try after a while, and closes when it succeeds", () => {
+    const { circuit, clock, failTimes, permit } = setUp();
+    failTimes(3);
+    clock.ms = 999;
+    assert.equal(circuit.admit(), 1);
+    clock.ms = 1000;
+    const trial = permit();
+    assert.equal(circuit.state, "halfOpen");
+    assert.equal(circuit.admit(), 1000);
+    trial.succeed();
+    assert.equal(circuit.state, "closed");
+    failTimes(2);
+    assert.equal(circuit.state, "closed");
+  });
+
+  it("stays open twice as long after every failed trial, up to a bound, and begins anew after a success", () => {
+    const { circuit, clock, failTimes, permit } = setUp();
+    failTimes(3);
+    for (const openMs of [1000, 2000, 4000, 4000]) {
+      assert.equal(circuit.admit(), openMs);
+      clock.ms += openMs;
+      permit().fail();
+    }
+    clock.ms += 4000;
+    permit().succeed();
+    failTimes(3);
+    assert.equal(circuit.admit(), 1000);
+  });
+
+  it("lets the next one try when the trial's client left", () => {
+    const { circuit, clock, failTimes, permit } = setUp();
+    failTimes(3);
+    clock.ms = 1000;
+    permit().abandon();
+    assert.equal(circuit.state, "open");
+    permit().succeed();
+    assert.equal(circuit.state, "closed");
+  });
+
+  it("learns nothing from requests that began in an earlier state", () => {
+    const { circuit, clock, failTimes, permit } = setUp();
+    const early = [permit(), permit()];
+    failTimes(3);
+    clock.ms = 1000;
+    const trial = permit();
+    early[0]?.succeed();
+    early[1]?.fail();
+    assert.equal(circuit.state, "halfOpen");
+    trial.succeed();
+    assert.equal(circuit.state, "closed");
+  });
+
+  it("takes one settlement a permit", () => {
+    const { circuit, permit } = setUp();
+    const one = permit();
+    for (let index = 0; index < 5; index++) one.fail();
+    assert.equal(circuit.state, "closed");
+  });
+
+  it("never tries twice at once, nor before its time, and always comes back", () => {
+    const moves = fc.array(
+      fc.oneof(
+        fc.record({ kind: fc.constant("admit" as const) }),
+        fc.record({
+          kind: fc.constantFrom("succeed" as const, "fail" as const, "abandon" as const),
+          which: fc.nat(20),
+        }),
+        fc.record({ kind: fc.constant("wait" as const), ms: fc.nat(5000) }),
+      ),
+      { maxLength: 200 },
+    );
+    fc.assert(
+      fc.property(moves, (steps) => {
+        const { circuit, clock } = setUp();
+        const under: Permit[] = [];
+        let trial: Permit | undefined;
+        let mayTryAt = 0;
+        for (const step of steps) {
+          const before = circuit.state;
+          if (step.kind === "wait") clock.ms += step.ms;
+          else if (step.kind === "admit") {
+            const admitted = circuit.admit();
+            if (typeof admitted === "number") {
+              assert.ok(admitted > 0 && admitted <= options.maxOpenMs);
+              assert.notEqual(before, "closed");
+              continue;
+            }
+            if (before !== "closed") {
+              assert.equal(before, "open", "one trial at a time");
+              assert.ok(clock.ms >= mayTryAt, "not before its time");
+              trial = admitted;
+            }
+            under.push(admitted);
+          } else {
+            const [one] = under.splice(step.which % Math.max(1, under.length), 1);
+            one?.[step.kind]();
+            if (one !== undefined && one === trial) trial = undefined;
+            if (before !== "open" && circuit.state === "open" && step.kind === "fail")
+              mayTryAt = clock.ms + options.openMs;
+          }
+        }
+        trial?.abandon();
+        clock.ms += options.maxOpenMs;
+        const last = circuit.admit();
+        assert.ok(typeof last !== "number", "it is asked again in the end");
+        last.succeed();
+        assert.equal(circuit.state, "closed");
+      }),
+    );
+  });
+});

@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { openSecret, SecretError, type Secret } from "../../../src/gateway/upstreams/secrets.ts";
+import { temporaryDirectory } from "../../support/directory.ts";
+
+async function value(secret: Secret): Promise<string> {
+  return await secret.read();
+}
+
+async function problem(secret: Secret): Promise<string> {
+  try {
+    await secret.read();
+  } catch (error) {
+    assert.ok(error instanceof SecretError);
+    return error.message;
+  }
+  return assert.fail("nothing was thrown");
+}
+
+describe("secret in the environment", () => {
+  const open = (env: NodeJS.ProcessEnv): Secret => openSecret({ env: "ACME_KEY" }, { env, now: () => 0 });
+
+  it("is read at every request", async () => {
+    const env: NodeJS.ProcessEnv = { ACME_KEY: " one\n" };
+    const secret = open(env);
+    assert.equal(await value(secret), "one");
+    env["ACME_KEY"] = "two";
+    assert.equal(await value(secret), "two");
+  });
+
+  it("is named when it is missing, empty or odd, without its value", async () => {
+    assert.equal(await problem(open({})), "the environment variable ACME_KEY is not set");
+    assert.equal(await problem(open({ ACME_KEY: "\n" })), "the environment variable ACME_KEY is empty");
+    const odd = "the environment variable ACME_KEY holds characters that no header can carry";
+    assert.equal(await problem(open({ ACME_KEY: "a\r\nhost: x" })), odd);
+    assert.equal(await problem(open({ ACME_KEY: "schlüssel" })), odd);
+  });
+});
+
+describe("secret in a file", () => {
+  it("is read again when the file changes, looking once a second at most", async () => {
+    await using dir = await temporaryDirectory();
+    const path = join(dir.path, "key");
+    await writeFile(path, "one\n");
+    const clock = { ms: 0 };
+    const secret = openSecret({ file: path }, { env: {}, now: () => clock.ms });
+    const first = secret.read();
+    assert.equal(secret.read(), first, "two requests, one look");
+    assert.equal(await first, "one");
+    assert.equal(secret.read(), "one", "no wait");
+    await writeFile(path, "two");
+    clock.ms = 999;
+    assert.equal(secret.read(), "one");
+    clock.ms = 1000;
+    assert.equal(await secret.read(), "two");
+  });
+
+  it("follows links that are swapped", async () => {
+    await using dir = await temporaryDirectory();
+    for (const name of ["one", "two"]) {
+      await mkdir(join(dir.path, name));
+      await writeFile(join(dir.path, name, "key"), name);
+    }
+    await symlink("one", join(dir.path, "data"));
+    const clock = { ms: 0 };
+    const secret = openSecret({ file: join(dir.path, "data", "key") }, { env: {}, now: () => clock.ms });
+    assert.equal(await secret.read(), "one");
+    await symlink("two", join(dir.path, "next"));
+    await rename(join(dir.path, "next"), join(dir.path, "data"));
+    clock.ms = 1000;
+    assert.equal(await secret.read(), "two");
+  });
+
+  it("is named when it cannot be used, and taken as soon as it can", async () => {
+    await using dir = await temporaryDirectory();
+    const path = join(dir.path, "key");
+    const clock = { ms: 0 };
+    const secret = openSecret({ file: path }, { env: {}, now: () => clock.ms });
+    const look = async (): Promise<string> => {
+      clock.ms += 1000;
+      return await problem(secret);
+    };
+    assert.equal(await look(), `the file ${path} does not exist`);
+    assert.throws(() => secret.read(), SecretError, "no second look within the second");
+    await writeFile(path, "");
+    assert.equal(await look(), `the file ${path} is empty`);
+    await writeFile(path, "x".repeat(20_000));
+    assert.equal(await look(), `the file ${path} is too large for a key`);
+    await rm(path);
+    await mkdir(path);
+    assert.equal(await look(), `the file ${path} cannot be read (EISDIR)`);
+    await rm(path, { recursive: true });
+    await writeFile(path, "key");
+    clock.ms += 1000;
+    assert.equal(await secret.read(), "key");
+    await rm(path);
+    assert.equal(await look(), `the file ${path} does not exist`);
+  });
+});
+
+describe("secret in a cluster", () => {
+  it("says that there is none here", async () => {
+    const secret = openSecret({ secretKeyRef: { name: "acme", key: "token" } }, { env: {}, now: () => 0 });
+    assert.equal(await problem(secret), "key token of Secret acme can only be had in a cluster; use env or file here");
+  });
+});
