@@ -1,13 +1,13 @@
 import type { ApiError } from "../../api/errors.ts";
-import type { ErrorForm } from "./translation.ts";
+import type { ErrorForm } from "../relay/error-form.ts";
 
 /**
  * Errors as Anthropic's Messages protocol has them: `type` at the top level and a type of its own within. Code and
  * details stand beside, as in every other answer of ours.
  */
 export const messagesErrors: ErrorForm = {
-  error: form,
-  errorEvent: (failure) => `event: error\ndata: ${JSON.stringify(form(failure))}\n\n`,
+  body: form,
+  event: (failure) => `event: error\ndata: ${JSON.stringify(form(failure))}\n\n`,
 };
 
 function form(failure: ApiError): object {

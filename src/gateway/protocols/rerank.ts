@@ -2,15 +2,13 @@ import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { rerankAnswerSchema, rerankRequestSchema } from "../../api/rerank.ts";
 import { parseAnswer, parseRequest } from "./json.ts";
-import { envelopeErrors, type Translation } from "./translation.ts";
+import type { Translation } from "./translation.ts";
 
 /**
  * Rerank as CONTRACT "/v1" has it, over what `llama-server` takes at `/v1/rerank`: `query` and `documents` as texts,
  * all of them scored. Sorting and cutting happen here, because engines differ in both.
  */
 export class RerankTranslation implements Translation {
-  readonly error = envelopeErrors.error;
-  readonly errorEvent = envelopeErrors.errorEvent;
   #model: unknown;
   #count = 0;
   #limit = Infinity;

@@ -1,4 +1,4 @@
-import type { ErrorForm } from "./translation.ts";
+import type { ErrorForm } from "../relay/error-form.ts";
 
 /**
  * Errors as OpenAI's Responses protocol has them. Within a stream its reference documents flat fields, its service
@@ -6,10 +6,10 @@ import type { ErrorForm } from "./translation.ts";
  * the event's schema, but a relay does not count what it passes on.
  */
 export const responsesErrors: ErrorForm = {
-  error: (failure) => failure.envelope(),
-  errorEvent(failure) {
+  body: (failure) => failure.envelope(),
+  event(failure) {
     const { error } = failure.envelope();
-    const event = {
+    const data = {
       type: "error",
       code: error.code,
       message: error.message,
@@ -17,6 +17,6 @@ export const responsesErrors: ErrorForm = {
       sequence_number: 0,
       error: { ...error, param: null },
     };
-    return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
+    return `event: error\ndata: ${JSON.stringify(data)}\n\n`;
   },
 };

@@ -5,7 +5,7 @@ import OpenAI from "openai";
 import { ApiError, errorTable, type ErrorCode } from "../../../src/api/errors.ts";
 import { messagesErrors } from "../../../src/gateway/protocols/messages-errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses.ts";
-import { envelopeErrors } from "../../../src/gateway/protocols/translation.ts";
+import { plainErrors } from "../../../src/gateway/relay/error-form.ts";
 
 const failure = new ApiError("dispatch.upstream_failed", { message: "the engine died" });
 const envelope = { code: "dispatch.upstream_failed", message: "the engine died", type: "server_error" };
@@ -22,16 +22,16 @@ function client(sent: string): OpenAI {
 
 describe("errors by protocol", () => {
   it("are envelopes before the first byte", () => {
-    assert.deepEqual(envelopeErrors.error(failure), { error: envelope });
-    assert.deepEqual(responsesErrors.error(failure), { error: envelope });
+    assert.deepEqual(plainErrors.body(failure), { error: envelope });
+    assert.deepEqual(responsesErrors.body(failure), { error: envelope });
   });
 
   it("are one data event in a chat", () => {
-    assert.equal(envelopeErrors.errorEvent(failure), `data: ${JSON.stringify({ error: envelope })}\n\n`);
+    assert.equal(plainErrors.event(failure), `data: ${JSON.stringify({ error: envelope })}\n\n`);
   });
 
   it("make the SDK's chat stream throw", async () => {
-    const stream = await client(envelopeErrors.errorEvent(failure)).chat.completions.create({
+    const stream = await client(plainErrors.event(failure)).chat.completions.create({
       model: "m",
       messages: [],
       stream: true,
@@ -40,7 +40,7 @@ describe("errors by protocol", () => {
   });
 
   it("are an `error` event of its own in Responses, flat and nested", () => {
-    const [event, data, ...rest] = responsesErrors.errorEvent(failure).split("\n");
+    const [event, data, ...rest] = responsesErrors.event(failure).split("\n");
     assert.equal(event, "event: error");
     assert.deepEqual(rest, ["", ""]);
     assert.deepEqual(JSON.parse((data ?? "").slice("data: ".length)), {
@@ -54,7 +54,7 @@ describe("errors by protocol", () => {
   });
 
   it("make the SDK's Responses stream throw", async () => {
-    const stream = await client(responsesErrors.errorEvent(failure)).responses.create({
+    const stream = await client(responsesErrors.event(failure)).responses.create({
       model: "m",
       input: "x",
       stream: true,
@@ -79,7 +79,7 @@ describe("errors by protocol", () => {
     it(`are ${type} for ${code} in Messages`, () => {
       const failed = new ApiError(code, { details: { slot: "primary" } });
       const [, message] = errorTable[code];
-      assert.deepEqual(messagesErrors.error(failed), {
+      assert.deepEqual(messagesErrors.body(failed), {
         type: "error",
         error: { type, code, message, details: { slot: "primary" } },
       });
@@ -93,7 +93,7 @@ describe("errors by protocol", () => {
       maxRetries: 0,
       fetch: () =>
         Promise.resolve(
-          new Response(messagesErrors.errorEvent(failure), { headers: { "content-type": "text/event-stream" } }),
+          new Response(messagesErrors.event(failure), { headers: { "content-type": "text/event-stream" } }),
         ),
     });
     const stream = await client.messages.create({ model: "m", max_tokens: 1, messages: [], stream: true });
