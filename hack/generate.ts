@@ -3,18 +3,22 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { format, resolveConfig } from "prettier";
 import { kinds } from "../src/api/names.ts";
+import { commandLine } from "./generate/cli.ts";
 import { crdText } from "./generate/crd.ts";
 import { configSchema, tomlSchema, yamlSchema } from "./generate/editor-schema.ts";
 import { reference } from "./generate/reference.ts";
 import { resources } from "./generate/resources.ts";
 
-/** `make generate` writes what follows from src/api; `--check` names what is stale and exits 1. */
+/** `make generate` writes what follows from src/api and from the commands; `--check` names what is stale and exits 1. */
 
 const header = "# Written by hack/generate.ts from src/api; change it there and run `make generate`.\n";
 
 /** Every generated file by path from the repository's root, as it should be. */
 export async function generated(root: string): Promise<ReadonlyMap<string, string>> {
-  const texts = new Map<string, string>([["docs/reference.md", reference()]]);
+  const texts = new Map<string, string>([
+    ["docs/reference.md", reference()],
+    ["docs/cli.md", commandLine()],
+  ]);
   for (const kind of kinds) {
     const name = kind.toLowerCase();
     texts.set(`crds/berth.dev_${resources[kind].plural}.yaml`, header + crdText(kind));

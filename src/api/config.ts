@@ -210,8 +210,7 @@ export function loadConfig(
       values[key] = parsed.data;
       origins[key] = origin;
     } else {
-      const message = [...new Set(flatten(parsed.error.issues))].join("; ");
-      problems.push({ key: label, message });
+      problems.push({ key: label, message: wanted([...new Set(flatten(parsed.error.issues))].join("; ")) });
     }
   }
 
@@ -250,6 +249,13 @@ function flatten(issues: readonly z.core.$ZodIssue[]): string[] {
     const branches = issue.errors.map(flatten);
     return branches.findLast((messages) => messages.length > 0) ?? [issue.message];
   });
+}
+
+/** Our own messages name what is wanted (`a whole number`); the schema library's are sentences. */
+function wanted(message: string): string {
+  return /^[A-Z]/.test(message)
+    ? `is wrong: ${message[0]?.toLowerCase() ?? ""}${message.slice(1)}`
+    : `must be ${message}`;
 }
 
 function hint(name: string, known: readonly string[]): string {

@@ -1,65 +1,70 @@
-/** A line per command, as completion and `docs/cli.md` need it. */
+export interface OptionOf {
+  readonly long: string | undefined;
+  readonly short: string | undefined;
+  readonly description: string;
+  readonly takesValue: boolean;
+  readonly choices: readonly string[];
+}
+
+export interface ArgumentOf {
+  /** `slot` and `ref` are completed from the service; anything else by its choices. */
+  readonly name: string;
+  readonly choices: readonly string[];
+}
+
+/** A command as completion scripts need it. */
 export interface CommandTree {
   readonly name: string;
   readonly description: string;
-  readonly options: readonly string[];
+  readonly options: readonly OptionOf[];
+  readonly arguments: readonly ArgumentOf[];
   readonly children: readonly CommandTree[];
 }
 
-export const shells = ["bash", "zsh", "fish"] as const;
-export type Shell = (typeof shells)[number];
+export type Shell = "bash" | "zsh" | "fish";
 
-/** A completion script; slot names are asked of the running service when a command takes one. */
-export function completionScript(shell: Shell, tree: CommandTree): string {
+/** A completion script; names of slots and models are asked of the service when a command takes one. */
+export async function completionScript(shell: Shell, tree: CommandTree): Promise<string> {
   switch (shell) {
     case "bash":
-      return bash(tree);
-    case "zsh":
-      return `autoload -U +X bashcompinit && bashcompinit\n${bash(tree)}`;
-    case "fish":
+    case "zsh": {
+      const { bash, zsh } = await import("./completion-sh.ts");
+      return shell === "bash" ? bash(tree) : zsh(tree);
+    }
+    case "fish": {
+      const { fish } = await import("./completion-fish.ts");
       return fish(tree);
+    }
     default:
       return shell satisfies never;
   }
 }
 
-const takesSlot = ["show", "plan", "logs"];
-
-function bash(tree: CommandTree): string {
-  const cases = tree.children
-    .filter(({ children }) => children.length > 0)
-    .map(({ name, children }) => `    ${name}) words="${children.map((child) => child.name).join(" ")}" ;;`);
-  const top = tree.children.map(({ name }) => name).join(" ");
-  return `_berth() {
-  local current=\${COMP_WORDS[COMP_CWORD]} words=""
-  if [ "$COMP_CWORD" -eq 1 ]; then words="${top}"
-  elif [ "$COMP_CWORD" -eq 2 ]; then case \${COMP_WORDS[1]} in
-${cases.join("\n")}
-    chat) words="$(berth slot list -o name 2>/dev/null)" ;;
-  esac
-  elif [ "$COMP_CWORD" -eq 3 ]; then case "\${COMP_WORDS[1]} \${COMP_WORDS[2]}" in
-    ${takesSlot.map((verb) => `"slot ${verb}"`).join("|")}) words="$(berth slot list -o name 2>/dev/null)" ;;
-    "model show") words="$(berth model list -o name 2>/dev/null)" ;;
-  esac
-  fi
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-}
-complete -F _berth berth
-`;
+/** A command and the words that lead to it, without the program's own. */
+export interface Placed {
+  readonly path: readonly string[];
+  readonly command: CommandTree;
 }
 
-function fish(tree: CommandTree): string {
-  const lines = ["complete -c berth -f"];
-  for (const { name, description, children } of tree.children) {
-    lines.push(`complete -c berth -n __fish_use_subcommand -a ${name} -d ${JSON.stringify(description)}`);
-    for (const child of children) {
-      lines.push(
-        `complete -c berth -n "__fish_seen_subcommand_from ${name}" -a ${child.name} -d ${JSON.stringify(child.description)}`,
-      );
-    }
-  }
-  lines.push(
-    `complete -c berth -n "__fish_seen_subcommand_from ${takesSlot.join(" ")} chat" -a "(berth slot list -o name 2>/dev/null)"`,
-  );
-  return `${lines.join("\n")}\n`;
+export function placed(command: CommandTree, path: readonly string[] = []): Placed[] {
+  return [{ path, command }, ...command.children.flatMap((child) => placed(child, [...path, child.name]))];
+}
+
+/** A command that prints the names which may stand in an argument's place; undefined where nobody knows them. */
+export function namesCommand({ name }: ArgumentOf): string | undefined {
+  if (name === "slot") return "berth slot list -o name 2>/dev/null";
+  if (name === "ref") return "berth model list -o name 2>/dev/null";
+  return undefined;
+}
+
+/** What may follow a command: its options, those of the whole program, and `--help`. */
+export function optionsAt(tree: CommandTree, command: CommandTree): readonly OptionOf[] {
+  const help: OptionOf = {
+    long: "--help",
+    short: "-h",
+    description: "display help for command",
+    takesValue: false,
+    choices: [],
+  };
+  return [...command.options, ...(command === tree ? [] : tree.options.filter(({ takesValue }) => takesValue)), help];
 }

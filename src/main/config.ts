@@ -1,4 +1,7 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { secretConfigKeys, environmentName, tomlName, configShape, defaultConfigDir } from "../api/config.ts";
+import { cell, render, renderOne, type Column, type Format } from "../cli/output.ts";
 import { readSettings } from "./settings.ts";
 
 /** The directory to validate: the one named, else the one a service would use. */
@@ -14,6 +17,12 @@ export function configDirOf(env: NodeJS.ProcessEnv): string {
 
 /** `berth config validate`: problems one per line as `file:line:column: path: message`. Empty: valid. */
 export async function validateConfig(directory: string): Promise<readonly string[]> {
+  const parts = ["slots", "models", "upstreams", "berth.toml"];
+  if (!parts.some((part) => existsSync(join(directory, part)))) {
+    return [
+      `${directory}: there is nothing to check; give a directory with ${parts.slice(0, 3).join(", ")} or berth.toml`,
+    ];
+  }
   const { validateDirectory } = await import("../store/validate.ts");
   const diagnostics = await validateDirectory(directory);
   return diagnostics.map(({ file, line, column, path, message }) => {
@@ -22,13 +31,32 @@ export async function validateConfig(directory: string): Promise<readonly string
   });
 }
 
-/** `berth config show`: what is in force, where each value comes from, secrets masked. */
-export async function showConfig(
-  env: NodeJS.ProcessEnv,
-): Promise<Record<string, { value: unknown; origin: string; environment: string; toml: string }>> {
+interface ShownSetting {
+  readonly value: unknown;
+  readonly origin: string;
+  readonly environment: string;
+  readonly toml: string;
+}
+
+const settingColumns: readonly Column[] = [
+  { title: "SETTING", value: (row) => cell(row["environment"]) },
+  { title: "VALUE", value: (row) => cell(row["value"]) },
+  { title: "FROM", value: (row) => cell(row["origin"]) },
+  { title: "BERTH.TOML", isWide: true, value: (row) => cell(row["toml"]) },
+];
+
+/** `berth config show`: what is in force, where each value comes from, secrets masked. Throws SettingsError. */
+export async function configText(env: NodeJS.ProcessEnv, format: Format): Promise<string> {
+  const settings = await shownSettings(env);
+  if (format === "json" || format === "yaml") return await renderOne(settings, format);
+  const rows = Object.entries(settings).map(([name, setting]) => ({ name, ...setting }));
+  return await render(rows, settingColumns, format, "environment");
+}
+
+async function shownSettings(env: NodeJS.ProcessEnv): Promise<Record<string, ShownSetting>> {
   const { config, origins } = await readSettings(env);
   const secrets: readonly string[] = secretConfigKeys;
-  const shown: Record<string, { value: unknown; origin: string; environment: string; toml: string }> = {
+  const shown: Record<string, ShownSetting> = {
     configDir: {
       value: config.configDir,
       origin: env["SVC_CONFIG_DIR"] ? "environment" : "default",

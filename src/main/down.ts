@@ -1,16 +1,15 @@
-import { openLog } from "./log.ts";
-import { readSettings } from "./settings.ts";
+import { CommandError } from "../cli/client.ts";
 import { explainStart } from "./failure.ts";
+import { readSettings } from "./settings.ts";
 
 const stopSeconds = 30;
 
 /**
  * `berth down`: ends every engine of this instance. Refuses while an operator runs, which would start them again.
- * Resolves with the exit code.
+ * Throws CommandError, SettingsError. Resolves with the exit code.
  */
 export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   const { config } = await readSettings(options.env);
-  const log = openLog({ level: "warn", component: "down", env: options.env });
   const { stopAllEngines } = await import("../operator/down.ts");
   try {
     const slots = await stopAllEngines(config, { stopSeconds });
@@ -23,7 +22,8 @@ export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number>
       stateDir: config.stateDir,
     });
     if (line === undefined) throw error;
-    log.fatal(line);
-    return 1;
+    const isRunning = error instanceof Error && error.name === "LockHeld";
+    const next = "stop the operator or `berth up` first: it would start them again";
+    throw new CommandError(isRunning ? "operator.running" : "down.failed", line, isRunning ? next : undefined);
   }
 }

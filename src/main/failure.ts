@@ -19,6 +19,10 @@ export function explainStart(
     return `no permission to write ${path ?? settings.stateDir}; set SVC_STATE_DIR to a directory you own`;
   }
   if (code === "ENOSPC") return `no space left for ${path ?? settings.stateDir}`;
-  if (error.name === "LockHeld" || error.name === "SettingsError" || error.name === "ApiError") return error.message;
+  if (error.name === "LockHeld") {
+    const pid = "pid" in error ? ` (process ${String(error.pid)})` : "";
+    return `another operator${pid} runs with the state directory ${settings.stateDir}; stop it, or set SVC_STATE_DIR to another directory`;
+  }
+  if (error.name === "SettingsError" || error.name === "ApiError") return error.message;
   return undefined;
 }

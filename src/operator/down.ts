@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
@@ -12,6 +13,8 @@ import { readPublished, stopEngines, type StopOptions } from "./stopping.ts";
  * Returns the slots that had one.
  */
 export async function stopAllEngines(config: Config, options: StopOptions): Promise<readonly string[]> {
+  // What never ran here has no engines, and no directory to lock.
+  if (!existsSync(config.stateDir)) return [];
   await using _lock = await acquireLock(join(config.stateDir, "operator.lock"));
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());

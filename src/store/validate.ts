@@ -1,9 +1,11 @@
 import { readFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
 import { loadConfig } from "../api/config.ts";
 import { readBerthToml } from "./berth-toml.ts";
+import { parseDocuments } from "./documents.ts";
 import { listManifests } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import { camelCase } from "./spelling.ts";
 import type { Diagnostic } from "./store.ts";
 import type { SlotSpec } from "../api/slot.ts";
 
@@ -22,22 +24,28 @@ export async function validateDirectory(configDir: string): Promise<readonly Dia
     declarations.push(...found);
     diagnostics.push(...found.flatMap((declaration) => declaration.diagnostics));
   }
-  return [...diagnostics, ...clashes(declarations)];
+  return [...diagnostics, ...clashes(declarations)].toSorted(byPlace);
+}
+
+function byPlace(a: Diagnostic, b: Diagnostic): number {
+  if (a.file !== b.file) return a.file < b.file ? -1 : 1;
+  return (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0);
 }
 
 async function settingsProblems(configDir: string): Promise<Diagnostic[]> {
   const { values, diagnostics } = await readBerthToml(configDir);
   const places = { isRoot: true, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined };
   const { problems } = loadConfig({}, values, places);
-  const file = `${configDir}/berth.toml`;
+  const file = join(configDir, "berth.toml");
+  const text = problems.length === 0 ? "" : await readFile(file, "utf8").catch(() => "");
+  const parsed = parseDocuments(file, text);
+  const [document] = "documents" in parsed ? parsed.documents : [];
   return [
     ...diagnostics,
-    ...problems.map(({ key, message }): Diagnostic => ({
-      reason: "InvalidSpec",
-      file,
-      path: [key.replace(/^berth\.toml /, "")],
-      message,
-    })),
+    ...problems.map(({ key, message }): Diagnostic => {
+      const name = key.replace(/^berth\.toml /, "");
+      return { reason: "InvalidSpec", file, ...document?.place([camelCase(name)]), path: [name], message };
+    }),
   ];
 }
 

@@ -87,6 +87,18 @@ describe("a command that is used wrongly", () => {
     });
   }
 
+  it("says what is wrong and where help is", async () => {
+    assert.deepEqual(await runBerth(["slot", "list", "--nope"]), {
+      code: 2,
+      stdout: "",
+      stderr: "usage: unknown option '--nope'\nsee `berth slot list --help`\n",
+    });
+    assert.equal(
+      (await runBerth(["slot", "shwo"])).stderr,
+      "usage: unknown command 'shwo'\n(Did you mean show?)\nsee `berth slot --help`\n",
+    );
+  });
+
   for (const args of [["--help"], ["slot", "--help"], ["--version"]]) {
     it(`is no such case: berth ${args.join(" ")}`, async () => {
       const { code, stderr } = await runBerth(args);

@@ -60,16 +60,19 @@ describe("validating a directory", { concurrency: true }, () => {
         "slots/c.yaml": same,
       }),
       [
-        ["c.yaml", undefined, undefined, "Slot a is already claimed by a.toml"],
         ["b.toml", undefined, "port", "port 8081 is already claimed by a.toml"],
         ["b.toml", undefined, "aliases", "alias x is already claimed by a.toml"],
         ["b.toml", undefined, "aliases", "a is the name of a slot"],
+        ["c.yaml", undefined, undefined, "Slot a is already claimed by a.toml"],
       ],
     );
   });
 
   it("tells what is wrong with the settings", async () => {
-    assert.deepEqual(await told({ "berth.toml": 'prt = 1\nlog_level = "loud"\n' }).then((found) => found.length), 2);
+    assert.deepEqual(await told({ "berth.toml": "hold_seconds = 1\nprt = 1\n\nport = -1\n" }), [
+      ["berth.toml", 2, "prt", "is not a setting; did you mean port?"],
+      ["berth.toml", 4, "port", "is wrong: too small: expected number to be >=0"],
+    ]);
     assert.deepEqual(await told({ "berth.toml": "port = = 1\n" }).then((found) => found.length), 1);
   });
 });

@@ -36,7 +36,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   cli: { layers: ["api"], packages: ["commander", "yaml"] },
   main: {
     layers: ["api", "lib"],
-    modules: ["cli/client.ts", "cli/output.ts", "cli/completion.ts"],
+    modules: ["cli/client.ts", "cli/commands.ts", "cli/options.ts", "cli/output.ts"],
     dynamic: ["store", "engines", "models", "runtimes", "hardware", "operator", "gateway", "cli"],
     packages: ["commander", "pino"],
   },

@@ -1,0 +1,40 @@
+import type { Command } from "commander";
+import type { CommandContext } from "./context.ts";
+import { outputOption, watchOption, whole, withExamples, type Shown } from "./options.ts";
+import { addModelCommands } from "./model-commands.ts";
+import { addSlotCommands } from "./slot-commands.ts";
+import { show } from "./watch.ts";
+
+/** The commands that need nothing but the service's API. What they do is loaded when it is done. */
+export function addApiCommands(program: Command, context: CommandContext): void {
+  const status = program
+    .command("status")
+    .description("the service and its slots at a glance")
+    .addOption(outputOption())
+    .option(...watchOption)
+    .action(async ({ output, watch }: Shown) => {
+      const { statusText } = await import("./status.ts");
+      const client = await context.client();
+      await show(context, () => statusText(client, output), watch === true);
+    });
+  withExamples(
+    status,
+    ["berth status", "is it up, and what is loaded"],
+    ["berth status --watch", "again with every change"],
+    ["berth --server https://box.local status", "of another machine"],
+  );
+  const chat = program
+    .command("chat")
+    .description("send one message and print the answer as it comes")
+    .argument("<slot>", "slot or model")
+    .argument("<message>", "what to say")
+    .option("--max-tokens <count>", "longest answer", whole)
+    .action(async (slot: string, message: string, options: { maxTokens?: number }) => {
+      const { chat: pieces } = await import("./chat.ts");
+      for await (const piece of pieces(await context.client(), slot, message, options.maxTokens)) context.write(piece);
+      context.write("\n");
+    });
+  withExamples(chat, ['berth chat primary "hello"', "what the slot primary answers"]);
+  addSlotCommands(program, context);
+  addModelCommands(program, context);
+}

@@ -1,0 +1,65 @@
+import type { Command } from "commander";
+import type { CommandContext } from "./context.ts";
+import { outputOption, watchOption, whole, withExamples, type Shown } from "./options.ts";
+import { show } from "./watch.ts";
+
+export function addSlotCommands(program: Command, context: CommandContext): void {
+  const slot = program.command("slot").description("what slots do and will do");
+  const list = slot
+    .command("list")
+    .description("all slots")
+    .addOption(outputOption())
+    .option(...watchOption)
+    .action(async ({ output, watch }: Shown) => {
+      const { slotTable } = await import("./slots.ts");
+      const client = await context.client();
+      await show(context, () => slotTable(client, output), watch === true);
+    });
+  withExamples(
+    list,
+    ["berth slot list", "state, model and port of each"],
+    ["berth slot list -o wide --watch", "more columns, again with every change"],
+    ["berth slot list -o json", "for a script"],
+  );
+  const one = slot
+    .command("show")
+    .description("one slot with its conditions and its last moves")
+    .argument("<slot>", "name of the slot")
+    .addOption(outputOption())
+    .option(...watchOption)
+    .action(async (name: string, { output, watch }: Shown) => {
+      const { slotShow } = await import("./slots.ts");
+      const client = await context.client();
+      await show(context, () => slotShow(client, name, output), watch === true);
+    });
+  withExamples(one, ["berth slot show primary", "why it is in the state it is in"]);
+  const plan = slot
+    .command("plan")
+    .description("what the operator does next with a slot, and why")
+    .argument("<slot>", "name of the slot")
+    .addOption(outputOption())
+    .action(async (name: string, { output }: Shown) => {
+      const { slotPlan } = await import("./slots.ts");
+      context.write(await slotPlan(await context.client(), name, output));
+    });
+  withExamples(
+    plan,
+    ["berth slot plan primary", "the steps with their reasons"],
+    ["berth slot plan primary -o yaml", "as data"],
+  );
+  const logs = slot
+    .command("logs")
+    .description("what a slot's engine has printed")
+    .argument("<slot>", "name of the slot")
+    .option("--tail <lines>", "how many of the last lines, 1 to 5000", whole, 200)
+    .option("-f, --follow", "go on with new lines, until interrupted", false)
+    .action(async (name: string, options: { tail: number; follow: boolean }) => {
+      const { slotLogs } = await import("./slots.ts");
+      for await (const text of slotLogs(await context.client(), name, options)) context.write(text);
+    });
+  withExamples(
+    logs,
+    ["berth slot logs primary --tail 20", "the last twenty lines"],
+    ["berth slot logs primary -f", "and whatever comes"],
+  );
+}

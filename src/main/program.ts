@@ -1,0 +1,78 @@
+import { Command } from "commander";
+import { Client } from "../cli/client.ts";
+import { addApiCommands } from "../cli/commands.ts";
+import type { CommandTree, Shell } from "../cli/completion.ts";
+import type { CommandContext } from "../cli/context.ts";
+import { callOf, withExamples } from "../cli/options.ts";
+import { addConfigCommands } from "./config-commands.ts";
+import { addRunCommands } from "./run-commands.ts";
+import { version } from "./version.ts";
+
+/** What the program needs of its process; `docs/cli.md` is written from a program that never runs. */
+export type ProgramContext = Omit<CommandContext, "client">;
+
+/** Every command of `berth`. Parsing throws CommanderError where the line is wrong; commands throw CommandError. */
+export function buildProgram(process: ProgramContext): Command {
+  const program = new Command("berth")
+    .description("Keeps local AI models running as declared, and serves them through one OpenAI-style API.")
+    .version(version)
+    .option("--server <url>", "address of the service (SVC_URL)");
+  const context: CommandContext = { ...process, client: () => Promise.resolve(clientOf(program, process.env)) };
+  addRunCommands(program, context);
+  addApiCommands(program, context);
+  addConfigCommands(program, context);
+  const completion = program
+    .command("completion")
+    .description("a completion script for a shell")
+    .addArgument(program.createArgument("<shell>", "which shell").choices(["bash", "zsh", "fish"]))
+    .action(async (shell: Shell) => {
+      const { completionScript } = await import("../cli/completion.ts");
+      process.write(await completionScript(shell, treeOf(program)));
+    });
+  withExamples(
+    completion,
+    ["source <(berth completion bash)", "in ~/.bashrc"],
+    ["source <(berth completion zsh)", "in ~/.zshrc, after compinit"],
+    ["berth completion fish >~/.config/fish/completions/berth.fish", "once"],
+  );
+  for (const command of everyCommand(program)) {
+    command
+      .exitOverride()
+      .showHelpAfterError(`see \`${callOf(command)} --help\``)
+      .configureOutput({
+        outputError: (text, write) => write(text.replace(/^error: /, "usage: ")),
+      });
+  }
+  return program;
+}
+
+function clientOf(program: Command, env: NodeJS.ProcessEnv): Client {
+  const { server } = program.opts<{ server?: string }>();
+  return new Client({
+    server: server ?? (env["SVC_URL"] || `http://127.0.0.1:${env["SVC_PORT"] || "8080"}`),
+    token: env["SVC_TOKEN"] || undefined,
+  });
+}
+
+function everyCommand(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(everyCommand)];
+}
+
+function treeOf(command: Command): CommandTree {
+  return {
+    name: command.name(),
+    description: command.description(),
+    options: command.options.map(({ long, short, description, required, optional, argChoices }) => ({
+      long: long ?? undefined,
+      short: short ?? undefined,
+      description,
+      takesValue: required || optional,
+      choices: argChoices ?? [],
+    })),
+    arguments: command.registeredArguments.map((argument) => ({
+      name: argument.name(),
+      choices: argument.argChoices ?? [],
+    })),
+    children: command.commands.map(treeOf),
+  };
+}

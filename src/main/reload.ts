@@ -1,0 +1,112 @@
+import { fork, type ChildProcess } from "node:child_process";
+import { watch, type FSWatcher } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Logger } from "pino";
+import { openLog } from "./log.ts";
+import { readSettings, SettingsError } from "./settings.ts";
+import { untilStopped } from "./signals.ts";
+
+const isClone = import.meta.url.endsWith(".ts");
+const entry = fileURLToPath(new URL(isClone ? "berth.ts" : "berth.js", import.meta.url));
+const sources = fileURLToPath(new URL("..", import.meta.url));
+/** Editors and checkouts write several times; the gateway starts again once. */
+const settleMs = 100;
+
+/**
+ * `berth serve --reload`: the gateway, started again when `berth.toml` or, in a clone, the sources change. It drains
+ * for at most three seconds, as after a Ctrl-C. Settings that are no good change nothing. Resolves with the exit code.
+ */
+export async function serveReloading(options: {
+  env: NodeJS.ProcessEnv;
+  host?: string;
+  port?: number;
+}): Promise<number> {
+  const { env, host, port } = options;
+  const { config } = await readSettings(env);
+  const log = openLog({ level: config.logLevel, component: "reload", env });
+  const args = [
+    "serve",
+    ...(host === undefined ? [] : ["--host", host]),
+    ...(port === undefined ? [] : ["--port", String(port)]),
+  ];
+  const { stopped, again } = untilStopped();
+  const changes = new Changes(config.configDir, log);
+  using _watching = changes;
+  let isFirst = true;
+  for (;;) {
+    const child = fork(entry, args, { env, detached: true, stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    const ended = new Promise<"ended">((resolve) => child.once("exit", () => resolve("ended")));
+    child.once("message", () => (isFirst = false));
+    const onAgain = (): void => void child.kill("SIGKILL");
+    again.addEventListener("abort", onAgain, { once: true });
+    let happened = await Promise.race([stopped, ended, nextGoodChange(changes, env, log)]);
+    if (happened === "ended") {
+      if (isFirst) return child.exitCode ?? 1;
+      log.error("the gateway ended; it starts again with the next change");
+      happened = await Promise.race([stopped, nextGoodChange(changes, env, log)]);
+    }
+    await end(child, happened === "terminate" ? "SIGTERM" : "SIGINT", ended);
+    again.removeEventListener("abort", onAgain);
+    if (happened !== "changed") return 0;
+    log.info("starting the gateway again");
+  }
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals, ended: Promise<unknown>): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) child.kill(signal);
+  await ended;
+}
+
+async function nextGoodChange(changes: Changes, env: NodeJS.ProcessEnv, log: Logger): Promise<"changed"> {
+  for (;;) {
+    await changes.next();
+    try {
+      await readSettings(env);
+      return "changed";
+    } catch (error) {
+      if (!(error instanceof SettingsError)) throw error;
+      for (const line of error.lines) log.error(`${line}; the gateway goes on as it was`);
+    }
+  }
+}
+
+/** What the gateway was started from has changed. */
+class Changes {
+  readonly #watchers: FSWatcher[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #waiting: (() => void)[] = [];
+
+  constructor(configDir: string, log: Logger) {
+    this.#watch(configDir, (name) => name === "berth.toml", log);
+    if (isClone) this.#watch(sources, (name) => name.endsWith(".ts"), log);
+  }
+
+  /** Resolves at the next change, once writing has settled. */
+  async next(): Promise<void> {
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  #watch(directory: string, isOfInterest: (name: string) => boolean, log: Logger): void {
+    try {
+      const watcher = watch(directory, { recursive: directory === sources }, (_event, name) => {
+        if (name === null || isOfInterest(name)) this.#note();
+      });
+      watcher.on("error", (error) => log.warn(`${directory} cannot be watched: ${error.message}`));
+      this.#watchers.push(watcher);
+    } catch (error) {
+      log.warn(`${directory} cannot be watched: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  #note(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      for (const resolve of this.#waiting.splice(0)) resolve();
+    }, settleMs);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    for (const watcher of this.#watchers) watcher.close();
+  }
+}

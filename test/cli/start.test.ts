@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { apiDouble } from "../support/api-double.ts";
+import { runBerth } from "../support/command.ts";
+import { temporaryDirectory } from "../support/directory.ts";
+import { slots } from "./fixture.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const coverage = z.object({ result: z.array(z.object({ url: z.string() })) });
+
+/** The modules that a command has loaded, by path in the repository; packages by name. */
+async function loadedBy(args: readonly string[]): Promise<string[]> {
+  await using directory = await temporaryDirectory();
+  await using api = await apiDouble({
+    "/api/slots": slots,
+    "/api/status": { version: "1", uptime_seconds: 1 },
+    "/api/health/system": { status: "ok" },
+  });
+  const { code } = await runBerth(args, { SVC_URL: api.url, NODE_V8_COVERAGE: directory.path });
+  assert.equal(code, 0);
+  const urls = new Set<string>();
+  for (const name of await readdir(directory.path)) {
+    const text: unknown = JSON.parse(await readFile(join(directory.path, name), "utf8"));
+    for (const { url } of coverage.parse(text).result) if (url.startsWith("file:")) urls.add(url);
+  }
+  const paths = [...urls].map((url) => relative(root, fileURLToPath(url)));
+  return [...new Set(paths.map((path) => /^node_modules\/((@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? path))].toSorted();
+}
+
+// A command that a person waits for starts in a quarter of a second: no schema library, no server, no log.
+for (const [args, own] of [
+  [["slot", "list"], ["src/cli/slots.ts"]],
+  [["status"], ["src/cli/slots.ts", "src/cli/status.ts"]],
+] as const) {
+  it(`berth ${args.join(" ")} loads little`, async () => {
+    assert.deepEqual(
+      await loadedBy(args),
+      [
+        "commander",
+        "src/cli/client.ts",
+        "src/cli/commands.ts",
+        "src/cli/model-commands.ts",
+        "src/cli/options.ts",
+        "src/cli/output.ts",
+        "src/cli/slot-commands.ts",
+        "src/cli/watch.ts",
+        "src/main/berth.ts",
+        "src/main/config-commands.ts",
+        "src/main/program.ts",
+        "src/main/run-commands.ts",
+        "src/main/version.ts",
+        ...own,
+      ].toSorted(),
+    );
+  });
+}

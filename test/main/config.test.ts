@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { runBerth, type Ended } from "../support/command.ts";
+import { temporaryDirectory } from "../support/directory.ts";
+
+async function inDirectory(
+  files: Readonly<Record<string, string>>,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Ended> {
+  await using directory = await temporaryDirectory();
+  const config = join(directory.path, "config");
+  for (const [file, text] of Object.entries(files)) {
+    await mkdir(join(config, file, ".."), { recursive: true });
+    await writeFile(join(config, file), text);
+  }
+  const ended = await runBerth(
+    args.map((arg) => arg.replace("CONFIG", config)),
+    { HOME: directory.path, SVC_CONFIG_DIR: config, SVC_STATE_DIR: join(directory.path, "state"), ...env },
+  );
+  const anonymous = (text: string): string => text.replaceAll(directory.path, "DIR");
+  return { ...ended, stdout: anonymous(ended.stdout), stderr: anonymous(ended.stderr) };
+}
+
+describe("berth config validate", () => {
+  const good = { "slots/primary.toml": '[model]\ndefault = "tiny"\n' };
+  for (const args of [[], ["CONFIG"]]) {
+    it(`says that a directory is valid: ${args.join(" ") || "the one in use"}`, async () => {
+      assert.deepEqual(await inDirectory(good, ["config", "validate", ...args]), {
+        code: 0,
+        stdout: "DIR/config: valid\n",
+        stderr: "",
+      });
+    });
+  }
+
+  it("prints a line per problem, with its place, and exits with 1", async () => {
+    const bad = {
+      "berth.toml": "# comment\nprot = 1\n",
+      "slots/coder.yaml": "enabled: true\nmodell: {default: tiny}\nidleSeconds: -1\n",
+      "slots/primary.toml": "enabled = tru\n",
+      "slots/vision.toml": '[model]\ndefault = "a"\ncontxt_size = 5\n',
+    };
+    assert.deepEqual(await inDirectory(bad, ["config", "validate"]), {
+      code: 1,
+      stdout: `DIR/config/berth.toml:2:1: prot: is not a setting; did you mean port?
+DIR/config/slots/coder.yaml:2:1: modell: unknown key; did you mean model?
+DIR/config/slots/coder.yaml:3:1: idleSeconds: Too small: expected number to be >=0
+DIR/config/slots/primary.toml:1:11: invalid value
+DIR/config/slots/vision.toml:3:1: model.contxt_size: unknown key; did you mean context_size?
+`,
+      stderr: "",
+    });
+  });
+
+  it("does not call valid what is not there", async () => {
+    assert.deepEqual(await inDirectory({}, ["config", "validate", "CONFIG/none"]), {
+      code: 1,
+      stdout:
+        "DIR/config/none: there is nothing to check; give a directory with slots, models, upstreams or berth.toml\n",
+      stderr: "",
+    });
+  });
+});
+
+describe("berth config show", () => {
+  it("prints every setting with where it comes from, secrets masked", async () => {
+    const files = { "berth.toml": 'hold_seconds = 5\nadmin_password = "hunter2"\n' };
+    const { code, stdout } = await inDirectory(files, ["config", "show"], { SVC_PORT: "9000" });
+    assert.equal(code, 0);
+    const rows = stdout.split("\n").map((line) => line.split(/ {2,}/));
+    assert.deepEqual(rows[0], ["SETTING", "VALUE", "FROM"]);
+    const told = new Map(rows.map(([name, ...rest]) => [name, rest.join(" ")]));
+    assert.equal(told.get("SVC_CONFIG_DIR"), "DIR/config environment");
+    assert.equal(told.get("SVC_PORT"), "9000 environment");
+    assert.equal(told.get("SVC_HOLD_SECONDS"), "5 file");
+    assert.equal(told.get("SVC_ADMIN_PASSWORD"), "******** file");
+    assert.equal(told.get("SVC_DRAIN_SECONDS"), "30 default");
+    assert.doesNotMatch(stdout, /hunter2/);
+  });
+
+  it("prints them as JSON", async () => {
+    const { stdout } = await inDirectory({}, ["config", "show", "-o", "json"], { SVC_PORT: "9000" });
+    const shown: unknown = JSON.parse(stdout);
+    assert.ok(typeof shown === "object" && shown !== null && "port" in shown);
+    assert.deepEqual(shown.port, { value: 9000, origin: "environment", environment: "SVC_PORT", toml: "port" });
+  });
+});
+
+describe("settings that are no good", () => {
+  it("are told in a line each, and nothing starts", async () => {
+    for (const args of [["up"], ["serve"], ["operator"], ["down"], ["config", "show"]]) {
+      assert.deepEqual(
+        await inDirectory({ "berth.toml": 'log_level = "loud"\n' }, args, { SVC_PORT: "x", SVC_PROT: "1" }),
+        {
+          code: 1,
+          stdout: "",
+          stderr: `config.invalid: berth.toml log_level is wrong: invalid option: expected one of "fatal"|"error"|"warn"|"info"|"debug"|"trace"|"silent"
+config.invalid: SVC_PORT must be a whole number
+config.invalid: SVC_PROT is not a setting; did you mean SVC_PORT?
+`,
+        },
+        args.join(" "),
+      );
+    }
+  });
+
+  it("name the place of broken TOML", async () => {
+    const { code, stderr } = await inDirectory({ "berth.toml": "port = = 1\n" }, ["serve"]);
+    assert.equal(code, 1);
+    assert.match(stderr, /^config\.invalid: DIR\/config\/berth\.toml:1:8: [^\n]+\n$/);
+  });
+});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:net";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { runBerth, type Ended } from "../support/command.ts";
+import { freePort } from "../support/free-port.ts";
+import { until } from "../support/until.ts";
+
+const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
+const customSlot = `engine = "custom"
+command = [${JSON.stringify(process.execPath)}, "--disable-warning=ExperimentalWarning", ${JSON.stringify(engine)}]
+`;
+
+async function withSlot({ configDir }: { configDir: string }): Promise<void> {
+  await writeFile(join(configDir, "slots/coder.toml"), customSlot);
+}
+
+/** A command's end in the surroundings of a running Berth; its directory is called DIR. */
+async function beside({ env, configDir }: RunningBerth, ...args: readonly string[]): Promise<Ended> {
+  const ended = await runBerth(args, { ...env, SVC_URL: "" });
+  const anonymous = (text: string): string =>
+    text.replaceAll(join(configDir, ".."), "DIR").replaceAll(/^\d\d:\d\d:\d\d/gm, "TIME");
+  return { ...ended, stdout: anonymous(ended.stdout), stderr: anonymous(ended.stderr) };
+}
+
+describe("berth operator", () => {
+  it("--paused says what it would do, and leaves it", async () => {
+    await using berth = await startBerth({ args: ["operator", "--paused"], prepare: withSlot });
+    await until("the operator runs", () => berth.log().includes("operator watches"));
+    await using gateway = await gatewayOf(berth);
+    const { stdout } = await beside(berth, "slot", "plan", "coder");
+    assert.match(stdout, /^coder: \w+: [^\n]+\n {2}1\. start main: [^\n]+\n {5}\S+node /);
+    assert.match((await beside(berth, "slot", "list", "-o", "json")).stdout, /"state": "offline"/);
+    assert.equal(gateway.child.exitCode, null);
+  });
+
+  it("leaves engines to `berth down`, which is refused while it runs", async () => {
+    await using berth = await startBerth({ args: ["operator"], prepare: withSlot });
+    await until("the engine is ready", () => /coder: ready/.test(berth.log()));
+    const { pid = 0 } = berth.child;
+    assert.deepEqual(await beside(berth, "down"), {
+      code: 1,
+      stdout: "",
+      stderr:
+        `operator.running: another operator (process ${pid}) runs with the state directory DIR/state; stop it, or set SVC_STATE_DIR to another directory\n` +
+        "stop the operator or `berth up` first: it would start them again\n",
+    });
+    assert.deepEqual(await beside(berth, "operator"), {
+      code: 1,
+      stdout: `TIME fatal operator another operator (process ${pid}) runs with the state directory DIR/state; stop it, or set SVC_STATE_DIR to another directory\n`,
+      stderr: "",
+    });
+    assert.equal(await berth.stop("SIGTERM"), 0);
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "stopped coder\n", stderr: "" });
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "no engine runs\n", stderr: "" });
+    await rm(berth.stateDir, { recursive: true });
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "no engine runs\n", stderr: "" });
+  });
+});
+
+describe("berth serve", () => {
+  it("names the port that is taken, with what to do", async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+    try {
+      const address = taken.address();
+      assert.ok(typeof address === "object" && address !== null);
+      await using berth = await startBerth({ args: ["serve", "--port", String(address.port)] });
+      await until("it ends", () => berth.child.exitCode !== null);
+      assert.equal(berth.child.exitCode, 1);
+      assert.match(
+        berth.log(),
+        new RegExp(
+          `^\\S+ fatal gateway {2}port ${address.port} is taken; stop what listens there or set SVC_PORT to another port\n$`,
+        ),
+      );
+    } finally {
+      taken.close();
+    }
+  });
+
+  it("--reload starts again with another berth.toml, and not with a bad one", async () => {
+    const [first, second] = [await freePort(), await freePort()];
+    const settings = (port: string): string => `port = ${port}\nhost = "127.0.0.1"\n`;
+    await using berth = await startBerth({
+      args: ["serve", "--reload"],
+      env: { SVC_PORT: "", SVC_HOST: "" },
+      prepare: ({ configDir }) => writeFile(join(configDir, "berth.toml"), settings(String(first))),
+    });
+    const answers = async (port: number): Promise<boolean> =>
+      (await fetch(`http://127.0.0.1:${port}/livez`).catch(() => undefined))?.ok === true;
+    await until("it listens", () => answers(first));
+    await writeFile(join(berth.configDir, "berth.toml"), settings("99999999"));
+    await until("the problem is told", () => /reload +berth\.toml port is wrong.*goes on as it was/.test(berth.log()));
+    assert.ok(await answers(first));
+    await writeFile(join(berth.configDir, "berth.toml"), settings(String(second)));
+    await until("it listens elsewhere", () => answers(second));
+    assert.ok(!(await answers(first)));
+    assert.equal(await berth.stop("SIGINT"), 0);
+    assert.ok(!(await answers(second)));
+  });
+});
+
+/** A gateway over the state of an operator that is started alone. */
+async function gatewayOf({ env, url }: RunningBerth): Promise<RunningBerth> {
+  const gateway = await startBerth({ args: ["serve"], env });
+  await until("the gateway answers", async () => (await fetch(`${url}/livez`)).ok);
+  return gateway;
+}
