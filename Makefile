@@ -5,7 +5,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test verify generate pack test-pack clean
+.PHONY: help setup run test llama-server test-llama-server verify generate pack test-pack clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -18,6 +18,12 @@ run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a
 
 test: setup ## all tests that need Node alone
 	@$(RUN) --test --test-concurrency=2 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")
+
+llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
+	@hack/llama-server.sh
+
+test-llama-server: setup ## run llama slots on a real llama-server, built when there is none yet
+	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary $(RUN) --test --test-concurrency=1 "test/llama-server/**/*.test.ts"
 
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc

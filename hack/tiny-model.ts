@@ -1,4 +1,4 @@
-import { mkdir, rename, writeFile } from "node:fs/promises";
+import { mkdir, rename, truncate, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { argv } from "node:process";
 
@@ -11,8 +11,8 @@ import { argv } from "node:process";
 const width = 64;
 const heads = 4;
 const layers = 2;
-const feedForward = 128;
 const contextLength = 2048;
+const endToken = 2;
 
 const words =
   "the a of and to in is it you that he was for on are with as his they be at one have this from or had by hot but some what there we can out other were all your when up use word how said an each she which do their time if will way about many then them would write like so these her long make thing see him two has look more day could go come did my sound no most number who over know water than call first people may down side been now find any new work part take get place made live where after back little only round man year came show every good me give our under name very through just form much great think say help low line before turn cause same mean differ move right boy old too does tell sentence set three want air well also play small end put home read hand port large spell add even land here must big high such follow act why ask men change went light kind off need house picture try us again animal point mother world near build self earth father".split(
@@ -98,9 +98,22 @@ function writeValue(writer: Writer, value: Value): void {
   }
 }
 
-/** The model's bytes. `embedding`: with mean pooling in its header, so that it is taken for an embedding model. */
-export function tinyModel(options: { embedding?: boolean; name?: string } = {}): Buffer {
+export interface TinyOptions {
+  /** With mean pooling in its header, so that it is taken for an embedding model. */
+  readonly embedding?: boolean;
+  readonly name?: string;
+  /** Pieces of text, each once, that the model says in this order after a prompt that ends in a colon or a new line. */
+  readonly says?: readonly string[];
+  readonly chatTemplate?: string;
+  /** Width of feed-forward layers that are holes in the file: they take no disk and time to load. */
+  readonly hollow?: number;
+}
+
+/** The model's bytes as far as they are not holes, and the length of the whole file. */
+function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly sizeBytes: number } {
   const next = random(42);
+  const says = options.says ?? [];
+  const feedForward = options.hollow ?? 128;
   // SentencePiece style: ▁ stands for the blank before a word.
   const tokens = [
     "<unk>",
@@ -108,6 +121,7 @@ export function tinyModel(options: { embedding?: boolean; name?: string } = {}):
     "</s>",
     ...Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
     ...words.map((word) => `▁${word}`),
+    ...says.map((piece) => piece.replaceAll(" ", "▁")),
   ];
   const types = tokens.map((_, index) => (index === 0 ? 2 : index < 3 ? 3 : index < 259 ? 6 : 1));
   const scores = tokens.map((_, index) => (index < 259 ? 0 : -index));
@@ -130,12 +144,14 @@ export function tinyModel(options: { embedding?: boolean; name?: string } = {}):
     ["tokenizer.ggml.scores", { f32s: scores }],
     ["tokenizer.ggml.token_type", { i32s: types }],
     ["tokenizer.ggml.bos_token_id", { u32: 1 }],
-    ["tokenizer.ggml.eos_token_id", { u32: 2 }],
+    ["tokenizer.ggml.eos_token_id", { u32: endToken }],
     ["tokenizer.ggml.unknown_token_id", { u32: 0 }],
     [
       "tokenizer.chat_template",
       {
-        text: "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}",
+        text:
+          options.chatTemplate ??
+          "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}",
       },
     ],
   ];
@@ -149,7 +165,9 @@ export function tinyModel(options: { embedding?: boolean; name?: string } = {}):
     embedding[token * width] = 3;
     output[token * width] = token < 259 ? -6 : 0.3;
   }
-  const tensors: [string, number[], Float32Array][] = [
+  const isScripted = says.length > 0;
+  if (isScripted) script(tokens.length, says.length, embedding, output, next);
+  const tensors: [string, number[], Float32Array | undefined][] = [
     ["token_embd.weight", [width, tokens.length], embedding],
     ["output_norm.weight", [width], ones(width)],
     ["output.weight", [width, tokens.length], output],
@@ -160,37 +178,71 @@ export function tinyModel(options: { embedding?: boolean; name?: string } = {}):
     for (const part of ["attn_q", "attn_k", "attn_v", "attn_output"])
       tensors.push([name(part), [width, width], noise(width * width, 0.3)]);
     tensors.push([name("ffn_norm"), [width], ones(width)]);
-    tensors.push([name("ffn_gate"), [width, feedForward], noise(width * feedForward, 0.3)]);
-    tensors.push([name("ffn_up"), [width, feedForward], noise(width * feedForward, 0.3)]);
-    tensors.push([name("ffn_down"), [feedForward, width], noise(width * feedForward, 0.2)]);
+    const wide = (scale: number): Float32Array | undefined =>
+      options.hollow === undefined ? noise(width * feedForward, scale) : undefined;
+    tensors.push([name("ffn_gate"), [width, feedForward], wide(0.3)]);
+    tensors.push([name("ffn_up"), [width, feedForward], wide(0.3)]);
+    tensors.push([name("ffn_down"), [feedForward, width], wide(0.2)]);
   }
   // Nothing writes the first coordinate, by which words are told from the rest.
   for (const [name, [inner = 0], data] of tensors) {
     if (!/attn_output|ffn_down/.test(name)) continue;
-    for (let column = 0; column < inner; column++) data[column] = 0;
+    if (data === undefined) continue;
+    if (isScripted) data.fill(0);
+    else for (let column = 0; column < inner; column++) data[column] = 0;
   }
   const writer = new Writer().bytes(Buffer.from("GGUF")).u32(3).u64(tensors.length).u64(metadata.length);
   for (const [key, value] of metadata) {
     writer.text(key);
     writeValue(writer, value);
   }
+  // Holes stand at the end, where the file only has to be made longer.
+  tensors.sort(([, , a], [, , b]) => Number(a === undefined) - Number(b === undefined));
   let offset = 0;
-  for (const [name, shape, data] of tensors) {
+  for (const [name, shape] of tensors) {
     writer.text(name).u32(shape.length);
     for (const size of shape) writer.u64(size);
     writer.u32(0).u64(offset);
-    offset += Math.ceil(data.byteLength / 32) * 32;
+    offset += Math.ceil((shape.reduce((a, b) => a * b, 1) * 4) / 32) * 32;
   }
   writer.pad(32);
-  for (const [, , data] of tensors) writer.bytes(Buffer.from(data.buffer, data.byteOffset, data.byteLength)).pad(32);
-  return writer.done();
+  const sizeBytes = writer.length + offset;
+  for (const [, , data] of tensors)
+    if (data !== undefined) writer.bytes(Buffer.from(data.buffer, data.byteOffset, data.byteLength)).pad(32);
+  return { bytes: writer.done(), sizeBytes };
+}
+
+/**
+ * Makes each token's most likely successor the next of the script: with layers that add nothing, what comes next
+ * follows from the last token alone, and its output row is the embedding of the one before it.
+ */
+function script(
+  tokens: number,
+  pieces: number,
+  embedding: Float32Array,
+  output: Float32Array,
+  next: () => number,
+): void {
+  for (let index = 0; index < embedding.length; index++) embedding[index] = next() - 0.5;
+  output.fill(0);
+  const begin = tokens - pieces;
+  const follow = (before: number, after: number): void => {
+    const row = embedding.subarray(before * width, (before + 1) * width);
+    const scale = 5 / Math.hypot(...row);
+    for (let column = 0; column < width; column++)
+      output[after * width + column] = (output[after * width + column] ?? 0) + (row[column] ?? 0) * scale;
+  };
+  for (const before of [":", "\n"]) follow(3 + before.charCodeAt(0), begin);
+  for (let token = begin; token < tokens; token++) follow(token, token + 1 < tokens ? token + 1 : endToken);
 }
 
 /** Writes the model where it is wanted, whole or not at all. */
-export async function writeTinyModel(path: string, options: { embedding?: boolean } = {}): Promise<void> {
+export async function writeTinyModel(path: string, options: TinyOptions = {}): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const draft = `${path}.${process.pid}.tmp`;
-  await writeFile(draft, tinyModel(options));
+  const { bytes, sizeBytes } = tinyModel(options);
+  await writeFile(draft, bytes);
+  await truncate(draft, sizeBytes);
   await rename(draft, path);
 }
 

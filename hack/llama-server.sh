@@ -1,0 +1,68 @@
+#!/bin/sh
+# `make llama-server`: a real llama-server for test/llama-server, built once per version from the source archive of the
+# Python package llama-cpp-python, which holds llama.cpp whole. Prints nothing but what it does; the last line of its
+# standard output is the binary's path. Kept outside the clone, so that a fresh clone finds it.
+set -eu
+version=0.3.36
+sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
+cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/llama-server/$version-$(uname -m)
+binary=$cache/llama-server
+
+if [ -x "$binary" ]; then
+  echo "$binary"
+  exit 0
+fi
+
+fail() {
+  echo "make llama-server: $1" >&2
+  exit 1
+}
+say() { echo "llama-server $version: $1" >&2; }
+
+# Debian's package for each tool that is missing.
+missing=
+need() { command -v "$1" >/dev/null || missing="$missing $2"; }
+need cmake cmake
+need ninja ninja-build
+need g++ g++
+need python3 python3
+python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$missing python3-venv"
+if [ -n "$missing" ]; then
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+    fail "missing:$missing; as root on Debian: apt-get install$missing"
+  say "installing$missing"
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; } >&2 ||
+    fail "apt-get could not install$missing"
+fi
+
+mkdir -p "$cache"
+# Two runs at once build in directories of their own; the later one replaces an equal binary.
+work=$(mktemp -d "$cache/build.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+
+say "fetching the sources (77 MB)"
+python3 -m venv "$work/venv"
+# The archive's own build requirements, so that pip can read its metadata; nothing is built by pip.
+"$work/venv/bin/pip" install -q --disable-pip-version-check scikit-build-core==1.1.2 >&2
+"$work/venv/bin/pip" download -q --disable-pip-version-check --no-deps --no-binary :all: --no-build-isolation \
+  -d "$work" "llama-cpp-python==$version" >&2 || fail "pip could not fetch llama-cpp-python $version: is the package registry in reach?"
+archive=$work/llama_cpp_python-$version.tar.gz
+echo "$sha256  $archive" | sha256sum -c --quiet - >&2 || fail "the archive is not the one that was checked"
+tar -xzf "$archive" -C "$work"
+
+say "building with $(nproc) jobs (about 20 CPU minutes)"
+cmake -G Ninja -S "$work/llama_cpp_python-$version/vendor/llama.cpp" -B "$work/out" \
+  -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=OFF -DGGML_CCACHE=OFF \
+  -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_USE_PREBUILT_UI=OFF \
+  -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF >"$work/cmake.log" 2>&1 ||
+  { tail -20 "$work/cmake.log" >&2; fail "cmake refused"; }
+# Lines now and then show that something happens.
+ninja -C "$work/out" llama-server 2>&1 | awk '/^\[/ { if (++n % 25 == 0) { print "  " $1; fflush() } next } { print; fflush() }' >&2
+built=$work/out/bin/llama-server
+[ -x "$built" ] || fail "the build failed; its last lines are above"
+strip "$built"
+"$built" --version >&2 || fail "the binary does not start"
+mv "$built" "$binary"
+say "built"
+echo "$binary"

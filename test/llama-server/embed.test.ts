@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { until } from "../support/until.ts";
+import { ask, list, processes, processOf, record, startWithLlamaServer } from "./fixture.ts";
+
+test("embeddings and reranking: one slot, two real llama-server processes", async (t) => {
+  await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
+    await writeTinyModel(join(modelsDir, "tiny-embed.gguf"), { embedding: true });
+    await writeTinyModel(join(modelsDir, "ranker.gguf"));
+    await writeFile(join(configDir, "slots/embed.toml"), '[model]\ndefault = "tiny-embed"\nrerank = "ranker"\n');
+  });
+  const slot = await berth.state("embed", "ready");
+  assert.deepEqual([...processes(slot).keys()].toSorted(), ["main", "rerank"]);
+  assert.deepEqual(slot["capabilities"], ["embeddings", "rerank"]);
+
+  await t.test("embeddings, as numbers and as base64", async () => {
+    const body = await ask(berth.url, "/v1/embeddings", { model: "embed", input: ["hello", "the world"] });
+    assert.equal(body["model"], "embed");
+    const vectors = list(body["data"]).map(({ embedding }) => embedding);
+    assert.equal(vectors.length, 2);
+    for (const vector of vectors) {
+      assert.ok(Array.isArray(vector));
+      assert.equal(vector.length, 64);
+      assert.ok(Math.abs(Math.hypot(...vector.map(Number)) - 1) < 1e-3, "a unit vector");
+    }
+    const asked = { model: "embed", input: "hello", encoding_format: "base64" };
+    const encoded = list((await ask(berth.url, "/v1/embeddings", asked))["data"])[0]?.["embedding"];
+    assert.equal(Buffer.from(String(encoded), "base64").length, 64 * 4);
+  });
+
+  await t.test("the second process ranks", async () => {
+    const { endpoint } = processOf(await berth.slot("embed"), "rerank");
+    const documents = ["one", "two", "three"];
+    const body = await ask(endpoint, "/v1/rerank", { model: "ranker", query: "which", documents });
+    const results = list(body["results"]);
+    assert.deepEqual(new Set(results.map(({ index }) => index)), new Set([0, 1, 2]));
+    for (const { relevance_score: score } of results) assert.equal(typeof score, "number");
+  });
+
+  await t.test("the one that dies alone is restarted alone", async () => {
+    const before = await berth.slot("embed");
+    process.kill(processOf(before, "rerank").pid, "SIGKILL");
+    await until("ranking is back", async () => {
+      const now = await berth.slot("embed");
+      const rerank = processes(now).get("rerank");
+      return ["ready", "idle"].includes(String(now["state"])) && rerank?.pid !== processOf(before, "rerank").pid;
+    });
+    const after = await berth.slot("embed");
+    assert.equal(processOf(after).pid, processOf(before).pid);
+    assert.equal(after["restarts"], 1);
+    assert.equal(record(after["last_error"])["reason"], "Signalled");
+    await ask(berth.url, "/v1/embeddings", { model: "embed", input: "hello" });
+  });
+});
