@@ -10,18 +10,13 @@ import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
 import { newRequestId, requestIdOf, toApiError } from "./answer.ts";
-import type { Dispatcher, V1Route } from "./dispatch.ts";
+import type { Dispatcher } from "./dispatch.ts";
 import { HostGuard } from "./hosts.ts";
 import { registerRoutes, type RouteContext } from "./management/routes.ts";
 import { scopeClasses } from "./scopes.ts";
 import type { Logger } from "pino";
-
-/** The routes every request of a chat client takes: matched before the framework sees them. */
-export const hotRoutes = [
-  { path: "/v1/chat/completions", capability: "chat", enginePath: "/v1/chat/completions", isChat: true },
-  { path: "/v1/completions", capability: "completions", enginePath: "/v1/completions", isChat: false },
-  { path: "/v1/embeddings", capability: "embeddings", enginePath: "/v1/embeddings", isChat: false },
-] as const satisfies readonly V1Route[];
+import type { V1Route } from "./v1/route.ts";
+import { v1Routes } from "./v1/routes.ts";
 
 export interface AppOptions {
   readonly dispatcher: Dispatcher;
@@ -40,7 +35,9 @@ export interface App {
  * the framework's per-request objects (docs/performance.md has the measurement).
  */
 export async function buildApp(options: AppOptions): Promise<App> {
-  const hot = new Map<string, V1Route>(hotRoutes.map((route) => [route.path, route]));
+  const hot = new Map<string, V1Route>(
+    v1Routes.flatMap((route) => [route.path, ...route.spellings].map((path) => [path, route] as const)),
+  );
   const guard = new HostGuard(options.allowedHosts);
   let server: Server | undefined;
   const app = fastify({

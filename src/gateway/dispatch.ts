@@ -2,38 +2,21 @@ import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import { ApiError } from "../api/errors.ts";
-import type { SlotCapability } from "../api/names.ts";
 import { EnginePool } from "../lib/http1/client.ts";
-import { scanBody, type ScannedBody } from "../lib/json-scan.ts";
-import type { Admission } from "./admission/admission.ts";
+import type { Admission, Line } from "./admission/admission.ts";
 import { checkCapability, roleFor, type Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
 import { toApiError } from "./answer.ts";
-import { readRequestBody } from "./body.ts";
-import { Flight, type FlightOrder } from "./flight.ts";
+import { Flight } from "./flight.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
-import { Answer } from "./relay/answer.ts";
-import { invalidJson } from "./relay/engine-failure.ts";
-import type { ErrorForm } from "./relay/error-form.ts";
+import { Answer, type AnswerSink } from "./relay/answer.ts";
 import { ModelRename } from "./relay/rename.ts";
 import { SharedAnswer } from "./relay/shared-answer.ts";
-import { applyRules } from "./request-rules.ts";
 import { resolve } from "./resolve.ts";
 import { StreamHold } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
-
-/** What a `/v1` route is: everything else about it is the same for all. */
-export interface V1Route {
-  readonly path: string;
-  readonly capability: SlotCapability;
-  /** Path at the engine. */
-  readonly enginePath: string;
-  /** Its stream begins with the delta that carries the role. */
-  readonly isChat: boolean;
-  /** Absent: OpenAI's form. */
-  readonly errors?: ErrorForm;
-}
+import type { Leg, V1Request, V1Route } from "./v1/route.ts";
 
 /** Who asks, as far as queues and shared streams care. */
 export interface Asker {
@@ -67,6 +50,13 @@ interface Call {
   hold: StreamHold | undefined;
   /** Ends what is done for this client alone. */
   leave: (() => void) | undefined;
+}
+
+/** A request's way to an engine, and the line before it. */
+interface Meeting {
+  readonly slot: KnownSlot;
+  readonly leg: Leg;
+  readonly line: Line;
 }
 
 interface SharedFlight {
@@ -122,16 +112,14 @@ export class Dispatcher {
         headers: { "retry-after": "2" },
       });
     }
-    checkContentType(request);
-    const body = await readRequestBody(request, this.#options.bodyLimitBytes);
-    if (!call.answer.isOver) this.#dispatch(call, body);
+    const asked = await call.route.read(request, { bodyBytes: this.#options.bodyLimitBytes });
+    if (call.answer.isOver) asked.discard?.();
+    else this.#dispatch(call, asked);
   }
 
-  #dispatch(call: Call, body: Buffer): void {
-    const { route, answer } = call;
+  #dispatch(call: Call, asked: V1Request): void {
     const { index, traffic, admission } = this.#options;
-    const { scanned, model } = readModel(body);
-    const target = resolve(index(), model, (name) => traffic.inFlight(name));
+    const target = resolve(index(), asked.slot ?? asked.model, (name) => traffic.inFlight(name));
     if (target.kind === "upstream") {
       throw new ApiError("system.not_implemented", {
         message: `${target.ref} is served by upstream ${target.name}; this version reaches no upstreams yet`,
@@ -139,32 +127,37 @@ export class Dispatcher {
     }
     const { slot } = target;
     call.slot = slot.name;
-    checkCapability(slot, route.capability);
-    const line = admission.line(slot.name, roleFor(slot, route.capability));
-    if (!scanned.isStream || line.queue.door === "open") {
-      const flight = this.#flight(call, slot, { body, scanned, model }, { line, sink: answer });
-      call.leave = () => flight.abandon();
-      flight.start();
-      this.#holdStream(call, flight, scanned.isStream);
+    const leg = asked.forSlot(slot);
+    checkCapability(slot, leg.capability);
+    const line = admission.line(slot.name, roleFor(slot, leg.capability));
+    if (asked.isStream && asked.body !== undefined && line.queue.door !== "open") {
+      this.#share(call, asked, { slot, leg, line }, asked.body);
       return;
     }
-    const key = `${route.path} ${line.slot} ${line.role} ${call.asker.scope} ${hash("sha256", body)}`;
+    const flight = this.#flight(call, asked, { slot, leg, line }, call.answer, () => asked.discard?.());
+    call.leave = () => flight.abandon();
+    flight.start();
+    this.#holdStream(call, flight, asked.isStream);
+  }
+
+  /** A stream from a slot that is not there: identical ones become one. */
+  #share(call: Call, asked: V1Request, to: Meeting, body: Buffer): void {
+    const { line } = to;
+    const key = `${call.route.path} ${line.slot} ${line.role} ${call.asker.scope} ${hash("sha256", body)}`;
     let shared = this.#shared.get(key);
     const isFirst = shared?.answer.isJoinable !== true;
     if (shared?.answer.isJoinable !== true) {
       const all = new SharedAnswer({ budget: this.#options.budget });
-      const onSettled = (): void => this.#forget(key, all);
-      const flight = this.#flight(call, slot, { body, scanned, model }, { line, sink: all, onSettled });
-      shared = { flight, answer: all };
+      shared = { flight: this.#flight(call, asked, to, all, () => this.#forget(key, all)), answer: all };
       this.#shared.set(key, shared);
     }
-    const joined = shared;
-    joined.answer.join(answer);
+    const { flight, answer } = shared;
+    answer.join(call.answer);
     call.leave = () => {
-      if (joined.answer.leave(answer) === 0) joined.flight.abandon();
+      if (answer.leave(call.answer) === 0) flight.abandon();
     };
-    if (isFirst) joined.flight.start();
-    this.#holdStream(call, joined.flight, true);
+    if (isFirst) flight.start();
+    this.#holdStream(call, flight, true);
   }
 
   #forget(key: string, answer: SharedAnswer): void {
@@ -175,42 +168,26 @@ export class Dispatcher {
     if (isStream && flight.isWaiting) call.hold = new StreamHold(call.answer, flight);
   }
 
-  #flight(
-    call: Call,
-    slot: KnownSlot,
-    { body, scanned, model }: { body: Buffer; scanned: ScannedBody; model: string },
-    to: Pick<FlightOrder, "line" | "sink"> & { onSettled?: () => void },
-  ): Flight {
-    const { route, requestId, began, asker } = call;
-    const served = slot.status?.model.served ?? model;
-    const parts = requestParts(body, scanned, served, slot);
-    let length = 0;
-    for (const part of parts) length += part.length;
+  #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, onSettled: () => void): Flight {
+    const { slot, leg, line } = to;
+    const { requestId, began, asker } = call;
     const { firstByte } = this.#metrics(call);
-    const accept = scanned.isStream ? "text/event-stream" : "application/json";
-    const { firstByte: firstByteSeconds, idle } = slot.spec.timeoutSeconds;
-    const timeouts = { firstByteMs: firstByteSeconds * 1000, idleMs: idle * 1000 };
+    const { timeoutSeconds } = slot.spec;
+    const timeouts = { firstByteMs: timeoutSeconds.firstByte * 1000, idleMs: timeoutSeconds.idle * 1000 };
     return new Flight(this.#options, {
-      line: to.line,
-      sink: to.sink,
+      line,
+      sink,
       client: asker.client,
-      bytes: length,
-      body,
-      rename: new ModelRename(served, model),
-      isChat: route.isChat,
-      translation: undefined,
-      isRepeatable: true,
-      send: (endpoint, events) =>
-        this.#pool(endpoint).request(
-          // Only what an engine needs: credentials, cookies and forwarding headers stay here.
-          `POST ${route.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
-            `content-length: ${length}\r\nx-request-id: ${requestId}\r\naccept: ${accept}\r\n\r\n`,
-          parts,
-          timeouts,
-          events,
-        ),
+      bytes: leg.bytes,
+      body: asked.body,
+      rename: new ModelRename(leg.served, asked.model),
+      isChat: leg.isChat,
+      endMark: leg.endMark,
+      translation: leg.translation,
+      isRepeatable: leg.isRepeatable,
+      send: (endpoint, events) => leg.send({ endpoint, pool: this.#pool(endpoint), requestId, timeouts }, events),
       onFirstByte: () => firstByte.observe((performance.now() - began) / 1000),
-      onSettled: to.onSettled ?? nothing,
+      onSettled,
     });
   }
 
@@ -247,33 +224,7 @@ export class Dispatcher {
   }
 }
 
-const nothing = (): void => undefined;
-
 /** Without authentication the peer is all that tells clients apart. */
 function askerOf(request: IncomingMessage): Asker {
   return { client: request.socket.remoteAddress ?? "", scope: "" };
-}
-
-function checkContentType(request: IncomingMessage): void {
-  const type = request.headers["content-type"];
-  // curl -d sends a form's type for what is JSON; OpenAI's own API takes it too.
-  if (type === undefined || /^application\/(json|x-www-form-urlencoded)\b/i.test(type)) return;
-  throw new ApiError("dispatch.unsupported_media_type", { message: "the body must be application/json" });
-}
-
-function readModel(body: Buffer): { scanned: ScannedBody; model: string } {
-  const scanned = scanBody(body);
-  if (scanned === undefined) throw invalidJson(body);
-  const { model } = scanned;
-  if (model === undefined || model === "")
-    throw new ApiError("dispatch.missing_model", { details: { path: ["model"] } });
-  return { scanned, model };
-}
-
-/** The body for the engine: its name for the model, the slot's rules. Parts of the client's own buffer where it can be. */
-function requestParts(body: Buffer, scanned: ScannedBody, served: string, { spec }: KnownSlot): readonly Buffer[] {
-  const ruled = applyRules(body, spec.request);
-  const at = ruled === body ? scanned : scanBody(ruled);
-  if (at === undefined || at.model === served || at.modelStart < 0) return [ruled];
-  return [ruled.subarray(0, at.modelStart), Buffer.from(JSON.stringify(served)), ruled.subarray(at.modelEnd)];
 }

@@ -26,6 +26,7 @@ export interface FlightOrder {
   readonly body: Buffer | undefined;
   readonly rename: ModelRename;
   readonly isChat: boolean;
+  readonly endMark: RegExp | undefined;
   readonly translation: AnswerTranslation | undefined;
   /** False when its bytes can be sent only once. */
   readonly isRepeatable: boolean;
@@ -135,7 +136,7 @@ export class Flight implements Visitor {
   }
 
   #relayTo(endpoint: Endpoint): void {
-    const { sink, rename, isChat, translation, body, line, onFirstByte } = this.#order;
+    const { sink, rename, isChat, endMark, translation, body, line, onFirstByte } = this.#order;
     this.#phase = "relaying";
     this.#admittedAt = performance.now();
     this.#attempts += 1;
@@ -144,6 +145,7 @@ export class Flight implements Visitor {
       sink,
       rename,
       isChat,
+      endMark,
       translation,
       body,
       onFirstByte,

@@ -18,6 +18,7 @@ export class StreamGarbage extends Error {
  */
 export class EventStream {
   readonly #rename: ModelRename;
+  readonly #endMark: RegExp | undefined;
   #needsRole: boolean;
   #rest: Buffer | undefined;
   #hasData = false;
@@ -25,12 +26,14 @@ export class EventStream {
   #isDone = false;
   #error: string | undefined;
 
-  constructor(options: { rename: ModelRename; isChat: boolean }) {
+  /** `endMark` is what a whole stream holds; undefined: a finish reason or `[DONE]`. */
+  constructor(options: { rename: ModelRename; isChat: boolean; endMark?: RegExp | undefined }) {
     this.#rename = options.rename;
     this.#needsRole = options.isChat;
+    this.#endMark = options.endMark;
   }
 
-  /** The answer has a finish reason or `[DONE]`, and no event was cut off: nothing is missing. */
+  /** The answer has come to its end, and no event was cut off: nothing is missing. */
   get isWhole(): boolean {
     return (this.#isDone || this.#isFinished) && this.#rest === undefined;
   }
@@ -70,6 +73,10 @@ export class EventStream {
   }
 
   #look(lines: Buffer): void {
+    if (this.#endMark !== undefined) {
+      this.#isFinished ||= this.#endMark.test(lines.toString("latin1"));
+      return;
+    }
     if (!this.#isFinished) {
       const at = lines.indexOf(finishMark);
       this.#isFinished = at >= 0 && /"finish_reason"\s*:\s*"/.test(lines.toString("latin1", at));

@@ -2,6 +2,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeError, ExchangeEvents } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
 import { HeldAnswer, type AnswerSink } from "./answer.ts";
+import type { StreamTranslation } from "../protocols/translation.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
 import type { ModelRename } from "./rename.ts";
@@ -15,8 +16,8 @@ const wholeLimitBytes = 8 * 1024 * 1024;
 export interface AnswerTranslation {
   /** A whole JSON answer. Throws when it is not what the engine should have said. */
   answer(body: Buffer): Buffer;
-  /** Whole lines of an event stream; undefined: nothing to send yet. Absent: the protocol has no streams. */
-  readonly stream?: { push(lines: Buffer): Buffer | undefined; end(): Buffer | undefined };
+  /** Absent: the protocol has no streams. */
+  readonly stream?: StreamTranslation;
   /** A refusal that means more than its status says; undefined: told as any other. */
   refusal?(status: number, body: Buffer): ApiError | undefined;
 }
@@ -26,6 +27,8 @@ export interface RelayOptions {
   readonly rename: ModelRename;
   /** Its stream begins with the delta that carries the role. */
   readonly isChat: boolean;
+  /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
+  readonly endMark: RegExp | undefined;
   readonly translation?: AnswerTranslation | undefined;
   /** The client's body: when an engine refuses it, whether it was JSON at all decides whose fault that is. */
   readonly body: Buffer | undefined;
@@ -81,7 +84,7 @@ export class Relay implements ExchangeEvents {
   }
 
   onHead(answer: ResponseHead): void {
-    const { onByte, onFirstByte, rename, isChat } = this.#options;
+    const { onByte, onFirstByte, rename, isChat, endMark } = this.#options;
     onByte();
     onFirstByte();
     this.#status = answer.status;
@@ -94,7 +97,7 @@ export class Relay implements ExchangeEvents {
     this.#headers = { "content-type": type };
     if (type.startsWith("text/event-stream")) {
       this.#mode = "events";
-      this.#events = new EventStream({ rename, isChat });
+      this.#events = new EventStream({ rename, isChat, endMark });
       this.#begin();
     } else if (type.startsWith("application/json")) this.#mode = "whole";
     else {
@@ -144,7 +147,7 @@ export class Relay implements ExchangeEvents {
         break;
       }
       case "events":
-        if (this.#events?.isWhole === true) sink.end(translation?.stream?.end());
+        if (this.#events?.isWhole === true) this.#endStream();
         else sink.refuse(new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" }));
         break;
       case "bytes":
@@ -165,7 +168,7 @@ export class Relay implements ExchangeEvents {
       return;
     }
     // Whatever comes after [DONE] takes nothing away from the answer.
-    if (this.#events?.isDone === true) this.#options.sink.end(this.#options.translation?.stream?.end());
+    if (this.#events?.isDone === true) this.#endStream();
     else this.#options.sink.refuse(error instanceof ApiError ? error : exchangeFailure(error));
     this.#settle();
   }
@@ -222,6 +225,16 @@ export class Relay implements ExchangeEvents {
     this.#exchange?.abort();
     this.#options.sink.refuse(failure);
     this.#settle();
+  }
+
+  #endStream(): void {
+    const { sink, translation } = this.#options;
+    try {
+      sink.end(translation?.stream?.end());
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      sink.refuse(error);
+    }
   }
 
   #fail(message: string): void {

@@ -1,0 +1,159 @@
+import type { IncomingMessage } from "node:http";
+import { ApiError } from "../../api/errors.ts";
+import type { SlotCapability } from "../../api/names.ts";
+import type { SlotSpec } from "../../api/slot.ts";
+import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
+import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
+import { readRequestBody } from "../body.ts";
+import type { KnownSlot } from "../index.ts";
+import { envelopeErrors, type ErrorForm, type Translation } from "../protocols/translation.ts";
+import { invalidJson } from "../relay/engine-failure.ts";
+import type { AnswerTranslation } from "../relay/relay.ts";
+import { applyRules } from "../request-rules.ts";
+import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
+
+/** How the engine of a slot, or a provider, is asked on a JSON route. */
+export interface JsonTarget {
+  readonly capability: SlotCapability;
+  readonly enginePath: string;
+  readonly isChat?: boolean;
+  readonly endMark?: RegExp;
+  /** For a protocol that the engine does not speak. */
+  readonly translation?: Translation;
+}
+
+export interface JsonRouteOptions {
+  readonly path: string;
+  readonly spellings?: readonly string[];
+  readonly errors?: ErrorForm;
+  /** False: `stream` means nothing there. */
+  readonly hasStreams?: boolean;
+  /** Undefined as slot: a provider is asked. Called once per request. Throws ApiError where there is no way. */
+  readonly target: (slot: KnownSlot | undefined) => JsonTarget;
+}
+
+/** A route whose request is one JSON object with `model`, relayed as it came wherever possible. */
+export function jsonRoute({
+  path,
+  spellings = [],
+  errors = envelopeErrors,
+  hasStreams = true,
+  target,
+}: JsonRouteOptions): V1Route {
+  return {
+    path,
+    spellings,
+    errors,
+    async read(request, { bodyBytes }) {
+      checkContentType(request);
+      return new JsonRequest(await readRequestBody(request, bodyBytes), hasStreams, target);
+    },
+  };
+}
+
+class JsonRequest implements V1Request {
+  readonly body: Buffer;
+  readonly model: string;
+  readonly isStream: boolean;
+  readonly #scanned: ScannedBody;
+  readonly #target: JsonRouteOptions["target"];
+
+  constructor(body: Buffer, hasStreams: boolean, target: JsonRouteOptions["target"]) {
+    const scanned = scanBody(body);
+    if (scanned === undefined) throw invalidJson(body);
+    const { model } = scanned;
+    if (model === undefined || model === "")
+      throw new ApiError("dispatch.missing_model", { details: { path: ["model"] } });
+    this.body = body;
+    this.model = model;
+    this.isStream = hasStreams && scanned.isStream;
+    this.#scanned = scanned;
+    this.#target = target;
+  }
+
+  forSlot(slot: KnownSlot): Leg {
+    const target = this.#target(slot);
+    const served = slot.status?.model.served ?? this.model;
+    const parts = this.#parts(target.translation, served, slot.spec.request);
+    let bytes = 0;
+    for (const part of parts) bytes += part.length;
+    return new JsonLeg(target, served, parts, bytes, this.isStream);
+  }
+
+  forProvider(providerModel: string): ProviderLeg {
+    const { capability, enginePath, isChat = false, translation } = this.#target(undefined);
+    const body = this.#parts(translation, providerModel, undefined);
+    return {
+      capability,
+      path: enginePath.replace(/^\/v1/, ""),
+      body,
+      isChat,
+      translation: answerTranslation(translation),
+    };
+  }
+
+  /** The body with the engine's name for the model: parts of the client's own buffer where that can be. */
+  #parts(
+    translation: Translation | undefined,
+    served: string,
+    rules: SlotSpec["request"] | undefined,
+  ): readonly Buffer[] {
+    let body = translation === undefined ? this.body : translation.request(this.body);
+    if (rules !== undefined) body = applyRules(body, rules);
+    const at = body === this.body ? this.#scanned : scanBody(body);
+    if (at === undefined || at.model === served || at.modelStart < 0) return [body];
+    return [body.subarray(0, at.modelStart), Buffer.from(JSON.stringify(served)), body.subarray(at.modelEnd)];
+  }
+}
+
+class JsonLeg implements Leg {
+  readonly #target: JsonTarget;
+  readonly #parts: readonly Buffer[];
+  readonly #accept: string;
+  readonly served: string;
+  readonly bytes: number;
+  readonly isRepeatable = true;
+  readonly translation: AnswerTranslation | undefined;
+
+  constructor(target: JsonTarget, served: string, parts: readonly Buffer[], bytes: number, isStream: boolean) {
+    this.#target = target;
+    this.#parts = parts;
+    this.#accept = isStream ? "text/event-stream" : "application/json";
+    this.served = served;
+    this.bytes = bytes;
+    this.translation = answerTranslation(target.translation);
+  }
+
+  get capability(): SlotCapability {
+    return this.#target.capability;
+  }
+
+  get isChat(): boolean {
+    return this.#target.isChat === true;
+  }
+
+  get endMark(): RegExp | undefined {
+    return this.#target.endMark;
+  }
+
+  send({ endpoint, pool, requestId, timeouts }: Destination, events: ExchangeEvents): Exchange {
+    // Only what an engine needs: credentials, cookies and forwarding headers stay here.
+    const head =
+      `POST ${this.#target.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
+      `content-length: ${this.bytes}\r\nx-request-id: ${requestId}\r\naccept: ${this.#accept}\r\n\r\n`;
+    return pool.request(head, this.#parts, timeouts, events);
+  }
+}
+
+function answerTranslation(translation: Translation | undefined): AnswerTranslation | undefined {
+  if (translation === undefined) return undefined;
+  const stream = translation.stream?.();
+  return { answer: (body) => translation.answer(body), ...(stream === undefined ? {} : { stream }) };
+}
+
+function checkContentType(request: IncomingMessage): void {
+  const type = request.headers["content-type"];
+  // curl -d sends a form's type for what is JSON; OpenAI's own API takes it too.
+  if (type === undefined || /^application\/(json|x-www-form-urlencoded)\b/i.test(type)) return;
+  throw new ApiError("dispatch.unsupported_media_type", { message: "the body must be application/json" });
+}

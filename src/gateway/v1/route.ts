@@ -1,0 +1,70 @@
+import type { IncomingMessage } from "node:http";
+import type { SlotCapability } from "../../api/names.ts";
+import type { EnginePool, Exchange, ExchangeEvents, Timeouts } from "../../lib/http1/client.ts";
+import type { Endpoint } from "../admission/availability.ts";
+import type { KnownSlot } from "../index.ts";
+import type { ErrorForm } from "../protocols/translation.ts";
+import type { AnswerTranslation } from "../relay/relay.ts";
+
+/** A `/v1` route describes itself; waiting, sending and relaying are the same for all (`../dispatch.ts`). */
+export interface V1Route {
+  /** Its path and its label in metrics. */
+  readonly path: string;
+  /** Other paths for the same. */
+  readonly spellings: readonly string[];
+  readonly errors: ErrorForm;
+  /**
+   * Reads a request as far as it takes to know whom it is for. Rejects with ApiError of the `dispatch.*` family.
+   */
+  read(request: IncomingMessage, limits: { readonly bodyBytes: number }): Promise<V1Request>;
+}
+
+/** A request that knows which model it is for. */
+export interface V1Request {
+  readonly model: string;
+  /** The slot that serves this route whatever the model is called; undefined: the model decides. */
+  readonly slot?: string;
+  readonly isStream: boolean;
+  /** The client's body, where it is kept: what makes streams identical, and tells whose fault a refusal is. */
+  readonly body: Buffer | undefined;
+  /** How a slot's engine is asked. Throws ApiError. */
+  forSlot(slot: KnownSlot): Leg;
+  /** How a provider is asked; absent: providers do not serve this route. Throws ApiError. */
+  forProvider?(providerModel: string): ProviderLeg;
+  /** It will not be sent, or not again. */
+  discard?(): void;
+}
+
+/** The way to an engine and back. */
+export interface Leg {
+  readonly capability: SlotCapability;
+  /** Its stream begins with the delta that carries the role. */
+  readonly isChat: boolean;
+  /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
+  readonly endMark: RegExp | undefined;
+  readonly translation: AnswerTranslation | undefined;
+  /** The engine's name for the model. */
+  readonly served: string;
+  /** What it keeps in memory while it waits. */
+  readonly bytes: number;
+  /** False when its bytes can be sent only once. */
+  readonly isRepeatable: boolean;
+  send(to: Destination, events: ExchangeEvents): Exchange;
+}
+
+export interface Destination {
+  readonly endpoint: Endpoint;
+  readonly pool: EnginePool;
+  readonly requestId: string;
+  readonly timeouts: Timeouts;
+}
+
+/** What a provider is sent; how is the upstream's business. */
+export interface ProviderLeg {
+  readonly capability: SlotCapability;
+  /** Below the provider's base URL, e.g. `/chat/completions`. */
+  readonly path: string;
+  readonly body: readonly Buffer[];
+  readonly isChat: boolean;
+  readonly translation: AnswerTranslation | undefined;
+}

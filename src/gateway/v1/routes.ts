@@ -1,0 +1,59 @@
+import { ApiError } from "../../api/errors.ts";
+import type { EngineProtocol } from "../../api/names.ts";
+import type { KnownSlot } from "../index.ts";
+import { messagesErrors } from "../protocols/messages-errors.ts";
+import { RerankTranslation } from "../protocols/rerank.ts";
+import { responsesErrors } from "../protocols/responses.ts";
+import { jsonRoute, type JsonTarget } from "./json-route.ts";
+import type { V1Route } from "./route.ts";
+
+const chat: JsonTarget = { capability: "chat", enginePath: "/v1/chat/completions", isChat: true };
+const completions: JsonTarget = { capability: "completions", enginePath: "/v1/completions" };
+const embeddings: JsonTarget = { capability: "embeddings", enginePath: "/v1/embeddings" };
+const responses: JsonTarget = {
+  capability: "chat",
+  enginePath: "/v1/responses",
+  endMark: /^event: ?response\.(completed|incomplete|failed)/m,
+};
+const messages: JsonTarget = { capability: "chat", enginePath: "/v1/messages", endMark: /^event: ?message_stop/m };
+const countTokens: JsonTarget = { capability: "chat", enginePath: "/v1/messages/count_tokens" };
+
+/** Every route that asks an engine or a provider (CONTRACT "/v1"). */
+export const v1Routes: readonly V1Route[] = [
+  jsonRoute({ path: "/v1/chat/completions", target: () => chat }),
+  jsonRoute({ path: "/v1/completions", target: () => completions }),
+  jsonRoute({ path: "/v1/embeddings", hasStreams: false, target: () => embeddings }),
+  jsonRoute({
+    path: "/v1/rerank",
+    spellings: ["/v1/rerankings", "/v1/reranking", "/rerank"],
+    hasStreams: false,
+    target: () => ({ capability: "rerank", enginePath: "/v1/rerank", translation: new RerankTranslation() }),
+  }),
+  jsonRoute({
+    path: "/v1/responses",
+    errors: responsesErrors,
+    target(slot) {
+      if (slot === undefined || speaks(slot, "responses")) return responses;
+      throw new ApiError("dispatch.capability_mismatch", {
+        message: `the engine of slot ${slot.name} does not speak the Responses protocol; use /v1/chat/completions`,
+        details: { slot: slot.name, capability: "responses" },
+      });
+    },
+  }),
+  jsonRoute({
+    path: "/v1/messages/count_tokens",
+    errors: messagesErrors,
+    hasStreams: false,
+    target(slot) {
+      if (slot === undefined || speaks(slot, "count_tokens")) return countTokens;
+      throw new ApiError("system.not_implemented", {
+        message: `the engine of slot ${slot.name} cannot count tokens without answering`,
+      });
+    },
+  }),
+  jsonRoute({ path: "/v1/messages", errors: messagesErrors, target: () => messages }),
+];
+
+function speaks({ status }: KnownSlot, protocol: EngineProtocol): boolean {
+  return status?.protocols.includes(protocol) === true;
+}
