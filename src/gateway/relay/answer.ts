@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import type { ApiError } from "../../api/errors.ts";
 import { sendError } from "../answer.ts";
-import { envelopeErrors, type ErrorForm } from "../protocols/translation.ts";
+import { plainErrors, type ErrorForm } from "./error-form.ts";
 
 /** Where a relay puts an answer: one client, or all readers of a shared stream. */
 export interface AnswerSink {
@@ -30,7 +30,7 @@ export class Answer implements AnswerSink {
   /** Why the client did not get what it asked for. */
   failure: ApiError | undefined;
 
-  constructor(response: ServerResponse, requestId: string, errors: ErrorForm = envelopeErrors) {
+  constructor(response: ServerResponse, requestId: string, errors: ErrorForm = plainErrors) {
     this.#response = response;
     this.#requestId = requestId;
     this.#errors = errors;
@@ -89,8 +89,8 @@ export class Answer implements AnswerSink {
   refuse(failure: ApiError): void {
     if (this.isOver) return;
     this.failure = failure;
-    if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors.error(failure));
-    else if (this.#isStream) this.#response.end(this.#errors.errorEvent(failure));
+    if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors.body(failure));
+    else if (this.#isStream) this.#response.end(this.#errors.event(failure));
     // What is no event stream cannot carry an error any more: it must not look whole.
     else this.#response.destroy();
   }

@@ -2,7 +2,6 @@ import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeError, ExchangeEvents } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
 import { HeldAnswer, type AnswerSink } from "./answer.ts";
-import type { StreamTranslation } from "../protocols/translation.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
 import type { ModelRename } from "./rename.ts";
@@ -16,8 +15,11 @@ const wholeLimitBytes = 8 * 1024 * 1024;
 export interface AnswerTranslation {
   /** A whole JSON answer. Throws when it is not what the engine should have said. */
   answer(body: Buffer): Buffer;
-  /** Absent: the protocol has no streams. */
-  readonly stream?: StreamTranslation;
+  /**
+   * An event stream, split anywhere; undefined: nothing to send yet. Both throw ApiError when the engine failed.
+   * Absent: the protocol has no streams.
+   */
+  readonly stream?: { push(chunk: Buffer): Buffer | undefined; end(): Buffer | undefined };
   /** A refusal that means more than its status says; undefined: told as any other. */
   refusal?(status: number, body: Buffer): ApiError | undefined;
 }

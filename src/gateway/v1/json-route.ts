@@ -6,8 +6,9 @@ import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { readRequestBody } from "../body.ts";
 import type { KnownSlot } from "../index.ts";
-import { envelopeErrors, type ErrorForm, type Translation } from "../protocols/translation.ts";
+import type { Translation } from "../protocols/translation.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
+import { plainErrors, type ErrorForm } from "../relay/error-form.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
 import { applyRules } from "../request-rules.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
@@ -36,7 +37,7 @@ export interface JsonRouteOptions {
 export function jsonRoute({
   path,
   spellings = [],
-  errors = envelopeErrors,
+  errors = plainErrors,
   hasStreams = true,
   target,
 }: JsonRouteOptions): V1Route {
@@ -88,7 +89,7 @@ class JsonRequest implements V1Request {
       path: enginePath.replace(/^\/v1/, ""),
       body,
       isChat,
-      translation: answerTranslation(translation),
+      translation,
     };
   }
 
@@ -121,7 +122,7 @@ class JsonLeg implements Leg {
     this.#accept = isStream ? "text/event-stream" : "application/json";
     this.served = served;
     this.bytes = bytes;
-    this.translation = answerTranslation(target.translation);
+    this.translation = target.translation;
   }
 
   get capability(): SlotCapability {
@@ -143,12 +144,6 @@ class JsonLeg implements Leg {
       `content-length: ${this.bytes}\r\nx-request-id: ${requestId}\r\naccept: ${this.#accept}\r\n\r\n`;
     return pool.request(head, this.#parts, timeouts, events);
   }
-}
-
-function answerTranslation(translation: Translation | undefined): AnswerTranslation | undefined {
-  if (translation === undefined) return undefined;
-  const stream = translation.stream?.();
-  return { answer: (body) => translation.answer(body), ...(stream === undefined ? {} : { stream }) };
 }
 
 function checkContentType(request: IncomingMessage): void {

@@ -3,7 +3,7 @@ import type { SlotCapability } from "../../api/names.ts";
 import type { EnginePool, Exchange, ExchangeEvents, Timeouts } from "../../lib/http1/client.ts";
 import type { Endpoint } from "../admission/availability.ts";
 import type { KnownSlot } from "../index.ts";
-import type { ErrorForm } from "../protocols/translation.ts";
+import type { ErrorForm } from "../relay/error-form.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
 
 /** A `/v1` route describes itself; waiting, sending and relaying are the same for all (`../dispatch.ts`). */

@@ -1,0 +1,15 @@
+import type { ApiError } from "../../api/errors.ts";
+
+/** How a protocol tells its clients of a failure. */
+export interface ErrorForm {
+  /** Body of a response that has not begun. */
+  body(failure: ApiError): unknown;
+  /** The last event of a stream, blank line included. */
+  event(failure: ApiError): string;
+}
+
+/** OpenAI's form (CONTRACT "Errors"). */
+export const plainErrors: ErrorForm = {
+  body: (failure) => failure.envelope(),
+  event: (failure) => `data: ${JSON.stringify(failure.envelope())}\n\n`,
+};
