@@ -5,7 +5,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server verify generate pack test-pack clean
+.PHONY: help setup run test llama-server test-llama-server test-docker verify generate pack test-pack clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -24,6 +24,9 @@ llama-server: ## build a real llama-server, once per version; as root it install
 
 test-llama-server: setup ## run llama slots on a real llama-server, built when there is none yet
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary $(RUN) --test --test-concurrency=1 "test/llama-server/**/*.test.ts"
+
+test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io
+	@hack/test-docker.sh
 
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc

@@ -45,6 +45,7 @@ export function workloadOf(input: EngineInput, launch: Launch): Workload | Engin
     slot,
     role: launch.role,
     hash: workloadHash(input, launch),
+    runtime: "process",
     command,
     env,
     workingDir: spec.workingDir,

@@ -27,8 +27,14 @@ export async function environmentFor(
   if (user !== undefined) environment["HOME"] = user.home;
   // Python's setproctitle would write the title over the environment, and with it over our label.
   environment["SPT_NOENV"] = "1";
-  for (const [name, value] of Object.entries(workload.env)) environment[name] = await resolved(name, value);
-  return { ...environment, ...labelVariables(label) };
+  return { ...environment, ...(await resolvedEnv(workload)), ...labelVariables(label) };
+}
+
+/** The manifest's variables with secrets read. Throws BadWorkload, naming the variable, when a value cannot be had. */
+export async function resolvedEnv(workload: Workload): Promise<Record<string, string>> {
+  const found: Record<string, string> = {};
+  for (const [name, value] of Object.entries(workload.env)) found[name] = await resolved(name, value);
+  return found;
 }
 
 /** Never quotes the value: it may be a secret, and the message is published. */

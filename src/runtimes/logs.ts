@@ -11,6 +11,11 @@ export function logFile(stateDir: string, slot: string, role: ProcessRole): stri
   return join(stateDir, "logs", `${slotNameSchema.parse(slot)}.${role}.log`);
 }
 
+/** Where a container's output is copied to, each line with its time and stream before it. */
+export function containerLogFile(stateDir: string, slot: string, role: ProcessRole): string {
+  return join(stateDir, "logs", `${slotNameSchema.parse(slot)}.${role}.container.log`);
+}
+
 const chunkBytes = 65_536;
 /** No tail reads more of a file than this, however long its lines are. */
 const tailBytes = 8 * 1024 * 1024;
@@ -28,11 +33,11 @@ export interface TailOptions {
 /**
  * The last `tail` lines of a slot's engines, then, with `follow`, each new one until `signal` aborts, across rotations
  * and engine restarts. Reads only: the gateway uses it beside a running operator. The roles' old lines come one role
- * after the other, the one that wrote last at the end. Times are when a line was read; for old lines, when its file was
- * last written. A slot without logs yields nothing, and is waited for when followed.
+ * after the other, the one that wrote last at the end. A container's lines carry their time; a process's are given the
+ * time at which they were read, or, for old lines, at which their file was last written. A slot without logs yields nothing, and is waited for when followed.
  */
 export async function* tailLogs(stateDir: string, slot: string, options: TailOptions): AsyncIterable<LogLine> {
-  const paths = processRoles.map((role) => logFile(stateDir, slot, role));
+  const paths = processRoles.flatMap((role) => [logFile(stateDir, slot, role), containerLogFile(stateDir, slot, role)]);
   const logs = await Promise.all(paths.map((path) => FollowedLog.open(path, options)));
   const old = logs.toSorted((a, b) => a.writtenAt.getTime() - b.writtenAt.getTime()).flatMap((log) => log.old());
   if (options.tail > 0) yield* old.slice(-options.tail);
@@ -89,9 +94,11 @@ class FollowedLog {
   #inode: number | undefined;
   #rotatedStamp: string | undefined;
   #cutAwaitedSince: number | undefined;
+  readonly #isStamped: boolean;
 
   private constructor(path: string, read: Tail, rotatedStamp: string | undefined, options: TailOptions) {
     this.#path = path;
+    this.#isStamped = path.endsWith(".container.log");
     this.writtenAt = read.time;
     this.#position = read.size;
     this.#inode = read.inode;
@@ -116,7 +123,7 @@ class FollowedLog {
   }
 
   old(): LogLine[] {
-    return this.#old.map((line) => ({ time: this.writtenAt, stream: "output", line }));
+    return this.#old.map((line) => this.#lineOf(line, this.writtenAt));
   }
 
   /** What was written since the last look. */
@@ -139,6 +146,13 @@ class FollowedLog {
     if (found !== undefined) yield* this.#read(this.#path, found.size, signal);
   }
 
+  #lineOf(line: string, readAt: Date): LogLine {
+    const [, stamp, stream, text = ""] = this.#isStamped ? (/^(\S+) (stdout|stderr) (.*)$/s.exec(line) ?? []) : [];
+    const time = new Date(stamp ?? "");
+    if (Number.isNaN(time.getTime())) return { time: readAt, stream: "output", line };
+    return { time, stream: stream === "stderr" ? "stderr" : "stdout", line: text };
+  }
+
   /** For a moment only: a log may also have grown past its predecessor's size since. */
   #waitsForCut(): boolean {
     this.#cutAwaitedSince ??= performance.now();
@@ -155,7 +169,7 @@ class FollowedLog {
         const chunk = await readAt(file, this.#position, Math.min(chunkBytes, size - this.#position));
         if (chunk.length === 0) return;
         this.#position += chunk.length;
-        for (const line of this.#cutter.push(chunk)) yield { time: new Date(), stream: "output", line };
+        for (const line of this.#cutter.push(chunk)) yield this.#lineOf(line, new Date());
       }
     } finally {
       await file.close();

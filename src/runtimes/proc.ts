@@ -1,4 +1,4 @@
-import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from "node:fs";
 
 /** A process as /proc shows it (proc(5)). */
 export interface ProcEntry {
@@ -80,6 +80,16 @@ export function listeningInodes(port: number): ReadonlySet<string> {
     }
   }
   return inodes;
+}
+
+/** Ports that somebody listens on in the network namespace of that `net` directory; undefined where unreadable. */
+export function listeningPorts(net: string): ReadonlySet<number> | undefined {
+  if (!existsSync(`${net}/tcp`)) return undefined;
+  const ports = new Set<number>();
+  for (const table of [`${net}/tcp`, `${net}/tcp6`]) {
+    for (const [, local] of listeners(table)) ports.add(Number.parseInt(local?.split(":").at(-1) ?? "", 16));
+  }
+  return ports;
 }
 
 const listening = "0A";

@@ -11,6 +11,7 @@ export function workload(overrides: Partial<Workload> = {}): Workload {
     slot: "primary",
     role: "main",
     hash: "hash-1",
+    runtime: "process",
     command: ["/bin/llama-server", "--port", "8081"],
     env: {},
     workingDir: undefined,

@@ -44,6 +44,7 @@ export class ProcessSite implements Site {
       slot: "primary",
       role: "main",
       hash: "hash-1",
+      runtime: "process",
       command,
       env: { HOST: "127.0.0.1", PORT: String(port), SLOT: "primary", MODEL: "double" },
       workingDir: undefined,

@@ -20,7 +20,7 @@ export const layers: Readonly<Record<string, Layer>> = {
   store: { layers: ["api", "lib"], packages: ["yaml", "smol-toml", "toml-eslint-parser"], types: ["zod"] },
   engines: { layers: ["api"], packages: [] },
   models: { layers: ["api", "lib"], packages: [] },
-  runtimes: { layers: ["api", "lib"], packages: [] },
+  runtimes: { layers: ["api", "lib"], packages: ["dockerode"] },
   hardware: { layers: ["api", "lib"], packages: [] },
   operator: {
     layers: ["api", "lib", "store", "engines", "models", "runtimes"],

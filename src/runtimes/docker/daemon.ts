@@ -1,0 +1,84 @@
+import Dockerode from "dockerode";
+import { BadWorkload } from "../start-failure.ts";
+import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+
+/** The daemon answered, and said no. */
+export class DaemonRefusal extends Error {
+  override readonly name = "DaemonRefusal";
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const defaultSocket = "/var/run/docker.sock";
+
+/**
+ * The socket that `DOCKER_HOST` names, or the usual one. Throws BadWorkload for a daemon elsewhere: its 127.0.0.1 and
+ * its files are not those of this machine.
+ */
+export function socketPath(dockerHost: string | undefined): string {
+  if (dockerHost === undefined || dockerHost === "") return defaultSocket;
+  if (dockerHost.startsWith("unix://")) return dockerHost.slice("unix://".length) || defaultSocket;
+  throw new BadWorkload(`DOCKER_HOST=${dockerHost}: only a daemon of this machine can be used, as unix:///path`);
+}
+
+/** One Docker daemon, or Podman's service, by its socket. Whatever goes wrong is RuntimeUnavailable or DaemonRefusal. */
+export class Daemon {
+  readonly path: string;
+  readonly #api: Dockerode;
+
+  constructor(path: string) {
+    this.path = path;
+    this.#api = new Dockerode({ socketPath: path });
+  }
+
+  async ask<T>(question: (api: Dockerode) => Promise<T>): Promise<T> {
+    try {
+      return await question(this.#api);
+    } catch (error) {
+      throw this.#explain(error);
+    }
+  }
+
+  /** As `ask`, but undefined where the daemon says that there is no such thing. */
+  async find<T>(question: (api: Dockerode) => Promise<T>): Promise<T | undefined> {
+    try {
+      return await this.ask(question);
+    } catch (error) {
+      if (error instanceof DaemonRefusal && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** As `ask`; no such thing (404), or already so (304, 409), is success. */
+  async settle(question: (api: Dockerode) => Promise<unknown>): Promise<void> {
+    try {
+      await this.ask(question);
+    } catch (error) {
+      if (!(error instanceof DaemonRefusal) || ![304, 404, 409].includes(error.status)) throw error;
+    }
+  }
+
+  #explain(error: unknown): Error {
+    if (!(error instanceof Error)) return new Error(String(error));
+    if (error.name === "AbortError") return error;
+    if ("statusCode" in error && typeof error.statusCode === "number") {
+      return new DaemonRefusal(error.statusCode, saidBy(error));
+    }
+    const hint = "code" in error && error.code === "EACCES" ? ": this user may not use it (group docker)" : "";
+    return new RuntimeUnavailable(`the Docker daemon at ${this.path} does not answer: ${error.message}${hint}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The daemon's own words; docker-modem wraps them as `(HTTP code 404) no such container - …`. */
+function saidBy(error: Error): string {
+  if ("json" in error && typeof error.json === "object" && error.json !== null && "message" in error.json) {
+    return String(error.json.message);
+  }
+  return error.message;
+}

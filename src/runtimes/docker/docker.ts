@@ -1,0 +1,276 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { processRoles, type ProcessRole } from "../../api/names.ts";
+import type { Container, Exit, Observed, Workload } from "../../api/workload.ts";
+import { resolvedEnv } from "../child.ts";
+import { lastLine } from "../exits.ts";
+import { containerLogFile, tailLogs } from "../logs.ts";
+import type { LogLine, RemoveOptions, Runtime } from "../runtime.ts";
+import { BadWorkload } from "../start-failure.ts";
+import { containerOptions } from "./container-options.ts";
+import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
+import { hostFacts } from "./host-facts.ts";
+import { driftOf, isAlive, observed, type Inspected } from "./inspected.ts";
+import { endContainer, makeContainer, makeNetwork } from "./lifecycle.ts";
+import { instanceLabel, labelsFor, nameFor, networkFor } from "./label.ts";
+import { LogCopies } from "./log-copy.ts";
+import { refusePrivilegedMounts } from "./privileged-mounts.ts";
+import { startRefusal } from "./start-refusal.ts";
+import { ContainerView } from "./view.ts";
+
+export interface DockerRuntimeOptions {
+  readonly stateDir: string;
+  /** Names this installation on the daemon, which others may share. */
+  readonly instance: string;
+  /** As the environment variable `DOCKER_HOST`: `unix:///path` of a Docker or Podman socket. */
+  readonly dockerHost?: string | undefined;
+  /** Mounts of `/`, `/proc`, the daemon's socket and the like are not refused. */
+  readonly allowsHostMounts?: boolean;
+  /** A log that grows past this is moved to `.1` and begins anew. */
+  readonly logBytes?: number;
+}
+
+const defaultLogBytes = 16 * 1024 * 1024;
+/** What an ended container said last is in its log by then; a daemon that hangs must not hold up a start. */
+const drainMs = 2000;
+/**
+ * Runs engines as containers of one Docker daemon or Podman service. Opening does not need the daemon: until it answers,
+ * and whenever it does not, looking throws RuntimeUnavailable.
+ */
+export async function openDockerRuntime(options: DockerRuntimeOptions): Promise<Runtime> {
+  await mkdir(join(options.stateDir, "logs"), { recursive: true });
+  const runtime = new DockerRuntime(options);
+  await runtime.tried();
+  return runtime;
+}
+
+/** A start that the daemon refused: there is no container to show, but there is a reason. */
+type Refused = Observed & { readonly phase: "exited" };
+
+class DockerRuntime implements Runtime {
+  readonly kind = "docker";
+  readonly #options: DockerRuntimeOptions;
+  readonly #daemon: Daemon;
+  readonly #view: ContainerView;
+  readonly #logs: LogCopies;
+  readonly #listeners = new Set<(slot: string) => void>();
+  readonly #refused = new Map<string, Refused>();
+  /** Containers whose old name somebody else has taken: they keep the one they were given. */
+  readonly #keepsName = new Set<string>();
+  #isDisposed = false;
+
+  constructor(options: DockerRuntimeOptions) {
+    this.#options = options;
+    this.#daemon = new Daemon(socketPath(options.dockerHost));
+    this.#logs = new LogCopies({
+      daemon: this.#daemon,
+      stateDir: options.stateDir,
+      logBytes: options.logBytes ?? defaultLogBytes,
+    });
+    this.#view = new ContainerView({
+      daemon: this.#daemon,
+      instance: options.instance,
+      onSlot: (slot) => this.#tell(slot),
+    });
+  }
+
+  async tried(): Promise<void> {
+    await this.#view.tried();
+  }
+
+  async observe(slot: string): Promise<readonly Observed[]> {
+    const found: Observed[] = [];
+    const containers = this.#view.all().filter(({ label }) => label.slot === slot);
+    for (const role of processRoles) {
+      const seen = inForce(containers.filter(({ label }) => label.role === role));
+      const refused = this.#refused.get(keyOf(slot, role));
+      if (seen !== undefined) found.push(await this.#observed(seen));
+      else if (refused !== undefined) found.push(refused);
+    }
+    return found;
+  }
+
+  /** Asks the daemon anew, in case an event was lost. */
+  async list(): Promise<readonly string[]> {
+    await this.#view.relist();
+    const refused = [...this.#refused.values()].map(({ slot }) => slot);
+    return [...new Set([...this.#view.all().map(({ label }) => label.slot), ...refused])];
+  }
+
+  async ensure(workload: Workload): Promise<void> {
+    const { slot, role, container } = workload;
+    if (container === undefined) throw new Error(`the workload of ${slot} is no container`);
+    for (const known of await this.#find(slot, role)) {
+      if (!isAlive(known)) {
+        await this.#delete(known);
+        continue;
+      }
+      if (known.label.hash !== workload.hash || known.label.port !== workload.port) {
+        throw new Error(`another version of ${slot} (${role}) still runs as container ${known.id.slice(0, 12)}`);
+      }
+      await this.#correct(known);
+      return;
+    }
+    this.#refused.delete(keyOf(slot, role));
+    try {
+      await this.#start(workload, container);
+    } catch (error) {
+      const refusal =
+        error instanceof BadWorkload
+          ? ({ reason: "StartFailed", message: error.message } as const)
+          : startRefusal(error, workload.port);
+      if (refusal === undefined) throw error;
+      this.#refused.set(keyOf(slot, role), refusedStart(workload, refusal));
+      this.#tell(slot);
+    }
+  }
+
+  async remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void> {
+    const roles = role === undefined ? processRoles : [role];
+    for (const each of roles) if (this.#refused.delete(keyOf(slot, each))) this.#tell(slot);
+    const isKnownEmpty = this.#view.lastKnown()?.some(({ label }) => label.slot === slot) === false;
+    let found: readonly Inspected[];
+    try {
+      found = (await Promise.all(roles.map((each) => this.#find(slot, each)))).flat();
+    } catch (error) {
+      // A daemon that is away cannot have started anything of ours since.
+      if (isKnownEmpty && !(error instanceof DaemonRefusal)) return;
+      throw error;
+    }
+    await Promise.all(
+      found.map(async (container) => {
+        await endContainer(this.#daemon, container, options);
+        await this.#delete(container);
+      }),
+    );
+  }
+
+  logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
+    return tailLogs(this.#options.stateDir, slot, options);
+  }
+
+  async watch(onSlot: (slot: string) => void): Promise<Disposable> {
+    this.#listeners.add(onSlot);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlot) };
+  }
+
+  /** Containers keep running. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isDisposed = true;
+    this.#listeners.clear();
+    await this.#view.close();
+    await this.#logs.close();
+  }
+
+  async #observed(container: Inspected): Promise<Observed> {
+    let said = "";
+    if (!isAlive(container)) {
+      const { slot, role } = container.label;
+      await this.#logs.drained(container.id, drainMs);
+      said = (await lastLine(containerLogFile(this.#options.stateDir, slot, role), 0)).replace(
+        /^\S+ std(out|err) /,
+        "",
+      );
+    }
+    const seen = observed(container, said);
+    if (seen.drift?.reason !== "Renamed" || !this.#keepsName.has(container.id)) return seen;
+    const { drift: _drift, ...rest } = seen;
+    return rest;
+  }
+
+  /** What the daemon has now under our label, the oldest first. */
+  async #find(slot: string, role: ProcessRole): Promise<readonly Inspected[]> {
+    const label = [`${instanceLabel}=${this.#options.instance}`, `dev.berth.slot=${slot}`, `dev.berth.role=${role}`];
+    const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters: { label } }));
+    await Promise.all(listed.map(({ Id: id }) => this.#view.refresh(id)));
+    const ids = new Set(listed.map(({ Id: id }) => id));
+    return (this.#view.lastKnown() ?? []).filter(({ id }) => ids.has(id));
+  }
+
+  async #start(workload: Workload, container: Container): Promise<void> {
+    const { instance, stateDir, allowsHostMounts } = this.#options;
+    const facts = await hostFacts(container, "nvidia");
+    const models = facts.modelDirectories.map((source) => ({ source, target: source, readOnly: true }));
+    if (allowsHostMounts !== true) {
+      const guard = { socket: this.#daemon.path, guarded: [stateDir] };
+      await refusePrivilegedMounts([...container.mounts, ...models], guard);
+    }
+    const network = networkFor(instance);
+    const env = await resolvedEnv(workload);
+    await makeNetwork(this.#daemon, network, instance);
+    const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>
+      containerOptions(workload, container, {
+        name,
+        network,
+        labels: labelsFor(workload, instance, name),
+        env,
+        facts,
+      }),
+    );
+    try {
+      await this.#daemon.ask((api) => api.getContainer(id).start());
+    } catch (error) {
+      await this.#daemon.settle((api) => api.getContainer(id).remove({ force: true, v: true }));
+      this.#view.forget(id);
+      throw error;
+    }
+    await this.#view.refresh(id);
+  }
+
+  /** Puts right, without a restart, what somebody else has changed. */
+  async #correct(container: Inspected): Promise<void> {
+    const { id, label, info } = container;
+    if (info.State.Paused) await this.#daemon.settle((api) => api.getContainer(id).unpause());
+    if (driftOf({ ...container, info: { ...info, State: { ...info.State, Paused: false } } }) !== undefined) {
+      try {
+        await this.#daemon.ask((api) => api.getContainer(id).rename({ name: label.name }));
+      } catch (error) {
+        if (!(error instanceof DaemonRefusal) || error.status !== 409) throw error;
+        this.#keepsName.add(id);
+      }
+    }
+    await this.#view.refresh(id);
+  }
+
+  /** Resolves once the daemon knows it no more. */
+  async #delete({ id }: Inspected): Promise<void> {
+    await this.#logs.drained(id, drainMs);
+    await this.#daemon.settle((api) => api.getContainer(id).remove({ force: true, v: true }));
+    await this.#view.refresh(id);
+    this.#logs.forget(id);
+    this.#keepsName.delete(id);
+  }
+
+  #tell(slot: string): void {
+    if (this.#isDisposed) return;
+    const known = this.#view.lastKnown() ?? [];
+    for (const container of known) if (container.label.slot === slot) this.#logs.follow(container);
+    for (const listener of this.#listeners) listener(slot);
+  }
+}
+
+const keyOf = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
+
+/** What runs; else what ended last. */
+function inForce(containers: readonly Inspected[]): Inspected | undefined {
+  return (
+    containers.find(isAlive) ??
+    containers.toSorted((a, b) => Date.parse(b.info.Created) - Date.parse(a.info.Created))[0]
+  );
+}
+
+function refusedStart({ slot, role, hash, port }: Workload, refusal: Pick<Exit, "reason" | "message">): Refused {
+  const now = new Date();
+  return {
+    slot,
+    role,
+    hash,
+    port,
+    phase: "exited",
+    isListening: false,
+    isPortTaken: refusal.reason === "PortInUse",
+    startedAt: now,
+    id: { containerId: "" },
+    exit: { ...refusal, at: now.toISOString() },
+  };
+}

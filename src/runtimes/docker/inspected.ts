@@ -1,0 +1,85 @@
+import { constants } from "node:os";
+import type { ContainerInspectInfo } from "dockerode";
+import type { Exit, Observed } from "../../api/workload.ts";
+import type { ContainerLabel } from "./label.ts";
+import { isListeningInside } from "./listening.ts";
+
+/** A container of ours as the daemon described it last. */
+export interface Inspected {
+  readonly id: string;
+  readonly label: ContainerLabel;
+  readonly info: ContainerInspectInfo;
+}
+
+export function isAlive({ info }: Inspected): boolean {
+  return info.State.Running || info.State.Paused || info.State.Restarting;
+}
+
+/** `lastLine` is what the engine said last, to stand beside its exit code. */
+export function observed(container: Inspected, lastLine: string): Observed {
+  const { id, label, info } = container;
+  const { slot, role, hash, port } = label;
+  const base = { slot, role, hash, port, isPortTaken: false, startedAt: new Date(info.State.StartedAt) } as const;
+  if (!isAlive(container)) {
+    return { ...base, phase: "exited", isListening: false, id: { containerId: id }, exit: exitOf(container, lastLine) };
+  }
+  const drift = driftOf(container);
+  return {
+    ...base,
+    phase: "running",
+    isListening: !info.State.Paused && isListeningInside(info.State.Pid, id, insidePorts(info)),
+    ...(drift === undefined ? {} : { drift }),
+    id: { containerId: id },
+  };
+}
+
+export function driftOf({ info, label }: Inspected): Observed["drift"] {
+  if (info.State.Paused) return { reason: "Paused", message: "somebody else paused its container" };
+  const name = nameOf(info);
+  if (name === label.name) return undefined;
+  return { reason: "Renamed", message: `somebody else renamed its container to ${name}` };
+}
+
+export function nameOf(info: ContainerInspectInfo): string {
+  return info.Name.replace(/^\//, "");
+}
+
+function insidePorts(info: ContainerInspectInfo): readonly number[] {
+  return Object.keys(info.Config.ExposedPorts ?? {}).map((port) => Number.parseInt(port, 10));
+}
+
+/** Shells and Docker say 128 + n for a program that signal n ended; the daemon keeps nothing more exact. */
+const firstSignalCode = 128;
+
+function exitOf({ info }: Inspected, lastLine: string): Exit {
+  const { State: state } = info;
+  const at = new Date(state.FinishedAt).toISOString();
+  const said = lastLine === "" ? "" : `: ${lastLine}`;
+  if (state.OOMKilled) {
+    const limit = info.HostConfig.Memory;
+    const bound = limit === undefined || limit === 0 ? "" : ` (its limit is ${limit} bytes)`;
+    return {
+      reason: "OOMKilled",
+      code: state.ExitCode,
+      message: `the kernel killed it: out of memory${bound}${said}`,
+      at,
+    };
+  }
+  const signal = signalOf(state.ExitCode);
+  if (signal !== undefined) {
+    return { reason: "Signalled", signal, code: state.ExitCode, message: `ended by ${signal}${said}`, at };
+  }
+  if (state.Status === "created") {
+    return {
+      reason: "Unknown",
+      message: state.Error || "its container was made and never started",
+      at: new Date().toISOString(),
+    };
+  }
+  return { reason: "Exited", code: state.ExitCode, message: `exited with code ${state.ExitCode}${said}`, at };
+}
+
+function signalOf(code: number): string | undefined {
+  if (code <= firstSignalCode || code > firstSignalCode + 64) return undefined;
+  return Object.entries(constants.signals).find(([, number]) => number === code - firstSignalCode)?.[0];
+}

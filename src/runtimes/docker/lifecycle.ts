@@ -1,0 +1,90 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import type { ContainerCreateOptions } from "dockerode";
+import type { RemoveOptions } from "../runtime.ts";
+import { DaemonRefusal, type Daemon } from "./daemon.ts";
+import { isAlive, type Inspected } from "./inspected.ts";
+import { instanceLabel } from "./label.ts";
+
+/** The first process of a container ignores TERM until it has got as far as handling it: a young one is told again. */
+const youngMs = 10_000;
+const toldAgainMs = 500;
+/** A container that stays this long after KILL hangs in the kernel. */
+const killedMs = 30_000;
+
+/** Makes the instance's bridge network, on which engines cannot reach each other, unless it is there. */
+export async function makeNetwork(daemon: Daemon, name: string, instance: string): Promise<void> {
+  const found = await daemon.find((api) => api.getNetwork(name).inspect());
+  if (found !== undefined) return;
+  await daemon.settle((api) =>
+    api.createNetwork({
+      Name: name,
+      Driver: "bridge",
+      CheckDuplicate: true,
+      Labels: { [instanceLabel]: instance },
+      Options: { "com.docker.network.bridge.enable_icc": "false" },
+    }),
+  );
+}
+
+/** Makes a container of that name, or, where a stranger's has it, of one like it. Resolves with its id. */
+export async function makeContainer(
+  daemon: Daemon,
+  name: string,
+  optionsFor: (name: string) => ContainerCreateOptions,
+): Promise<string> {
+  const make = async (wanted: string): Promise<string> =>
+    (await daemon.ask((api) => api.createContainer(optionsFor(wanted)))).id;
+  try {
+    return await make(name);
+  } catch (error) {
+    if (!(error instanceof DaemonRefusal) || error.status !== 409) throw error;
+    return await make(`${name}-${randomUUID().slice(0, 8)}`);
+  }
+}
+
+/** TERM, then KILL after `stopSeconds` or on abort; resolves once nothing of it runs. */
+export async function endContainer(
+  daemon: Daemon,
+  container: Inspected,
+  { stopSeconds, signal }: RemoveOptions,
+): Promise<void> {
+  if (!isAlive(container)) return;
+  const { id, info } = container;
+  const waiting = new AbortController();
+  const over = daemon
+    .find((api) => api.getContainer(id).wait({ condition: "not-running", abortSignal: waiting.signal }))
+    .then(
+      () => true,
+      () => false,
+    );
+  try {
+    // A paused program gets no signal.
+    if (info.State.Paused) await daemon.settle((api) => api.getContainer(id).unpause());
+    const killAt = performance.now() + stopSeconds * 1000;
+    while (!isAborted(signal) && performance.now() < killAt) {
+      await daemon.settle((api) => api.getContainer(id).kill({ signal: "SIGTERM" }));
+      const left = Math.max(0, killAt - performance.now());
+      if (await Promise.race([over, pause(isYoung(container) ? Math.min(left, toldAgainMs) : left, signal)])) return;
+    }
+    await daemon.settle((api) => api.getContainer(id).kill({ signal: "SIGKILL" }));
+    if (await Promise.race([over, pause(killedMs, undefined)])) return;
+    throw new Error(`container ${id.slice(0, 12)} is still there ${killedMs / 1000} s after SIGKILL`);
+  } finally {
+    waiting.abort();
+  }
+}
+
+function isAborted(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true;
+}
+
+function isYoung({ info }: Inspected): boolean {
+  return Date.now() - Date.parse(info.State.StartedAt) < youngMs;
+}
+
+/** False after that time, or as soon as `signal` aborts. */
+async function pause(ms: number, signal: AbortSignal | undefined): Promise<false> {
+  await delay(ms, undefined, { ref: false, ...(signal === undefined ? {} : { signal }) }).catch(() => undefined);
+  return false;
+}

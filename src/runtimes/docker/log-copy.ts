@@ -1,0 +1,177 @@
+import { createReadStream } from "node:fs";
+import { appendFile, stat } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { errorCode } from "../../lib/error-code.ts";
+import { lineBytes } from "../log-lines.ts";
+import { rotatedFile, rotateLog } from "../log-rotation.ts";
+import { containerLogFile } from "../logs.ts";
+import type { Daemon } from "./daemon.ts";
+import { FrameCutter, nanoseconds, type Message } from "./frames.ts";
+import type { Inspected } from "./inspected.ts";
+
+interface Copy {
+  readonly stopping: AbortController;
+  /** Resolves once the container's output has ended and is written, or copying was stopped. */
+  readonly done: Promise<void>;
+}
+
+const rotateEveryBytes = 1024 * 1024;
+
+/**
+ * Copies what containers say to `<state>/logs`, line by line with time and stream, so that logs outlive a container
+ * and the gateway can show them without the daemon's socket. Goes on where the last copy ended: the last stamp in the
+ * file says so.
+ */
+export class LogCopies {
+  readonly #daemon: Daemon;
+  readonly #stateDir: string;
+  readonly #logBytes: number;
+  /** By container and start: one that was restarted is followed again. */
+  readonly #copies = new Map<string, Copy>();
+
+  constructor(options: { daemon: Daemon; stateDir: string; logBytes: number }) {
+    this.#daemon = options.daemon;
+    this.#stateDir = options.stateDir;
+    this.#logBytes = options.logBytes;
+  }
+
+  /** Follows the container unless it is followed already. */
+  follow(container: Inspected): void {
+    const { id, info } = container;
+    if (info.State.Status === "created") return;
+    const key = `${id} ${info.State.StartedAt}`;
+    if (this.#copies.has(key)) return;
+    const stopping = new AbortController();
+    const before = this.#of(id);
+    const done = before.then(() => this.#copy(container, stopping.signal)).catch(() => this.#retry(key));
+    this.#copies.set(key, { stopping, done });
+  }
+
+  /** Resolves once all that an ended container has said is written, at the latest after `limitMs`. */
+  async drained(id: string, limitMs: number): Promise<void> {
+    const waiting = new AbortController();
+    await Promise.race([this.#of(id), delay(limitMs, undefined, { signal: waiting.signal }).catch(() => undefined)]);
+    waiting.abort();
+  }
+
+  /** The container is gone. */
+  forget(id: string): void {
+    for (const [key, { stopping }] of this.#copies) {
+      if (!key.startsWith(`${id} `)) continue;
+      stopping.abort();
+      this.#copies.delete(key);
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const { stopping } of this.#copies.values()) stopping.abort();
+    await Promise.all([...this.#copies.values()].map(({ done }) => done));
+  }
+
+  async #of(id: string): Promise<void> {
+    await Promise.all([...this.#copies].filter(([key]) => key.startsWith(`${id} `)).map(([, { done }]) => done));
+  }
+
+  /** The daemon went away: followed anew when it tells of the container again. */
+  #retry(key: string): void {
+    this.#copies.delete(key);
+  }
+
+  async #copy({ id, label }: Inspected, signal: AbortSignal): Promise<void> {
+    const path = containerLogFile(this.#stateDir, label.slot, label.role);
+    const last = await lastStamp(path);
+    const since =
+      last === 0n ? undefined : `${last / 1_000_000_000n}.${String(last % 1_000_000_000n).padStart(9, "0")}`;
+    const stream = await this.#daemon.find((api) =>
+      api.getContainer(id).logs({
+        follow: true,
+        stdout: true,
+        stderr: true,
+        timestamps: true,
+        abortSignal: signal,
+        ...(since === undefined ? {} : { since }),
+      }),
+    );
+    if (stream === undefined) return;
+    const frames = new FrameCutter();
+    const lines = new LineJoiner();
+    let written = 0;
+    try {
+      for await (const chunk of stream) {
+        const text = frames
+          .push(Buffer.from(chunk))
+          .filter(({ stamp }) => nanoseconds(stamp) > last)
+          .map((message) => lines.push(message))
+          .join("");
+        if (text === "") continue;
+        await append(path, text);
+        written += text.length;
+        if (written < rotateEveryBytes) continue;
+        written = 0;
+        await rotateLog(path, this.#logBytes).catch(() => undefined);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      const rest = lines.flush();
+      if (rest !== "") await append(path, rest);
+    }
+  }
+}
+
+/** On a full disk lines are lost, and the engine goes on. */
+async function append(path: string, text: string): Promise<void> {
+  try {
+    await appendFile(path, text, { mode: 0o640 });
+  } catch (error) {
+    if (errorCode(error) !== "ENOSPC" && errorCode(error) !== "EDQUOT") throw error;
+  }
+}
+
+/** Puts the parts of long lines together, up to the length that any log keeps. */
+class LineJoiner {
+  readonly #open = new Map<Message["stream"], { readonly stamp: string; text: Buffer }>();
+
+  push({ stream, stamp, text, isWhole }: Message): string {
+    const open = this.#open.get(stream);
+    const joined = open === undefined ? text : Buffer.concat([open.text, text]).subarray(0, lineBytes);
+    const line = { stamp: open?.stamp ?? stamp, text: joined };
+    if (!isWhole) {
+      this.#open.set(stream, line);
+      return "";
+    }
+    this.#open.delete(stream);
+    return formatted(stream, line);
+  }
+
+  flush(): string {
+    const rest = [...this.#open].map(([stream, line]) => formatted(stream, line)).join("");
+    this.#open.clear();
+    return rest;
+  }
+}
+
+function formatted(stream: Message["stream"], { stamp, text }: { stamp: string; text: Buffer }): string {
+  return `${stamp} ${stream} ${text.toString()}\n`;
+}
+
+const tailBytes = 2 * lineBytes;
+
+/** Stamp of the last line that was copied, in nanoseconds; 0 without one. */
+async function lastStamp(path: string): Promise<bigint> {
+  for (const file of [path, rotatedFile(path)]) {
+    const found = await stat(file).catch(() => undefined);
+    if (found === undefined || found.size === 0) continue;
+    const chunks: Buffer[] = [];
+    for await (const chunk of createReadStream(file, { start: Math.max(0, found.size - tailBytes) })) {
+      chunks.push(Buffer.from(chunk));
+    }
+    let last = 0n;
+    for (const line of Buffer.concat(chunks).toString("latin1").split("\n")) {
+      const stamp = nanoseconds(line.slice(0, Math.max(0, line.indexOf(" "))));
+      if (stamp > last) last = stamp;
+    }
+    if (last > 0n) return last;
+  }
+  return 0n;
+}

@@ -1,0 +1,29 @@
+import type { Exit } from "../../api/workload.ts";
+import { DaemonRefusal } from "./daemon.ts";
+
+/**
+ * Why the daemon will not start the container as long as nobody changes something, or that its port is taken; undefined
+ * when trying again may help. The daemon has words only, no codes: these are Docker's and Podman's.
+ */
+export function startRefusal(error: unknown, port: number): Pick<Exit, "reason" | "message"> | undefined {
+  if (!(error instanceof DaemonRefusal)) return undefined;
+  const said = error.message;
+  if (/port is already allocated|address already in use/i.test(said)) {
+    return { reason: "PortInUse", message: `somebody else listens on port ${port}` };
+  }
+  const exec = /(exec:? .*?|executable file .*? not found in \$PATH|crun: .*?)(: unknown)?$/i.exec(said.trim());
+  if (/OCI runtime|shim|crun|runc|starting container process/i.test(said) && exec?.[1] !== undefined) {
+    return { reason: "StartFailed", message: `its program cannot be started: ${exec[1]}` };
+  }
+  if (/could not select device driver|unresolvable CDI devices|CDI device injection failed/i.test(said)) {
+    return {
+      reason: "StartFailed",
+      message: `the container engine cannot hand out GPUs (${said}): install the NVIDIA container toolkit`,
+    };
+  }
+  if (/error (gathering device information|mounting)|bind source path does not exist/i.test(said)) {
+    return { reason: "StartFailed", message: `its container cannot be made: ${said}` };
+  }
+  if (error.status === 400) return { reason: "StartFailed", message: `its container is not valid: ${said}` };
+  return undefined;
+}

@@ -1,0 +1,194 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+import { LineCutter } from "../log-lines.ts";
+import type { Daemon } from "./daemon.ts";
+import type { Inspected } from "./inspected.ts";
+import { instanceLabel, labelIn } from "./label.ts";
+
+const firstRetryMs = 50;
+const slowestRetryMs = 1000;
+/** Other events (exec, health checks, top) change nothing that is looked at. */
+const changes = new Set([
+  "create",
+  "start",
+  "die",
+  "oom",
+  "pause",
+  "unpause",
+  "rename",
+  "stop",
+  "kill",
+  "destroy",
+  "update",
+]);
+
+/**
+ * Our containers as the daemon tells of them: one list when it answers, then its events; after a gap, the list again.
+ *
+ *   connect ─▶ listen for events ─▶ list, inspect all ─▶ up ─▶ event: inspect that one
+ *      ▲                                                           │
+ *      └── wait ◀── down: nothing is known ◀── the stream ends ────┘
+ */
+export class ContainerView {
+  readonly #daemon: Daemon;
+  readonly #instance: string;
+  readonly #onSlot: (slot: string) => void;
+  readonly #containers = new Map<string, Inspected>();
+  /** At most one look at a container at a time, and one more when an event came meanwhile. */
+  readonly #looks = new Map<string, { running: Promise<void>; isStale: boolean }>();
+  readonly #closing = new AbortController();
+  readonly #loop: Promise<void>;
+  readonly #firstTry = Promise.withResolvers<void>();
+  #down: RuntimeUnavailable | undefined;
+  #isListed = false;
+
+  constructor(options: { daemon: Daemon; instance: string; onSlot: (slot: string) => void }) {
+    this.#daemon = options.daemon;
+    this.#instance = options.instance;
+    this.#onSlot = options.onSlot;
+    this.#down = new RuntimeUnavailable("the Docker daemon was not asked yet");
+    this.#loop = this.#follow();
+  }
+
+  /** Resolves once the daemon has answered or failed for the first time. */
+  async tried(): Promise<void> {
+    await this.#firstTry.promise;
+  }
+
+  /** Throws RuntimeUnavailable while the daemon does not answer. */
+  all(): readonly Inspected[] {
+    if (this.#down !== undefined) throw this.#down;
+    return [...this.#containers.values()];
+  }
+
+  /** As it was when the daemon last answered; undefined when it never has. */
+  lastKnown(): readonly Inspected[] | undefined {
+    return this.#isListed ? [...this.#containers.values()] : undefined;
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#loop;
+    await Promise.all([...this.#looks.values()].map(({ running }) => running));
+  }
+
+  /** Lists and inspects everything anew. */
+  async relist(): Promise<void> {
+    const filters = { label: [`${instanceLabel}=${this.#instance}`] };
+    const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters }));
+    const ids = new Set(listed.map(({ Id: id }) => id));
+    for (const id of this.#containers.keys()) if (!ids.has(id)) this.forget(id);
+    await Promise.all([...ids].map((id) => this.refresh(id)));
+  }
+
+  /** Inspects one container, and tells of it. */
+  async refresh(id: string): Promise<void> {
+    const look = this.#looks.get(id);
+    if (look !== undefined) {
+      look.isStale = true;
+      return await look.running;
+    }
+    const fresh = { running: Promise.resolve(), isStale: false };
+    this.#looks.set(id, fresh);
+    fresh.running = this.#inspect(id, fresh).finally(() => this.#looks.delete(id));
+    await fresh.running;
+  }
+
+  forget(id: string): void {
+    const known = this.#containers.get(id);
+    this.#containers.delete(id);
+    if (known !== undefined) this.#onSlot(known.label.slot);
+  }
+
+  async #inspect(id: string, look: { isStale: boolean }): Promise<void> {
+    do {
+      look.isStale = false;
+      const info = await this.#daemon.find((api) => api.getContainer(id).inspect());
+      const label = info === undefined ? undefined : labelIn(info.Config.Labels, this.#instance);
+      if (info === undefined || label === undefined) this.forget(id);
+      else {
+        this.#containers.set(id, { id, label, info });
+        this.#onSlot(label.slot);
+      }
+      // oxlint-disable-next-line typescript/no-unnecessary-condition -- an event may have set it meanwhile
+    } while (look.isStale);
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#closing;
+    let waitMs = firstRetryMs;
+    while (!signal.aborted) {
+      try {
+        await this.#listen(() => {
+          waitMs = firstRetryMs;
+        });
+        this.#markDown(new RuntimeUnavailable(`the Docker daemon at ${this.#daemon.path} ended the connection`));
+      } catch (error) {
+        if (signal.aborted) break;
+        this.#markDown(
+          error instanceof RuntimeUnavailable
+            ? error
+            : new RuntimeUnavailable(error instanceof Error ? error.message : String(error), { cause: error }),
+        );
+      }
+      this.#firstTry.resolve();
+      await delay(waitMs, undefined, { signal }).catch(() => undefined);
+      waitMs = Math.min(slowestRetryMs, waitMs * 2);
+    }
+    this.#firstTry.resolve();
+  }
+
+  /** Resolves when the daemon ends the stream. */
+  async #listen(onUp: () => void): Promise<void> {
+    const { signal } = this.#closing;
+    const filters = { type: ["container" as const], label: [`${instanceLabel}=${this.#instance}`] };
+    const stream = await this.#daemon.ask((api) => api.getEvents({ filters, abortSignal: signal }));
+    const cutter = new LineCutter();
+    const ended = new Promise<void>((resolve) => {
+      stream.once("end", resolve);
+      stream.once("close", resolve);
+      stream.once("error", () => resolve());
+    });
+    stream.on("data", (chunk: Buffer) => {
+      for (const line of cutter.push(chunk)) this.#onEvent(line);
+    });
+    await this.relist();
+    this.#down = undefined;
+    this.#isListed = true;
+    onUp();
+    this.#firstTry.resolve();
+    this.#tellAll();
+    await ended;
+  }
+
+  #onEvent(line: string): void {
+    const event = parsed(line);
+    if (event === undefined || !changes.has(event.action)) return;
+    if (event.action === "destroy") return this.forget(event.id);
+    // A look that fails here is not lost: the stream ends with the daemon, and the list follows.
+    void this.refresh(event.id).catch(() => undefined);
+  }
+
+  #markDown(error: RuntimeUnavailable): void {
+    if (this.#closing.signal.aborted) return;
+    const wasUp = this.#down === undefined;
+    this.#down = error;
+    if (wasUp) this.#tellAll();
+  }
+
+  #tellAll(): void {
+    for (const slot of new Set([...this.#containers.values()].map(({ label }) => label.slot))) this.#onSlot(slot);
+  }
+}
+
+function parsed(line: string): { readonly action: string; readonly id: string } | undefined {
+  try {
+    const event: unknown = JSON.parse(line);
+    if (typeof event !== "object" || event === null || !("Action" in event) || !("Actor" in event)) return undefined;
+    const actor: unknown = event.Actor;
+    if (typeof actor !== "object" || actor === null || !("ID" in actor)) return undefined;
+    return { action: String(event.Action), id: String(actor.ID) };
+  } catch {
+    return undefined;
+  }
+}

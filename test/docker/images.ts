@@ -1,0 +1,19 @@
+import { join } from "node:path";
+import { Stage } from "../../hack/images/stage.ts";
+
+const root = join(import.meta.dirname, "../..");
+
+/** Runs `test/doubles/engine.ts`, as the process runtime's tests do. */
+export const engineImage = "berth-test/engine:1";
+
+export async function importEngineImage(socketPath: string): Promise<void> {
+  await using stage = await Stage.open();
+  await stage.addProgram(join(root, "node_modules/node/bin/node"), "/usr/bin/node");
+  await stage.add(join(root, "test/doubles/engine.ts"), "/app/engine.ts");
+  const [repo = "", tag = ""] = engineImage.split(":");
+  await stage.import(socketPath, {
+    repo,
+    tag,
+    changes: ['ENTRYPOINT ["/usr/bin/node","/app/engine.ts"]', "ENV HOST=0.0.0.0 PORT=8080"],
+  });
+}
