@@ -49,6 +49,7 @@ export const configShape = {
   host: z.string().min(1).optional().describe("Address of the public API; absent: 0.0.0.0, in auth mode 127.0.0.1"),
   authEnabled: bool.default(false).describe("Tokens are required"),
   trustedProxies: list
+    .pipe(z.array(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], "addresses or blocks such as 10.0.0.0/8")))
     .default(["127.0.0.0/8", "::1/128"])
     .describe("Peers whose X-Forwarded-Email counts in auth mode"),
   operatorPort: whole(0, 65_535).default(8079).describe("Loopback port of the operator's metrics, livez and readyz"),

@@ -10,10 +10,12 @@ import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
 import { newRequestId, requestIdOf, toApiError } from "./answer.ts";
+import type { Gate } from "./auth/gate.ts";
+import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
+import { registerAuthRoutes, type AuthRouteContext } from "./auth/routes.ts";
 import type { Dispatcher } from "./dispatch.ts";
-import { HostGuard } from "./hosts.ts";
+import { takeJsonOnly } from "./json-bodies.ts";
 import { registerRoutes, type RouteContext } from "./management/routes.ts";
-import { scopeClasses } from "./scopes.ts";
 import type { Logger } from "pino";
 import type { V1Route } from "./v1/route.ts";
 import { v1Routes } from "./v1/routes.ts";
@@ -21,13 +23,16 @@ import { v1Routes } from "./v1/routes.ts";
 export interface AppOptions {
   readonly dispatcher: Dispatcher;
   readonly routes: RouteContext;
-  readonly allowedHosts: readonly string[];
+  readonly gate: Gate;
+  readonly auth: AuthRouteContext;
   readonly log: Logger;
 }
 
 export interface App {
   readonly fastify: FastifyInstance;
   readonly server: Server;
+  /** Every route, with who may call it. */
+  readonly routes: readonly GuardedRoute[];
 }
 
 /**
@@ -38,7 +43,6 @@ export async function buildApp(options: AppOptions): Promise<App> {
   const hot = new Map<string, V1Route>(
     v1Routes.flatMap((route) => [route.path, ...route.spellings].map((path) => [path, route] as const)),
   );
-  const guard = new HostGuard(options.allowedHosts);
   let server: Server | undefined;
   const app = fastify({
     logger: false,
@@ -49,27 +53,14 @@ export async function buildApp(options: AppOptions): Promise<App> {
     serverFactory: (handler) => {
       server = createServer(
         { keepAliveTimeout: 65_000, headersTimeout: 30_000, requestTimeout: 0 },
-        hotFirst(hot, options.dispatcher, handler),
+        hotFirst(hot, options, handler),
       );
       server.on("clientError", (error: Error & { code?: string }, socket) => refuseBytes(error, socket));
       return server;
     },
   });
-  app.addHook("onRoute", ({ method, url, config }) => {
-    const scope = config?.scope;
-    if (scope === undefined || !scopeClasses.includes(scope))
-      throw new Error(`route ${String(method)} ${url} names no scope class`);
-  });
-  app.addHook("onRequest", async (request, reply) => {
-    void reply.headers({
-      "x-request-id": request.id,
-      "x-content-type-options": "nosniff",
-      "x-frame-options": "DENY",
-      "referrer-policy": "no-referrer",
-    });
-    const isMutation = request.method !== "GET" && request.method !== "HEAD";
-    if (request.url.startsWith("/api")) guard.check(request.headers, isMutation);
-  });
+  takeJsonOnly(app);
+  const guarded = guardRoutes(app, options.gate);
   app.setErrorHandler((error, request, reply) => {
     const failure = fromFramework(error);
     if (failure.code === "system.internal") options.log.error({ err: error, requestId: request.id }, "request failed");
@@ -80,14 +71,16 @@ export async function buildApp(options: AppOptions): Promise<App> {
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
   registerRoutes(app, options.routes);
+  registerAuthRoutes(app, options.auth);
   await app.ready();
   if (server === undefined) throw new Error("the framework made no server");
-  return { fastify: app, server };
+  const hotOnes = [...hot.keys()].map((path) => ({ method: "POST", path, scope: "v1" as const }));
+  return { fastify: app, server, routes: [...hotOnes, ...guarded] };
 }
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  dispatcher: Dispatcher,
+  { dispatcher }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {

@@ -36,14 +36,18 @@ export interface DispatchOptions {
   readonly bodyLimitBytes: number;
   /** The gateway takes no new requests. */
   readonly isDraining: () => boolean;
+  /** Who asks, at once. Throws ApiError of `auth.*`. */
+  readonly admit: (request: IncomingMessage) => Asker;
 }
+
+const nobody: Asker = { client: "", scope: "" };
 
 /** One client's request, from its header to the end of its answer. */
 interface Call {
   readonly route: V1Route;
   readonly response: ServerResponse;
   readonly requestId: string;
-  readonly asker: Asker;
+  asker: Asker;
   readonly answer: Answer;
   readonly began: number;
   slot: string;
@@ -75,18 +79,12 @@ export class Dispatcher {
     this.#options = options;
   }
 
-  handle(
-    route: V1Route,
-    request: IncomingMessage,
-    response: ServerResponse,
-    requestId: string,
-    asker: Asker = askerOf(request),
-  ): void {
+  handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): void {
     const call: Call = {
       route,
       response,
       requestId,
-      asker,
+      asker: nobody,
       answer: new Answer(response, requestId, route.errors),
       began: performance.now(),
       slot: noSlot,
@@ -106,6 +104,7 @@ export class Dispatcher {
   }
 
   async #read(call: Call, request: IncomingMessage): Promise<void> {
+    call.asker = this.#options.admit(request);
     if (this.#options.isDraining()) {
       throw new ApiError("system.overloaded", {
         message: "the gateway is stopping",
@@ -222,9 +221,4 @@ export class Dispatcher {
     }
     return pool;
   }
-}
-
-/** Without authentication the peer is all that tells clients apart. */
-function askerOf(request: IncomingMessage): Asker {
-  return { client: request.socket.remoteAddress ?? "", scope: "" };
 }

@@ -1,10 +1,20 @@
+import type { IncomingHttpHeaders } from "node:http";
 import { isIP } from "node:net";
 import { hostname as machineName } from "node:os";
 import { ApiError } from "../api/errors.ts";
 
+/** What of a request the guard looks at; an `IncomingMessage` is one. */
+export interface GuardedRequest {
+  readonly method?: string | undefined;
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** `api` changes and shows things of this machine; `v1` is for programs; `other` shows nothing worth a guard. */
+export type RouteKind = "api" | "v1" | "other";
+
 /**
- * Whether `/api` may be called under that Host (DECISIONS 1): a page of another site that rebinds its name to our
- * address must learn and change nothing.
+ * What a page of another site may do through somebody's browser: nothing (DECISIONS 1). A page that rebinds its name
+ * to our address is known by its Host, one that posts across sites by its Origin or Sec-Fetch-Site.
  */
 export class HostGuard {
   readonly #allowed: ReadonlySet<string>;
@@ -15,31 +25,49 @@ export class HostGuard {
   }
 
   /** Throws ApiError `auth.forbidden`. */
-  check(
-    headers: {
-      host?: string | undefined;
-      origin?: string | undefined;
-      "sec-fetch-site"?: string | string[] | undefined;
-    },
-    isMutation: boolean,
-  ): void {
-    const host = nameOf(headers.host ?? "");
-    if (isIP(host) === 0 && !this.#allowed.has(host)) {
-      throw new ApiError("auth.forbidden", {
-        message: `this service is not called ${host.slice(0, 100)}; see SVC_ALLOWED_HOSTS`,
-      });
-    }
-    if (!isMutation) return;
-    const isForeignOrigin = headers.origin !== undefined && nameOf(headers.origin.replace(/^https?:\/\//, "")) !== host;
-    const site = headers["sec-fetch-site"];
-    if (isForeignOrigin || site === "cross-site" || site === "same-site") {
+  check({ method, headers }: GuardedRequest, kind: RouteKind): void {
+    if (kind === "other") return;
+    // Only browsers send an Origin. Programs may call /v1 by whatever name the network has for us.
+    if (kind === "v1" && headers.origin === undefined) return;
+    this.#checkHost(headers.host ?? "");
+    if (method === "GET" || method === "HEAD") return;
+    // A browser asks before it sends JSON across sites, and is told no: a JSON body is no page's doing.
+    if (kind === "v1" && isJson(headers["content-type"])) return;
+    if (isForeign(headers)) {
       throw new ApiError("auth.forbidden", { message: "another site may not change anything here" });
     }
   }
+
+  #checkHost(host: string): void {
+    const name = nameOf(host);
+    if (isIP(name) !== 0 || this.#allowed.has(name)) return;
+    throw new ApiError("auth.forbidden", {
+      message: `this service is not called ${printable(name)}; see SVC_ALLOWED_HOSTS`,
+    });
+  }
 }
 
-/** A host without its port; brackets of an IPv6 address removed. */
+function isJson(contentType: string | undefined): boolean {
+  return contentType !== undefined && /^application\/json *(?:;|$)/i.test(contentType);
+}
+
+function isForeign(headers: IncomingHttpHeaders): boolean {
+  const site = headers["sec-fetch-site"];
+  if (site === "cross-site" || site === "same-site") return true;
+  const { origin, host = "" } = headers;
+  if (origin === undefined) return false;
+  // Another port is another program. A URL leaves out the scheme's own port on both sides.
+  const from = URL.parse(origin);
+  const here = URL.parse(`${from?.protocol ?? "http:"}//${host}`);
+  return from === null || here === null || from.host === "" || from.host !== here.host;
+}
+
+/** A host without its port and final dot; brackets of an IPv6 address removed. */
 function nameOf(host: string): string {
-  const bracketed = /^\[([^\]]*)\]/.exec(host)?.[1];
-  return (bracketed ?? host.replace(/:\d*$/, "")).toLowerCase();
+  const bracketed = /^\[([^\]]*)\](?::\d*)?$/.exec(host)?.[1];
+  return (bracketed ?? host.replace(/:\d*$/, "").replace(/\.$/, "")).toLowerCase();
+}
+
+function printable(name: string): string {
+  return name.replaceAll(/[^\x21-\x7e]/g, "?").slice(0, 100);
 }

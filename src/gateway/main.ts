@@ -4,11 +4,17 @@ import type { Config } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { openDemandWriter } from "../store/demand.ts";
 import { openPublished } from "../store/published.ts";
+import { TokenStore } from "../store/tokens.ts";
 import { Admission } from "./admission/admission.ts";
 import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
+import { Authenticator } from "./auth/authenticator.ts";
+import { Gate } from "./auth/gate.ts";
+import type { GuardedRoute } from "./auth/hook.ts";
+import { isLoopback, reachLines } from "./auth/reach.ts";
 import { DemandPublisher } from "./demand.ts";
 import { Dispatcher } from "./dispatch.ts";
+import { HostGuard } from "./hosts.ts";
 import { buildIndex } from "./index.ts";
 import { GatewayMetrics } from "./metrics.ts";
 import { Traffic } from "./traffic.ts";
@@ -16,6 +22,8 @@ import { Traffic } from "./traffic.ts";
 export interface RunningGateway {
   readonly port: number;
   readonly url: string;
+  /** Every route, with who may call it. */
+  readonly routes: readonly GuardedRoute[];
   /** Unready at once, open requests get `drainSeconds`, then everything is closed. */
   close(options: { drainSeconds: number }): Promise<void>;
 }
@@ -60,6 +68,14 @@ export async function runGateway(config: Config, options: { log: Logger; version
   stack.defer(() => admission.close());
   const metrics = new GatewayMetrics({ traffic, admission, index: () => index });
   let isDraining = false;
+  const tokens = stack.use(new TokenStore(config.stateDir));
+  const authenticator = new Authenticator({
+    isEnabled: config.authEnabled,
+    verify: (token) => tokens.verify(token),
+    trustedProxies: config.trustedProxies,
+    onThrottled: (peer) => log.warn(`${peer} failed to authenticate too often and gets 429 for a minute`),
+  });
+  const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts]), authenticator);
   const dispatcher = new Dispatcher({
     index: () => index,
     admission,
@@ -69,12 +85,14 @@ export async function runGateway(config: Config, options: { log: Logger; version
     log,
     bodyLimitBytes: config.bodyLimit,
     isDraining: () => isDraining,
+    admit: (request) => gate.asker(request),
   });
   stack.defer(() => dispatcher.close());
   const app = await buildApp({
     dispatcher,
     log,
-    allowedHosts: [config.hostname, ...config.allowedHosts],
+    gate,
+    auth: { authenticator, tokens },
     routes: {
       index: () => index,
       operator: () => published.operator(),
@@ -90,18 +108,15 @@ export async function runGateway(config: Config, options: { log: Logger; version
   await app.fastify.listen({ port: config.port, host: config.host });
   const address = app.server.address();
   const port = typeof address === "object" && address !== null ? address.port : config.port;
-  const isLoopback = /^(127\.|::1$|localhost$)/.test(config.host);
-  const url = `http://${isLoopback || config.host === "0.0.0.0" || config.host === "::" ? "127.0.0.1" : config.host}:${port}`;
+  const isAny = config.host === "0.0.0.0" || config.host === "::";
+  const url = `http://${isAny || isLoopback(config.host) ? "127.0.0.1" : config.host}:${port}`;
   log.info(`gateway listens on ${url}`);
-  if (!isLoopback) {
-    log.warn(
-      `authentication is off and ${config.host}:${port} is reachable from the network: everyone there can use it; SVC_HOST=127.0.0.1 keeps it to this machine`,
-    );
-  }
+  for (const { level, text } of reachLines(config, port, (await tokens.list()).length)) log[level](text);
   const owned = stack.move();
   return {
     port,
     url,
+    routes: app.routes,
     async close({ drainSeconds }) {
       isDraining = true;
       // Idle connections first; those with requests get their time.

@@ -6,6 +6,7 @@ import type { CommandContext } from "../cli/context.ts";
 import { callOf, withExamples } from "../cli/options.ts";
 import { addConfigCommands } from "./config-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
+import { addTokenCommands } from "./token-commands.ts";
 import { version } from "./version.ts";
 
 /** What the program needs of its process; `docs/cli.md` is written from a program that never runs. */
@@ -21,6 +22,7 @@ export function buildProgram(process: ProgramContext): Command {
   addRunCommands(program, context);
   addApiCommands(program, context);
   addConfigCommands(program, context);
+  addTokenCommands(program, { ...context, isRemote: () => serverOf(program, process.env) !== undefined });
   const completion = program
     .command("completion")
     .description("a completion script for a shell")
@@ -46,10 +48,15 @@ export function buildProgram(process: ProgramContext): Command {
   return program;
 }
 
-function clientOf(program: Command, env: NodeJS.ProcessEnv): Client {
+/** The service that was named; undefined: the one on this machine. */
+function serverOf(program: Command, env: NodeJS.ProcessEnv): string | undefined {
   const { server } = program.opts<{ server?: string }>();
+  return server ?? (env["SVC_URL"] || undefined);
+}
+
+function clientOf(program: Command, env: NodeJS.ProcessEnv): Client {
   return new Client({
-    server: server ?? (env["SVC_URL"] || `http://127.0.0.1:${env["SVC_PORT"] || "8080"}`),
+    server: serverOf(program, env) ?? `http://127.0.0.1:${env["SVC_PORT"] || "8080"}`,
     token: env["SVC_TOKEN"] || undefined,
   });
 }

@@ -41,6 +41,7 @@ for (const [args, own] of [
       await loadedBy(args),
       [
         "commander",
+        "src/api/scopes.ts",
         "src/cli/client.ts",
         "src/cli/commands.ts",
         "src/cli/model-commands.ts",
@@ -52,6 +53,7 @@ for (const [args, own] of [
         "src/main/config-commands.ts",
         "src/main/program.ts",
         "src/main/run-commands.ts",
+        "src/main/token-commands.ts",
         "src/main/version.ts",
         ...own,
       ].toSorted(),

@@ -48,7 +48,7 @@ export function registerRoutes(app: FastifyInstance, context: RouteContext): voi
   const isRead = { config: { scope: "read" as const } };
   const isAdmin = { config: { scope: "admin" as const } };
 
-  app.get("/", isPublic, (_request, reply) => {
+  app.get("/", isRead, (_request, reply) => {
     void reply.type("text/html; charset=utf-8").send(statusPage(view(), context.version));
   });
   app.get("/livez", isPublic, () => "ok\n");
@@ -140,13 +140,12 @@ export function registerRoutes(app: FastifyInstance, context: RouteContext): voi
     return { status: isOk ? "ok" : "degraded", checks };
   });
   app.get("/api/features", isPublic, () => ({
-    auth: false,
+    auth: true,
     containers: false,
     held_requests: true,
     management_writes: false,
     upstreams: false,
   }));
-  app.get("/api/auth/status", isPublic, () => ({ enabled: false, modes: ["none"], proxy_trusted: false }));
   app.get("/api/config/urls", isPublic, (request) => {
     const base = `${request.protocol}://${request.host}`;
     return { api: `${base}/v1`, dashboard: `${base}/`, chat: null };

@@ -1,0 +1,29 @@
+/** What a token may do: service specification, "Scopes". */
+export const tokenScopes = ["admin", "all", "v1-only", "read-only"] as const;
+export type TokenScope = (typeof tokenScopes)[number];
+
+/** Who may call a route once authentication is on (CONTRACT "Auth"). `any`: whoever has valid credentials. */
+export const scopeClasses = ["public", "any", "v1", "read", "admin"] as const;
+export type ScopeClass = (typeof scopeClasses)[number];
+
+const grants = {
+  admin: ["public", "any", "v1", "read", "admin"],
+  all: ["public", "any", "v1", "read"],
+  "v1-only": ["public", "any", "v1"],
+  "read-only": ["public", "any", "read"],
+} as const satisfies Record<TokenScope, readonly ScopeClass[]>;
+
+export function isGranted(scope: TokenScope, wanted: ScopeClass): boolean {
+  const granted: readonly ScopeClass[] = grants[scope];
+  return granted.includes(wanted);
+}
+
+/** A caller that was let in. Single-flight and fairness tell callers apart by it. */
+export interface Identity {
+  /** The token's label, the proxy's user, or `anonymous` where authentication is off. */
+  readonly identity: string;
+  readonly scope: TokenScope;
+  readonly source: "token" | "proxy" | "none";
+  /** Unlike the label, no two tokens share it. */
+  readonly tokenId?: string;
+}

@@ -1,0 +1,69 @@
+import { z } from "zod";
+import { tokenScopes } from "./scopes.ts";
+
+export const tokenIdSchema = z.string().regex(/^[a-z0-9]{4,32}$/, "4 to 32 lower-case letters and digits");
+
+/** Body of `POST /api/auth/tokens`. */
+export const newTokenSchema = z.strictObject({
+  label: z
+    .string()
+    .regex(/^[^\s\p{C}]([^\p{C}]{0,98}[^\s\p{C}])?$/u, "1 to 100 visible characters")
+    .describe("Becomes the identity of requests made with the token"),
+  scope: z.enum(tokenScopes),
+});
+export type NewToken = z.output<typeof newTokenSchema>;
+
+/** A token as lists show it: nothing here lets anybody in. */
+export const tokenViewSchema = z.strictObject({
+  id: tokenIdSchema,
+  label: z.string(),
+  scope: z.enum(tokenScopes),
+  created_at: z.iso.datetime(),
+  last_used_at: z.iso.datetime().nullable().describe("At most 60 s old; null: never used"),
+});
+export type TokenView = z.output<typeof tokenViewSchema>;
+
+/** Answer of `POST /api/auth/tokens`: the only time the secret is seen. */
+export const createdTokenSchema = tokenViewSchema.extend({ token: z.string(), warning: z.string() });
+export type CreatedToken = z.output<typeof createdTokenSchema>;
+
+export const tokenListSchema = z.strictObject({ object: z.literal("list"), data: z.array(tokenViewSchema) });
+
+/** What the store keeps of a token. The secret has 256 random bits, so that one round of SHA-256 hides it. */
+export const tokenRecordSchema = z.strictObject({
+  schema: z.literal(1),
+  id: tokenIdSchema,
+  label: z.string(),
+  scope: z.enum(tokenScopes),
+  created_at: z.iso.datetime(),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+});
+export type TokenRecord = z.output<typeof tokenRecordSchema>;
+
+export interface PresentedToken {
+  readonly id: string;
+  readonly secret: string;
+}
+
+/** `svc_<id>.<secret>`; undefined for whatever else. */
+export function parseToken(text: string): PresentedToken | undefined {
+  const [, id, secret] = /^svc_([a-z0-9]{4,32})\.([A-Za-z0-9_-]{43})$/.exec(text) ?? [];
+  return id === undefined || secret === undefined ? undefined : { id, secret };
+}
+
+/** Answer of `GET /api/auth/status`. */
+export const authStatusSchema = z.strictObject({
+  enabled: z.boolean(),
+  modes: z.array(z.enum(["none", "token", "proxy"])),
+  proxy_trusted: z.boolean().describe("The caller's own address may name a user by X-Forwarded-Email"),
+});
+
+/** Answer of `GET /api/auth/login`. */
+export const loginSchema = z.strictObject({ message: z.string() });
+
+/** Answer of `GET /api/auth/me`. */
+export const meSchema = z.strictObject({
+  identity: z.string(),
+  scope: z.enum(tokenScopes),
+  source: z.enum(["token", "proxy", "none"]),
+});

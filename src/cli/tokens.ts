@@ -1,0 +1,75 @@
+import { createdTokenSchema, tokenListSchema, type CreatedToken, type NewToken, type TokenView } from "../api/token.ts";
+import { CommandError, type Client } from "./client.ts";
+import { cell, render, renderOne, type Column, type Format } from "./output.ts";
+
+/** Where tokens are kept: the store itself on the service's machine, or the management API. */
+export interface TokenSource {
+  list(): Promise<TokenView[]>;
+  create(wanted: NewToken): Promise<CreatedToken>;
+  /** False when there is no such token. */
+  revoke(id: string): Promise<boolean>;
+}
+
+/** Tokens over the management API; needs an admin's credentials. */
+export function remoteTokens(client: Client): TokenSource {
+  return {
+    async list() {
+      return understood(tokenListSchema.safeParse(await client.get("/api/auth/tokens")).data).data;
+    },
+    async create(wanted) {
+      const headers = { "content-type": "application/json" };
+      const answer = await client.open("/api/auth/tokens", { method: "POST", headers, body: JSON.stringify(wanted) });
+      return understood(createdTokenSchema.safeParse(JSON.parse(await textOf(answer))).data);
+    },
+    async revoke(id) {
+      try {
+        await textOf(await client.open(`/api/auth/tokens/${encodeURIComponent(id)}`, { method: "DELETE" }));
+        return true;
+      } catch (error) {
+        if (error instanceof CommandError && error.code === "system.not_found") return false;
+        throw error;
+      }
+    },
+  };
+}
+
+const columns: readonly Column[] = [
+  { title: "ID", value: (row) => cell(row["id"]) },
+  { title: "LABEL", value: (row) => cell(row["label"]) },
+  { title: "SCOPE", value: (row) => cell(row["scope"]) },
+  { title: "CREATED", value: (row) => cell(row["created_at"]) },
+  { title: "LAST USED", value: (row) => (row["last_used_at"] === null ? "never" : cell(row["last_used_at"])) },
+];
+
+/** `berth token list`. */
+export async function tokenTable(source: TokenSource, format: Format): Promise<string> {
+  return await render(await source.list(), columns, format, "id");
+}
+
+/** `berth token create`: the token alone for standard output, and what a person must know beside it. */
+export async function tokenCreate(
+  source: TokenSource,
+  wanted: NewToken,
+  format: Format,
+): Promise<{ text: string; note: string }> {
+  const created = await source.create(wanted);
+  const text = format === "json" || format === "yaml" ? await renderOne(created, format) : `${created.token}\n`;
+  return { text, note: `token ${created.id} (${created.label}, ${created.scope}). ${created.warning}\n` };
+}
+
+/** `berth token revoke`. Throws CommandError when there is no such token. */
+export async function tokenRevoke(source: TokenSource, id: string): Promise<string> {
+  if (await source.revoke(id)) return `revoked ${id}: its next request is refused\n`;
+  throw new CommandError("system.not_found", `no token has the id "${id.slice(0, 64)}"`, "see `berth token list`");
+}
+
+function understood<T>(value: T | undefined): T {
+  if (value === undefined) throw new CommandError("server.invalid", "the service answered something else than asked");
+  return value;
+}
+
+async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}

@@ -1,0 +1,116 @@
+import type { IncomingMessage } from "node:http";
+import { ApiError } from "../../api/errors.ts";
+import { isGranted, type Identity, type ScopeClass } from "../../api/scopes.ts";
+import { parseToken, type PresentedToken, type TokenRecord } from "../../api/token.ts";
+import { AddressSet, canonicalAddress, networkOf } from "./addresses.ts";
+import { FailureThrottle } from "./throttle.ts";
+
+export interface AuthenticatorOptions {
+  /** False: whoever reaches the service may do everything. */
+  readonly isEnabled: boolean;
+  /** At once; throws where the store cannot be read. */
+  readonly verify: (token: PresentedToken) => TokenRecord | undefined;
+  /** Addresses and CIDR blocks whose X-Forwarded-Email and X-Forwarded-For are believed. */
+  readonly trustedProxies: readonly string[];
+  readonly throttle?: FailureThrottle;
+  /** A peer has failed too often; told once per peer and window. */
+  readonly onThrottled?: (peer: string) => void;
+}
+
+const everybody: Identity = { identity: "anonymous", scope: "admin", source: "none" };
+/** Who calls a public route is not asked. */
+const nobody: Identity = { identity: "anonymous", scope: "read-only", source: "none" };
+
+/** A user as a proxy names him: visible, and one only. A list means that two parties wrote the header. */
+const userPattern = /^[^\s,\p{Cc}]{1,254}$/u;
+
+/**
+ * Who calls, and whether he may. At once: one `stat` and one hash for a bearer token. A bearer token always wins over
+ * the proxy's word, also when it is wrong. Only failures are throttled; a valid token is never delayed.
+ */
+export class Authenticator {
+  readonly #options: AuthenticatorOptions;
+  readonly #trusted: AddressSet;
+  readonly #throttle: FailureThrottle;
+
+  constructor(options: AuthenticatorOptions) {
+    this.#options = options;
+    this.#trusted = new AddressSet(options.trustedProxies);
+    this.#throttle = options.throttle ?? new FailureThrottle();
+  }
+
+  get isEnabled(): boolean {
+    return this.#options.isEnabled;
+  }
+
+  /** Throws ApiError `auth.required`, `auth.invalid`, `auth.throttled` or `auth.forbidden`. */
+  check(request: IncomingMessage, wanted: ScopeClass): Identity {
+    if (!this.#options.isEnabled) return everybody;
+    if (wanted === "public") return nobody;
+    const caller = this.#callerOf(request);
+    if (isGranted(caller.scope, wanted)) return caller;
+    throw new ApiError("auth.forbidden", {
+      message: `this needs a higher scope than ${caller.scope}`,
+      details: { scope: caller.scope },
+      headers: closing(request),
+    });
+  }
+
+  /** Whether the request's own peer may name a user. */
+  isTrusted(request: IncomingMessage): boolean {
+    const peer = canonicalAddress(request.socket.remoteAddress);
+    return peer !== undefined && this.#trusted.has(peer);
+  }
+
+  #callerOf(request: IncomingMessage): Identity {
+    const { authorization } = request.headers;
+    const bearer = authorization === undefined ? undefined : bearerOf(authorization);
+    if (bearer !== undefined) {
+      const token = parseToken(bearer);
+      const record = token === undefined ? undefined : this.#options.verify(token);
+      if (record === undefined) throw this.#refused(request);
+      return { identity: record.label, scope: record.scope, source: "token", tokenId: record.id };
+    }
+    const user = request.headers["x-forwarded-email"];
+    if (typeof user === "string" && userPattern.test(user) && this.isTrusted(request)) {
+      return { identity: user, scope: "admin", source: "proxy" };
+    }
+    if (authorization !== undefined) throw this.#refused(request);
+    throw new ApiError("auth.required", { headers: { ...closing(request), "www-authenticate": "Bearer" } });
+  }
+
+  #refused(request: IncomingMessage): ApiError {
+    const peer = this.#peerOf(request);
+    const throttled = this.#throttle.failed(networkOf(peer));
+    if (throttled === undefined) {
+      return new ApiError("auth.invalid", {
+        headers: { ...closing(request), "www-authenticate": 'Bearer error="invalid_token"' },
+      });
+    }
+    if (throttled.isFirst) this.#options.onThrottled?.(peer);
+    return new ApiError("auth.throttled", {
+      headers: { ...closing(request), "retry-after": String(throttled.retryAfterSeconds) },
+    });
+  }
+
+  /** The socket's peer; behind a trusted proxy whom that proxy saw: the last entry, which it wrote itself. */
+  #peerOf(request: IncomingMessage): string {
+    const peer = canonicalAddress(request.socket.remoteAddress) ?? "local";
+    if (!this.#trusted.has(peer)) return peer;
+    const forwarded = request.headers["x-forwarded-for"];
+    const last = typeof forwarded === "string" ? forwarded.slice(forwarded.lastIndexOf(",") + 1).trim() : undefined;
+    return canonicalAddress(last) ?? peer;
+  }
+}
+
+/** What follows `Bearer`; undefined where another scheme is used. */
+function bearerOf(authorization: string): string | undefined {
+  return /^bearer(?: |$)/i.test(authorization) ? authorization.slice(7).trim() : undefined;
+}
+
+/** A body that nobody will read is not waited for, unless it is small enough to be here already. */
+function closing(request: IncomingMessage): Readonly<Record<string, string>> {
+  const length = request.headers["content-length"];
+  const isLong = length !== undefined && Number(length) > 65_536;
+  return isLong || request.headers["transfer-encoding"] !== undefined ? { connection: "close" } : {};
+}

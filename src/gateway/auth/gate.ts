@@ -1,0 +1,29 @@
+import type { IncomingMessage } from "node:http";
+import type { Identity, ScopeClass } from "../../api/scopes.ts";
+import type { Asker } from "../dispatch.ts";
+import type { HostGuard, RouteKind } from "../hosts.ts";
+import type { Authenticator } from "./authenticator.ts";
+
+/** What every request passes before anything of it is read or routed further: Fastify's and the hot path's alike. */
+export class Gate {
+  readonly #guard: HostGuard;
+  readonly #authenticator: Authenticator;
+
+  constructor(guard: HostGuard, authenticator: Authenticator) {
+    this.#guard = guard;
+    this.#authenticator = authenticator;
+  }
+
+  /** At once. Throws ApiError of `auth.*`; the identity tells callers apart for single-flight and fairness. */
+  admit(request: IncomingMessage, wanted: ScopeClass, kind: RouteKind): Identity {
+    this.#guard.check(request, kind);
+    return this.#authenticator.check(request, wanted);
+  }
+
+  /** As `admit`, for a route of `/v1`. */
+  asker(request: IncomingMessage): Asker {
+    const { source, identity, tokenId, scope } = this.admit(request, "v1", "v1");
+    const client = source === "none" ? (request.socket.remoteAddress ?? "") : `${source} ${tokenId ?? identity}`;
+    return { client, scope };
+  }
+}

@@ -1,0 +1,67 @@
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { scopeClasses, type Identity, type ScopeClass } from "../../api/scopes.ts";
+import type { RouteKind } from "../hosts.ts";
+import type { Gate } from "./gate.ts";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Who may call the route; one without it stops the start. */
+    scope?: ScopeClass;
+  }
+  interface FastifyRequest {
+    /** Who calls; set before any handler runs. */
+    identity: Identity | undefined;
+  }
+}
+
+const headers = {
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "content-security-policy":
+    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'",
+  "cross-origin-resource-policy": "same-origin",
+} as const;
+
+/** A route as the scope matrix shows it. */
+export interface GuardedRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly scope: ScopeClass;
+}
+
+/**
+ * Every route passes the gate before its body is read, and a route that names no scope class throws here, at the
+ * start. What no route answers needs credentials below `/api` and `/v1`: a stranger learns no paths. Returns the routes,
+ * as they come.
+ */
+export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedRoute[] {
+  const routes: GuardedRoute[] = [];
+  app.addHook("onRoute", ({ method, url, config }) => {
+    const scope = config?.scope;
+    if (scope === undefined || !scopeClasses.includes(scope))
+      throw new Error(`route ${String(method)} ${url} names no scope class`);
+    for (const each of [method].flat()) routes.push({ method: each, path: url, scope });
+  });
+  app.decorateRequest("identity", undefined);
+  app.addHook("onRequest", async (request, reply) => {
+    void reply.headers({ ...headers, "x-request-id": request.id });
+    request.identity = gate.admit(request.raw, scopeOf(app, request), kindOf(request));
+  });
+  return routes;
+}
+
+function scopeOf(app: FastifyInstance, request: FastifyRequest): ScopeClass {
+  const { scope } = request.routeOptions.config;
+  if (scope !== undefined) return scope;
+  // A wrong method on a known path tells no more than the right one does.
+  const isKnown = app.findRoute({ method: "GET", url: request.url.split("?", 1)[0] ?? "" }) !== null;
+  return isKnown || kindOf(request) === "other" ? "public" : "any";
+}
+
+/** By the route that the router found, not by the address as it was spelt: `/%61pi/slots` is `/api/slots`. */
+function kindOf(request: FastifyRequest): RouteKind {
+  const url = request.routeOptions.url ?? request.url;
+  if (/^\/api(?:\/|$)/.test(url) || url === "/") return "api";
+  return /^\/v1(?:\/|$)/.test(url) ? "v1" : "other";
+}

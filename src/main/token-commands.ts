@@ -1,0 +1,91 @@
+import type { Command } from "commander";
+import { tokenScopes, type TokenScope } from "../api/scopes.ts";
+import { CommandError } from "../cli/client.ts";
+import type { CommandContext } from "../cli/context.ts";
+import { outputOption, withExamples, type Shown } from "../cli/options.ts";
+import type { TokenSource } from "../cli/tokens.ts";
+
+interface TokenCommandContext extends CommandContext {
+  /** A service was named by `--server` or SVC_URL: its API is asked, and no file here. */
+  readonly isRemote: () => boolean;
+}
+
+/**
+ * `berth token`: writes the store itself, since whoever may write the state directory needs no other proof. Goes over
+ * the management API where a server is named, or where the store may not be written and SVC_TOKEN is there.
+ */
+export function addTokenCommands(program: Command, context: TokenCommandContext): void {
+  const token = program.command("token").description("tokens for the API");
+  const create = token
+    .command("create")
+    .description("make a token and print it, once")
+    .requiredOption("--label <text>", "whom or what it is for")
+    .addOption(
+      program
+        .createOption("--scope <scope>", "what it may do")
+        .choices([...tokenScopes])
+        .makeOptionMandatory(),
+    )
+    .addOption(outputOption())
+    .action(async ({ label, scope, output }: Shown & { label: string; scope: TokenScope }) => {
+      const { newTokenSchema } = await import("../api/token.ts");
+      const wanted = newTokenSchema.safeParse({ label, scope });
+      if (!wanted.success) throw new CommandError("token.invalid", `--label: ${problem(wanted.error.issues)}`);
+      const { tokenCreate } = await import("../cli/tokens.ts");
+      const { text, note } = await withSource(context, (source) => tokenCreate(source, wanted.data, output));
+      // Standard output holds the token alone, for scripts; the rest is for whoever looks on.
+      context.note(note);
+      context.write(text);
+    });
+  withExamples(
+    create,
+    ["berth token create --label laptop --scope all", "for chats, and for looking at slots"],
+    ["SVC_TOKEN=$(berth token create --label me --scope admin)", "the token alone goes to standard output"],
+  );
+  const list = token
+    .command("list")
+    .description("tokens without their secrets, and when they were last used")
+    .addOption(outputOption())
+    .action(async ({ output }: Shown) => {
+      const { tokenTable } = await import("../cli/tokens.ts");
+      context.write(await withSource(context, (source) => tokenTable(source, output)));
+    });
+  withExamples(list, ["berth token list", "who has one, and when it was last used"]);
+  const revoke = token
+    .command("revoke")
+    .description("refuse a token from its next request on")
+    .argument("<id>", "the part between svc_ and the dot")
+    .action(async (id: string) => {
+      const { tokenRevoke } = await import("../cli/tokens.ts");
+      context.write(await withSource(context, (source) => tokenRevoke(source, id)));
+    });
+  withExamples(revoke, ["berth token revoke k3jd8s2a", "the id is shown by `berth token list`"]);
+}
+
+async function withSource<T>(context: TokenCommandContext, act: (source: TokenSource) => Promise<T>): Promise<T> {
+  const { remoteTokens } = await import("../cli/tokens.ts");
+  if (context.isRemote()) return await act(remoteTokens(await context.client()));
+  const { readSettings } = await import("./settings.ts");
+  const { config } = await readSettings(context.env);
+  const { TokenStore } = await import("../store/tokens.ts");
+  try {
+    return await act(new TokenStore(config.stateDir));
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error) || error instanceof CommandError) throw error;
+    if (!isDenied(error)) throw new CommandError("token.unavailable", error.message);
+    if (context.env["SVC_TOKEN"] !== undefined) return await act(remoteTokens(await context.client()));
+    throw new CommandError(
+      "auth.forbidden",
+      `the token store in ${config.stateDir} may not be used by this user`,
+      "run it as the user of the service, or give an admin's token in SVC_TOKEN",
+    );
+  }
+}
+
+function isDenied(error: Error & { code: unknown }): boolean {
+  return ["EACCES", "EPERM", "EROFS"].includes(String(error.code));
+}
+
+function problem(issues: readonly { readonly message: string }[]): string {
+  return issues.map(({ message }) => message).join("; ");
+}

@@ -1,0 +1,71 @@
+import { mkdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { Serial } from "../lib/serial.ts";
+
+/**
+ * When each token was last used: a note in memory per request, a small file per token every `intervalMs`. Several
+ * processes share the files; the later time stays.
+ */
+export class TokenUse implements AsyncDisposable {
+  readonly #options: { path: string; intervalMs: number; exists: (id: string) => boolean };
+  readonly #unwritten = new Map<string, number>();
+  readonly #writes = new Serial();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: { path: string; intervalMs: number; exists: (id: string) => boolean }) {
+    this.#options = options;
+  }
+
+  mark(id: string): void {
+    this.#unwritten.set(id, Date.now());
+    if (this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      // It is written again with the next use: a full disk must not fail requests.
+      void this.#writes.run(() => this.#write()).catch(() => undefined);
+    }, this.#options.intervalMs);
+    this.#timer.unref();
+  }
+
+  /** ISO 8601, null for never; what this process knows and has not written yet counts. */
+  async last(id: string): Promise<string | null> {
+    const written = await this.#read(id);
+    const own = this.#unwritten.get(id) ?? 0;
+    const latest = Math.max(own, written);
+    return latest === 0 ? null : new Date(latest).toISOString();
+  }
+
+  async forget(id: string): Promise<void> {
+    this.#unwritten.delete(id);
+    await this.#writes.run(() => rm(this.#file(id), { force: true }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#writes.run(() => this.#write());
+  }
+
+  #file(id: string): string {
+    return join(this.#options.path, id);
+  }
+
+  async #read(id: string): Promise<number> {
+    const text = await readFile(this.#file(id), "utf8").catch(() => "");
+    const time = Date.parse(text.trim());
+    return Number.isNaN(time) ? 0 : time;
+  }
+
+  async #write(): Promise<void> {
+    const marked = [...this.#unwritten];
+    if (marked.length === 0) return;
+    await mkdir(this.#options.path, { recursive: true, mode: 0o700 });
+    for (const [id, time] of marked) {
+      // A revoked token leaves nothing behind.
+      if (this.#options.exists(id) && time > (await this.#read(id))) {
+        await writeFileAtomic(this.#file(id), `${new Date(time).toISOString()}\n`, { fsync: false, mode: 0o600 });
+      }
+      if (this.#unwritten.get(id) === time) this.#unwritten.delete(id);
+    }
+  }
+}

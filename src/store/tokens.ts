@@ -1,0 +1,208 @@
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { chmod, chown, link, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  tokenIdSchema,
+  tokenRecordSchema,
+  type CreatedToken,
+  type NewToken,
+  type PresentedToken,
+  type TokenRecord,
+  type TokenView,
+} from "../api/token.ts";
+import { removeLeftovers, syncDirectory } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { TokenUse } from "./token-use.ts";
+
+interface Known {
+  /** Unequal when a person replaced or edited the file. */
+  readonly stamp: string;
+  readonly record: TokenRecord;
+  readonly digest: Buffer;
+}
+
+const warning = "This token is shown once and cannot be shown again: keep it now.";
+/** Compared where there is no such token, so that an unknown id costs what a wrong secret costs. */
+const nobody = Buffer.alloc(32);
+
+/**
+ * API tokens: one file each in `<state>/auth/tokens`, mode 0600, written once and never changed, so that any number
+ * of processes create and revoke without a lock. A file that is gone is a token that is revoked: every check asks the
+ * file system, and no cache can let a revoked token in.
+ */
+export class TokenStore implements AsyncDisposable {
+  readonly path: string;
+  readonly #stateDir: string;
+  readonly #known = new Map<string, Known>();
+  readonly #use: TokenUse;
+
+  constructor(stateDir: string, options: { useIntervalMs?: number } = {}) {
+    this.#stateDir = stateDir;
+    this.path = join(stateDir, "auth", "tokens");
+    this.#use = new TokenUse({
+      path: join(stateDir, "auth", "used"),
+      intervalMs: options.useIntervalMs ?? 30_000,
+      exists: (id) => statSync(this.#file(id), { throwIfNoEntry: false }) !== undefined,
+    });
+  }
+
+  /**
+   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. One `stat` and one
+   * hash, at once. Throws where the store cannot be read: nobody may be let in then.
+   */
+  verify({ id, secret }: PresentedToken): TokenRecord | undefined {
+    const known = this.#look(id);
+    const isSame = timingSafeEqual(hash("sha256", secret, "buffer"), known?.digest ?? nobody);
+    if (!isSame || known === undefined) return undefined;
+    this.#use.mark(id);
+    return known.record;
+  }
+
+  /** Resolves once the token would survive a power cut. The only time that its secret is seen. */
+  async create({ label, scope }: NewToken): Promise<CreatedToken> {
+    await this.#prepare();
+    const secret = randomBytes(32).toString("base64url");
+    for (;;) {
+      const id = newId();
+      const record: TokenRecord = {
+        schema: 1,
+        id,
+        label,
+        scope,
+        created_at: new Date().toISOString(),
+        sha256: hash("sha256", secret, "hex"),
+      };
+      if (!(await this.#writeNew(id, JSON.stringify(record)))) continue;
+      const { created_at } = record;
+      return { id, label, scope, created_at, last_used_at: null, token: `svc_${id}.${secret}`, warning };
+    }
+  }
+
+  /** False when there is no such token. Once resolved, every process refuses it. */
+  async revoke(id: string): Promise<boolean> {
+    if (!tokenIdSchema.safeParse(id).success) return false;
+    try {
+      await rm(this.#file(id));
+    } catch (error) {
+      if (errorCode(error) === "ENOENT") return false;
+      throw error;
+    }
+    await syncDirectory(this.path);
+    await this.#use.forget(id);
+    return true;
+  }
+
+  /** Without secrets, the oldest first. What does not parse is no token and is left out. */
+  async list(): Promise<TokenView[]> {
+    let names: string[];
+    try {
+      names = await readdir(this.path);
+    } catch (error) {
+      if (errorCode(error) === "ENOENT") return [];
+      throw error;
+    }
+    const ids = names.filter((name) => name.endsWith(".json")).map((name) => name.slice(0, -5));
+    const views = await Promise.all(
+      ids.map(async (id): Promise<TokenView[]> => {
+        const record = parsed(await readFile(this.#file(id), "utf8").catch(() => ""), id);
+        if (record === undefined) return [];
+        const { label, scope, created_at } = record;
+        return [{ id, label, scope, created_at, last_used_at: await this.#use.last(id) }];
+      }),
+    );
+    return views.flat().toSorted((a, b) => compare(a.created_at, b.created_at) || compare(a.id, b.id));
+  }
+
+  /** Writes what is not written yet of the times of use. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#use[Symbol.asyncDispose]();
+  }
+
+  #file(id: string): string {
+    return `${this.path}/${id}.json`;
+  }
+
+  #look(id: string): Known | undefined {
+    const file = this.#file(id);
+    const status = statSync(file, { throwIfNoEntry: false });
+    if (status === undefined) {
+      this.#known.delete(id);
+      return undefined;
+    }
+    const stamp = `${status.ino}:${status.mtimeMs}:${status.ctimeMs}:${status.size}`;
+    const known = this.#known.get(id);
+    if (known?.stamp === stamp) return known;
+    this.#known.delete(id);
+    const record = parsed(textOf(file), id);
+    if (record === undefined) return undefined;
+    const read = { stamp, record, digest: Buffer.from(record.sha256, "hex") };
+    this.#known.set(id, read);
+    return read;
+  }
+
+  async #prepare(): Promise<void> {
+    await mkdir(this.#stateDir, { recursive: true });
+    for (const path of [join(this.#stateDir, "auth"), this.path]) {
+      await mkdir(path, { recursive: true, mode: 0o700 });
+      // A looser mode, by an old umask or a copy, would show labels and hashes.
+      await chmod(path, 0o700);
+      await this.#giveToOwner(path);
+    }
+    await removeLeftovers(this.path);
+  }
+
+  /** A token that root creates must be readable by the service, which may be another user. */
+  async #giveToOwner(path: string): Promise<void> {
+    if (process.getuid?.() !== 0) return;
+    const { uid, gid } = await stat(this.#stateDir);
+    await chown(path, uid, gid);
+  }
+
+  /** The file appears whole or not at all; false when the id is taken. */
+  async #writeNew(id: string, text: string): Promise<boolean> {
+    const temporary = join(this.path, `.${id}.${randomBytes(8).toString("hex")}.tmp`);
+    try {
+      await writeFile(temporary, text, { flag: "wx", mode: 0o600, flush: true });
+      await this.#giveToOwner(temporary);
+      await link(temporary, this.#file(id));
+    } catch (error) {
+      if (errorCode(error) === "EEXIST") return false;
+      throw error;
+    } finally {
+      await rm(temporary, { force: true });
+    }
+    await syncDirectory(this.path);
+    return true;
+  }
+}
+
+/** 8 characters of 32: 40 random bits; a taken one is drawn again. */
+function newId(): string {
+  return Array.from(randomBytes(8), (byte) => "abcdefghijkmnpqrstuvwxyz23456789"[byte & 31]).join("");
+}
+
+/** Empty when the file was removed since it was seen: revoked in this very moment. */
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return "";
+    throw error;
+  }
+}
+
+function parsed(text: string, id: string): TokenRecord | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const { data } = tokenRecordSchema.safeParse(value);
+  return data?.id === id ? data : undefined;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

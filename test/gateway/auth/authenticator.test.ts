@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { IncomingMessage } from "node:http";
+import { Socket } from "node:net";
+import { describe, it } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import type { TokenRecord } from "../../../src/api/token.ts";
+import { Authenticator, type AuthenticatorOptions } from "../../../src/gateway/auth/authenticator.ts";
+import { FailureThrottle } from "../../../src/gateway/auth/throttle.ts";
+
+const good = `svc_abcd2345.${"s".repeat(43)}`;
+const bad = `svc_abcd2345.${"x".repeat(43)}`;
+const record: TokenRecord = {
+  schema: 1,
+  id: "abcd2345",
+  label: "laptop",
+  scope: "all",
+  created_at: "2026-01-01T00:00:00.000Z",
+  sha256: createHash("sha256").update("s".repeat(43)).digest("hex"),
+};
+
+function authenticator(options: Partial<AuthenticatorOptions> = {}): Authenticator {
+  return new Authenticator({
+    isEnabled: true,
+    verify: ({ id, secret }) => (id === record.id && secret === "s".repeat(43) ? record : undefined),
+    trustedProxies: ["127.0.0.0/8", "::1/128"],
+    ...options,
+  });
+}
+
+function request(headers: Record<string, string> = {}, peer = "127.0.0.1"): IncomingMessage {
+  const socket = new Socket();
+  Object.defineProperty(socket, "remoteAddress", { value: peer });
+  const message = new IncomingMessage(socket);
+  Object.assign(message.headers, headers);
+  return message;
+}
+
+function refusal(act: () => unknown): Pick<ApiError, "code" | "status" | "headers"> {
+  try {
+    act();
+  } catch (error) {
+    assert.ok(error instanceof ApiError);
+    const { code, status, headers } = error;
+    return { code, status, headers };
+  }
+  throw new assert.AssertionError({ message: "it was let in" });
+}
+
+const required = { code: "auth.required", status: 401, headers: { "www-authenticate": "Bearer" } };
+const invalid = { code: "auth.invalid", status: 401, headers: { "www-authenticate": 'Bearer error="invalid_token"' } };
+const byToken = { identity: "laptop", scope: "all", source: "token", tokenId: "abcd2345" };
+const byProxy = { identity: "ada", scope: "admin", source: "proxy" };
+
+describe("authenticator", () => {
+  it("lets everybody do everything while it is off", () => {
+    const off = authenticator({ isEnabled: false });
+    assert.deepEqual(off.check(request({ authorization: "Bearer nonsense" }), "admin"), {
+      identity: "anonymous",
+      scope: "admin",
+      source: "none",
+    });
+  });
+
+  it("asks nobody at a public route, whatever he carries", () => {
+    assert.equal(authenticator().check(request({ authorization: `Bearer ${bad}` }), "public").source, "none");
+  });
+
+  it("knows callers by what they carry; a bearer wins over the proxy's word", () => {
+    const rows: readonly (readonly [headers: Record<string, string>, outcome: object])[] = [
+      [{}, required],
+      [{ authorization: `Bearer ${good}` }, byToken],
+      [{ authorization: `bearer ${good}` }, byToken],
+      [{ authorization: `BEARER   ${good}` }, byToken],
+      [{ authorization: `Bearer ${bad}` }, invalid],
+      [{ authorization: "Bearer svc_nobody22." + "s".repeat(43) }, invalid],
+      [{ authorization: "Bearer" }, invalid],
+      [{ authorization: "Bearer " }, invalid],
+      [{ authorization: `Bearer ${good}x` }, invalid],
+      [{ authorization: `Bearer ${good}, Bearer ${good}` }, invalid],
+      [{ authorization: "Bearer sk-proj-something" }, invalid],
+      [{ authorization: `Bearer svc_../../etc.${"s".repeat(43)}` }, invalid],
+      [{ authorization: "" }, invalid],
+      [{ authorization: "Basic YWRhOnNlY3JldA==" }, invalid],
+      [{ authorization: good }, invalid],
+      [{ authorization: `Token ${good}` }, invalid],
+      [{ "x-forwarded-email": "ada" }, byProxy],
+      [{ "x-forwarded-email": "ada", authorization: "Basic YWRhOnNlY3JldA==" }, byProxy],
+      [{ "x-forwarded-email": "ada", authorization: `Bearer ${good}` }, byToken],
+      [{ "x-forwarded-email": "ada", authorization: `Bearer ${bad}` }, invalid],
+      [{ "x-forwarded-email": "ada", authorization: "Bearer" }, invalid],
+      [{ "x-forwarded-email": "" }, required],
+      [{ "x-forwarded-email": "eve, ada" }, required],
+      [{ "x-forwarded-email": "ada\u0000" }, required],
+      [{ "x-forwarded-email": "two words" }, required],
+      [{ "x-forwarded-email": "a".repeat(255) }, required],
+    ];
+    for (const [headers, outcome] of rows) {
+      const check = (): unknown => authenticator().check(request(headers), "any");
+      assert.deepEqual("code" in outcome ? refusal(check) : check(), outcome, JSON.stringify(headers));
+    }
+  });
+
+  it("believes the header from trusted peers only", () => {
+    const rows: readonly (readonly [proxies: readonly string[], peer: string | undefined, isBelieved: boolean])[] = [
+      [["127.0.0.0/8", "::1/128"], "127.0.0.1", true],
+      [["127.0.0.0/8", "::1/128"], "::1", true],
+      [["127.0.0.0/8", "::1/128"], "::ffff:127.0.0.1", true],
+      [["127.0.0.0/8", "::1/128"], "192.168.1.5", false],
+      [["127.0.0.0/8", "::1/128"], "::ffff:192.168.1.5", false],
+      [["127.0.0.0/8"], "::1", false],
+      [["fd00::/8"], "fd12::7", true],
+      [["fd00::/8"], "fe80::7%eth0", false],
+      [["10.1.2.3"], "10.1.2.3", true],
+      [[], "127.0.0.1", false],
+      [["127.0.0.0/8"], "", false],
+    ];
+    for (const [trustedProxies, peer, isBelieved] of rows) {
+      const check = (): unknown =>
+        authenticator({ trustedProxies }).check(request({ "x-forwarded-email": "ada" }, peer), "admin");
+      assert.deepEqual(isBelieved ? check() : refusal(check), isBelieved ? byProxy : required, `${peer}`);
+    }
+  });
+
+  it("refuses what a scope does not grant", () => {
+    const { code, status } = refusal(() =>
+      authenticator().check(request({ authorization: `Bearer ${good}` }), "admin"),
+    );
+    assert.deepEqual({ code, status }, { code: "auth.forbidden", status: 403 });
+  });
+
+  it("throttles by peer, tells of it once, and never holds a valid token back", () => {
+    const told: string[] = [];
+    const auth = authenticator({
+      throttle: new FailureThrottle({ failureLimit: 2, now: () => 0 }),
+      onThrottled: (peer) => told.push(peer),
+    });
+    const wrong = (peer: string): string => {
+      return refusal(() => auth.check(request({ authorization: `Bearer ${bad}` }, peer), "v1")).code;
+    };
+    assert.deepEqual(
+      Array.from({ length: 4 }, () => wrong("203.0.113.1")),
+      ["auth.invalid", "auth.invalid", "auth.throttled", "auth.throttled"],
+    );
+    assert.deepEqual(told, ["203.0.113.1"]);
+    assert.equal(wrong("203.0.113.2"), "auth.invalid");
+    assert.deepEqual(auth.check(request({ authorization: `Bearer ${good}` }, "203.0.113.1"), "v1"), byToken);
+    assert.deepEqual(
+      refusal(() => auth.check(request({}, "203.0.113.1"), "v1")),
+      required,
+      "no attempt, no failure",
+    );
+    const limited = refusal(() => auth.check(request({ authorization: `Bearer ${bad}` }, "203.0.113.1"), "v1"));
+    assert.deepEqual(limited, { code: "auth.throttled", status: 429, headers: { "retry-after": "60" } });
+    assert.deepEqual(
+      ["2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8:0:1::1"].map(wrong),
+      ["auth.invalid", "auth.invalid", "auth.throttled", "auth.invalid"],
+      "one IPv6 network is one peer",
+    );
+  });
+
+  it("counts whom a trusted proxy saw, and nobody else's word", () => {
+    const auth = authenticator({ throttle: new FailureThrottle({ failureLimit: 1, now: () => 0 }) });
+    const wrong = (forwarded: string, peer = "127.0.0.1"): string => {
+      const headers = { authorization: `Bearer ${bad}`, "x-forwarded-for": forwarded };
+      return refusal(() => auth.check(request(headers, peer), "v1")).code;
+    };
+    assert.equal(wrong("203.0.113.1"), "auth.invalid");
+    assert.equal(
+      wrong("198.51.100.7, 203.0.113.1"),
+      "auth.throttled",
+      "what the client wrote first counts for nothing",
+    );
+    assert.equal(wrong("203.0.113.1, 198.51.100.7"), "auth.invalid");
+    assert.equal(wrong("not an address"), "auth.invalid");
+    assert.equal(wrong("nor this"), "auth.throttled", "then it is the proxy itself");
+    assert.equal(wrong("192.0.2.1", "203.0.113.50"), "auth.invalid");
+    assert.equal(wrong("192.0.2.2", "203.0.113.50"), "auth.throttled", "a stranger's header changes nothing");
+  });
+
+  it("does not wait for a long body of somebody it refuses", () => {
+    const connection = (headers: Record<string, string>): string | undefined =>
+      refusal(() => authenticator().check(request(headers), "v1")).headers["connection"];
+    assert.equal(connection({ "content-length": "65536" }), undefined);
+    assert.equal(connection({ "content-length": "65537" }), "close");
+    assert.equal(connection({ "transfer-encoding": "chunked", authorization: `Bearer ${bad}` }), "close");
+    const { headers } = refusal(() =>
+      authenticator().check(request({ "transfer-encoding": "chunked", authorization: `Bearer ${good}` }), "admin"),
+    );
+    assert.equal(headers["connection"], "close");
+  });
+});

@@ -1,0 +1,169 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { fastify } from "fastify";
+import { isGranted, tokenScopes, type ScopeClass, type TokenScope } from "../../../src/api/scopes.ts";
+import { Authenticator } from "../../../src/gateway/auth/authenticator.ts";
+import { Gate } from "../../../src/gateway/auth/gate.ts";
+import { guardRoutes } from "../../../src/gateway/auth/hook.ts";
+import { HostGuard } from "../../../src/gateway/hosts.ts";
+import { codeOf, startGateway, type TestGateway } from "./gateway.ts";
+
+/** CONTRACT "Auth", spelt out: what each scope may call. */
+const granted: Readonly<Record<TokenScope, readonly ScopeClass[]>> = {
+  admin: ["public", "any", "v1", "read", "admin"],
+  all: ["public", "any", "v1", "read"],
+  "v1-only": ["public", "any", "v1"],
+  "read-only": ["public", "any", "read"],
+};
+
+/** What is open to strangers: the service specification's list, the probes, and a second name of the metrics. */
+const open = [
+  "/api/auth/login",
+  "/api/auth/status",
+  "/api/config/urls",
+  "/api/features",
+  "/api/health/system",
+  "/api/install/complete",
+  "/api/install/state",
+  "/api/metrics",
+  "/api/status",
+  "/livez",
+  "/metrics",
+  "/readyz",
+  "/v1/models",
+];
+
+describe("scope matrix", () => {
+  it("follows the contract", () => {
+    for (const scope of tokenScopes) {
+      for (const wanted of ["public", "any", "v1", "read", "admin"] as const) {
+        assert.equal(isGranted(scope, wanted), granted[scope].includes(wanted), `${scope} ${wanted}`);
+      }
+    }
+  });
+
+  describe("at every route", () => {
+    let gateway: TestGateway;
+    before(async () => {
+      gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    });
+    after(() => gateway[Symbol.asyncDispose]());
+
+    it("is whole: nothing but the known routes is open", () => {
+      const { routes } = gateway.running;
+      assert.ok(routes.length > 20);
+      const paths = new Set(routes.filter(({ scope }) => scope === "public").map(({ path }) => path));
+      assert.deepEqual(
+        [...paths].toSorted().filter((path) => !open.includes(path)),
+        [],
+      );
+    });
+
+    it("gives every mutation below /api to admins, but for the mark of the first run", () => {
+      const loose = gateway.running.routes.filter(
+        ({ method, path, scope }) => path.startsWith("/api") && !["GET", "HEAD"].includes(method) && scope !== "admin",
+      );
+      assert.deepEqual(
+        loose.map(({ path }) => path).filter((path) => path !== "/api/install/complete"),
+        [],
+      );
+    });
+
+    it("is what happens", async () => {
+      for (const { method, path, scope } of gateway.running.routes) {
+        const url = path.replaceAll(/:[a-z]+/g, "nothing").replace("*", "nothing");
+        const body = method === "POST" || method === "PUT" ? "{}" : undefined;
+        const ask = async (headers: Record<string, string>): Promise<string> => {
+          const answer = await gateway.ask(method, url, { "content-type": "application/json", ...headers }, body);
+          if (method === "HEAD" || answer.status < 400) return String(answer.status);
+          return codeOf(answer);
+        };
+        const what = `${method} ${url} (${scope})`;
+        const isHead = method === "HEAD";
+        const stranger = await ask({});
+        if (scope === "public") assert.doesNotMatch(stranger, /^(auth|401|403)/, what);
+        else assert.equal(stranger, isHead ? "401" : "auth.required", what);
+        const liar = await ask({ authorization: `Bearer svc_nobody22.${"A".repeat(43)}` });
+        if (scope === "public") assert.doesNotMatch(liar, /^(auth|401|403)/, what);
+        else assert.match(liar, isHead ? /^(401|429)$/ : /^auth\.(invalid|throttled)$/, what);
+        for (const token of tokenScopes) {
+          const code = await ask({ authorization: `Bearer ${await gateway.token(token)}` });
+          if (granted[token].includes(scope)) assert.doesNotMatch(code, /^(auth|401|403)/, `${what} by ${token}`);
+          else assert.equal(code, isHead ? "403" : "auth.forbidden", `${what} by ${token}`);
+        }
+        const proxied = await ask({ "x-forwarded-email": "admin" });
+        assert.doesNotMatch(proxied, /^(auth|401|403)/, `${what} by the proxy's admin`);
+      }
+    });
+
+    it("tells a stranger no paths below /api and /v1, and everybody else that there is nothing", async () => {
+      for (const path of ["/api/nothing", "/v1/nothing", "/%61pi/nothing", "/api", "/v1", "/api/slots/a/nothing"]) {
+        const stranger = await gateway.ask("GET", path);
+        // A path that is spelt in another way leads nowhere, whoever asks.
+        assert.match(codeOf(stranger), path.startsWith("/%") ? /^system\.not_found$/ : /^auth\.required$/, path);
+        const admin = await gateway.ask("GET", path, { authorization: `Bearer ${await gateway.token("read-only")}` });
+        assert.equal(codeOf(admin), "system.not_found", path);
+      }
+      assert.equal(codeOf(await gateway.ask("POST", "/api/nothing", {}, "{}")), "auth.required");
+      assert.equal(codeOf(await gateway.ask("DELETE", "/v1/chat/completions")), "auth.required");
+    });
+
+    it("is not passed by spelling a path in another way", async () => {
+      const { running } = gateway;
+      for (const path of [
+        "/%61pi/slots",
+        "/api/%73lots",
+        "//api/slots",
+        "/./api/slots",
+        "/x/../api/slots",
+        "/api/slots/",
+        "/API/slots",
+        "/api//slots",
+        "/api/slots;x",
+        "/api/slots?x=/livez",
+        "/api/slots#/livez",
+        `http://127.0.0.1:${running.port}/api/slots`,
+        `http://127.0.0.1:${running.port}/livez/../api/slots`,
+        "/livez/..%2fapi/slots",
+      ]) {
+        const { status, body } = await gateway.ask("GET", path);
+        assert.ok(status === 401 || status === 404, `${path} gave ${status} ${body.slice(0, 80)}`);
+      }
+      for (const path of [
+        "/v1/%63hat/completions",
+        "//v1/chat/completions",
+        "/v1/chat/completions/",
+        "/v1/chat/completions?x",
+      ]) {
+        const { status } = await gateway.ask(
+          "POST",
+          path,
+          { "content-type": "application/json" },
+          '{"model":"primary"}',
+        );
+        assert.ok(status === 401 || status === 404, `${path} gave ${status}`);
+      }
+    });
+  });
+
+  it("stops the start at a route that names no class, or one that nobody knows", () => {
+    const gate = new Gate(
+      new HostGuard([]),
+      new Authenticator({ isEnabled: true, verify: () => undefined, trustedProxies: [] }),
+    );
+    const app = fastify();
+    guardRoutes(app, gate);
+    assert.throws(() => app.get("/api/forgotten", () => "open"), /route GET \/api\/forgotten names no scope class/);
+    const odd: object = { config: { scope: "everybody" } };
+    assert.throws(() => app.get("/api/odd", odd, () => "open"), /route GET \/api\/odd names no scope class/);
+  });
+
+  it("is nobody's business while authentication is off", async () => {
+    await using gateway = await startGateway();
+    for (const { method, path } of gateway.running.routes) {
+      const url = path.replaceAll(/:[a-z]+/g, "nothing").replace("*", "nothing");
+      const { status } = await gateway.ask(method, url, { authorization: "Bearer nonsense" });
+      assert.ok(status !== 401 && status !== 403, `${method} ${url} gave ${status}`);
+    }
+  });
+});

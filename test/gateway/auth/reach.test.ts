@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { isLoopback, reachLines } from "../../../src/gateway/auth/reach.ts";
+import { startGateway } from "./gateway.ts";
+
+const trustedProxies = ["127.0.0.0/8", "::1/128"];
+const publicLine = /^info open without credentials: \/v1\/models, /;
+
+function lines(host: string, authEnabled: boolean, tokenCount = 1, proxies = trustedProxies): string[] {
+  return reachLines({ host, authEnabled, trustedProxies: proxies }, 8080, tokenCount).map(
+    ({ level, text }) => `${level} ${text}`,
+  );
+}
+
+describe("what the start says about who reaches what", () => {
+  it("tells loopback from the network", () => {
+    for (const host of ["127.0.0.1", "127.9.9.9", "::1", "localhost"]) assert.equal(isLoopback(host), true, host);
+    for (const host of ["0.0.0.0", "::", "192.168.1.2", "example.org", "127.0.0.1.example.org"]) {
+      assert.equal(isLoopback(host), false, host);
+    }
+  });
+
+  it("warns of an open port, and of nothing on loopback", () => {
+    assert.deepEqual(lines("127.0.0.1", false), [
+      "info authentication is off; 127.0.0.1:8080 is reachable from this machine only",
+    ]);
+    assert.deepEqual(lines("0.0.0.0", false), [
+      "warn authentication is off and 0.0.0.0:8080 is reachable from the network: everyone there can use it; SVC_HOST=127.0.0.1 keeps it to this machine",
+    ]);
+  });
+
+  it("names the proxy, the open routes, whom it trusts and that a token is missing", () => {
+    const [address, open, trusted, ...rest] = lines("127.0.0.1", true);
+    assert.match(address ?? "", /^info authentication is on; 127\.0\.0\.1:8080 is reachable from this machine only/);
+    assert.match(open ?? "", publicLine);
+    assert.match(trusted ?? "", /^info 127\.0\.0\.0\/8, ::1\/128 may name an admin by X-Forwarded-Email/);
+    assert.deepEqual(rest, []);
+    assert.match(lines("::", true)[0] ?? "", /^warn .*\[::\]:8080 is reachable from the network and speaks plain HTTP/);
+    assert.equal(lines("127.0.0.1", true, 1, [])[2], "info no proxy is trusted: tokens are the only way in");
+    assert.equal(
+      lines("127.0.0.1", true, 0)[3],
+      "warn there is no token yet: berth token create --label NAME --scope admin",
+    );
+  });
+
+  it("is in the log, and authentication listens on loopback unless told otherwise", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1", SVC_HOST: "" });
+    assert.match(gateway.log(), /authentication is on; 127\.0\.0\.1:/);
+    assert.match(gateway.log(), /there is no token yet/);
+    assert.equal(gateway.running.url, `http://127.0.0.1:${gateway.running.port}`);
+  });
+
+  it("lists as open exactly the routes that are", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    const listed = lines("127.0.0.1", true)[1]?.match(/\/[a-z0-9/*]+/g) ?? [];
+    const open = gateway.running.routes.filter(({ scope }) => scope === "public").map(({ path }) => path);
+    for (const path of open) {
+      const isListed = listed.some((known) =>
+        known.endsWith("*") ? path.startsWith(known.slice(0, -1)) : known === path,
+      );
+      assert.ok(isListed, path);
+    }
+  });
+});

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  authStatusSchema,
+  createdTokenSchema,
+  loginSchema,
+  meSchema,
+  tokenListSchema,
+} from "../../../src/api/token.ts";
+import { codeOf, startGateway } from "./gateway.ts";
+
+const json = { "content-type": "application/json" };
+
+describe("/api/auth", { concurrency: true }, () => {
+  it("makes, lists and revokes tokens; a revoked one is refused at its next request", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
+    const wanted = JSON.stringify({ label: "ci", scope: "read-only" });
+    const answer = await gateway.ask("POST", "/api/auth/tokens", { ...json, ...admin }, wanted);
+    assert.equal(answer.status, 201);
+    assert.equal(answer.headers["cache-control"], "no-store");
+    const created = createdTokenSchema.parse(JSON.parse(answer.body));
+    const own = { authorization: `Bearer ${created.token}` };
+    const me = await gateway.ask("GET", "/api/auth/me", own);
+    assert.deepEqual(meSchema.parse(JSON.parse(me.body)), { identity: "ci", scope: "read-only", source: "token" });
+    const { data } = tokenListSchema.parse(JSON.parse((await gateway.ask("GET", "/api/auth/tokens", admin)).body));
+    assert.deepEqual(
+      data.map(({ label, scope }) => ({ label, scope })),
+      [
+        { label: "a admin", scope: "admin" },
+        { label: "ci", scope: "read-only" },
+      ],
+    );
+    assert.notEqual(data[1]?.last_used_at, null);
+    const revoked = await gateway.ask("DELETE", `/api/auth/tokens/${created.id}`, admin);
+    assert.deepEqual([revoked.status, revoked.body], [204, ""]);
+    assert.equal(codeOf(await gateway.ask("GET", "/api/auth/me", own)), "auth.invalid");
+    assert.equal(codeOf(await gateway.ask("DELETE", `/api/auth/tokens/${created.id}`, admin)), "system.not_found");
+    assert.equal(codeOf(await gateway.ask("DELETE", "/api/auth/tokens/..%2f..%2fx", admin)), "system.not_found");
+  });
+
+  it("takes the proxy's admin for what he is", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    const proxied = { "x-forwarded-email": "ada@example.org" };
+    const me = await gateway.ask("GET", "/api/auth/me", proxied);
+    assert.deepEqual(JSON.parse(me.body), { identity: "ada@example.org", scope: "admin", source: "proxy" });
+    const body = JSON.stringify({ label: "by ada", scope: "all" });
+    assert.equal((await gateway.ask("POST", "/api/auth/tokens", { ...json, ...proxied }, body)).status, 201);
+  });
+
+  it("says what is wrong with a token that is wanted, without repeating it", async () => {
+    await using gateway = await startGateway();
+    const rows: readonly (readonly [body: string, path: readonly string[]])[] = [
+      ["{}", ["label"]],
+      ['{"label":"ci"}', ["scope"]],
+      ['{"label":"ci","scope":"root-canary"}', ["scope"]],
+      ['{"label":7,"scope":"all"}', ["label"]],
+      ['{"label":"","scope":"all"}', ["label"]],
+      [`{"label":"${"canary".repeat(20)}","scope":"all"}`, ["label"]],
+      ['{"label":"a\\nb","scope":"all"}', ["label"]],
+      ['{"label":"ci","scope":"all","expires":"canary"}', []],
+      ["[]", []],
+      ['"canary"', []],
+    ];
+    for (const [body, path] of rows) {
+      const answer = await gateway.ask("POST", "/api/auth/tokens", json, body);
+      assert.equal(answer.status, 400, body);
+      assert.equal(answer.body.includes("canary"), false, answer.body);
+      const parsed: unknown = JSON.parse(answer.body);
+      assert.ok(JSON.stringify(parsed).includes(`"path":${JSON.stringify(path)}`), answer.body);
+    }
+    assert.deepEqual(await gateway.tokens.list(), []);
+  });
+
+  it("tells what is on, to everybody", async () => {
+    await using off = await startGateway();
+    const status = async (gateway: typeof off): Promise<unknown> =>
+      authStatusSchema.parse(JSON.parse((await gateway.ask("GET", "/api/auth/status")).body));
+    assert.deepEqual(await status(off), { enabled: false, modes: ["none"], proxy_trusted: false });
+    const me = await off.ask("GET", "/api/auth/me");
+    assert.deepEqual(JSON.parse(me.body), { identity: "anonymous", scope: "admin", source: "none" });
+    await using on = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    assert.deepEqual(await status(on), { enabled: true, modes: ["token", "proxy"], proxy_trusted: true });
+    const login = await on.ask("GET", "/api/auth/login");
+    assert.equal(login.status, 200);
+    assert.match(loginSchema.parse(JSON.parse(login.body)).message, /edge proxy/);
+    await using strict = await startGateway({ SVC_AUTH_ENABLED: "1", SVC_TRUSTED_PROXIES: "203.0.113.0/24" });
+    assert.deepEqual(await status(strict), { enabled: true, modes: ["token", "proxy"], proxy_trusted: false });
+  });
+
+  it("is shared by two gateways and the command line's store", async () => {
+    await using first = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    await using second = await startGateway({ SVC_AUTH_ENABLED: "1", SVC_STATE_DIR: first.stateDir });
+    const token = await first.token("admin");
+    const own = { authorization: `Bearer ${token}` };
+    assert.equal((await first.ask("GET", "/api/auth/me", own)).status, 200);
+    assert.equal((await second.ask("GET", "/api/auth/me", own)).status, 200);
+    const id = token.slice(4, 12);
+    assert.equal((await second.ask("DELETE", `/api/auth/tokens/${id}`, own)).status, 204);
+    assert.equal(codeOf(await first.ask("GET", "/api/auth/me", own)), "auth.invalid");
+    assert.equal(codeOf(await second.ask("GET", "/api/auth/me", own)), "auth.invalid");
+  });
+});
