@@ -1,0 +1,271 @@
+import { Readable } from "node:stream";
+import type { Dispatcher } from "undici";
+import { ApiError } from "../../api/errors.ts";
+import type { Exchange } from "../../lib/http1/client.ts";
+import type { Permit } from "./circuit.ts";
+import { Mask, StreamMask } from "./mask.ts";
+import { connectionFailure, isRetried, refusalFailure, type Outcome, type Progress } from "./provider-failure.ts";
+import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
+
+/** More of a provider's error than this helps nobody. */
+const errorLimitBytes = 65_536;
+/** A provider that wants to be left alone for longer is not asked again by itself. */
+const longestBackoffMs = 5000;
+/** What of a provider's header means something to a client; all else stays here. */
+const passedHeaders = ["content-type", "content-length", "content-disposition"] as const;
+
+/** Seconds, or a date (RFC 9110, 10.2.3). */
+const retryAfterPattern = /^(\d{1,7}|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} [\d:]{8} GMT)$/;
+
+interface BegunRefusal {
+  readonly status: number;
+  readonly retryAfter: string | undefined;
+  readonly chunks: Buffer[];
+  size: number;
+}
+
+/**
+ * One request to a provider, through all its tries.
+ *
+ *   queued ─▶ key ─▶ trying ─┬─ 2xx ──────────────▶ answering ─▶ settled
+ *                ▲           ├─ worth a retry ─▶ backing off ─┐
+ *                │           └─ any other ─────▶ settled      │
+ *                └────────────────────────────────────────────┘
+ */
+export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
+  readonly #provider: Provider;
+  readonly #events: ProviderEvents;
+  readonly #onSettled: (seconds: number | undefined) => void;
+  readonly #leave: (() => void) | undefined;
+  #request: ProviderRequest | undefined;
+  #key: string | undefined;
+  #tries = 0;
+  #triedAt = 0;
+  #permit: Permit | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #progress: Progress = "connecting";
+  #refusal: BegunRefusal | undefined;
+  #mask: StreamMask | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isPaused = false;
+  #isSettled = false;
+
+  /** `onSettled` hears once how long the last try took; undefined when there was none. */
+  constructor(
+    provider: Provider,
+    request: ProviderRequest,
+    events: ProviderEvents,
+    onSettled: (seconds: number | undefined) => void,
+  ) {
+    this.#provider = provider;
+    this.#request = request;
+    this.#events = events;
+    this.#onSettled = onSettled;
+    this.#leave = provider.limiter.enter(() => void this.#begin());
+    if (this.#leave === undefined) queueMicrotask(() => this.#fail(this.#overloaded(), "overloaded"));
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+    if (this.#progress === "answering") this.#controller?.pause();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    if (this.#progress === "answering") this.#controller?.resume();
+  }
+
+  abort(): void {
+    if (this.#isSettled) return;
+    this.#outcome("aborted");
+    this.#settle();
+    this.#controller?.abort(new Error("the client left"));
+  }
+
+  /** Ends it with a failure that is not the provider's. */
+  cut(failure: ApiError): void {
+    this.#fail(failure, "aborted");
+  }
+
+  async #begin(): Promise<void> {
+    try {
+      const key = this.#provider.key();
+      this.#key = typeof key === "object" ? await key : key;
+    } catch (error) {
+      this.#fail(error instanceof ApiError ? error : new ApiError("system.internal", { cause: error }), "no_key");
+      return;
+    }
+    this.#try();
+  }
+
+  /** `last`: how the try before ended. */
+  #try(last?: ApiError): void {
+    const request = this.#request;
+    if (this.#isSettled || request === undefined) return;
+    const { name, spec } = this.#provider.options;
+    const permit = this.#provider.circuit.admit();
+    if (typeof permit === "number") {
+      const headers = { "retry-after": String(Math.ceil(permit / 1000)) };
+      const message = `upstream ${name} keeps failing; it is asked again after a pause`;
+      this.#fail(last ?? new ApiError("dispatch.upstream_unavailable", { message, headers }), "circuit_open");
+      return;
+    }
+    this.#tries += 1;
+    this.#triedAt = performance.now();
+    this.#permit = permit;
+    this.#progress = "connecting";
+    this.#controller = undefined;
+    this.#refusal = undefined;
+    const silenceMs = spec.timeoutSeconds * 1000;
+    const [only] = request.body;
+    this.#provider.pool.dispatch(
+      {
+        method: "POST",
+        path: this.#provider.address(request.path),
+        headers: {
+          ...this.#provider.headers(this.#key),
+          "content-type": request.contentType,
+          "content-length": String(request.body.reduce((sum, part) => sum + part.length, 0)),
+          accept: request.isStream ? "text/event-stream" : "application/json",
+          "x-request-id": request.requestId,
+        },
+        body: request.body.length === 1 && only !== undefined ? only : Readable.from(request.body),
+        headersTimeout: silenceMs,
+        bodyTimeout: silenceMs,
+      },
+      this,
+    );
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#isSettled) {
+      controller.abort(new Error("the client left"));
+      return;
+    }
+    this.#controller = controller;
+    this.#progress = "waiting";
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
+  ): void {
+    // 100 and 103 only announce the answer.
+    if (this.#isSettled || status < 200) return;
+    if (status >= 300) {
+      const retryAfter = headers["retry-after"];
+      const isSound = typeof retryAfter === "string" && retryAfterPattern.test(retryAfter);
+      this.#refusal = { status, retryAfter: isSound ? retryAfter : undefined, chunks: [], size: 0 };
+      return;
+    }
+    this.#permit?.succeed();
+    this.#progress = "answering";
+    this.#request = undefined;
+    const encoding = headers["content-encoding"];
+    if (encoding !== undefined && encoding !== "identity") {
+      const message = `upstream ${this.#provider.options.name} answers in an encoding that nobody asked for`;
+      this.#fail(new ApiError("dispatch.upstream_failed", { message }), "broken");
+      return;
+    }
+    this.#mask = new StreamMask(new Mask(this.#key, "answers"));
+    const passed = passedHeaders.flatMap((name): [string, string][] => {
+      const value = headers[name];
+      return typeof value === "string" ? [[name, this.#masked(value)]] : [];
+    });
+    if (this.#isPaused) controller.pause();
+    this.#events.onHead({ status, headers: new Map(passed), isKeptAlive: true });
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isSettled) return;
+    const refusal = this.#refusal;
+    if (refusal === undefined) {
+      const bytes = this.#mask?.push(chunk) ?? chunk;
+      if (bytes.length > 0) this.#events.onData(bytes);
+      return;
+    }
+    if (refusal.size < errorLimitBytes) refusal.chunks.push(chunk);
+    refusal.size += chunk.length;
+  }
+
+  onResponseEnd(): void {
+    if (this.#isSettled) return;
+    if (this.#refusal !== undefined) {
+      this.#refused(this.#refusal);
+      return;
+    }
+    const rest = this.#mask?.end();
+    if (rest !== undefined) this.#events.onData(rest);
+    this.#outcome("200");
+    this.#settle();
+    this.#events.onEnd();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+    if (this.#isSettled) return;
+    this.#permit?.fail();
+    const { name } = this.#provider.options;
+    const { failure, outcome, isRetried } = connectionFailure(name, error, this.#progress);
+    this.#failOrRetry(failure, outcome, isRetried);
+  }
+
+  #refused({ status, retryAfter, chunks }: BegunRefusal): void {
+    if (status >= 500) this.#permit?.fail();
+    else this.#permit?.succeed();
+    const { name, onProblem } = this.#provider.options;
+    if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`);
+    const body = new Mask(this.#key, "errors").bytes(Buffer.concat(chunks));
+    const failure = refusalFailure(name, { status, retryAfter, body });
+    const waitMs = /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : 0;
+    this.#failOrRetry(failure, String(status), isRetried(status) && waitMs <= longestBackoffMs, waitMs);
+  }
+
+  #failOrRetry(failure: ApiError, outcome: Outcome, isWorthIt: boolean, waitMs = 0): void {
+    const { spec, backoffMs = 250, onRetry } = this.#provider.options;
+    if (!isWorthIt || this.#tries > spec.retries) {
+      this.#fail(failure, outcome);
+      return;
+    }
+    this.#outcome(outcome);
+    onRetry();
+    // Half of it by chance, so that those who failed together do not come back together.
+    const pauseMs = Math.min(longestBackoffMs, backoffMs * 2 ** (this.#tries - 1)) * (0.5 + Math.random() / 2);
+    this.#timer = setTimeout(() => this.#try(failure), Math.max(waitMs, pauseMs));
+  }
+
+  #fail(failure: ApiError, outcome: Outcome): void {
+    if (this.#isSettled) return;
+    this.#outcome(outcome);
+    this.#settle();
+    this.#controller?.abort(failure);
+    this.#events.onError(failure);
+  }
+
+  #overloaded(): ApiError {
+    const { name } = this.#provider.options;
+    return new ApiError("slot.overloaded", {
+      message: `upstream ${name} and its queue are full`,
+      details: { upstream: name },
+      headers: { "retry-after": String(this.#provider.waitSeconds) },
+    });
+  }
+
+  #masked(text: string): string {
+    return new Mask(this.#key, "errors").text(text);
+  }
+
+  #outcome(outcome: Outcome): void {
+    const seconds = this.#triedAt === 0 ? 0 : (performance.now() - this.#triedAt) / 1000;
+    this.#provider.options.onOutcome(outcome, seconds);
+  }
+
+  #settle(): void {
+    this.#isSettled = true;
+    clearTimeout(this.#timer);
+    this.#permit?.abandon();
+    this.#request = undefined;
+    this.#leave?.();
+    this.#onSettled(this.#triedAt === 0 ? undefined : (performance.now() - this.#triedAt) / 1000);
+  }
+}

@@ -1,0 +1,178 @@
+import { Pool } from "undici";
+import { ApiError } from "../../api/errors.ts";
+import type { UpstreamSpec } from "../../api/upstream.ts";
+import type { Exchange } from "../../lib/http1/client.ts";
+import type { ResponseHead } from "../../lib/http1/response-parser.ts";
+import { Circuit, type CircuitState } from "./circuit.ts";
+import { Limiter } from "./limiter.ts";
+import { ProviderCall } from "./provider-call.ts";
+import type { Outcome } from "./provider-failure.ts";
+import { openSecret, SecretError, type Secret } from "./secrets.ts";
+
+/** One request, with everything of the client's that may travel: its headers are not among it. */
+export interface ProviderRequest {
+  /** As an engine has it, e.g. `/v1/chat/completions`: `baseUrl` takes the place of `/v1`. */
+  readonly path: string;
+  /** Kept until the provider answers, in case it has to be sent again. */
+  readonly body: readonly Buffer[];
+  readonly contentType: string;
+  readonly isStream: boolean;
+  readonly requestId: string;
+}
+
+/** As an engine's exchange has them; only 2xx begin with `onHead`, everything else is an error. */
+export interface ProviderEvents {
+  onHead(head: ResponseHead): void;
+  onData(chunk: Buffer): void;
+  onEnd(): void;
+  /** Exactly one of `onEnd` and `onError` is called, once, never within `request`. */
+  onError(failure: ApiError): void;
+}
+
+export interface ProviderOptions {
+  readonly name: string;
+  readonly spec: UpstreamSpec;
+  readonly env: NodeJS.ProcessEnv;
+  /** Milliseconds of a clock that never goes back. */
+  readonly now: () => number;
+  /** One try has ended, or a request could not be tried. */
+  readonly onOutcome: (outcome: Outcome, seconds: number) => void;
+  readonly onRetry: () => void;
+  /** What a person must mend; for the log, never for a client. */
+  readonly onProblem: (message: string) => void;
+  /** Milliseconds before the first retry; doubled for each further one. */
+  readonly backoffMs?: number;
+}
+
+const circuitOptions = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };
+/** Requests that wait where `maxConcurrent` bounds those under way: as many as at a slot. */
+const queueLimit = 64;
+const keepAliveMs = 30_000;
+const listTimeoutMs = 15_000;
+const listLimitBytes = 8 * 1024 * 1024;
+
+/** One external provider: its connections, key, bounds and health. */
+export class Provider {
+  readonly options: ProviderOptions;
+  readonly pool: Pool;
+  readonly circuit: Circuit;
+  readonly limiter: Limiter;
+  readonly #base: URL;
+  readonly #secret: Secret | undefined;
+  readonly #calls = new Set<ProviderCall>();
+  #meanSeconds = 1;
+  #isRetired = false;
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: ProviderOptions) {
+    const { spec, env, now } = options;
+    this.options = options;
+    this.#base = new URL(spec.baseUrl);
+    this.pool = new Pool(this.#base.origin, {
+      connect: { timeout: spec.connectSeconds * 1000 },
+      keepAliveTimeout: keepAliveMs,
+      pipelining: 1,
+    });
+    this.circuit = new Circuit(circuitOptions, now);
+    this.limiter = new Limiter({ max: spec.maxConcurrent ?? Infinity, queue: queueLimit });
+    this.#secret = spec.auth.type === "none" ? undefined : openSecret(spec.auth.valueFrom, { env, now });
+  }
+
+  get state(): CircuitState {
+    return this.circuit.state;
+  }
+
+  /** Sends it as soon as there is a place. Failures are ApiErrors that a client may see. */
+  request(request: ProviderRequest, events: ProviderEvents): Exchange {
+    const call: ProviderCall = new ProviderCall(this, request, events, (seconds) => {
+      this.#calls.delete(call);
+      if (seconds !== undefined) this.#meanSeconds += (seconds - this.#meanSeconds) / 8;
+      if (this.#calls.size === 0) this.#onIdle?.();
+    });
+    this.#calls.add(call);
+    return call;
+  }
+
+  /** When a place may be free for one more, in whole seconds: an estimate from how long requests have taken. */
+  get waitSeconds(): number {
+    const turns = (this.limiter.waiting + 1) / (this.options.spec.maxConcurrent ?? 1);
+    return Math.min(60, Math.max(1, Math.ceil(turns * this.#meanSeconds)));
+  }
+
+  /** Throws, or rejects with, ApiError; the reason is told to `onProblem` alone. */
+  key(): string | undefined | Promise<string> {
+    if (this.#secret === undefined) return undefined;
+    try {
+      const key = this.#secret.read();
+      if (typeof key === "string") return key;
+      return key.catch((error: unknown) => {
+        throw this.#keyFailure(error);
+      });
+    } catch (error) {
+      throw this.#keyFailure(error);
+    }
+  }
+
+  /** Path and headers of a request, whose client's own headers never come here. */
+  address(path: string): string {
+    const prefix = this.#base.pathname.replace(/\/+$/, "");
+    return `${prefix}${path.replace(/^\/v1(?=\/)/, "")}${this.#base.search}`;
+  }
+
+  headers(key: string | undefined): Record<string, string> {
+    const { auth, headers } = this.options.spec;
+    const all: Record<string, string> = { "user-agent": "berth", "accept-encoding": "identity" };
+    for (const [name, value] of Object.entries(headers)) all[name.toLowerCase()] = value;
+    if (key === undefined) return all;
+    if (auth.type === "bearer") all["authorization"] = `Bearer ${key}`;
+    if (auth.type === "header") all[auth.header.toLowerCase()] = key;
+    return all;
+  }
+
+  /** The provider's own list of models, as it answers `GET /models`. Rejects with an Error for the log. */
+  async list(signal: AbortSignal): Promise<unknown> {
+    const key = await this.key();
+    const { statusCode, body } = await this.pool.request({
+      method: "GET",
+      path: this.address("/v1/models"),
+      headers: { ...this.headers(key), accept: "application/json" },
+      headersTimeout: listTimeoutMs,
+      bodyTimeout: listTimeoutMs,
+      signal,
+    });
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of body) {
+      const bytes: Buffer = Buffer.from(chunk);
+      size += bytes.length;
+      if (size > listLimitBytes) throw new Error("the list of models is too long");
+      chunks.push(bytes);
+    }
+    if (statusCode !== 200) throw new Error(`the provider answered ${statusCode} when asked for its models`);
+    const list: unknown = JSON.parse(Buffer.concat(chunks).toString());
+    return list;
+  }
+
+  /** Takes no new requests from now on by its owner's word; resolves when those under way are over. */
+  async retire(): Promise<void> {
+    if (this.#isRetired) return;
+    this.#isRetired = true;
+    if (this.#calls.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+    await this.pool.destroy();
+  }
+
+  /** Ends everything at once. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const failure = new ApiError("dispatch.upstream_unavailable", { message: "the gateway is stopping" });
+    for (const call of this.#calls) call.cut(failure);
+    await this.pool.destroy();
+  }
+
+  #keyFailure(error: unknown): ApiError {
+    if (!(error instanceof SecretError)) throw error;
+    const { name } = this.options;
+    this.options.onProblem(error.message);
+    const message = `upstream ${name} has no usable key; the gateway's log names the reason`;
+    return new ApiError("dispatch.upstream_failed", { message, cause: error });
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * A DOUBLE, not a provider: it answers like an OpenAI-style service on loopback, always the same bytes, asks for a key
+ * if told to, and misbehaves as told. No claim about real providers follows from it. By hand:
+ *
+ *   node test/doubles/provider.ts --port 9100 --key sk-test --model gpt-double
+ */
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { parseArgs } from "node:util";
+
+export interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+  /** Which of the double's connections it came by, from 0. */
+  readonly connection: number;
+  readonly response: ServerResponse;
+}
+
+/** What happens to one request instead of the usual answer. */
+export type Fault =
+  | {
+      readonly kind: "answer";
+      readonly status: number;
+      readonly body?: string;
+      readonly headers?: Record<string, string>;
+    }
+  /** Takes the request and never answers. */
+  | { readonly kind: "hang" }
+  /** Closes the connection before any byte of an answer. */
+  | { readonly kind: "drop" }
+  /** Closes it within the answer. */
+  | { readonly kind: "cut" }
+  /** Answers with what is no HTTP. */
+  | { readonly kind: "garbage" };
+
+export interface ProviderDouble extends AsyncDisposable {
+  /** Ends in `/v1`. */
+  readonly baseUrl: string;
+  readonly asked: readonly Asked[];
+  /** Chat and other POSTs alone. */
+  readonly posts: readonly Asked[];
+  /** Faults for the next POSTs, in order. */
+  fail(...faults: readonly Fault[]): void;
+  /** What `GET /v1/models` lists; a fault instead when it is one. */
+  models: readonly string[] | Fault;
+  readonly openConnections: number;
+  /** Closes idle connections, as a provider does after a while. */
+  closeIdle(): void;
+}
+
+interface Options {
+  readonly port?: number;
+  /** Without it, or with another, every answer is 401 and repeats what was sent. */
+  readonly key?: string;
+  readonly models?: readonly string[];
+  /** Milliseconds between two events of a stream. */
+  readonly tokenMs?: number;
+}
+
+const words = ["Hello", " there", "."];
+
+export async function startProvider(options: Options = {}): Promise<ProviderDouble> {
+  const asked: Asked[] = [];
+  const faults: Fault[] = [];
+  const sockets = new Map<Socket, number>();
+  let connections = 0;
+  let models: readonly string[] | Fault = options.models ?? ["gpt-double"];
+  const server = createServer((request, response) => {
+    void textOf(request).then(
+      (body) => {
+        const path = request.url ?? "";
+        const method = request.method ?? "";
+        const { headers } = request;
+        asked.push({ method, path, headers, body, response, connection: sockets.get(request.socket) ?? -1 });
+        answer(method, path.split("?")[0] ?? "", headers, body, response);
+      },
+      () => undefined,
+    );
+  });
+  server.on("connection", (socket) => {
+    sockets.set(socket, connections++);
+    socket.once("close", () => sockets.delete(socket));
+  });
+
+  function answer(
+    method: string,
+    path: string,
+    headers: IncomingHttpHeaders,
+    body: string,
+    response: ServerResponse,
+  ): void {
+    if (
+      options.key !== undefined &&
+      !Object.values(headers)
+        .flat()
+        .some((value) => value?.endsWith(options.key ?? ""))
+    ) {
+      return refuse(response, 401, `Incorrect API key provided: ${headers.authorization ?? "none"}`);
+    }
+    if (method === "GET" && path === "/v1/models") {
+      if ("kind" in models) return misbehave(models, response);
+      const data = models.map((id) => ({ id, object: "model", created: 1_700_000_000, owned_by: "double" }));
+      return json(response, 200, { object: "list", data });
+    }
+    const fault = faults.shift();
+    if (fault !== undefined) return misbehave(fault, response);
+    if (method !== "POST") return refuse(response, 404, `there is no ${path}`);
+    if (path === "/v1/embeddings") {
+      const usage = { prompt_tokens: 1, total_tokens: 1 };
+      const data = [{ object: "embedding", index: 0, embedding: [0.5, -0.5] }];
+      return json(response, 200, { object: "list", data, model: modelOf(body), usage });
+    }
+    chat(body, response);
+  }
+
+  function chat(body: string, response: ServerResponse): void {
+    const head = { id: "chatcmpl-provider", created: 1_700_000_000, model: modelOf(body) };
+    const usage = { prompt_tokens: 3, completion_tokens: words.length, total_tokens: 3 + words.length };
+    if (!/"stream"\s*:\s*true/.test(body)) {
+      const message = { role: "assistant", content: words.join("") };
+      const choices = [{ index: 0, message, finish_reason: "stop" }];
+      return json(response, 200, { ...head, object: "chat.completion", choices, usage });
+    }
+    response.writeHead(200, { "content-type": "text/event-stream", "x-provider-secret": "of no concern" });
+    const chunk = (delta: object, reason: string | null): string =>
+      `data: ${JSON.stringify({ ...head, object: "chat.completion.chunk", choices: [{ index: 0, delta, finish_reason: reason }] })}\n\n`;
+    const events = [
+      chunk({ role: "assistant", content: "" }, null),
+      ...words.map((content) => chunk({ content }, null)),
+      chunk({}, "stop"),
+      "data: [DONE]\n\n",
+    ];
+    const send = (): void => {
+      const next = events.shift();
+      if (next === undefined) return void response.end();
+      response.write(next);
+      const timer = setTimeout(send, options.tokenMs ?? 0);
+      response.once("close", () => clearTimeout(timer));
+    };
+    send();
+  }
+
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port ?? 0, "127.0.0.1", resolve);
+  });
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the system gave no port");
+  return {
+    baseUrl: `http://127.0.0.1:${address.port}/v1`,
+    asked,
+    get posts() {
+      return asked.filter(({ method }) => method === "POST");
+    },
+    fail: (...next) => void faults.push(...next),
+    get models() {
+      return models;
+    },
+    set models(next) {
+      models = next;
+    },
+    get openConnections() {
+      return sockets.size;
+    },
+    closeIdle: () => server.closeIdleConnections(),
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets.keys()) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function misbehave(fault: Fault, response: ServerResponse): void {
+  switch (fault.kind) {
+    case "answer":
+      response
+        .writeHead(fault.status, { "content-type": "application/json", ...fault.headers })
+        .end(fault.body ?? "{}");
+      return;
+    case "hang":
+      return;
+    case "drop":
+      response.socket?.destroy();
+      return;
+    case "cut":
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write('data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n', () =>
+        response.socket?.destroy(),
+      );
+      return;
+    case "garbage":
+      response.socket?.end("\u0000 this is no HTTP\r\n\r\n");
+      return;
+    default:
+      fault satisfies never;
+  }
+}
+
+function json(response: ServerResponse, status: number, value: object): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
+}
+
+function refuse(response: ServerResponse, status: number, message: string): void {
+  json(response, status, { error: { message, type: "invalid_request_error", code: null } });
+}
+
+function modelOf(body: string): string {
+  return /"model"\s*:\s*"([^"]*)"/.exec(body)?.[1] ?? "";
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  let text = "";
+  request.setEncoding("utf8");
+  for await (const chunk of request) text += String(chunk);
+  return text;
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({
+    options: {
+      port: { type: "string", default: "9100" },
+      key: { type: "string" },
+      model: { type: "string", multiple: true },
+      "token-ms": { type: "string", default: "0" },
+      fail: { type: "string", multiple: true, default: [] },
+    },
+  });
+  const provider = await startProvider({
+    port: Number(values.port),
+    tokenMs: Number(values["token-ms"]),
+    ...(values.key === undefined ? {} : { key: values.key }),
+    ...(values.model === undefined ? {} : { models: values.model }),
+  });
+  provider.fail(...values.fail.map((status): Fault => ({ kind: "answer", status: Number(status) })));
+  console.log(`provider double listens on ${provider.baseUrl}`);
+}

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import type { ApiError } from "../../../src/api/errors.ts";
+import { upstreamSpecSchema, type UpstreamSpec } from "../../../src/api/upstream.ts";
+import { Provider, type ProviderOptions, type ProviderRequest } from "../../../src/gateway/upstreams/provider.ts";
+import type { Exchange } from "../../../src/lib/http1/client.ts";
+import type { ResponseHead } from "../../../src/lib/http1/response-parser.ts";
+
+export const secretKey = "sk-live-0123456789abcdef";
+
+export function specOf(spec: object): UpstreamSpec {
+  return upstreamSpecSchema.parse({ models: [{ ref: "gpt-double" }], ...spec });
+}
+
+export interface OpenProvider extends AsyncDisposable {
+  readonly provider: Provider;
+  readonly outcomes: string[];
+  readonly problems: string[];
+  readonly clock: { ms: number };
+}
+
+/** A provider with a key in its environment, quick retries and a clock that a test moves. */
+export function openProvider(spec: object, options: Partial<ProviderOptions> = {}): OpenProvider {
+  const outcomes: string[] = [];
+  const problems: string[] = [];
+  const clock = { ms: 0 };
+  const provider = new Provider({
+    name: "acme",
+    spec: specOf(spec),
+    env: { ACME_KEY: secretKey },
+    now: () => clock.ms,
+    onOutcome: (outcome) => outcomes.push(outcome),
+    onRetry: () => outcomes.push("retry"),
+    onProblem: (problem) => problems.push(problem),
+    backoffMs: 1,
+    ...options,
+  });
+  return { provider, outcomes, problems, clock, [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose]() };
+}
+
+export const bearer = { auth: { type: "bearer", valueFrom: { env: "ACME_KEY" } } };
+
+/** A request under way, with everything that has come of it. */
+export interface Ask {
+  readonly exchange: Exchange;
+  readonly chunks: Buffer[];
+  head: ResponseHead | undefined;
+  failure: ApiError | undefined;
+  /** How often it has ended: once is right. */
+  ends: number;
+  readonly ended: Promise<void>;
+}
+
+export function ask(provider: Provider, request: Partial<ProviderRequest> = {}): Ask {
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  const events = {
+    onHead: (head: ResponseHead) => void (found.head = head),
+    onData: (chunk: Buffer) => void found.chunks.push(chunk),
+    onEnd: () => {
+      found.ends += 1;
+      resolve();
+    },
+    onError: (failure: ApiError) => {
+      found.ends += 1;
+      found.failure = failure;
+      resolve();
+    },
+  };
+  const exchange = provider.request(
+    {
+      path: "/v1/chat/completions",
+      body: [Buffer.from('{"model":"gpt-double","messages":[]}')],
+      contentType: "application/json",
+      isStream: false,
+      requestId: "request-1",
+      ...request,
+    },
+    events,
+  );
+  const found: Ask = { exchange, chunks: [], head: undefined, failure: undefined, ends: 0, ended };
+  return found;
+}
+
+export function textOf({ chunks }: Ask): string {
+  return Buffer.concat(chunks).toString();
+}
+
+/** The failure of a request that fails. */
+export async function failureOf(asked: Ask): Promise<ApiError> {
+  await asked.ended;
+  assert.equal(asked.ends, 1);
+  assert.equal(asked.head, undefined, "nothing was passed on");
+  if (asked.failure === undefined) return assert.fail("it did not fail");
+  return asked.failure;
+}
+
+/** The whole answer of a request that succeeds. */
+export async function answerOf(asked: Ask): Promise<string> {
+  await asked.ended;
+  assert.equal(asked.failure, undefined);
+  assert.equal(asked.ends, 1);
+  return textOf(asked);
+}

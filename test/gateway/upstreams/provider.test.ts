@@ -1,0 +1,435 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { startProvider, type Fault } from "../../doubles/provider.ts";
+import { temporaryDirectory } from "../../support/directory.ts";
+import { freePort } from "../../support/free-port.ts";
+import { until } from "../../support/until.ts";
+import { answerOf, ask, bearer, failureOf, openProvider, secretKey, textOf } from "./fixture.ts";
+
+const status = (code: number, headers: Record<string, string> = {}, body = "{}"): Fault => ({
+  kind: "answer",
+  status: code,
+  headers,
+  body,
+});
+
+describe("a request to a provider", () => {
+  it("carries the key, the upstream's headers and nothing of the client's", async () => {
+    await using double = await startProvider({ key: secretKey });
+    await using open = openProvider({ baseUrl: double.baseUrl, ...bearer, headers: { "X-Team": "berth" } });
+    const body = await answerOf(ask(open.provider));
+    assert.match(body, /"content":"Hello there\."/);
+    const [asked] = double.asked;
+    const { host: _host, ...headers } = asked?.headers ?? {};
+    assert.deepEqual(headers, {
+      connection: "keep-alive",
+      "user-agent": "berth",
+      "accept-encoding": "identity",
+      "x-team": "berth",
+      authorization: `Bearer ${secretKey}`,
+      "content-type": "application/json",
+      "content-length": "36",
+      accept: "application/json",
+      "x-request-id": "request-1",
+    });
+    assert.deepEqual(open.outcomes, ["200"]);
+    assert.deepEqual(open.problems, []);
+  });
+
+  it("may be signed by another header, or not at all", async () => {
+    await using double = await startProvider();
+    await using signed = openProvider({
+      baseUrl: double.baseUrl,
+      auth: { type: "header", header: "X-Api-Key", valueFrom: { env: "ACME_KEY" } },
+    });
+    await using plain = openProvider({ baseUrl: double.baseUrl });
+    await answerOf(ask(signed.provider));
+    await answerOf(ask(plain.provider));
+    const [first, second] = double.asked;
+    assert.equal(first?.headers["x-api-key"], secretKey);
+    assert.equal(first?.headers.authorization, undefined);
+    assert.equal(second?.headers["x-api-key"], undefined);
+    assert.equal(second?.headers.authorization, undefined);
+  });
+
+  const addresses: readonly (readonly [base: string, path: string, asked: string])[] = [
+    ["/v1", "/v1/chat/completions", "/v1/chat/completions"],
+    ["/v1/", "/v1/embeddings", "/v1/embeddings"],
+    ["/openai/v1?api-version=7", "/v1/embeddings", "/openai/v1/embeddings?api-version=7"],
+    ["", "/v1/rerank", "/rerank"],
+    ["/v1beta/openai", "/v1/models", "/v1beta/openai/models"],
+  ];
+  for (const [base, path, asked] of addresses) {
+    it(`goes to ${asked} for ${path} under "${base}"`, async () => {
+      await using open = openProvider({ baseUrl: `https://api.example.com${base}` });
+      assert.equal(open.provider.address(path), asked);
+    });
+  }
+
+  it("sends a body in parts, whole, also when it has to be sent again", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail({ kind: "drop" });
+    const big = "x".repeat(1_000_000);
+    const body = ['{"model":"', "gpt-double", `","input":"${big}"}`].map((part) => Buffer.from(part));
+    await answerOf(ask(open.provider, { path: "/v1/embeddings", body }));
+    assert.equal(double.posts.length, 2);
+    for (const { body: sent, headers } of double.posts) {
+      assert.equal(sent, Buffer.concat(body).toString());
+      assert.equal(headers["transfer-encoding"], undefined);
+    }
+  });
+
+  it("gives an answer's own headers, and only those that mean something", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const asked = ask(open.provider, { isStream: true, body: [Buffer.from('{"model":"m","stream":true}')] });
+    const body = await answerOf(asked);
+    assert.match(body, /^data: .*\n\n/);
+    assert.ok(body.endsWith("data: [DONE]\n\n"));
+    assert.deepEqual([...(asked.head?.headers ?? [])], [["content-type", "text/event-stream"]]);
+    assert.equal(double.posts[0]?.headers.accept, "text/event-stream");
+  });
+
+  it("keeps connections, and outlives one that the provider closed meanwhile", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    await answerOf(ask(open.provider));
+    await nextTurn();
+    await answerOf(ask(open.provider));
+    assert.equal(double.posts[1]?.connection, 0);
+    double.closeIdle();
+    await until("the connection is closed", () => double.openConnections === 0);
+    await answerOf(ask(open.provider));
+    assert.equal(double.posts[2]?.connection, 1);
+  });
+
+  it("goes to the newest key of a file", async () => {
+    await using dir = await temporaryDirectory();
+    await using double = await startProvider();
+    const file = join(dir.path, "key");
+    await writeFile(file, "first-key");
+    await using open = openProvider({ baseUrl: double.baseUrl, auth: { type: "bearer", valueFrom: { file } } });
+    await answerOf(ask(open.provider));
+    await writeFile(file, "second-key");
+    open.clock.ms = 1000;
+    await answerOf(ask(open.provider));
+    assert.deepEqual(
+      double.posts.map(({ headers }) => headers.authorization),
+      ["Bearer first-key", "Bearer second-key"],
+    );
+  });
+});
+
+describe("a provider that fails", () => {
+  const kinds: readonly (readonly [fault: Fault, tries: number, code: string, status: number, message: string])[] = [
+    [status(500), 1, "dispatch.upstream_failed", 502, "upstream acme answered 500"],
+    [status(502), 2, "dispatch.upstream_failed", 502, "upstream acme answered 502"],
+    [status(503), 2, "dispatch.upstream_unavailable", 502, "upstream acme answered 503"],
+    [status(504), 2, "dispatch.upstream_timeout", 504, "upstream acme answered 504"],
+    [status(302, { location: "/" }), 1, "dispatch.upstream_failed", 502, "upstream acme answered 302"],
+    [status(401), 1, "dispatch.upstream_failed", 502, "upstream acme refused Berth's own credentials (401)"],
+    [status(403), 1, "dispatch.upstream_failed", 502, "upstream acme refused Berth's own credentials (403)"],
+    [status(404), 1, "dispatch.rejected", 404, "upstream acme answered 404"],
+    [status(400, {}, '{"error":{"message":"no such voice"}}'), 1, "dispatch.rejected", 400, "no such voice"],
+    [{ kind: "garbage" }, 1, "dispatch.upstream_failed", 502, "the answer of upstream acme is no HTTP"],
+    [
+      { kind: "drop" },
+      2,
+      "dispatch.upstream_failed",
+      502,
+      "upstream acme closed the connection without an answer (UND_ERR_SOCKET)",
+    ],
+  ];
+  for (const [fault, tries, code, answered, message] of kinds) {
+    it(`is told as ${code} after ${tries} tries: ${message}`, async () => {
+      await using double = await startProvider();
+      await using open = openProvider({ baseUrl: double.baseUrl });
+      double.fail(...Array.from({ length: tries }, () => fault));
+      const failure = await failureOf(ask(open.provider));
+      assert.deepEqual([failure.code, failure.status, failure.message], [code, answered, message]);
+      assert.equal(double.posts.length, tries);
+    });
+  }
+
+  it("is asked again as often as it says, and then no more", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, retries: 3 });
+    double.fail(status(503), { kind: "drop" }, status(502));
+    assert.match(await answerOf(ask(open.provider)), /Hello/);
+    assert.deepEqual(open.outcomes, ["503", "retry", "broken", "retry", "502", "retry", "200"]);
+    await using never = openProvider({ baseUrl: double.baseUrl, retries: 0 });
+    double.fail(status(503));
+    await failureOf(ask(never.provider));
+    assert.deepEqual(never.outcomes, ["503"]);
+  });
+
+  it("is not asked again before it wants to be", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail(status(503, { "retry-after": "120" }));
+    const failure = await failureOf(ask(open.provider));
+    assert.deepEqual(failure.headers, { "retry-after": "120" });
+    assert.equal(double.posts.length, 1);
+  });
+
+  it("keeps its 429 and when to come again", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail(status(429, { "retry-after": "7" }, '{"error":{"message":"slow down"}}'));
+    const failure = await failureOf(ask(open.provider));
+    assert.deepEqual([failure.code, failure.status, failure.message], ["dispatch.rejected", 429, "slow down"]);
+    assert.deepEqual(failure.headers, { "retry-after": "7" });
+    assert.deepEqual(failure.details, { upstream: { error: { message: "slow down" } } });
+  });
+
+  it("is unavailable where nobody listens, and its address stays unsaid", async () => {
+    const port = await freePort();
+    await using open = openProvider({ baseUrl: `http://127.0.0.1:${port}/v1` });
+    const failure = await failureOf(ask(open.provider));
+    assert.equal(failure.code, "dispatch.upstream_unavailable");
+    assert.equal(failure.message, "upstream acme cannot be reached (ECONNREFUSED)");
+    assert.deepEqual(open.outcomes, ["unreachable", "retry", "unreachable"]);
+  });
+
+  it("is too slow when it is silent for longer than it may, and not asked again", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, timeoutSeconds: 1 });
+    double.fail({ kind: "hang" });
+    const failure = await failureOf(ask(open.provider));
+    assert.equal(failure.code, "dispatch.upstream_timeout");
+    assert.equal(double.posts.length, 1);
+  });
+
+  it("is not asked again once a byte was passed on", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail({ kind: "cut" });
+    const asked = ask(open.provider, { isStream: true });
+    await asked.ended;
+    assert.match(textOf(asked), /half/);
+    assert.equal(asked.ends, 1);
+    assert.equal(asked.failure?.code, "dispatch.upstream_failed");
+    assert.match(asked.failure?.message ?? "", /^upstream acme broke off within its answer/);
+    assert.equal(double.posts.length, 1);
+  });
+
+  it("may not answer in an encoding that nobody asked for", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail(status(200, { "content-encoding": "gzip" }));
+    const failure = await failureOf(ask(open.provider));
+    assert.equal(failure.message, "upstream acme answers in an encoding that nobody asked for");
+  });
+
+  it("is left alone after five failures in a row, and tried again after a while by one request", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
+    double.fail(...Array.from({ length: 5 }, () => status(500)));
+    for (let index = 0; index < 5; index++) await failureOf(ask(open.provider));
+    assert.equal(open.provider.state, "open");
+    const refused = await failureOf(ask(open.provider));
+    assert.equal(refused.code, "dispatch.upstream_unavailable");
+    assert.deepEqual(refused.headers, { "retry-after": "10" });
+    assert.equal(double.posts.length, 5);
+    open.clock.ms = 10_000;
+    const both = [ask(open.provider), ask(open.provider)] as const;
+    await answerOf(both[0]);
+    await failureOf(both[1]);
+    assert.equal(open.provider.state, "closed");
+    await answerOf(ask(open.provider));
+  });
+
+  it("is not taken for broken because it refuses requests", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail(...Array.from({ length: 6 }, () => status(400)));
+    for (let index = 0; index < 6; index++) await failureOf(ask(open.provider));
+    assert.equal(open.provider.state, "closed");
+  });
+});
+
+describe("a provider's key", () => {
+  const echo = (code: number): Fault => ({
+    kind: "answer",
+    status: code,
+    headers: { "x-echo": secretKey, "retry-after": secretKey, "content-type": "application/json" },
+    body: JSON.stringify({ error: { message: `bad key ${secretKey}`, headers: { authorization: secretKey } } }),
+  });
+  for (const code of [200, 400, 401, 403, 404, 422, 429, 500, 503]) {
+    it(`comes back in nothing when the provider echoes it with ${code}`, async () => {
+      await using double = await startProvider();
+      await using open = openProvider({ baseUrl: double.baseUrl, ...bearer, retries: 0 });
+      double.fail(echo(code));
+      const asked = ask(open.provider);
+      await asked.ended;
+      const { failure, head } = asked;
+      const everything = [
+        textOf(asked),
+        JSON.stringify([...(head?.headers ?? [])]),
+        JSON.stringify(failure?.envelope() ?? null),
+        JSON.stringify(failure?.headers ?? null),
+        failure?.stack ?? "",
+        inspect(failure),
+        ...open.problems,
+      ].join("\n");
+      assert.ok(double.posts[0]?.headers.authorization?.includes(secretKey), "the provider had it");
+      assert.equal(everything.includes(secretKey), false, everything);
+      assert.equal(everything.includes("sk-live"), false, everything);
+    });
+  }
+
+  it("comes back in no event of a stream", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, ...bearer });
+    const body = `data: ${JSON.stringify({ error: { message: `bad key ${secretKey}` } })}\n\n`;
+    double.fail({ kind: "answer", status: 200, headers: { "content-type": "text/event-stream" }, body });
+    const text = await answerOf(ask(open.provider, { isStream: true }));
+    assert.equal(text, body.replace(secretKey, "*".repeat(secretKey.length)));
+  });
+
+  it("is missing: the client learns that, the log which variable", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, ...bearer }, { env: {} });
+    const failure = await failureOf(ask(open.provider));
+    assert.equal(failure.code, "dispatch.upstream_failed");
+    assert.equal(failure.message, "upstream acme has no usable key; the gateway's log names the reason");
+    assert.deepEqual(open.problems, ["the environment variable ACME_KEY is not set"]);
+    assert.deepEqual([double.asked.length, open.outcomes], [0, ["no_key"]]);
+  });
+
+  it("is missing in a file: the same, and the path stays out of the answer", async () => {
+    await using open = openProvider({
+      baseUrl: "http://127.0.0.1:9/v1",
+      auth: { type: "bearer", valueFrom: { file: "/nonexistent/key" } },
+    });
+    const failure = await failureOf(ask(open.provider));
+    assert.equal(JSON.stringify(failure.envelope()).includes("nonexistent"), false);
+    assert.deepEqual(open.problems, ["the file /nonexistent/key does not exist"]);
+  });
+
+  it("is refused: the log says so", async () => {
+    await using double = await startProvider({ key: "another-key" });
+    await using open = openProvider({ baseUrl: double.baseUrl, ...bearer });
+    await failureOf(ask(open.provider));
+    assert.deepEqual(open.problems, ["the provider refused the key (401)"]);
+  });
+});
+
+describe("a provider with maxConcurrent", () => {
+  it("gets no more at once; others wait, and beyond the queue are refused", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, maxConcurrent: 2 });
+    double.fail({ kind: "hang" }, { kind: "hang" });
+    const all = Array.from({ length: 2 + 64 + 1 }, () => ask(open.provider));
+    const refused = await failureOf(all.at(-1) ?? assert.fail());
+    assert.equal(refused.code, "slot.overloaded");
+    assert.equal(refused.status, 429);
+    assert.equal(refused.message, "upstream acme and its queue are full");
+    assert.match(refused.headers["retry-after"] ?? "", /^[1-9]\d?$/);
+    await until("two are there", () => double.posts.length === 2);
+    assert.deepEqual([open.provider.limiter.busy, open.provider.limiter.waiting], [2, 64]);
+    all[0]?.exchange.abort();
+    await answerOf(all[2] ?? assert.fail());
+    all[1]?.exchange.abort();
+    await Promise.all(all.slice(3, -1).map(answerOf));
+    assert.deepEqual([open.provider.limiter.busy, open.provider.limiter.waiting], [0, 0]);
+  });
+});
+
+describe("a client that leaves", () => {
+  it("ends the provider's work", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail({ kind: "hang" });
+    const asked = ask(open.provider);
+    await until("it is there", () => double.posts.length === 1);
+    asked.exchange.abort();
+    await until("the provider notices", () => double.posts[0]?.response.destroyed);
+    assert.equal(asked.ends, 0, "no event follows");
+    assert.equal(open.provider.limiter.busy, 0);
+    assert.deepEqual(open.outcomes, ["aborted"]);
+  });
+
+  it("ends it within a stream", async () => {
+    await using double = await startProvider({ tokenMs: 20 });
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const asked = ask(open.provider, { isStream: true, body: [Buffer.from('{"stream":true}')] });
+    await until("it has begun", () => asked.chunks.length > 0);
+    asked.exchange.abort();
+    await until("the provider notices", () => double.posts[0]?.response.destroyed);
+    assert.equal(asked.ends, 0);
+  });
+
+  it("is forgotten while it waits for its turn, and before it is sent", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, maxConcurrent: 1 });
+    double.fail({ kind: "hang" });
+    const [first, second, third] = [ask(open.provider), ask(open.provider), ask(open.provider)];
+    second?.exchange.abort();
+    await until("one is there", () => double.posts.length === 1);
+    first?.exchange.abort();
+    await answerOf(third ?? assert.fail());
+    const unsent = ask(open.provider);
+    unsent.exchange.abort();
+    unsent.exchange.abort();
+    await answerOf(ask(open.provider));
+    assert.equal(double.posts.length, 3);
+    assert.equal(unsent.ends, 0);
+  });
+
+  it("is not served after a pause between two tries", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl }, { backoffMs: 3000 });
+    double.fail(status(503));
+    const asked = ask(open.provider);
+    await until("it waits", () => open.outcomes.includes("retry"));
+    asked.exchange.abort();
+    await open.provider.retire();
+    assert.equal(double.posts.length, 1);
+  });
+});
+
+describe("a slow reader", () => {
+  it("slows the provider down", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const body = "x".repeat(20_000_000);
+    double.fail(status(200, { "content-type": "text/plain" }, body));
+    const asked = ask(open.provider);
+    asked.exchange.pause();
+    await until("the answer has begun", () => asked.head !== undefined);
+    const response = double.posts[0]?.response ?? assert.fail();
+    assert.equal(response.writableFinished, false);
+    const got = asked.chunks.length;
+    asked.exchange.resume();
+    assert.equal(await answerOf(asked), body);
+    assert.ok(got < asked.chunks.length);
+  });
+});
+
+describe("a provider that is dropped", () => {
+  it("ends what is under way before it closes", async () => {
+    await using double = await startProvider({ tokenMs: 10 });
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const asked = ask(open.provider, { isStream: true, body: [Buffer.from('{"stream":true}')] });
+    await until("it has begun", () => asked.head !== undefined);
+    await Promise.all([open.provider.retire(), open.provider.retire()]);
+    assert.match(await answerOf(asked), /\[DONE\]/);
+    await until("connections are closed", () => double.openConnections === 0);
+  });
+
+  it("fails what is under way when the gateway stops", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail({ kind: "hang" });
+    const asked = ask(open.provider);
+    await until("it is there", () => double.posts.length === 1);
+    await open.provider[Symbol.asyncDispose]();
+    assert.equal((await failureOf(asked)).message, "the gateway is stopping");
+  });
+});
