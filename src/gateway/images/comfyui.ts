@@ -29,7 +29,7 @@ const pollsBetweenLooks = 4;
  *                        └──▶ POST /queue {delete}, and POST /interrupt when it is ours that runs
  *
  * Rejects with ApiError (`dispatch.rejected`, `model.not_loaded`, `dispatch.upstream_*`), or with the signal's reason;
- * by then the engine has been told to stop. Wire facts: docs/images.md.
+ * by then the engine has been told to stop. `dispatch.upstream_unavailable`: the engine was never reached. Wire facts: docs/images.md.
  */
 export async function runGraph(
   endpoint: EngineEndpoint,
@@ -86,7 +86,18 @@ async function finished(
   signal: AbortSignal,
 ): Promise<readonly OutputImage[]> {
   const get = async (path: string): Promise<EngineAnswer> =>
-    await callEngine(endpoint, { method: "GET", path, signal, timeoutMs: callTimeoutMs, limitBytes: jsonLimitBytes });
+    await callEngine(endpoint, {
+      method: "GET",
+      path,
+      signal,
+      timeoutMs: callTimeoutMs,
+      limitBytes: jsonLimitBytes,
+    }).catch((error: unknown) => {
+      // What was accepted must not be sent again: only a refused connection to /prompt says "unavailable".
+      throw isUnavailable(error)
+        ? new ApiError("dispatch.upstream_failed", { message: "the image engine stopped while it worked" })
+        : error;
+    });
   const history = async (): Promise<readonly OutputImage[] | undefined> =>
     readHistory(await get(`/history/${encodeURIComponent(id)}`), id);
   for (let polls = 1; ; polls += 1) {
@@ -100,6 +111,10 @@ async function finished(
     }
     await pause(pollMs, signal);
   }
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof ApiError && error.code === "dispatch.upstream_unavailable";
 }
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -1,5 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
+import { invalidRequest } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
+import { parseRequest } from "../protocols/json.ts";
 
 /** What a client asked of `/v1/images/generations`. What it left open is undefined: the workflow decides. */
 export interface ImageRequest {
@@ -31,7 +33,7 @@ const sideStep = 8;
  * Throws ApiError `dispatch.invalid_request` with `details {path, message}`, or `dispatch.missing_model`.
  */
 export function parseImageRequest(body: Buffer): ImageRequest {
-  const fields = objectOf(body);
+  const fields = parseRequest(body);
   const nested = fields["extra_body"];
   if (nested !== undefined && nested !== null && !isRecord(nested)) throw invalid(["extra_body"], "must be an object");
   const extension = (name: string): Field => {
@@ -65,21 +67,7 @@ interface Field {
 }
 
 function invalid(path: readonly string[], message: string): ApiError {
-  return new ApiError("dispatch.invalid_request", {
-    message: `${path.join(".")} ${message}`,
-    details: { path, message },
-  });
-}
-
-function objectOf(body: Buffer): Record<string, unknown> {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body.toString());
-  } catch {
-    throw new ApiError("dispatch.invalid_request", { message: "the body is not valid JSON" });
-  }
-  if (!isRecord(parsed)) throw new ApiError("dispatch.invalid_request", { message: "the body must be a JSON object" });
-  return parsed;
+  return invalidRequest([{ path, message }]);
 }
 
 /** Another file format or a stream of partial images would come back in a shape that the client cannot read. */

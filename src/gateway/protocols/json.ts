@@ -1,10 +1,11 @@
 import { ApiError } from "../../api/errors.ts";
+import { isRecord } from "../../lib/record.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
 
 /** The client's body. Throws ApiError `dispatch.invalid_request`. */
-export function parseRequest(body: Buffer): unknown {
+export function parseRequest(body: Buffer): Record<string, unknown> {
   const value = parsed(body);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalidJson(body);
+  if (!isRecord(value)) throw invalidJson(body);
   return value;
 }
 

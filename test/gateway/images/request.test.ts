@@ -100,7 +100,7 @@ describe("parseImageRequest", () => {
           assert.equal(error.status, 400);
           assert.equal(error.code, "dispatch.invalid_request");
           assert.deepEqual(error.details?.["path"], path);
-          assert.equal(error.message, `${path.join(".")} ${String(error.details?.["message"])}`);
+          assert.equal(error.message, `${path.join(".")}: ${String(error.details?.["message"])}`);
           return true;
         },
       );

@@ -1,0 +1,125 @@
+import { ApiError } from "../../api/errors.ts";
+import { invalidRequest } from "../../api/problems.ts";
+import { isRecord } from "../../lib/record.ts";
+import { parseAnswer, parseRequest } from "../protocols/json.ts";
+import type { AnswerTranslation } from "../relay/relay.ts";
+
+const contentTypes = {
+  mp3: "audio/mpeg",
+  wav: "audio/wav",
+  opus: "audio/opus",
+  flac: "audio/flac",
+  pcm: "audio/pcm",
+} as const;
+
+/** A checked request for speech. */
+export interface SpeechRequest {
+  /** For the engine: with what it would otherwise have to guess; `model` is as the client sent it. */
+  readonly body: Buffer;
+  /** What the answer will be. */
+  readonly contentType: string;
+}
+
+const voiceLimit = 500;
+
+/**
+ * Checks a request for `/v1/audio/speech` and makes it explicit: mp3 unless asked otherwise. Fields that only some engines
+ * know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
+ */
+export function speechRequest(body: Buffer): SpeechRequest {
+  const fields = parseRequest(body);
+  const { input, voice } = fields;
+  const format = fields["response_format"] ?? "mp3";
+  const speed = fields["speed"] ?? 1;
+  if (typeof input !== "string" || input.trim() === "") throw invalid("input", "must be the text to speak");
+  if (typeof voice !== "string" || voice.trim() === "" || voice.length > voiceLimit)
+    throw invalid("voice", "must be the name of a voice; GET /v1/audio/voices lists them");
+  if (typeof format !== "string" || !isFormat(format))
+    throw invalid("response_format", `must be one of ${Object.keys(contentTypes).join(", ")}`);
+  if (typeof speed !== "number" || !(speed >= 0.25 && speed <= 4))
+    throw invalid("speed", "must be a number from 0.25 to 4");
+  if ((fields["stream_format"] ?? "audio") !== "audio")
+    throw invalid("stream_format", "must be audio: the engines here send no events");
+  const asked = { ...fields, response_format: format, speed };
+  return { body: Buffer.from(JSON.stringify(asked)), contentType: contentTypes[format] };
+}
+
+/** Speech is bytes; JSON with a good status is a failure that an engine disguises. */
+export const speechAnswers: AnswerTranslation = {
+  answer(body) {
+    const answer = parseAnswer(body);
+    const error = isRecord(answer) ? (messageOf(answer["error"]) ?? messageOf(answer["detail"])) : undefined;
+    throw new ApiError("dispatch.upstream_failed", {
+      message: error === undefined ? "the engine answered without audio" : `the engine failed: ${error}`,
+    });
+  },
+  refusal: fastApiRefusal,
+};
+
+/**
+ * The voices of an engine as a list, and under `voices` as Open WebUI reads them. Kokoro-FastAPI answers
+ * `{"voices": [{"id", "name"}]}`, before 0.3 `{"voices": ["…"]}`; its names begin with language and gender
+ * (https://huggingface.co/hexgrad/Kokoro-82M/blob/main/VOICES.md).
+ */
+export const voicesAnswers: AnswerTranslation = {
+  answer(body) {
+    const answer = parseAnswer(body);
+    const listed = isRecord(answer) ? (answer["voices"] ?? answer["data"]) : answer;
+    if (!Array.isArray(listed))
+      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer lists no voices" });
+    const voices = listed.flatMap((item: unknown) => {
+      const id = isRecord(item) ? item["id"] : item;
+      if (typeof id !== "string") return [];
+      const name = isRecord(item) && typeof item["name"] === "string" ? item["name"] : id;
+      const language = languages[/^([a-z])[fm]_/.exec(id)?.[1] ?? ""];
+      return [{ id, object: "voice", name, ...(language === undefined ? {} : { language }) }];
+    });
+    return Buffer.from(
+      JSON.stringify({ object: "list", data: voices, voices: voices.map(({ id, name }) => ({ id, name })) }),
+    );
+  },
+  refusal: fastApiRefusal,
+};
+
+const languages: Readonly<Record<string, string>> = {
+  a: "en-US",
+  b: "en-GB",
+  e: "es",
+  f: "fr",
+  h: "hi",
+  i: "it",
+  j: "ja",
+  p: "pt-BR",
+  z: "zh",
+};
+
+/** FastAPI's `{"detail"}`: an object of the application's, or a list of what its validation found. */
+function fastApiRefusal(status: number, body: Buffer): ApiError | undefined {
+  if (status < 400 || status >= 500) return undefined;
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body.toString());
+  } catch {
+    return undefined;
+  }
+  const message = isRecord(parsed) ? messageOf(parsed["detail"]) : undefined;
+  if (message === undefined) return undefined;
+  return new ApiError("dispatch.rejected", { status, message: message.slice(0, 2000), details: { upstream: parsed } });
+}
+
+function messageOf(detail: unknown): string | undefined {
+  if (typeof detail === "string") return detail;
+  if (isRecord(detail)) return typeof detail["message"] === "string" ? detail["message"] : undefined;
+  const first: unknown = Array.isArray(detail) ? detail[0] : undefined;
+  if (!isRecord(first) || typeof first["msg"] !== "string") return undefined;
+  const path = Array.isArray(first["loc"]) ? first["loc"].filter((part) => part !== "body").join(".") : "";
+  return path === "" ? first["msg"] : `${path}: ${first["msg"]}`;
+}
+
+function isFormat(format: string): format is keyof typeof contentTypes {
+  return Object.hasOwn(contentTypes, format);
+}
+
+function invalid(field: string, message: string): ApiError {
+  return invalidRequest([{ path: [field], message }]);
+}

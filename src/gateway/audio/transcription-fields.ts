@@ -1,0 +1,22 @@
+import type { ApiError } from "../../api/errors.ts";
+import { invalidRequest } from "../../api/problems.ts";
+
+const responseFormats = ["json", "text", "srt", "verbose_json", "vtt"] as const;
+
+/**
+ * Checks the fields whose wrong values an engine would crash on or ignore: whisper.cpp throws at a temperature that is
+ * no number, and answers JSON for a format it does not know. Others pass. Throws ApiError `dispatch.invalid_request`.
+ */
+export function checkField(name: string, value: string): void {
+  if (name === "response_format" && !responseFormats.some((format) => format === value))
+    throw invalidField(name, `must be one of ${responseFormats.join(", ")}`);
+  if (name === "temperature") {
+    const number = Number(value);
+    if (value.trim() === "" || !(number >= 0 && number <= 1)) throw invalidField(name, "must be a number from 0 to 1");
+  }
+}
+
+/** `dispatch.invalid_request` about one field. */
+export function invalidField(name: string, message: string): ApiError {
+  return invalidRequest([{ path: [name.slice(0, 64)], message }]);
+}

@@ -1,0 +1,286 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import { ApiError } from "../../api/errors.ts";
+import { errorCode } from "../../lib/error-code.ts";
+import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
+import { Spool } from "../../lib/spool.ts";
+import { checkField, invalidField } from "./transcription-fields.ts";
+
+export interface UploadLimits {
+  /** Of the whole body; beyond it 413. */
+  readonly bodyLimitBytes: number;
+  /** Where an upload waits that its engine has not taken yet. */
+  readonly spoolDir: string;
+}
+
+/** What goes to the engine. */
+export interface ForwardedUpload {
+  /** `content-length` only where the whole upload is here already; otherwise it goes out in chunks. */
+  readonly headers: { readonly "content-type": string; readonly "content-length"?: number };
+  /** Errs with an ApiError when the upload turns out to be broken: the engine's request must be aborted then. */
+  readonly body: Readable;
+}
+
+/** A transcription request whose model is known and whose file may still be on its way. */
+export interface Transcription {
+  readonly model: string;
+  /** The text fields that have come so far, without `model`. */
+  readonly fields: ReadonlyMap<string, string>;
+  /** Aborted, with an ApiError as its reason, once the upload is broken or its client has left. */
+  readonly broken: AbortSignal;
+  /** The form for the engine, with the model's name that the engine knows. To be called once. */
+  forward(served: string): ForwardedUpload;
+  /** Frees what is held. To be called in the end, whatever happened. Idempotent. */
+  discard(): Promise<void>;
+}
+
+const fieldLimitBytes = 65_536;
+
+/**
+ * Reads a multipart upload without keeping the file in memory. Resolves as soon as `model` is known, wherever it
+ * stands; the rest is read on meanwhile, whether or not the engine is there to take it, so that a client which leaves
+ * is noticed while its request is held or queued.
+ *
+ *   client ─▶ parser ─▶ spool ───────────────▶ forward(served): model first, then the spool ─▶ engine
+ *                        256 KiB of memory, beyond that a nameless file, at most bodyLimitBytes
+ *
+ * A file that comes before `model` therefore waits in the spool; one that comes after it and whose engine is ready
+ * passes through memory. Rejects with ApiError `dispatch.unsupported_media_type`, `_invalid_request`,
+ * `_missing_model` or `_payload_too_large`.
+ */
+export async function openTranscription(request: IncomingMessage, limits: UploadLimits): Promise<Transcription> {
+  const type = request.headers["content-type"] ?? "";
+  if (!/^multipart\/form-data\b/i.test(type)) {
+    throw new ApiError("dispatch.unsupported_media_type", { message: "the body must be multipart/form-data" });
+  }
+  if ((request.headers["content-encoding"] ?? "identity") !== "identity") {
+    throw new ApiError("dispatch.unsupported_media_type", { message: "an upload must not be compressed" });
+  }
+  const boundary = boundaryOf(type);
+  if (boundary === undefined) throw broken("the content type names no boundary");
+  if (Number(request.headers["content-length"] ?? 0) > limits.bodyLimitBytes) throw tooLarge(limits.bodyLimitBytes);
+  const upload = new Upload(request, boundary, limits);
+  try {
+    await upload.modelKnown;
+    return upload;
+  } catch (error) {
+    await upload.discard();
+    throw error;
+  }
+}
+
+class Upload implements Transcription {
+  model = "";
+  readonly fields = new Map<string, string>();
+  readonly #request: IncomingMessage;
+  readonly #limitBytes: number;
+  readonly #parser: MultipartParser;
+  readonly #spool: Spool;
+  readonly #boundary = `berth-${randomBytes(16).toString("hex")}`;
+  readonly #known = Promise.withResolvers<void>();
+  readonly #broken = new AbortController();
+  #size = 0;
+  #part: MultipartPart | undefined;
+  #field: Buffer[] = [];
+  #fieldBytes = 0;
+  #hasFile = false;
+  #isOver = false;
+  /** What the parser gave for the spool while it read the present chunk. */
+  #ready: Buffer[] = [];
+  #writing: Promise<void> | undefined;
+
+  constructor(request: IncomingMessage, boundary: string, { bodyLimitBytes, spoolDir }: UploadLimits) {
+    this.#request = request;
+    this.#limitBytes = bodyLimitBytes;
+    this.#spool = new Spool({ dir: spoolDir });
+    this.#parser = new MultipartParser(boundary, {
+      onPart: (part) => this.#onPart(part),
+      onData: (bytes) => this.#onData(bytes),
+      onPartEnd: () => this.#onPartEnd(),
+    });
+    request.on("data", this.#onChunk);
+    request.once("end", this.#onEnd);
+    request.once("close", this.#onClose);
+    request.on("error", this.#onClose);
+  }
+
+  get modelKnown(): Promise<void> {
+    return this.#known.promise;
+  }
+
+  get broken(): AbortSignal {
+    return this.#broken.signal;
+  }
+
+  forward(served: string): ForwardedUpload {
+    const first = Buffer.concat([this.#head({ name: "model" }), Buffer.from(`${served}\r\n`)]);
+    const spool = this.#spool;
+    const body = Readable.from(
+      (async function* () {
+        yield first;
+        yield* spool.read();
+      })(),
+      { objectMode: false },
+    );
+    const type = { "content-type": `multipart/form-data; boundary=${this.#boundary}` };
+    return {
+      headers: spool.isEnded ? { ...type, "content-length": first.length + spool.sizeBytes } : type,
+      body,
+    };
+  }
+
+  async discard(): Promise<void> {
+    this.#stop();
+    await this.#spool.close();
+  }
+
+  readonly #onChunk = (chunk: Buffer): void => {
+    try {
+      this.#size += chunk.length;
+      if (this.#size > this.#limitBytes) throw tooLarge(this.#limitBytes);
+      this.#parser.push(chunk);
+    } catch (error) {
+      this.#fail(error);
+      return;
+    }
+    this.#store();
+  };
+
+  readonly #onEnd = (): void => {
+    // The last chunk may still be on its way to the disk.
+    void (this.#writing ?? Promise.resolve()).then(() => {
+      if (this.#isOver) return;
+      try {
+        this.#parser.end();
+        if (this.model === "")
+          throw new ApiError("dispatch.missing_model", { details: { path: ["model"], message: "is required" } });
+        if (!this.#hasFile) throw invalidField("file", "is required");
+        this.#stop();
+        this.#ready.push(Buffer.from(`--${this.#boundary}--\r\n`));
+        this.#store();
+      } catch (error) {
+        this.#fail(error);
+        return;
+      }
+      void (this.#writing ?? Promise.resolve()).then(() => this.#spool.end());
+    });
+  };
+
+  readonly #onClose = (): void => {
+    if (!this.#request.complete) this.#fail(broken("the body ended early"));
+  };
+
+  /** Hands the spool what the parser gave. Reads no more until it is taken: memory stays bounded by one chunk. */
+  #store(): void {
+    const bytes = this.#ready.splice(0);
+    if (bytes.length === 0) return;
+    const only = bytes.length === 1 ? bytes[0] : undefined;
+    const writing = this.#spool.write(only ?? Buffer.concat(bytes));
+    if (writing === undefined) return;
+    this.#request.pause();
+    this.#writing = writing.then(
+      () => {
+        this.#writing = undefined;
+        this.#request.resume();
+      },
+      (error: unknown) => this.#fail(error),
+    );
+  }
+
+  #fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.#stop();
+    const failure = toUploadError(error);
+    this.#known.reject(failure);
+    this.#spool.fail(failure);
+    this.#broken.abort(failure);
+  }
+
+  #stop(): void {
+    this.#isOver = true;
+    this.#request.off("data", this.#onChunk);
+    this.#request.off("end", this.#onEnd);
+    this.#request.off("close", this.#onClose);
+  }
+
+  #onPart(part: MultipartPart): void {
+    this.#part = part;
+    if (part.name !== "file") {
+      if (part.filename !== undefined)
+        throw invalidField(part.name, "is no field for a file: the audio belongs in file");
+      this.#field = [];
+      this.#fieldBytes = 0;
+      return;
+    }
+    if (this.#hasFile) throw invalidField("file", "must be one file");
+    this.#hasFile = true;
+    this.#ready.push(this.#head({ ...part, filename: part.filename || "audio" }));
+  }
+
+  #onData(bytes: Buffer): void {
+    if (this.#part?.name === "file") {
+      this.#ready.push(bytes);
+      return;
+    }
+    this.#fieldBytes += bytes.length;
+    if (this.#fieldBytes > fieldLimitBytes)
+      throw invalidField(this.#part?.name ?? "", `must be at most ${fieldLimitBytes} bytes long`);
+    this.#field.push(bytes);
+  }
+
+  #onPartEnd(): void {
+    const name = this.#part?.name ?? "";
+    if (name === "file") {
+      this.#ready.push(lineEnd);
+      return;
+    }
+    const value = Buffer.concat(this.#field);
+    this.#field = [];
+    const text = value.toString();
+    if (name === "model") {
+      if (text === "" || (this.model !== "" && this.model !== text)) throw invalidField("model", "must be one name");
+      this.model = text;
+      this.#known.resolve();
+      return;
+    }
+    checkField(name, text);
+    this.fields.set(name, text);
+    this.#ready.push(this.#head({ name }), value, lineEnd);
+  }
+
+  #head({ name, filename, contentType }: { name: string } & Partial<MultipartPart>): Buffer {
+    const file = filename === undefined ? "" : `; filename="${escaped(filename)}"`;
+    const type = contentType === undefined ? "" : `\r\ncontent-type: ${contentType}`;
+    return Buffer.from(
+      `--${this.#boundary}\r\ncontent-disposition: form-data; name="${escaped(name)}"${file}${type}\r\n\r\n`,
+    );
+  }
+}
+
+const lineEnd = Buffer.from("\r\n");
+
+/** As browsers do (https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data). */
+function escaped(text: string): string {
+  return text.replaceAll('"', "%22").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+}
+
+function broken(message: string): ApiError {
+  return new ApiError("dispatch.invalid_request", { message });
+}
+
+function tooLarge(limitBytes: number): ApiError {
+  return new ApiError("dispatch.payload_too_large", { message: `the body is larger than ${limitBytes} bytes` });
+}
+
+function toUploadError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof MultipartError) return broken(error.message);
+  if (errorCode(error) === "ENOSPC")
+    return new ApiError("system.overloaded", {
+      message: "there is no disk space to hold the upload",
+      headers: { "retry-after": "30" },
+      cause: error,
+    });
+  return new ApiError("system.internal", { cause: error });
+}

@@ -1,0 +1,152 @@
+import { request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
+import { connect } from "node:net";
+import { ApiError } from "../../api/errors.ts";
+import { ExchangeError, type Exchange, type ExchangeEvents, type Timeouts } from "../../lib/http1/client.ts";
+import type { ForwardedUpload } from "./transcription.ts";
+
+export interface UploadCall {
+  readonly host: string;
+  readonly port: number;
+  readonly path: string;
+  readonly requestId: string;
+  readonly timeouts: Timeouts;
+  /** Called once the engine takes the connection, and never before: until then nothing is used up. */
+  forward(): ForwardedUpload;
+}
+
+/** Also a broken upload ends an exchange, with the ApiError that its body erred with. */
+interface UploadEvents extends Omit<ExchangeEvents, "onError"> {
+  onError(error: ExchangeError | ApiError): void;
+}
+
+const connectTimeoutMs = 5000;
+
+/**
+ * Sends an upload as it comes, and tells of the answer as `EnginePool` does. A connection of its own: an upload cannot
+ * be sent twice, so it must not meet a kept-alive one that is dead. `timeouts.idleMs` also bounds how long the upload
+ * may stand still.
+ */
+export function sendUpload(call: UploadCall, events: UploadEvents): Exchange {
+  return new UploadExchange(call, events);
+}
+
+class UploadExchange implements Exchange {
+  readonly #call: UploadCall;
+  readonly #events: UploadEvents;
+  readonly #socket: ReturnType<typeof connect>;
+  #upload: ForwardedUpload | undefined;
+  #request: ClientRequest | undefined;
+  #response: IncomingMessage | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isOver = false;
+
+  constructor(call: UploadCall, events: UploadEvents) {
+    this.#call = call;
+    this.#events = events;
+    this.#socket = connect({ host: call.host, port: call.port, noDelay: true });
+    this.#arm(connectTimeoutMs, "connect");
+    this.#socket.once("connect", () => this.#send());
+    this.#socket.on("error", (error) => this.#fail(new ExchangeError(this.#phase(), error.message)));
+  }
+
+  pause(): void {
+    this.#response?.pause();
+    // Waiting for a slow reader is not the engine's silence.
+    clearTimeout(this.#timer);
+  }
+
+  resume(): void {
+    if (this.#isOver) return;
+    this.#response?.resume();
+    this.#arm(this.#call.timeouts.idleMs, "timeout");
+  }
+
+  abort(): void {
+    this.#isOver = true;
+    this.#release();
+  }
+
+  #send(): void {
+    if (this.#isOver) return;
+    const { host, port, path, requestId, timeouts } = this.#call;
+    const upload = this.#call.forward();
+    this.#upload = upload;
+    const request = httpRequest({
+      method: "POST",
+      host,
+      port,
+      path,
+      headers: { ...upload.headers, "x-request-id": requestId, accept: "*/*", connection: "close" },
+      createConnection: () => this.#socket,
+    });
+    this.#request = request;
+    request.on("error", (error) => this.#fail(new ExchangeError(this.#phase(), error.message)));
+    request.once("response", (response) => this.#answer(response));
+    request.once("finish", () => {
+      if (this.#response === undefined) this.#arm(timeouts.firstByteMs, "timeout");
+    });
+    upload.body.on("data", () => {
+      if (this.#response === undefined) this.#arm(timeouts.idleMs, "timeout");
+    });
+    upload.body.on("error", (error) => this.#fail(error instanceof ApiError ? error : uploadFailed(error)));
+    this.#arm(timeouts.idleMs, "timeout");
+    upload.body.pipe(request);
+  }
+
+  #answer(response: IncomingMessage): void {
+    if (this.#isOver) return;
+    const { idleMs } = this.#call.timeouts;
+    this.#response = response;
+    this.#arm(idleMs, "timeout");
+    response.on("data", (chunk: Buffer) => {
+      if (this.#isOver) return;
+      if (!response.isPaused()) this.#arm(idleMs, "timeout");
+      this.#events.onData(chunk);
+    });
+    response.once("end", () => {
+      if (this.#isOver) return;
+      this.#isOver = true;
+      this.#release();
+      this.#events.onEnd();
+    });
+    response.on("error", (error) => this.#fail(new ExchangeError("broken", error.message)));
+    const headers = new Map<string, string>();
+    for (const [name, value] of Object.entries(response.headers))
+      if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
+    // whisper.cpp calls a plain transcript HTML, which nobody may render.
+    const type = headers.get("content-type");
+    if (type?.startsWith("text/html") === true) headers.set("content-type", "text/plain; charset=utf-8");
+    this.#events.onHead({ status: response.statusCode ?? 0, headers, isKeptAlive: false });
+  }
+
+  #fail(error: ExchangeError | ApiError): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#release();
+    this.#events.onError(error);
+  }
+
+  #phase(): ExchangeError["phase"] {
+    if (this.#request === undefined) return "connect";
+    return this.#response === undefined ? "closed" : "broken";
+  }
+
+  #arm(ms: number, phase: "connect" | "timeout"): void {
+    clearTimeout(this.#timer);
+    if (ms === 0) return;
+    const message = phase === "connect" ? "no connection in time" : "no byte in time";
+    this.#timer = setTimeout(() => this.#fail(new ExchangeError(phase, message)), ms);
+    this.#timer.unref();
+  }
+
+  #release(): void {
+    clearTimeout(this.#timer);
+    this.#upload?.body.destroy();
+    this.#request?.destroy();
+    this.#socket.destroy();
+  }
+}
+
+function uploadFailed(cause: Error): ApiError {
+  return new ApiError("system.internal", { cause });
+}

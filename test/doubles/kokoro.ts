@@ -1,0 +1,217 @@
+/**
+ * A DOUBLE, not Kokoro: it speaks the wire format of Kokoro-FastAPI, and its "speech" is silence with the right first
+ * bytes. Nothing about real speech or times follows from it. By hand:
+ *
+ *   node test/doubles/kokoro.ts --port 8880 --chunks 10 --chunk-ms 50
+ *   node test/doubles/kokoro.ts --help
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { parseArgs } from "node:util";
+import { isRecord } from "../../src/lib/record.ts";
+
+const usage = `A fake Kokoro-FastAPI. Defaults come from HOST and PORT in the environment.
+  --host H --port N
+  --start-delay-ms N   listens only after that, as Kokoro does while it warms up
+  --chunks N           pieces of an answer (4)
+  --chunk-ms N         between two of them (0)
+  --fault F            fail: 500; die: ends after the first piece; hang: never answers; garbage: JSON instead of audio
+GET /double/calls lists the bodies that came in, as JSON.`;
+
+export const kokoroFaults = ["fail", "die", "hang", "garbage"] as const;
+export type KokoroFault = (typeof kokoroFaults)[number];
+
+export interface KokoroDoubleOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly chunks?: number;
+  readonly chunkMs?: number;
+  readonly fault?: KokoroFault | undefined;
+  /** What `die` does beside closing everything. */
+  readonly onDeath?: () => void;
+}
+
+export interface KokoroDouble extends AsyncDisposable {
+  readonly host: string;
+  readonly port: number;
+  readonly calls: readonly { readonly body: unknown; isGone: boolean }[];
+}
+
+const models = ["tts-1", "tts-1-hd", "kokoro", "gpt-4o-mini-tts"];
+export const kokoroVoices = ["af_bella", "af_heart", "am_adam", "bf_emma", "ef_dora", "jf_alpha", "zm_yunxi"];
+const openAiVoices: Readonly<Record<string, string>> = { alloy: "am_adam", nova: "bf_emma", shimmer: "af_bella" };
+const formats: Readonly<Record<string, readonly [type: string, start: Buffer]>> = {
+  mp3: ["audio/mpeg", Buffer.from("ID3\u0004\u0000\u0000", "latin1")],
+  opus: ["audio/opus", Buffer.from("OggS\u0000\u0002", "latin1")],
+  aac: ["audio/aac", Buffer.from([0xff, 0xf1])],
+  flac: ["audio/flac", Buffer.from("fLaC")],
+  wav: ["audio/wav", Buffer.from("RIFF\u00ff\u00ff\u00ff\u00ffWAVEfmt ", "latin1")],
+  pcm: ["audio/pcm", Buffer.alloc(0)],
+};
+
+/** What the double says to a text: so many pieces of 480 samples of silence. */
+export function spoken(format: string, chunks: number): Buffer {
+  return Buffer.concat([formats[format]?.[1] ?? Buffer.alloc(0), Buffer.alloc(chunks * 960)]);
+}
+
+/** Listens on `port` (0: any free one). */
+export async function startKokoroDouble(options: KokoroDoubleOptions = {}): Promise<KokoroDouble> {
+  const { host = "127.0.0.1", chunks = 4, chunkMs = 0, fault } = options;
+  const calls: { body: unknown; isGone: boolean }[] = [];
+
+  const onSpeech = (body: unknown, response: ServerResponse): void => {
+    const call = { body, isGone: false };
+    calls.push(call);
+    response.once("close", () => {
+      call.isGone = !response.writableFinished;
+    });
+    const asked = isRecord(body) ? body : {};
+    const problem = validationProblem(asked);
+    if (problem !== undefined) return json(response, 422, { detail: [problem] });
+    const { model = "kokoro", voice = "af_heart", response_format: format = "mp3" } = asked;
+    if (!models.includes(String(model)))
+      return detail(response, 400, "invalid_model", `Unsupported model: ${String(model)}`);
+    const voices = String(voice)
+      .split(/[+-]/)
+      .map((name) => name.replace(/\(.*\)$/, "").trim());
+    const unknown = voices.find((name) => !kokoroVoices.includes(openAiVoices[name] ?? name));
+    if (unknown !== undefined)
+      return detail(
+        response,
+        400,
+        "validation_error",
+        `Voice '${unknown}' not found. Available voices: ${kokoroVoices.join(", ")}`,
+      );
+    if (fault === "hang") return;
+    if (fault === "fail") return detail(response, 500, "processing_error", "phonemizer failed in /app/api/src");
+    if (fault === "garbage") return json(response, 200, { error: "no audio today" });
+    const [type, start] = formats[String(format)] ?? ["audio/mpeg", Buffer.alloc(0)];
+    response.writeHead(200, { "content-type": type, "cache-control": "no-cache" });
+    response.write(start);
+    let left = chunks;
+    let timer: NodeJS.Timeout | undefined;
+    const tick = (): void => {
+      if (left === 0) return void response.end();
+      left -= 1;
+      response.write(Buffer.alloc(960));
+      if (fault === "die") {
+        setTimeout(() => {
+          server.closeAllConnections();
+          server.close();
+          options.onDeath?.();
+        }, 10);
+        return;
+      }
+      timer = setTimeout(tick, chunkMs);
+    };
+    response.once("close", () => clearTimeout(timer));
+    tick();
+  };
+
+  const onRequest = (request: IncomingMessage, text: string, response: ServerResponse): void => {
+    const url = new URL(request.url ?? "/", "http://double");
+    const key = `${request.method ?? ""} ${url.pathname}`;
+    if (key === "GET /double/calls") return json(response, 200, calls);
+    if (key === "GET /health") return json(response, 200, { status: "healthy" });
+    if (key === "GET /v1/audio/voices") {
+      const isOld = url.searchParams.get("legacy") === "true";
+      return json(response, 200, { voices: isOld ? kokoroVoices : kokoroVoices.map((id) => ({ id, name: id })) });
+    }
+    if (key !== "POST /v1/audio/speech") return json(response, 404, { detail: "Not Found" });
+    let body: unknown;
+    try {
+      body = JSON.parse(text);
+    } catch {
+      return json(response, 422, { detail: [{ type: "json_invalid", loc: ["body", 0], msg: "JSON decode error" }] });
+    }
+    onSpeech(body, response);
+  };
+
+  const server = createServer((request, response) => {
+    const pieces: Buffer[] = [];
+    request.on("data", (piece: Buffer) => pieces.push(piece));
+    request.once("end", () => onRequest(request, Buffer.concat(pieces).toString(), response));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port ?? 0, host, resolve);
+  });
+  const address = server.address();
+  return {
+    host,
+    port: typeof address === "object" && address !== null ? address.port : 0,
+    calls,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** What pydantic would say, of the few rules that a gateway could break. */
+function validationProblem({
+  input,
+  speed = 1,
+  response_format: format = "mp3",
+}: Record<string, unknown>): object | undefined {
+  if (typeof input !== "string")
+    return { type: "string_type", loc: ["body", "input"], msg: "Input should be a valid string" };
+  if (typeof speed !== "number" || speed < 0.25 || speed > 4)
+    return { type: "less_than_equal", loc: ["body", "speed"], msg: "Input should be less than or equal to 4" };
+  if (!Object.hasOwn(formats, String(format)))
+    return {
+      type: "literal_error",
+      loc: ["body", "response_format"],
+      msg: "Input should be 'mp3', 'opus', 'aac', 'flac', 'wav' or 'pcm'",
+    };
+  return undefined;
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+}
+
+function detail(response: ServerResponse, status: number, error: string, message: string): void {
+  const type = status >= 500 ? "server_error" : "invalid_request_error";
+  json(response, status, { detail: { error, message, type } });
+}
+
+if (import.meta.main) {
+  const { values: flags } = parseArgs({
+    options: {
+      help: { type: "boolean" },
+      host: { type: "string" },
+      port: { type: "string" },
+      "start-delay-ms": { type: "string" },
+      chunks: { type: "string" },
+      "chunk-ms": { type: "string" },
+      fault: { type: "string" },
+    },
+  });
+  if (flags.help === true) {
+    console.log(usage);
+    process.exit(0);
+  }
+  const fault = kokoroFaults.find((name) => name === flags.fault);
+  if (flags.fault !== undefined && fault === undefined)
+    throw new Error(`kokoro double: no fault is called ${flags.fault}`);
+  process.on("SIGTERM", () => process.exit(0));
+  setTimeout(
+    () => {
+      startKokoroDouble({
+        host: flags.host ?? process.env["HOST"] ?? "127.0.0.1",
+        port: Number(flags.port ?? process.env["PORT"] ?? 0),
+        chunks: Number(flags.chunks ?? 4),
+        chunkMs: Number(flags["chunk-ms"] ?? 0),
+        fault,
+        onDeath: () => process.exit(1),
+      }).then(
+        ({ host, port }) => console.log(`kokoro double listens on http://${host}:${port}`),
+        (error: unknown) => {
+          console.error(`kokoro double: ${String(error)}`);
+          process.exit(1);
+        },
+      );
+    },
+    Number(flags["start-delay-ms"] ?? 0),
+  );
+}

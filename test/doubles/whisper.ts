@@ -1,0 +1,261 @@
+/**
+ * A DOUBLE, not whisper.cpp: it speaks the wire format of whisper.cpp's server, hears nothing, and "transcribes" every
+ * file to its size and digest. Nothing about real speech or times follows from it. By hand:
+ *
+ *   node test/doubles/whisper.ts --port 8080 --inference-path /v1/audio/transcriptions
+ *   node test/doubles/whisper.ts --help
+ */
+import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { parseArgs } from "node:util";
+import { boundaryOf, MultipartParser } from "../../src/lib/multipart.ts";
+
+const usage = `A fake whisper.cpp server. Defaults come from HOST and PORT in the environment.
+  --host H --port N
+  --inference-path P   where it takes forms (/inference)
+  --convert            converts by "ffmpeg": what it cannot decode is then a 500, otherwise a 400
+  --start-delay-ms N   listens only after that
+  --load-ms N          answers 503 "loading model" until then
+  --work-ms N          how long one transcription takes (0); one at a time
+  --fault F            fail: cannot process any audio; die: ends while it works; hang: never answers;
+                       garbage: answers with no JSON; early: refuses before it has read the form
+GET /double/calls lists what came in, as JSON.`;
+
+export const whisperFaults = ["fail", "die", "hang", "garbage", "early"] as const;
+export type WhisperFault = (typeof whisperFaults)[number];
+
+export interface WhisperDoubleOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly path?: string;
+  readonly isConverting?: boolean;
+  readonly workMs?: number;
+  readonly loadMs?: number;
+  readonly fault?: WhisperFault | undefined;
+  /** What `die` does beside closing everything. */
+  readonly onDeath?: () => void;
+}
+
+/** One form that came in. `isWhole` once its end was read, `isGone` when the sender hung up before the answer. */
+export interface WhisperCall {
+  readonly headers: IncomingMessage["headers"];
+  readonly fields: Record<string, string>;
+  fileBytes: number;
+  fileName: string | undefined;
+  isWhole: boolean;
+  isGone: boolean;
+}
+
+export interface WhisperDouble extends AsyncDisposable {
+  readonly host: string;
+  readonly port: number;
+  readonly calls: readonly WhisperCall[];
+}
+
+interface Form extends WhisperCall {
+  readonly digest: ReturnType<typeof createHash>;
+  start: Buffer;
+}
+
+/** What the double hears in a file. */
+export function heardIn(file: Buffer): string {
+  return sentence(file.length, createHash("sha256").update(file).digest("hex"));
+}
+
+function sentence(bytes: number, sha256: string): string {
+  return `The file has ${bytes} bytes and the digest ${sha256.slice(0, 16)}.`;
+}
+
+/** Listens on `port` (0: any free one). Reads forms as they come and keeps no file. */
+export async function startWhisperDouble(options: WhisperDoubleOptions = {}): Promise<WhisperDouble> {
+  const { host = "127.0.0.1", path = "/inference", fault, workMs = 0, loadMs = 0, isConverting = false } = options;
+  const calls: Form[] = [];
+  const loadedAt = performance.now() + loadMs;
+  let turn: Promise<void> = Promise.resolve();
+
+  const answer = async (form: Form, response: ServerResponse): Promise<void> => {
+    if (fault === "hang") return;
+    await new Promise((resolve) => setTimeout(resolve, workMs));
+    if (fault === "die") {
+      server.closeAllConnections();
+      server.close();
+      options.onDeath?.();
+      return;
+    }
+    if (form.isGone) return;
+    transcribe(form, response, isConverting, fault);
+  };
+
+  const server = createServer((request, response) => {
+    const url = request.url?.split("?")[0] ?? "/";
+    if (url === "/double/calls") return json(response, 200, calls.map(shown));
+    if (performance.now() < loadedAt) return json(response, 503, { status: "loading model" });
+    if (url === "/health") return json(response, 200, { status: "ok" });
+    if (request.method !== "POST" || url !== path)
+      return void response.writeHead(404, { "content-type": "text/plain" }).end(`File Not Found (${url})`);
+    if (fault === "early") return refuse(response, 400, "Invalid request");
+    const form = readForm(request, () => {
+      turn = turn.then(() => answer(form, response));
+    });
+    response.once("close", () => {
+      form.isGone = !response.writableFinished;
+    });
+    calls.push(form);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port ?? 0, host, resolve);
+  });
+  const address = server.address();
+  return {
+    host,
+    port: typeof address === "object" && address !== null ? address.port : 0,
+    calls,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function readForm(request: IncomingMessage, onWhole: () => void): Form {
+  const form: Form = {
+    headers: request.headers,
+    fields: {},
+    fileBytes: 0,
+    fileName: undefined,
+    isWhole: false,
+    isGone: false,
+    digest: createHash("sha256"),
+    start: Buffer.alloc(0),
+  };
+  let part = "";
+  const parser = new MultipartParser(boundaryOf(request.headers["content-type"] ?? "") ?? "", {
+    onPart: ({ name, filename }) => {
+      part = name;
+      if (name === "file") form.fileName = filename ?? "";
+      else form.fields[name] = "";
+    },
+    onData: (bytes) => {
+      if (part !== "file") {
+        form.fields[part] = `${form.fields[part] ?? ""}${bytes.toString()}`;
+        return;
+      }
+      form.fileBytes += bytes.length;
+      form.digest.update(bytes);
+      if (form.start.length < 16) form.start = Buffer.concat([form.start, bytes.subarray(0, 16)]);
+    },
+    onPartEnd: () => undefined,
+  });
+  request.on("data", (chunk: Buffer) => parser.push(chunk));
+  request.once("end", () => {
+    parser.end();
+    form.isWhole = true;
+    onWhole();
+  });
+  return form;
+}
+
+function transcribe(
+  form: Form,
+  response: ServerResponse,
+  isConverting: boolean,
+  fault: WhisperFault | undefined,
+): void {
+  // whisper.cpp tells of these two with status 200.
+  if (form.fileName === undefined) return json(response, 200, { error: "no 'file' field in the request" });
+  if (!isAudio(form.start)) {
+    if (isConverting) return json(response, 500, { error: "FFmpeg conversion failed." });
+    return refuse(response, 400, "Invalid request");
+  }
+  if (fault === "fail") return json(response, 200, { error: "failed to process audio" });
+  if (fault === "garbage") return void response.writeHead(200, { "content-type": "application/json" }).end("\u0000<no");
+  const text = ` ${sentence(form.fileBytes, form.digest.digest("hex"))}`;
+  switch (form.fields["response_format"] ?? "json") {
+    case "text":
+      return void response.writeHead(200, { "content-type": "text/html; charset=utf-8" }).end(`${text}\n`);
+    case "srt":
+      return void response
+        .writeHead(200, { "content-type": "application/x-subrip" })
+        .end(`1\n00:00:00,000 --> 00:00:01,000\n${text}\n\n`);
+    case "vtt":
+      return void response
+        .writeHead(200, { "content-type": "text/vtt" })
+        .end(`WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n${text}\n\n`);
+    case "verbose_json":
+      return json(response, 200, {
+        task: "transcribe",
+        language: form.fields["language"] ?? "english",
+        duration: 1,
+        text: `${text}\n`,
+        segments: [{ id: 0, text, start: 0, end: 1, temperature: Number(form.fields["temperature"] ?? 0) }],
+      });
+    default:
+      return json(response, 200, { text: `${text}\n` });
+  }
+}
+
+/** Knows a file by its first bytes only: WAV, MP3, Ogg, FLAC. */
+function isAudio(start: Buffer): boolean {
+  const word = start.toString("latin1", 0, 4);
+  return (
+    ["RIFF", "OggS", "fLaC"].includes(word) || word.startsWith("ID3") || (start[0] === 0xff && (start[1] ?? 0) >= 0xe0)
+  );
+}
+
+function shown({ headers, fields, fileBytes, fileName, isWhole, isGone }: Form): unknown {
+  return { headers, fields, fileBytes, fileName, isWhole, isGone };
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+}
+
+function refuse(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { "content-type": "text/plain" }).end(text);
+}
+
+if (import.meta.main) {
+  const { values: flags } = parseArgs({
+    options: {
+      help: { type: "boolean" },
+      host: { type: "string" },
+      port: { type: "string" },
+      "inference-path": { type: "string" },
+      convert: { type: "boolean" },
+      "start-delay-ms": { type: "string" },
+      "load-ms": { type: "string" },
+      "work-ms": { type: "string" },
+      fault: { type: "string" },
+    },
+  });
+  if (flags.help === true) {
+    console.log(usage);
+    process.exit(0);
+  }
+  const fault = whisperFaults.find((name) => name === flags.fault);
+  if (flags.fault !== undefined && fault === undefined)
+    throw new Error(`whisper double: no fault is called ${flags.fault}`);
+  process.on("SIGTERM", () => process.exit(0));
+  setTimeout(
+    () => {
+      startWhisperDouble({
+        host: flags.host ?? process.env["HOST"] ?? "127.0.0.1",
+        port: Number(flags.port ?? process.env["PORT"] ?? 0),
+        path: flags["inference-path"] ?? "/inference",
+        isConverting: flags.convert === true,
+        workMs: Number(flags["work-ms"] ?? 0),
+        loadMs: Number(flags["load-ms"] ?? 0),
+        fault,
+        onDeath: () => process.exit(1),
+      }).then(
+        ({ host, port }) => console.log(`whisper double listens on http://${host}:${port}`),
+        (error: unknown) => {
+          console.error(`whisper double: ${String(error)}`);
+          process.exit(1);
+        },
+      );
+    },
+    Number(flags["start-delay-ms"] ?? 0),
+  );
+}

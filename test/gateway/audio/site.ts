@@ -1,0 +1,107 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { ApiError } from "../../../src/api/errors.ts";
+import { sendError, toApiError } from "../../../src/gateway/answer.ts";
+import { transcriptionAnswers } from "../../../src/gateway/audio/transcription-answer.ts";
+import { openTranscription, type Transcription } from "../../../src/gateway/audio/transcription.ts";
+import { sendUpload } from "../../../src/gateway/audio/upload-exchange.ts";
+import { ExchangeError, type ExchangeEvents } from "../../../src/lib/http1/client.ts";
+import { exchangeFailure } from "../../../src/gateway/relay/engine-failure.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+export interface AudioSite extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  /** Every upload whose model became known. */
+  readonly uploads: readonly Transcription[];
+  /** Every failure, also those that no client was there to hear. */
+  readonly failures: readonly ApiError[];
+}
+
+export interface AudioSiteOptions {
+  readonly engine: { readonly host: string; readonly port: number };
+  readonly path?: string;
+  readonly bodyLimitBytes?: number;
+  readonly timeouts?: { readonly firstByteMs: number; readonly idleMs: number };
+  /** Waited for before anything goes to the engine, as for a slot that is cold. */
+  readonly hold?: () => Promise<void>;
+}
+
+/** The least gateway around the two halves of a transcription: what the dispatcher does, without slots. */
+export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSite> {
+  const {
+    engine,
+    path = "/inference",
+    bodyLimitBytes = 1e8,
+    timeouts = { firstByteMs: 10_000, idleMs: 10_000 },
+  } = options;
+  const dir = await tempDir();
+  const uploads: Transcription[] = [];
+  const failures: ApiError[] = [];
+
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const upload = await openTranscription(request, { bodyLimitBytes, spoolDir: dir.path });
+    uploads.push(upload);
+    try {
+      const { promise: failed, reject } = Promise.withResolvers<never>();
+      upload.broken.addEventListener("abort", () => reject(upload.broken.reason));
+      await Promise.race([relay(upload, response), failed]);
+    } finally {
+      await upload.discard();
+    }
+  };
+  const relay = async (upload: Transcription, response: ServerResponse): Promise<void> => {
+    await options.hold?.();
+    await new Promise<void>((resolve, reject) => {
+      const chunks: Buffer[] = [];
+      let status = 0;
+      let type = "";
+      const events: ExchangeEvents = {
+        onHead: (head) => {
+          status = head.status;
+          type = head.headers.get("content-type") ?? "";
+        },
+        onData: (chunk) => chunks.push(chunk),
+        onEnd: () => {
+          const body = Buffer.concat(chunks);
+          const refusal =
+            status === 200 ? undefined : (transcriptionAnswers.refusal?.(status, body) ?? new Error(`${status}`));
+          if (refusal !== undefined) return reject(refusal);
+          try {
+            const answer = type.startsWith("application/json") ? transcriptionAnswers.answer(body) : body;
+            response.writeHead(200, { "content-type": type }).end(answer);
+            resolve();
+          } catch (error) {
+            reject(error);
+          }
+        },
+        onError: (error) => reject(error instanceof ExchangeError ? exchangeFailure(error) : error),
+      };
+      const exchange = sendUpload(
+        { ...engine, path, requestId: "test", timeouts, forward: () => upload.forward("whisper-served") },
+        events,
+      );
+      response.once("close", () => exchange.abort());
+    });
+  };
+  const server = createServer((request, response) => {
+    handle(request, response).catch((error: unknown) => {
+      const failure = toApiError(error);
+      failures.push(failure);
+      sendError(response, failure, "test");
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    uploads,
+    failures,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await dir[Symbol.asyncDispose]();
+    },
+  };
+}

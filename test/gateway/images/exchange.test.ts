@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import { ImageCache } from "../../../src/gateway/images/cache.ts";
+import { drawImages } from "../../../src/gateway/images/exchange.ts";
+import { planImage } from "../../../src/gateway/images/images.ts";
+import { loadWorkflows } from "../../../src/gateway/images/workflows.ts";
+import { ExchangeError, type Exchange } from "../../../src/lib/http1/client.ts";
+import { isRecord } from "../../../src/lib/record.ts";
+import { startComfyDouble } from "../../doubles/comfyui.ts";
+import { freePort } from "../../support/free-port.ts";
+import { until } from "../../support/until.ts";
+
+const body = Buffer.from(JSON.stringify({ model: "img", prompt: "a cat", response_format: "b64_json", seed: 1 }));
+const plan = planImage(body, loadWorkflows(), { names: ["img"], held: "sdxl-turbo" });
+
+/** What the relay would hear, in order. */
+function draw(port: number): { exchange: Exchange; heard: unknown[] } {
+  const heard: unknown[] = [];
+  const endpoint = { host: "127.0.0.1", port };
+  const exchange = drawImages(
+    plan,
+    { endpoint, cache: new ImageCache("/nowhere"), pollMs: 5 },
+    {
+      onHead: ({ status, headers }) => heard.push([status, headers.get("content-type")]),
+      onData: (chunk) => heard.push(chunk.toString()),
+      onEnd: () => heard.push("end"),
+      onError: (error) => heard.push(error),
+    },
+  );
+  return { exchange, heard };
+}
+
+describe("drawImages", () => {
+  it("tells of one JSON answer", async () => {
+    await using double = await startComfyDouble();
+    const { heard } = draw(double.port);
+    await until("it ends", () => heard.includes("end"));
+    assert.deepEqual(heard[0], [200, "application/json"]);
+    const answer: unknown = JSON.parse(String(heard[1]));
+    assert.ok(isRecord(answer) && Array.isArray(answer["data"]));
+    assert.equal(heard.length, 3);
+  });
+
+  it("tells of an engine that was never reached as of a connection that failed", async () => {
+    const { heard } = draw(await freePort());
+    await until("it fails", () => heard.length > 0);
+    assert.ok(heard[0] instanceof ExchangeError && heard[0].phase === "connect");
+  });
+
+  it("tells of an engine that stops within as of a failure: nothing may be sent again", async () => {
+    await using double = await startComfyDouble({ fault: "die", workMs: 20 });
+    const { heard } = draw(double.port);
+    await until("it fails", () => heard.length > 0);
+    assert.ok(heard[0] instanceof ApiError && heard[0].code === "dispatch.upstream_failed");
+  });
+
+  it("interrupts the engine when aborted, and says nothing more", async () => {
+    await using double = await startComfyDouble({ fault: "never" });
+    const { exchange, heard } = draw(double.port);
+    await until("the engine works", () => double.calls.some(({ path }) => path.startsWith("/history/")));
+    const leftAt = performance.now();
+    exchange.abort();
+    await until("it is interrupted", () => double.calls.some(({ path }) => path === "/interrupt"));
+    assert.ok(performance.now() - leftAt < 1000);
+    assert.deepEqual(heard, []);
+  });
+});

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { Spool } from "../../src/lib/spool.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+async function readAll(spool: Spool): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of spool.read()) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+describe("Spool", () => {
+  it("gives all bytes in order, whoever is faster", async () => {
+    await using dir = await tempDir();
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant("write" as const), size: fc.nat({ max: 50 }) }),
+      fc.record({ kind: fc.constant("read" as const), size: fc.constant(0) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const spool = new Spool({ dir: dir.path, memoryBytes: 64 });
+        const sent: Buffer[] = [];
+        const got: Buffer[] = [];
+        const reader = spool.read();
+        let reading: Promise<void> | undefined;
+        const readOne = async (): Promise<void> => {
+          const { value } = await reader.next();
+          if (value !== undefined) got.push(value);
+        };
+        for (const { kind, size } of steps) {
+          if (kind === "write") {
+            const bytes = Buffer.from(Array.from({ length: size }, (_, at) => (at + sent.length) % 256));
+            sent.push(bytes);
+            await spool.write(bytes);
+          } else reading = (reading ?? Promise.resolve()).then(readOne);
+        }
+        spool.end();
+        await reading;
+        for await (const chunk of reader) got.push(chunk);
+        await spool.close();
+        assert.deepEqual(Buffer.concat(got), Buffer.concat(sent));
+        assert.equal(spool.sizeBytes, Buffer.concat(sent).length);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("never makes its writer wait for a reader", async () => {
+    await using dir = await tempDir();
+    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100 }));
+    assert.equal(spool.write(Buffer.alloc(60)), undefined);
+    const spilled = spool.write(Buffer.alloc(60, 1));
+    assert.notEqual(spilled, undefined);
+    await spilled;
+    await spool.write(Buffer.alloc(60, 2));
+    spool.end();
+    assert.deepEqual(await readAll(spool), Buffer.concat([Buffer.alloc(60), Buffer.alloc(60, 1), Buffer.alloc(60, 2)]));
+  });
+
+  it("leaves no file that anybody could find", async () => {
+    await using dir = await tempDir();
+    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 0 }));
+    await spool.write(Buffer.from("secret"));
+    assert.deepEqual(await readdir(dir.path), []);
+  });
+
+  it("tells its reader of a failure, behind what came before", async () => {
+    await using dir = await tempDir();
+    await using spool = disposing(new Spool({ dir: dir.path }));
+    await spool.write(Buffer.from("begun"));
+    spool.fail(new Error("cut"));
+    const reader = spool.read();
+    assert.equal(String((await reader.next()).value), "begun");
+    await assert.rejects(reader.next(), { message: "cut" });
+  });
+
+  it("ends a reader that waits when it is closed, and takes nothing more", async () => {
+    await using dir = await tempDir();
+    const spool = new Spool({ dir: dir.path, memoryBytes: 1 });
+    await spool.write(Buffer.from("spilled"));
+    const reading = readAll(spool);
+    await Promise.all([spool.close(), spool.close()]);
+    await reading;
+    assert.equal(spool.write(Buffer.from("late")), undefined);
+    assert.equal(spool.sizeBytes, 7);
+  });
+
+  it("rejects a write that finds no directory", async () => {
+    await using dir = await tempDir();
+    const spool = new Spool({ dir: join(dir.path, "gone"), memoryBytes: 0 });
+    await assert.rejects(async () => await spool.write(Buffer.from("x")), { code: "ENOENT" });
+    await spool.close();
+  });
+});
+
+function disposing(spool: Spool): Spool & AsyncDisposable {
+  return Object.assign(spool, { [Symbol.asyncDispose]: () => spool.close() });
+}
