@@ -23,6 +23,7 @@ export class Spool {
   readonly #memory: Buffer[] = [];
   #inMemory = 0;
   #file: FileHandle | undefined;
+  #fromFile: Buffer | undefined;
   #fileRead = 0;
   #fileEnd = 0;
   #isEnded = false;
@@ -72,7 +73,11 @@ export class Spool {
     this.#wake();
   }
 
-  /** What was written, as it comes, until `end`. To be called once. Rejects with what `fail` was given. */
+  /**
+   * What was written, as it comes, until `end`. To be called once. Rejects with what `fail` was given. A chunk is valid
+   * until the next is asked for: those from the file share one buffer, or a large upload would leave its whole size
+   * behind as garbage.
+   */
   async *read(): AsyncGenerator<Buffer, void, undefined> {
     for (;;) {
       const { promise: woken, resolve } = Promise.withResolvers<void>();
@@ -103,13 +108,14 @@ export class Spool {
       return first;
     }
     if (this.#isClosed || this.#file === undefined || this.#fileRead === this.#fileEnd) return undefined;
-    const bytes = Buffer.allocUnsafe(Math.min(readBytes, this.#fileEnd - this.#fileRead));
-    const reading = this.#file.read(bytes, 0, bytes.length, this.#fileRead);
+    this.#fromFile ??= Buffer.allocUnsafeSlow(readBytes);
+    const length = Math.min(readBytes, this.#fileEnd - this.#fileRead);
+    const reading = this.#file.read(this.#fromFile, 0, length, this.#fileRead);
     this.#busy = Promise.allSettled([this.#busy, reading]);
     const { bytesRead } = await reading;
     if (bytesRead === 0) throw new Error("the spooled file is shorter than what was written to it");
     this.#fileRead += bytesRead;
-    return bytes.subarray(0, bytesRead);
+    return this.#fromFile.subarray(0, bytesRead);
   }
 
   async #append(bytes: Buffer): Promise<void> {

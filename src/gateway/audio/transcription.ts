@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { Readable } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
@@ -18,8 +17,11 @@ export interface UploadLimits {
 export interface ForwardedUpload {
   /** `content-length` only where the whole upload is here already; otherwise it goes out in chunks. */
   readonly headers: { readonly "content-type": string; readonly "content-length"?: number };
-  /** Errs with an ApiError when the upload turns out to be broken: the engine's request must be aborted then. */
-  readonly body: Readable;
+  /**
+   * Throws an ApiError when the upload turns out to be broken: the engine's request must be aborted then. A chunk is
+   * valid until the next is asked for.
+   */
+  readonly body: AsyncIterable<Buffer>;
 }
 
 /** A transcription request whose model is known and whose file may still be on its way. */
@@ -116,13 +118,10 @@ class Upload implements Transcription {
   forward(served: string): ForwardedUpload {
     const first = Buffer.concat([this.#head({ name: "model" }), Buffer.from(`${served}\r\n`)]);
     const spool = this.#spool;
-    const body = Readable.from(
-      (async function* () {
-        yield first;
-        yield* spool.read();
-      })(),
-      { objectMode: false },
-    );
+    const body = (async function* () {
+      yield first;
+      yield* spool.read();
+    })();
     const type = { "content-type": `multipart/form-data; boundary=${this.#boundary}` };
     return {
       headers: spool.isEnded ? { ...type, "content-length": first.length + spool.sizeBytes } : type,

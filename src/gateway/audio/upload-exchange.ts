@@ -1,7 +1,8 @@
 import { request as httpRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
-import { ApiError } from "../../api/errors.ts";
+import type { ApiError } from "../../api/errors.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents, type Timeouts } from "../../lib/http1/client.ts";
+import { toApiError } from "../answer.ts";
 import type { ForwardedUpload } from "./transcription.ts";
 
 export interface UploadCall {
@@ -34,7 +35,6 @@ class UploadExchange implements Exchange {
   readonly #call: UploadCall;
   readonly #events: UploadEvents;
   readonly #socket: ReturnType<typeof connect>;
-  #upload: ForwardedUpload | undefined;
   #request: ClientRequest | undefined;
   #response: IncomingMessage | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -69,28 +69,35 @@ class UploadExchange implements Exchange {
   #send(): void {
     if (this.#isOver) return;
     const { host, port, path, requestId, timeouts } = this.#call;
-    const upload = this.#call.forward();
-    this.#upload = upload;
+    const { headers, body } = this.#call.forward();
     const request = httpRequest({
       method: "POST",
       host,
       port,
       path,
-      headers: { ...upload.headers, "x-request-id": requestId, accept: "*/*", connection: "close" },
+      headers: { ...headers, "x-request-id": requestId, accept: "*/*", connection: "close" },
       createConnection: () => this.#socket,
     });
     this.#request = request;
     request.on("error", (error) => this.#fail(new ExchangeError(this.#phase(), error.message)));
     request.once("response", (response) => this.#answer(response));
-    request.once("finish", () => {
-      if (this.#response === undefined) this.#arm(timeouts.firstByteMs, "timeout");
-    });
-    upload.body.on("data", () => {
-      if (this.#response === undefined) this.#arm(timeouts.idleMs, "timeout");
-    });
-    upload.body.on("error", (error) => this.#fail(error instanceof ApiError ? error : uploadFailed(error)));
     this.#arm(timeouts.idleMs, "timeout");
-    upload.body.pipe(request);
+    this.#pump(request, body).catch((error: unknown) => this.#fail(toApiError(error)));
+  }
+
+  /** One chunk after the other: the next is asked for when the system has taken the last. */
+  async #pump(request: ClientRequest, body: AsyncIterable<Buffer>): Promise<void> {
+    const { idleMs, firstByteMs } = this.#call.timeouts;
+    for await (const chunk of body) {
+      await new Promise<void>((resolve) => {
+        request.write(chunk, () => resolve());
+      });
+      // Also where the engine answers before it has read all: the rest is nobody's.
+      if (this.#isOver || request.destroyed) return;
+      if (this.#response === undefined) this.#arm(idleMs, "timeout");
+    }
+    request.end();
+    if (this.#response === undefined) this.#arm(firstByteMs, "timeout");
   }
 
   #answer(response: IncomingMessage): void {
@@ -141,12 +148,7 @@ class UploadExchange implements Exchange {
 
   #release(): void {
     clearTimeout(this.#timer);
-    this.#upload?.body.destroy();
     this.#request?.destroy();
     this.#socket.destroy();
   }
-}
-
-function uploadFailed(cause: Error): ApiError {
-  return new ApiError("system.internal", { cause });
 }
