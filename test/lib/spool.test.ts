@@ -8,7 +8,7 @@ import { tempDir } from "../support/temp-dir.ts";
 
 async function readAll(spool: Spool): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of spool.read()) chunks.push(chunk);
+  for await (const chunk of spool.read()) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }
 
@@ -28,7 +28,7 @@ describe("Spool", () => {
         let reading: Promise<void> | undefined;
         const readOne = async (): Promise<void> => {
           const { value } = await reader.next();
-          if (value !== undefined) got.push(value);
+          if (value !== undefined) got.push(Buffer.from(value));
         };
         for (const { kind, size } of steps) {
           if (kind === "write") {
@@ -39,7 +39,7 @@ describe("Spool", () => {
         }
         spool.end();
         await reading;
-        for await (const chunk of reader) got.push(chunk);
+        for await (const chunk of reader) got.push(Buffer.from(chunk));
         await spool.close();
         assert.deepEqual(Buffer.concat(got), Buffer.concat(sent));
         assert.equal(spool.sizeBytes, Buffer.concat(sent).length);
