@@ -256,8 +256,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
   }
 
   #outcome(outcome: Outcome): void {
-    const seconds = this.#triedAt === 0 ? 0 : (performance.now() - this.#triedAt) / 1000;
-    this.#provider.options.onOutcome(outcome, seconds);
+    this.#provider.options.onOutcome(outcome, this.#seconds);
   }
 
   #settle(): void {
@@ -266,6 +265,11 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#permit?.abandon();
     this.#request = undefined;
     this.#leave?.();
-    this.#onSettled(this.#triedAt === 0 ? undefined : (performance.now() - this.#triedAt) / 1000);
+    this.#onSettled(this.#seconds);
+  }
+
+  /** How long the last try has taken so far. */
+  get #seconds(): number | undefined {
+    return this.#tries === 0 ? undefined : (performance.now() - this.#triedAt) / 1000;
   }
 }

@@ -35,8 +35,8 @@ export interface ProviderOptions {
   readonly env: NodeJS.ProcessEnv;
   /** Milliseconds of a clock that never goes back. */
   readonly now: () => number;
-  /** One try has ended, or a request could not be tried. */
-  readonly onOutcome: (outcome: Outcome, seconds: number) => void;
+  /** One try has ended, or a request could not be tried: then without a duration. */
+  readonly onOutcome: (outcome: Outcome, seconds: number | undefined) => void;
   readonly onRetry: () => void;
   /** What a person must mend; for the log, never for a client. */
   readonly onProblem: (message: string) => void;
@@ -113,12 +113,13 @@ export class Provider {
     }
   }
 
-  /** Path and headers of a request, whose client's own headers never come here. */
+  /** The path of a request, and what `baseUrl` adds to it. */
   address(path: string): string {
     const prefix = this.#base.pathname.replace(/\/+$/, "");
     return `${prefix}${path.replace(/^\/v1(?=\/)/, "")}${this.#base.search}`;
   }
 
+  /** Headers of every request: ours, the upstream's, and the key. The client's own never come here. */
   headers(key: string | undefined): Record<string, string> {
     const { auth, headers } = this.options.spec;
     const all: Record<string, string> = { "user-agent": "berth", "accept-encoding": "identity" };

@@ -1,0 +1,73 @@
+import { modelRefSchema } from "../../api/names.ts";
+import type { UpstreamSpec } from "../../api/upstream.ts";
+
+/** Who serves a ref, and what it is called there. */
+export interface UpstreamModel {
+  readonly upstream: string;
+  readonly providerModel: string;
+  readonly spec: UpstreamSpec;
+}
+
+export interface CatalogInput {
+  readonly name: string;
+  readonly spec: UpstreamSpec;
+  /** The provider's own names, as last heard. */
+  readonly discovered: readonly string[];
+}
+
+/** A provider with more models than this is no provider of models. */
+const modelLimit = 10_000;
+
+/**
+ * Every ref and who serves it. A ref that is declared beats one that was discovered; among equals the one that had it
+ * in `before` keeps it (DECISIONS 6), else the first.
+ */
+export function mergeCatalog(
+  upstreams: readonly CatalogInput[],
+  before: ReadonlyMap<string, UpstreamModel>,
+): ReadonlyMap<string, UpstreamModel> {
+  const declared = new Map<string, UpstreamModel>();
+  const discovered = new Map<string, UpstreamModel>();
+  for (const { name, spec, discovered: models } of upstreams) {
+    const give = (to: Map<string, UpstreamModel>, ref: string, providerModel: string): void => {
+      const holder = to.get(ref);
+      if (holder?.upstream === name) return;
+      if (holder === undefined || before.get(ref)?.upstream === name) {
+        to.set(ref, { upstream: name, providerModel, spec });
+      }
+    };
+    for (const { ref, upstreamModel } of spec.models) give(declared, ref, upstreamModel ?? ref);
+    const { discover } = spec;
+    if (discover === undefined) continue;
+    for (const model of models) {
+      const ref = discover.prefix + model;
+      if (modelRefSchema.safeParse(ref).success) give(discovered, ref, model);
+    }
+  }
+  return new Map([...declared, ...[...discovered].filter(([ref]) => !declared.has(ref))]);
+}
+
+/**
+ * The names in a provider's list of models: OpenAI's `data` of objects with `id`, or what others make of it. Throws
+ * Error when it is no list.
+ */
+export function modelNames(list: unknown): readonly string[] {
+  const found = itemsOf(list);
+  if (found === undefined) throw new Error("the provider's answer is no list of models");
+  const names = found.flatMap((item) => nameOf(item) ?? []);
+  return [...new Set(names)].slice(0, modelLimit);
+}
+
+function itemsOf(list: unknown): readonly unknown[] | undefined {
+  if (Array.isArray(list)) return list;
+  if (typeof list !== "object" || list === null) return undefined;
+  if ("data" in list && Array.isArray(list.data)) return list.data;
+  return "models" in list && Array.isArray(list.models) ? list.models : undefined;
+}
+
+function nameOf(item: unknown): string | undefined {
+  if (typeof item === "string") return item;
+  if (typeof item !== "object" || item === null) return undefined;
+  if ("id" in item && typeof item.id === "string") return item.id;
+  return "name" in item && typeof item.name === "string" ? item.name : undefined;
+}

@@ -1,0 +1,168 @@
+import type { UpstreamSpec } from "../../api/upstream.ts";
+import { canonicalJson } from "../../lib/canonical.ts";
+import { mergeCatalog, type UpstreamModel } from "./catalog.ts";
+import type { CircuitState } from "./circuit.ts";
+import { Discovery } from "./discovery.ts";
+import type { Outcome } from "./provider-failure.ts";
+import { Provider } from "./provider.ts";
+
+export interface UpstreamsOptions {
+  readonly env: NodeJS.ProcessEnv;
+  /** What a person must mend, once until it changes; for the log. */
+  readonly onProblem: (upstream: string, message: string) => void;
+  readonly onOutcome?: (upstream: string, outcome: Outcome, seconds: number | undefined) => void;
+  readonly onRetry?: (upstream: string) => void;
+  /** Tests have less patience. */
+  readonly discoveryRetryMs?: number;
+}
+
+/** What is known of one upstream now. */
+export interface UpstreamView {
+  readonly name: string;
+  readonly spec: UpstreamSpec;
+  readonly circuit: CircuitState;
+  readonly inFlight: number;
+  readonly queued: number;
+  readonly refs: number;
+  /** What a person must mend, without secrets; it may name files. */
+  readonly problem: string | undefined;
+}
+
+interface Member {
+  readonly provider: Provider;
+  readonly discovery: Discovery | undefined;
+  readonly identity: string;
+  readonly problems: { provider: string | undefined; discovery: string | undefined };
+}
+
+/** All providers that the registry declares. Follows it: a changed or dropped one ends what it has begun, then closes. */
+export class Upstreams implements AsyncDisposable {
+  readonly #options: UpstreamsOptions;
+  readonly #members = new Map<string, Member>();
+  readonly #retiring = new Set<Provider>();
+  readonly #listeners = new Set<() => void>();
+  #refs: ReadonlyMap<string, UpstreamModel> = new Map();
+
+  constructor(options: UpstreamsOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined when it was dropped meanwhile. */
+  get(name: string): Provider | undefined {
+    return this.#members.get(name)?.provider;
+  }
+
+  /** Every ref that an upstream serves: replaced as a whole when anything changes, and never changed itself. */
+  refs(): ReadonlyMap<string, UpstreamModel> {
+    return this.#refs;
+  }
+
+  /** Called after `refs()` has changed. */
+  watch(onChange: () => void): Disposable {
+    this.#listeners.add(onChange);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(onChange) };
+  }
+
+  views(): readonly UpstreamView[] {
+    const counts = new Map<string, number>();
+    for (const { upstream } of this.#refs.values()) counts.set(upstream, (counts.get(upstream) ?? 0) + 1);
+    return [...this.#members].map(([name, { provider, problems }]) => ({
+      name,
+      spec: provider.options.spec,
+      circuit: provider.state,
+      inFlight: provider.limiter.busy,
+      queued: provider.limiter.waiting,
+      refs: counts.get(name) ?? 0,
+      problem: problems.provider ?? problems.discovery,
+    }));
+  }
+
+  /** Takes what the registry declares now. What has not changed goes on as it is. */
+  update(declared: readonly { readonly name: string; readonly spec: UpstreamSpec }[]): void {
+    const wanted = new Map(declared.map(({ name, spec }) => [name, spec]));
+    let hasChanged = false;
+    for (const [name, member] of this.#members) {
+      const spec = wanted.get(name);
+      if (spec !== undefined && canonicalJson(spec) === member.identity) continue;
+      hasChanged = true;
+      this.#drop(name, member);
+      if (spec !== undefined) this.#add(name, spec, member);
+    }
+    for (const [name, spec] of wanted) {
+      if (this.#members.has(name)) continue;
+      hasChanged = true;
+      this.#add(name, spec, undefined);
+    }
+    if (hasChanged) this.#publish();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listeners.clear();
+    const all = [...this.#members.values()];
+    this.#members.clear();
+    for (const { discovery } of all) discovery?.[Symbol.dispose]();
+    const providers = [...all.map(({ provider }) => provider), ...this.#retiring];
+    await Promise.all(providers.map((provider) => provider[Symbol.asyncDispose]()));
+  }
+
+  #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
+    const { env, onOutcome, onRetry, discoveryRetryMs: retryMs = 5000 } = this.#options;
+    const problems: Member["problems"] = { provider: undefined, discovery: undefined };
+    const provider = new Provider({
+      name,
+      spec,
+      env,
+      now: () => performance.now(),
+      onOutcome: (outcome, seconds) => {
+        if (outcome === "200") problems.provider = undefined;
+        onOutcome?.(name, outcome, seconds);
+      },
+      onRetry: () => onRetry?.(name),
+      onProblem: (message) => this.#problem(name, problems, "provider", message),
+    });
+    // Of the same provider the old list is better than none.
+    const isSame = before?.provider.options.spec.baseUrl === spec.baseUrl;
+    const discovery =
+      spec.discover === undefined
+        ? undefined
+        : new Discovery({
+            intervalMs: spec.discover.intervalSeconds * 1000,
+            retryMs,
+            models: isSame ? (before.discovery?.models ?? []) : [],
+            list: (signal) => provider.list(signal),
+            onChange: () => this.#publish(),
+            onProblem: (message) => this.#problem(name, problems, "discovery", message),
+          });
+    this.#members.set(name, { provider, discovery, identity: canonicalJson(spec), problems });
+  }
+
+  #drop(name: string, { provider, discovery }: Member): void {
+    this.#members.delete(name);
+    discovery?.[Symbol.dispose]();
+    this.#retiring.add(provider);
+    void provider.retire().finally(() => this.#retiring.delete(provider));
+  }
+
+  #problem(
+    name: string,
+    problems: Member["problems"],
+    of: keyof Member["problems"],
+    message: string | undefined,
+  ): void {
+    if (problems[of] === message) return;
+    problems[of] = message;
+    if (message !== undefined) this.#options.onProblem(name, message);
+  }
+
+  #publish(): void {
+    const inputs = [...this.#members]
+      .map(([name, { provider, discovery }]) => ({
+        name,
+        spec: provider.options.spec,
+        discovered: discovery?.models ?? [],
+      }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    this.#refs = mergeCatalog(inputs, this.#refs);
+    for (const listener of this.#listeners) listener();
+  }
+}
