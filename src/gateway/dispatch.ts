@@ -14,7 +14,7 @@ import { Answer, type AnswerSink } from "./relay/answer.ts";
 import { ModelRename } from "./relay/rename.ts";
 import { SharedAnswer } from "./relay/shared-answer.ts";
 import { resolve } from "./resolve.ts";
-import { StreamHold } from "./stream-hold.ts";
+import { StreamHold, type HoldTimes } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
 import type { Leg, V1Request, V1Route } from "./v1/route.ts";
 
@@ -34,6 +34,7 @@ export interface DispatchOptions {
   readonly metrics: GatewayMetrics;
   readonly log: Logger;
   readonly bodyLimitBytes: number;
+  readonly holdTimes: HoldTimes;
   /** The gateway takes no new requests. */
   readonly isDraining: () => boolean;
   /** Who asks, at once. Throws ApiError of `auth.*`. */
@@ -97,6 +98,13 @@ export class Dispatcher {
       if (failure.code === "system.internal") this.#options.log.error({ err: error, requestId }, "request failed");
       call.answer.refuse(failure);
     });
+  }
+
+  /** Clients that get, or will get, a stream that others may share. */
+  get sharedReaders(): number {
+    let readers = 0;
+    for (const { answer } of this.#shared.values()) readers += answer.readers;
+    return readers;
   }
 
   close(): void {
@@ -164,7 +172,7 @@ export class Dispatcher {
   }
 
   #holdStream(call: Call, flight: Flight, isStream: boolean): void {
-    if (isStream && flight.isWaiting) call.hold = new StreamHold(call.answer, flight);
+    if (isStream && flight.isWaiting) call.hold = new StreamHold(call.answer, flight, this.#options.holdTimes);
   }
 
   #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, onSettled: () => void): Flight {

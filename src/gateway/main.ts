@@ -17,6 +17,7 @@ import { Dispatcher } from "./dispatch.ts";
 import { HostGuard } from "./hosts.ts";
 import { buildIndex } from "./index.ts";
 import { GatewayMetrics } from "./metrics.ts";
+import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
 import { Traffic } from "./traffic.ts";
 
 export interface RunningGateway {
@@ -24,13 +25,22 @@ export interface RunningGateway {
   readonly url: string;
   /** Every route, with who may call it. */
   readonly routes: readonly GuardedRoute[];
+  /** The revision of a slot's published state that requests are resolved against. */
+  seenRevision(slot: string): number | undefined;
   /** Unready at once, open requests get `drainSeconds`, then everything is closed. */
   close(options: { drainSeconds: number }): Promise<void>;
 }
 
+export interface GatewayOptions {
+  readonly log: Logger;
+  readonly version: string;
+  /** When a client that waits for a stream hears something; tests shorten it. */
+  readonly holdTimes?: HoldTimes;
+}
+
 /** Runs the gateway until closed. Needs no operator: it serves what is published, and says so when nothing is. */
-export async function runGateway(config: Config, options: { log: Logger; version: string }): Promise<RunningGateway> {
-  const { log, version } = options;
+export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
+  const { log, version, holdTimes } = options;
   await using stack = new AsyncDisposableStack();
   const published = stack.use(await openPublished(config.stateDir));
   let index = buildIndex(published);
@@ -84,9 +94,11 @@ export async function runGateway(config: Config, options: { log: Logger; version
     metrics,
     log,
     bodyLimitBytes: config.bodyLimit,
+    holdTimes: holdTimes ?? defaultHoldTimes,
     isDraining: () => isDraining,
     admit: (request) => gate.asker(request),
   });
+  metrics.onSharedReaders(() => dispatcher.sharedReaders);
   stack.defer(() => dispatcher.close());
   const app = await buildApp({
     dispatcher,
@@ -117,6 +129,7 @@ export async function runGateway(config: Config, options: { log: Logger; version
     port,
     url,
     routes: app.routes,
+    seenRevision: (slot) => index.slots.get(slot)?.revision,
     async close({ drainSeconds }) {
       isDraining = true;
       // Idle connections first; those with requests get their time.

@@ -94,6 +94,18 @@ export class GatewayMetrics {
     });
   }
 
+  /** `count` is asked whenever the page is. */
+  onSharedReaders(count: () => number): void {
+    new Gauge({
+      name: "berth_shared_stream_readers",
+      help: "Clients of streams that began on a cold slot and may be shared",
+      registers: [this.registry],
+      collect() {
+        this.set(count());
+      },
+    });
+  }
+
   of(route: string, slot: string): RouteMetrics {
     const key = `${route} ${slot}`;
     let metrics = this.#routes.get(key);

@@ -1,9 +1,15 @@
 import type { Place } from "./admission/admission.ts";
 import type { Answer } from "./relay/answer.ts";
 
-/** A stream that waits is silent this long, so that an early failure keeps its status (CONTRACT "Cold slots"). */
-const silenceMs = 5000;
-const everyMs = 10_000;
+export interface HoldTimes {
+  /** Milliseconds of silence first, so that an early failure keeps its status. */
+  readonly silenceMs: number;
+  /** Milliseconds between two comments. */
+  readonly everyMs: number;
+}
+
+/** CONTRACT "Cold slots". */
+export const defaultHoldTimes: HoldTimes = { silenceMs: 5000, everyMs: 10_000 };
 
 /** Who waits, and where. */
 interface Waiter {
@@ -16,11 +22,13 @@ export class StreamHold {
   readonly #answer: Answer;
   readonly #waiter: Waiter;
   readonly #since = Date.now();
+  readonly #everyMs: number;
   #timer: NodeJS.Timeout;
 
-  constructor(answer: Answer, waiter: Waiter) {
+  constructor(answer: Answer, waiter: Waiter, { silenceMs, everyMs }: HoldTimes) {
     this.#answer = answer;
     this.#waiter = waiter;
+    this.#everyMs = everyMs;
     this.#timer = setTimeout(() => this.#tell(), silenceMs);
   }
 
@@ -32,7 +40,7 @@ export class StreamHold {
     if (!this.#waiter.isWaiting || this.#answer.isOver) return;
     this.#answer.hold();
     this.#answer.comment(`waiting ${describe(this.#waiter.place, Date.now() - this.#since)}`);
-    this.#timer = setTimeout(() => this.#tell(), everyMs);
+    this.#timer = setTimeout(() => this.#tell(), this.#everyMs);
   }
 }
 

@@ -1,0 +1,284 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import {
+  SlotQueue,
+  type Caller,
+  type Door,
+  type QueueLimits,
+  type Refusal,
+} from "../../../src/gateway/admission/slot-queue.ts";
+
+interface Named extends Caller {
+  readonly name: string;
+}
+
+const limits: QueueLimits = { max: 1, queue: 4, holdMs: 1000, queueMs: Infinity };
+
+/** A queue that writes down what it does. */
+function recorded(over: Partial<QueueLimits> = {}): {
+  queue: SlotQueue<Named>;
+  told: string[];
+  open(now?: number): void;
+  change(door: Door, now?: number): void;
+} {
+  const told: string[] = [];
+  const own = { ...limits, ...over };
+  const queue = new SlotQueue<Named>(
+    {
+      admit: ({ name }) => void told.push(`${name} in`),
+      refuse: ({ name }, refusal) => void told.push(`${name} ${refusal}`),
+    },
+    own,
+  );
+  const change = (door: Door, now = 0): void => queue.change(door, own, now);
+  return { queue, told, change, open: (now) => change({ kind: "open" }, now) };
+}
+
+function caller(name: string, client = name, hasBegun = false): Named {
+  return { name, client, hasBegun };
+}
+
+describe("SlotQueue", () => {
+  it("lets callers in at once while there is room", () => {
+    const { queue, open } = recorded({ max: 2 });
+    open();
+    assert.deepEqual(
+      ["a", "b", "c"].map((name) => queue.arrive(caller(name), 0)),
+      ["admitted", "admitted", "waiting"],
+    );
+    assert.deepEqual([queue.inside, queue.waiting], [2, 1]);
+  });
+
+  it("holds callers before a shut door and lets them in, in order, when it opens", () => {
+    const { queue, told, open } = recorded({ max: 2 });
+    for (const name of ["a", "b", "c"]) assert.equal(queue.arrive(caller(name), 0), "waiting");
+    open();
+    assert.deepEqual(told, ["a in", "b in"]);
+    queue.finish();
+    assert.deepEqual(told, ["a in", "b in", "c in"]);
+  });
+
+  it("gives clients turns, so that one with many requests starves nobody", () => {
+    const { queue, told, open } = recorded({ queue: 10 });
+    open();
+    queue.arrive(caller("a1", "a"), 0);
+    for (const name of ["a2", "a3", "a4"]) queue.arrive(caller(name, "a"), 0);
+    queue.arrive(caller("b1", "b"), 0);
+    queue.arrive(caller("c1", "c"), 0);
+    for (let index = 0; index < 5; index += 1) queue.finish();
+    assert.deepEqual(told, ["a2 in", "b1 in", "c1 in", "a3 in", "a4 in"]);
+  });
+
+  it("tells each its position, counted in turns", () => {
+    const { queue, open } = recorded({ queue: 10 });
+    open();
+    queue.arrive(caller("first"), 0);
+    const waiting = [caller("a1", "a"), caller("a2", "a"), caller("b1", "b"), caller("b2", "b")];
+    for (const each of waiting) queue.arrive(each, 0);
+    assert.deepEqual(
+      waiting.map((each) => queue.position(each)),
+      [1, 3, 2, 4],
+    );
+    assert.equal(queue.position(caller("stranger")), 0);
+  });
+
+  it("refuses what is beyond the queue; before a shut door max more may wait", () => {
+    const { queue, open } = recorded({ max: 2, queue: 1 });
+    assert.deepEqual(
+      ["a", "b", "c", "d"].map((name) => queue.arrive(caller(name), 0)),
+      ["waiting", "waiting", "waiting", "full"],
+    );
+    open();
+    assert.deepEqual([queue.inside, queue.waiting], [2, 1]);
+    assert.equal(queue.arrive(caller("e"), 0), "full");
+  });
+
+  it("makes room in a full queue at the cost of the client that has most waiting, newest first", () => {
+    const { queue, told, open } = recorded({ queue: 3 });
+    open();
+    queue.arrive(caller("a0", "a"), 0);
+    for (const name of ["a1", "a2", "a3"]) queue.arrive(caller(name, "a"), 0);
+    assert.equal(queue.arrive(caller("a4", "a"), 0), "full");
+    assert.equal(queue.arrive(caller("b1", "b"), 0), "waiting");
+    assert.deepEqual(told, ["a3 full"]);
+    // Now a has two and b one: taking another from a would only turn the table.
+    assert.equal(queue.arrive(caller("b2", "b"), 0), "full");
+  });
+
+  it("never displaces one whose stream has begun", () => {
+    const { queue, told, open } = recorded({ queue: 2 });
+    open();
+    queue.arrive(caller("a0", "a"), 0);
+    queue.arrive(caller("a1", "a"), 0);
+    queue.arrive(caller("a2", "a", true), 0);
+    assert.equal(queue.arrive(caller("b", "b"), 0), "waiting");
+    assert.deepEqual(told, ["a1 full"]);
+    const begun = recorded({ queue: 2 });
+    begun.open();
+    begun.queue.arrive(caller("a0", "a"), 0);
+    begun.queue.arrive(caller("a1", "a", true), 0);
+    begun.queue.arrive(caller("a2", "a", true), 0);
+    assert.equal(begun.queue.arrive(caller("b", "b"), 0), "full");
+  });
+
+  it("sends held callers away at their own deadlines, and tells the next one", () => {
+    const { queue, told } = recorded();
+    queue.arrive(caller("a"), 100);
+    queue.arrive(caller("b"), 400);
+    assert.equal(queue.expire(1099), 1100);
+    assert.deepEqual(told, []);
+    assert.equal(queue.expire(1100), 1400);
+    assert.deepEqual(told, ["a late"]);
+    assert.equal(queue.expire(1400), Infinity);
+    assert.deepEqual(told, ["a late", "b late"]);
+  });
+
+  it("holds nobody when the time to hold is nothing", () => {
+    const { queue } = recorded({ holdMs: 0 });
+    assert.equal(queue.arrive(caller("a"), 5), "late");
+  });
+
+  it("begins to count anew when a slot with a queue goes away", () => {
+    const { queue, told, open, change } = recorded();
+    open();
+    queue.arrive(caller("a"), 0);
+    queue.arrive(caller("b"), 0);
+    change({ kind: "shut" }, 60_000);
+    assert.equal(queue.expire(60_001), 61_000);
+    assert.deepEqual(told, []);
+  });
+
+  it("refuses those who cannot live to see the next try, and keeps the others", () => {
+    const { queue, told, change } = recorded();
+    queue.arrive(caller("a"), 0);
+    queue.arrive(caller("b"), 800);
+    change({ kind: "shut", reopensAt: 1500 }, 900);
+    assert.deepEqual(told, ["a late"]);
+    assert.equal(queue.arrive(caller("c"), 400), "late");
+  });
+
+  it("sends everybody away when waiting has no sense any more", () => {
+    const { queue, told, change } = recorded();
+    queue.arrive(caller("a"), 0);
+    queue.arrive(caller("b"), 0);
+    change({ kind: "closed" });
+    assert.deepEqual(told, ["a closed", "b closed"]);
+    assert.equal(queue.arrive(caller("c"), 0), "closed");
+  });
+
+  it("forgets one that left, once", () => {
+    const { queue, told, open } = recorded();
+    const a = caller("a");
+    queue.arrive(a, 0);
+    assert.equal(queue.leave(a), true);
+    assert.equal(queue.leave(a), false);
+    open();
+    assert.deepEqual(told, []);
+  });
+});
+
+type Event =
+  | { do: "arrive"; client: number; hasBegun: boolean }
+  | { do: "leave"; nth: number }
+  | { do: "finish" }
+  | { do: "door"; door: Door; max: number; queue: number }
+  | { do: "wait"; ms: number };
+
+const event: fc.Arbitrary<Event> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({ do: fc.constant("arrive" as const), client: fc.nat(3), hasBegun: fc.boolean() }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("leave" as const), nth: fc.nat(20) }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("finish" as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant("door" as const),
+      door: fc.oneof(
+        fc.constant<Door>({ kind: "open" }),
+        fc.constant<Door>({ kind: "shut" }),
+        fc.nat(3000).map((reopensAt): Door => ({ kind: "shut", reopensAt })),
+        fc.constant<Door>({ kind: "closed" }),
+      ),
+      max: fc.integer({ min: 1, max: 3 }),
+      queue: fc.nat(4),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.nat(600) }) },
+);
+
+describe("SlotQueue, whatever happens", () => {
+  it("forgets no caller, answers none twice, keeps its bounds", () => {
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 120 }), (events) => {
+        const fate = new Map<Named, "waiting" | "inside" | "over">();
+        let own: QueueLimits = { max: 1, queue: 2, holdMs: 1000, queueMs: 5000 };
+        let now = 0;
+        const settle = (who: Named, from: string, to: "inside" | "over"): void => {
+          assert.equal(fate.get(who), from, `${who.name} was ${String(fate.get(who))}, not ${from}`);
+          fate.set(who, to);
+        };
+        const queue = new SlotQueue<Named>(
+          {
+            admit: (who) => settle(who, "waiting", "inside"),
+            refuse: (who: Named, _refusal: Refusal) => settle(who, "waiting", "over"),
+          },
+          own,
+        );
+        const those = (state: string): Named[] => [...fate].filter(([, is]) => is === state).map(([who]) => who);
+        for (const step of events) {
+          switch (step.do) {
+            case "arrive": {
+              const who = caller(`c${fate.size}`, `client${step.client}`, step.hasBegun);
+              // Displacing happens within: the newcomer is not known yet.
+              const outcome = queue.arrive(who, now);
+              fate.set(who, outcome === "admitted" ? "inside" : outcome === "waiting" ? "waiting" : "over");
+              break;
+            }
+            case "leave": {
+              const waiting = those("waiting");
+              const who = waiting[step.nth % Math.max(1, waiting.length)];
+              if (who === undefined) break;
+              assert.equal(queue.leave(who), true);
+              fate.set(who, "over");
+              break;
+            }
+            case "finish": {
+              const [who] = those("inside");
+              if (who === undefined) break;
+              fate.set(who, "over");
+              queue.finish();
+              break;
+            }
+            case "door":
+              own = { ...own, max: step.max, queue: step.queue };
+              queue.change(step.door, own, now);
+              break;
+            case "wait":
+              now += step.ms;
+              assert.ok(queue.expire(now) > now);
+              break;
+            default:
+              step satisfies never;
+          }
+          assert.equal(queue.waiting, those("waiting").length);
+          assert.equal(queue.inside, those("inside").length);
+          if (queue.door === "open")
+            assert.ok(queue.waiting === 0 || queue.inside >= own.max, "nobody waits beside room");
+          if (queue.door === "closed") assert.equal(queue.waiting, 0);
+          const positions = those("waiting").map((who) => queue.position(who));
+          assert.deepEqual(
+            positions.toSorted((a, b) => a - b),
+            positions.map((_, index) => index + 1),
+          );
+        }
+        now += 10_000;
+        queue.expire(now);
+        assert.deepEqual(those("waiting"), [], "every wait ends");
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

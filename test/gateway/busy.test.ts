@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
+import { describe, it } from "node:test";
+import { envelopeOf } from "../support/envelope.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { json, sayHello, scriptedEngine, type Seen } from "../support/scripted-engine.ts";
+import { until } from "../support/until.ts";
+
+const chat = (word: string): object => ({ model: "primary", messages: [{ role: "user", content: word }] });
+
+/** An engine that answers only when it is told to. */
+function onDemand(): { script: (response: ServerResponse, seen: Seen) => void; answerNext(): void; open(): number } {
+  const open: [ServerResponse, Seen][] = [];
+  return {
+    script: (response, seen) => void open.push([response, seen]),
+    answerNext() {
+      const next = open.shift();
+      if (next !== undefined) sayHello(...next);
+    },
+    open: () => open.length,
+  };
+}
+
+const queued = (gateway: TestGateway): Promise<number | undefined> =>
+  gateway.metric('berth_requests_queued{slot="primary"}');
+
+describe("a slot that is busy", () => {
+  it("queues what is beyond its limit, refuses what is beyond the queue, and serves in order", async () => {
+    const script = onDemand();
+    await using engine = await scriptedEngine(script.script);
+    const spec = { concurrency: { max: 1, queue: 2 } };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
+    const first = gateway.post("/v1/chat/completions", chat("one"));
+    await until("the first is inside", () => script.open() === 1);
+    const second = gateway.post("/v1/chat/completions", chat("two"));
+    await until("the second waits", async () => (await queued(gateway)) === 1);
+    const third = gateway.post("/v1/chat/completions", chat("three"));
+    await until("the third waits", async () => (await queued(gateway)) === 2);
+    const refused = await gateway.post("/v1/chat/completions", { ...chat("four"), stream: true });
+    assert.equal(refused.status, 429);
+    assert.match(refused.headers.get("retry-after") ?? "", /^[1-9]\d*$/);
+    const { error } = await envelopeOf(refused);
+    assert.deepEqual([error.code, error.type], ["slot.overloaded", "rate_limit_error"]);
+    assert.deepEqual(error.details, { slot: "primary", in_flight: 1, queued: 2 });
+    for (const answered of [first, second, third]) {
+      await until("one is inside", () => script.open() === 1);
+      script.answerNext();
+      assert.equal((await answered).status, 200);
+    }
+    assert.deepEqual(
+      engine.seen.map(({ body }) => /one|two|three/.exec(body)?.[0]),
+      ["one", "two", "three"],
+    );
+  });
+
+  it("tells a stream that waits for its turn how far it is", async () => {
+    const script = onDemand();
+    await using engine = await scriptedEngine(script.script);
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port, spec: { concurrency: { max: 1 } } } },
+      gateway: { holdTimes: { silenceMs: 30, everyMs: 30 } },
+    });
+    const first = gateway.post("/v1/chat/completions", chat("one"));
+    await until("the first is inside", () => script.open() === 1);
+    const response = await gateway.post("/v1/chat/completions", { ...chat("two"), stream: true });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    assert.match(
+      String((await reader?.read())?.value),
+      /^: waiting slot=primary state=queued position=1 waited=\d+s\n\n/,
+    );
+    script.answerNext();
+    await until("the second is inside", () => script.open() === 1);
+    script.answerNext();
+    assert.equal((await first).status, 200);
+    let text = "";
+    for (let next = await reader?.read(); next?.done === false; next = await reader?.read()) text += next.value;
+    assert.match(text, /\[DONE\]\n\n$/);
+  });
+
+  it("takes a place from the queue when a client that waits leaves, and from the engine when one inside does", async () => {
+    const script = onDemand();
+    await using engine = await scriptedEngine(script.script);
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port, spec: { concurrency: { max: 1, queue: 1 } } } },
+    });
+    const [first, second] = [new AbortController(), new AbortController()];
+    const inside = gateway.post("/v1/chat/completions", chat("one"), { signal: first.signal });
+    await until("the first is inside", () => script.open() === 1);
+    const waits = gateway.post("/v1/chat/completions", chat("two"), { signal: second.signal });
+    await until("the second waits", async () => (await queued(gateway)) === 1);
+    second.abort();
+    await assert.rejects(waits);
+    await until("its place is free", async () => (await queued(gateway)) === 0);
+    const third = gateway.post("/v1/chat/completions", chat("three"));
+    await until("the third waits", async () => (await queued(gateway)) === 1);
+    first.abort();
+    await assert.rejects(inside);
+    await until("the engine is told", () => engine.seen[0]?.isAborted === true);
+    await until("the third is inside", () => engine.seen.length === 2);
+    script.answerNext();
+    script.answerNext();
+    assert.equal((await third).status, 200);
+    assert.equal(engine.seen.length, 2, "the second never reached the engine");
+  });
+
+  it("holds no more bytes than SVC_BUFFER_LIMIT", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} }, env: { SVC_BUFFER_LIMIT: "4096" } });
+    const large = { ...chat("x".repeat(3000)), stream: false };
+    const leaving = new AbortController();
+    const held = gateway.post("/v1/chat/completions", large, { signal: leaving.signal });
+    await until("one is held", () => gateway.demand("primary")?.held === 1);
+    const refused = await gateway.post("/v1/chat/completions", large);
+    assert.equal(refused.status, 503);
+    assert.equal((await envelopeOf(refused)).error.code, "system.overloaded");
+    leaving.abort();
+    await assert.rejects(held);
+    await until("the bytes are free", () => gateway.demand("primary")?.held === 0);
+    const again = new AbortController();
+    const second = gateway.post("/v1/chat/completions", large, { signal: again.signal });
+    await until("one is held", () => gateway.demand("primary")?.held === 1);
+    again.abort();
+    await assert.rejects(second);
+  });
+
+  it("lets the second process answer while the first is away, and the other way round", async () => {
+    const rank = { results: [{ index: 0, relevance_score: 1 }] };
+    await using engine = await scriptedEngine((response) => json(response, rank));
+    await using gateway = await startGateway({
+      slots: { primary: { state: "ready", rerankPort: engine.port } },
+      env: { SVC_HOLD_SECONDS: "0" },
+    });
+    const ranked = await gateway.post("/v1/rerank", { model: "primary", query: "q", documents: ["d"] });
+    assert.equal(ranked.status, 200);
+    const embedded = await gateway.post("/v1/embeddings", { model: "primary", input: "x" });
+    assert.equal((await envelopeOf(embedded)).error.code, "slot.not_ready");
+    await gateway.publish("primary", { port: engine.port, spec: { model: { default: "a", rerank: "b" } } });
+    const unranked = await gateway.post("/v1/rerank", { model: "primary", query: "q", documents: ["d"] });
+    const { error } = await envelopeOf(unranked);
+    assert.deepEqual([error.code, error.details?.["role"]], ["slot.not_ready", "rerank"]);
+  });
+});

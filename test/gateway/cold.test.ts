@@ -1,0 +1,241 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { envelopeOf } from "../support/envelope.ts";
+import { startGateway } from "../support/gateway.ts";
+import { helloChunks, json, sayHello, scriptedEngine } from "../support/scripted-engine.ts";
+import { until } from "../support/until.ts";
+
+const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
+const quick = { gateway: { holdTimes: { silenceMs: 50, everyMs: 50 } } };
+
+describe("a request for a slot that is not there", () => {
+  for (const state of ["offline", "pulling", "starting", "warming", "unloading"] as const) {
+    it(`is held while the slot is ${state}, counted as demand, and answered once it is ready`, async () => {
+      await using engine = await scriptedEngine();
+      await using gateway = await startGateway({ slots: { primary: { state } } });
+      const answered = gateway.post("/v1/chat/completions", chat);
+      await until("it is demand", () => gateway.demand("primary")?.held === 1);
+      assert.equal(await gateway.metric('berth_requests_held{slot="primary"}'), 1);
+      assert.ok(gateway.demand("primary")?.lastRequestAt !== undefined);
+      await gateway.publish("primary", { port: engine.port });
+      const response = await answered;
+      assert.equal(response.status, 200);
+      assert.equal(engine.seen.length, 1);
+      await until("nothing is held", () => gateway.demand("primary")?.held === 0);
+    });
+  }
+
+  it("is refused with the slot's state when the time to hold is over", async () => {
+    await using gateway = await startGateway({
+      slots: { primary: { state: "starting" } },
+      env: { SVC_HOLD_SECONDS: "1" },
+    });
+    const response = await gateway.post("/v1/chat/completions", chat);
+    assert.equal(response.status, 503);
+    assert.equal(response.headers.get("retry-after"), "2");
+    const { error } = await envelopeOf(response);
+    assert.equal(error.code, "slot.not_ready");
+    assert.deepEqual(error.details, { slot: "primary", state: "starting", reason: "Starting" });
+    await until("nothing is held", () => gateway.demand("primary")?.held === 0);
+  });
+
+  it("is refused at once with SVC_HOLD_SECONDS=0, and is demand all the same", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} }, env: { SVC_HOLD_SECONDS: "0" } });
+    const response = await gateway.post("/v1/chat/completions", { ...chat, stream: true });
+    assert.equal(response.status, 503);
+    assert.equal((await envelopeOf(response)).error.code, "slot.not_ready");
+    await until("it is demand", () => gateway.demand("primary")?.lastRequestAt !== undefined);
+  });
+
+  it("gives up its place when its client leaves", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    const leaving = new AbortController();
+    const answered = gateway.post("/v1/chat/completions", chat, { signal: leaving.signal });
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    leaving.abort();
+    await assert.rejects(answered);
+    await until("it is forgotten", () => gateway.demand("primary")?.held === 0);
+    assert.equal(
+      await gateway.metric('berth_requests_total{route="/v1/chat/completions",slot="primary",code="499"}'),
+      1,
+    );
+  });
+
+  it("is refused at once, without a retry, where only a person would load the slot", async () => {
+    const now = new Date().toISOString();
+    const condition = {
+      type: "Available",
+      status: "False",
+      reason: "Unloaded",
+      message: "unloaded by request",
+      observedGeneration: 1,
+      lastTransitionTime: now,
+    } as const;
+    await using gateway = await startGateway({ slots: { primary: { status: { conditions: [condition] } } } });
+    const response = await gateway.post("/v1/chat/completions", chat);
+    assert.equal(response.status, 503);
+    assert.equal(response.headers.get("x-should-retry"), "false");
+    assert.equal((await envelopeOf(response)).error.code, "slot.not_ready");
+  });
+
+  it("is refused as disabled where the slot is", async () => {
+    await using gateway = await startGateway({ slots: { primary: { spec: { enabled: false } } } });
+    const response = await gateway.post("/v1/chat/completions", chat);
+    assert.deepEqual([response.status, response.headers.get("x-should-retry")], [503, "false"]);
+    assert.equal((await envelopeOf(response)).error.code, "slot.disabled");
+  });
+});
+
+describe("a request for a slot in error", () => {
+  const inSeconds = (seconds: number): string => new Date(Date.now() + seconds * 1000).toISOString();
+  const lastError = { reason: "Exited", message: "exited with code 1", time: new Date().toISOString() };
+
+  it("waits through an error that is tried again soon", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({
+      slots: { primary: { state: "error", status: { failures: 1, lastError, nextRetryAt: inSeconds(5) } } },
+    });
+    const answered = gateway.post("/v1/chat/completions", chat);
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    await gateway.publish("primary", { port: engine.port });
+    assert.equal((await answered).status, 200);
+  });
+
+  const hopeless = [
+    ["whose next try is far away", { failures: 1, inSeconds: 60 }, /^(59|60)$/, null],
+    ["after the third failure in a row", { failures: 3, inSeconds: 5 }, /^[45]$/, null],
+    ["that needs a person", { failures: 1, inSeconds: undefined }, /^$/, "false"],
+  ] as const;
+  for (const [what, { failures, inSeconds: next }, retryAfter, shouldRetry] of hopeless) {
+    it(`fails at once in one ${what}`, async () => {
+      const status = { failures, ...(next === undefined ? {} : { nextRetryAt: inSeconds(next) }) };
+      await using gateway = await startGateway({
+        slots: { primary: { state: "error", status: { lastError, ...status } } },
+      });
+      const response = await gateway.post("/v1/chat/completions", chat);
+      assert.equal(response.status, 503);
+      assert.match(response.headers.get("retry-after") ?? "", retryAfter);
+      assert.equal(response.headers.get("x-should-retry"), shouldRetry);
+      const { error } = await envelopeOf(response);
+      assert.equal(error.code, "slot.failed");
+      assert.equal(error.details?.["message"], "exited with code 1");
+    });
+  }
+
+  it("fails when the slot it waits for fails for good", async () => {
+    await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
+    const answered = gateway.post("/v1/chat/completions", chat);
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    await gateway.publish("primary", { state: "error", status: { failures: 3, lastError, nextRetryAt: inSeconds(5) } });
+    assert.equal((await envelopeOf(await answered)).error.code, "slot.failed");
+  });
+});
+
+describe("a stream from a slot that is not there", () => {
+  const stream = { ...chat, stream: true };
+
+  it("begins with comments that tell the state, and carries the engine's stream when it comes", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({
+      slots: { primary: { state: "pulling", status: { progress: { bytesDone: 41, bytesTotal: 100 } } } },
+      ...quick,
+    });
+    const response = await gateway.post("/v1/chat/completions", stream);
+    assert.equal(response.status, 200);
+    assert.equal(response.headers.get("content-type"), "text/event-stream");
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const first = await reader?.read();
+    assert.match(String(first?.value), /^: waiting slot=primary state=pulling progress=41% position=1 waited=0s\n\n/);
+    await gateway.publish("primary", { port: engine.port });
+    let text = "";
+    for (;;) {
+      const next = await reader?.read();
+      if (next === undefined || next.done) break;
+      text += next.value;
+    }
+    const events = text.split("\n\n").filter((event) => !event.startsWith(":"));
+    assert.equal(events.join("\n\n"), helloChunks.join("").replaceAll("engine-model", "primary"));
+  });
+
+  it("ends with an event that carries the error when the slot fails after all", async () => {
+    await using gateway = await startGateway({
+      slots: { primary: { state: "starting" } },
+      env: { SVC_HOLD_SECONDS: "1" },
+      ...quick,
+    });
+    const response = await gateway.post("/v1/chat/completions", stream);
+    assert.equal(response.status, 200);
+    const text = await response.text();
+    const last = text.split("\n\n").at(-2) ?? "";
+    assert.match(last, /^data: \{"error":\{"code":"slot\.not_ready"/);
+    assert.doesNotMatch(text, /\[DONE\]/);
+  });
+
+  it("keeps its real status when it fails before the silence is over", async () => {
+    await using gateway = await startGateway({
+      slots: { primary: { state: "starting" } },
+      env: { SVC_HOLD_SECONDS: "1" },
+    });
+    const response = await gateway.post("/v1/chat/completions", stream);
+    assert.equal(response.status, 503);
+  });
+
+  it("tells a held client when the engine answers a stream with something else", async () => {
+    await using engine = await scriptedEngine((response) => json(response, { choices: [] }));
+    await using gateway = await startGateway({ slots: { primary: {} }, ...quick });
+    const response = await gateway.post("/v1/chat/completions", stream);
+    await gateway.publish("primary", { port: engine.port });
+    assert.match(await response.text(), /data: \{"error":\{"code":"dispatch\.upstream_failed"/);
+  });
+
+  it("is one call to the engine for identical requests, whole and with an id of its own for each", async () => {
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    await using engine = await scriptedEngine(async (response, seen) => {
+      await released;
+      sayHello(response, seen);
+    });
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    const answers = Array.from({ length: 20 }, () => gateway.post("/v1/chat/completions", stream));
+    const other = gateway.post("/v1/chat/completions", { ...stream, seed: 1 });
+    await until("two are held", () => gateway.demand("primary")?.held === 2);
+    await until("all have arrived", async () => (await gateway.metric("berth_shared_stream_readers")) === 21);
+    await gateway.publish("primary", { port: engine.port });
+    release();
+    const responses = await Promise.all([...answers, other]);
+    const texts = await Promise.all(responses.map((response) => response.text()));
+    for (const text of texts) assert.equal(text, helloChunks.join("").replaceAll("engine-model", "primary"));
+    assert.equal(new Set(responses.map(({ headers }) => headers.get("x-request-id"))).size, 21);
+    assert.equal(engine.seen.length, 2);
+  });
+
+  it("goes on for the others when one leaves, and ends when the last does", async () => {
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(helloChunks[0]);
+    });
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    const [first, second] = [new AbortController(), new AbortController()];
+    const answers = [first, second].map(({ signal }) => gateway.post("/v1/chat/completions", stream, { signal }));
+    await until("both have arrived", async () => (await gateway.metric("berth_shared_stream_readers")) === 2);
+    await gateway.publish("primary", { port: engine.port });
+    const [, stays] = await Promise.all(answers);
+    first.abort();
+    await until("one has left", async () => (await gateway.metric("berth_shared_stream_readers")) === 1);
+    assert.equal(engine.seen[0]?.isAborted, false);
+    const reader = stays?.body?.getReader();
+    await reader?.read();
+    second.abort();
+    await until("the engine is told", () => engine.seen[0]?.isAborted === true);
+    assert.equal(engine.seen.length, 1);
+  });
+
+  it("is never shared on a slot that is there", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    await Promise.all(
+      Array.from({ length: 4 }, async () => await (await gateway.post("/v1/chat/completions", stream)).text()),
+    );
+    assert.equal(engine.seen.length, 4);
+  });
+});

@@ -1,0 +1,15 @@
+import { z } from "zod";
+
+const schema = z.strictObject({
+  error: z.strictObject({
+    code: z.string(),
+    message: z.string(),
+    type: z.string(),
+    details: z.record(z.string(), z.unknown()).optional(),
+  }),
+});
+
+/** The error envelope of a response; throws when it is anything else. */
+export async function envelopeOf(response: Response): Promise<z.infer<typeof schema>> {
+  return schema.parse(await response.json());
+}

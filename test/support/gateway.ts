@@ -1,0 +1,187 @@
+import { pino } from "pino";
+import type { Condition } from "../../src/api/conditions.ts";
+import { loadConfig } from "../../src/api/config.ts";
+import { modelRecordSchema, type ModelRecord } from "../../src/api/model.ts";
+import { slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
+import type { SlotState } from "../../src/api/states.ts";
+import type { Demand, PublishedRegistry, PublishedSlot, SlotStatus } from "../../src/api/status.ts";
+import { runGateway, type GatewayOptions, type RunningGateway } from "../../src/gateway/main.ts";
+import { openDemandStore } from "../../src/store/demand.ts";
+import { openPublisher } from "../../src/store/published.ts";
+import { temporaryDirectory } from "./directory.ts";
+import { until } from "./until.ts";
+
+/** What a test publishes of a slot in the operator's place. */
+export interface SlotSketch {
+  readonly state?: SlotState;
+  /** Port of its engine; absent: it has none. */
+  readonly port?: number;
+  /** Port of its second process. */
+  readonly rerankPort?: number;
+  readonly spec?: SlotSpecInput;
+  /** What else the status says. */
+  readonly status?: Partial<SlotStatus>;
+}
+
+export interface TestGateway extends AsyncDisposable {
+  readonly url: string;
+  readonly stateDir: string;
+  readonly running: RunningGateway;
+  readonly log: () => string;
+  /** Publishes and waits until the gateway has seen it. */
+  publish(name: string, sketch: SlotSketch): Promise<void>;
+  publishRegistry(registry: Partial<PublishedRegistry>): Promise<void>;
+  post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
+  /** What this gateway tells the operator of a slot. */
+  demand(slot: string): Demand["slots"][string] | undefined;
+  /** The value of one line of the metric page; undefined when there is none. */
+  metric(line: string): Promise<number | undefined>;
+}
+
+/** A gateway in this process, with a state directory of its own and no operator: the test publishes. */
+export async function startGateway(
+  options: {
+    slots?: Readonly<Record<string, SlotSketch>>;
+    registry?: Partial<PublishedRegistry>;
+    env?: Readonly<Record<string, string>>;
+    gateway?: Partial<GatewayOptions>;
+  } = {},
+): Promise<TestGateway> {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await temporaryDirectory());
+  const stateDir = directory.path;
+  const publisher = await openPublisher(stateDir);
+  const revisions = new Map<string, number>();
+  const write = async (name: string, sketch: SlotSketch): Promise<number> => {
+    const revision = (revisions.get(name) ?? 0) + 1;
+    revisions.set(name, revision);
+    await publisher.writeSlot(publishedSlot(name, sketch, revision));
+    return revision;
+  };
+  for (const [name, sketch] of Object.entries(options.slots ?? {})) await write(name, sketch);
+  await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], ...options.registry });
+  const { config, problems } = loadConfig(
+    {
+      SVC_STATE_DIR: stateDir,
+      SVC_CONFIG_DIR: stateDir,
+      SVC_HOST: "127.0.0.1",
+      SVC_PORT: "0",
+      ...options.env,
+    },
+    {},
+    { isRoot: false, home: stateDir, xdgConfigHome: undefined, xdgStateHome: undefined },
+  );
+  if (config === undefined) throw new Error(JSON.stringify(problems));
+  let text = "";
+  const log = pino({ level: "info" }, { write: (line: string) => void (text += line) });
+  const running = await runGateway(config, { log, version: "0.0.0-test", ...options.gateway });
+  stack.defer(() => running.close({ drainSeconds: 0 }));
+  const demands = stack.use(await openDemandStore(stateDir));
+  const demand = (slot: string): Demand["slots"][string] | undefined =>
+    demands.list().find(({ pid }) => pid === process.pid)?.slots[slot];
+  const owned = stack.move();
+  return {
+    url: running.url,
+    stateDir,
+    running,
+    log: () => text,
+    demand,
+    async publish(name, sketch) {
+      const revision = await write(name, sketch);
+      await until(`the gateway has seen ${name}`, () => (running.seenRevision(name) ?? 0) >= revision);
+    },
+    async publishRegistry(registry) {
+      await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], ...registry });
+    },
+    post: (path, body, init = {}) =>
+      fetch(new URL(path, running.url), {
+        method: "POST",
+        body: typeof body === "string" ? body : JSON.stringify(body),
+        ...init,
+        headers: { "content-type": "application/json", ...init.headers },
+      }),
+    async metric(line) {
+      const page = await (await fetch(`${running.url}/metrics`)).text();
+      const found = page.split("\n").find((each) => each.startsWith(`${line} `));
+      return found === undefined ? undefined : Number(found.slice(line.length + 1));
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function publishedSlot(name: string, sketch: SlotSketch, revision: number): PublishedSlot {
+  const { port, rerankPort, state = port === undefined ? "offline" : "ready", spec = {}, status = {} } = sketch;
+  const now = new Date().toISOString();
+  const process = (role: "main" | "rerank", at: number): SlotStatus["processes"][number] => ({
+    role,
+    port: at,
+    endpoint: `http://127.0.0.1:${at}`,
+    pid: 1,
+    isReady: true,
+  });
+  return {
+    schema: 1,
+    name,
+    revision,
+    generation: 1,
+    specHash: "test",
+    labels: {},
+    spec: slotSpecSchema.parse({ engine: "custom", model: { default: "test-model" }, ...spec }),
+    status: {
+      state,
+      conditions: conditionsFor(state, now),
+      observedGeneration: 1,
+      model: { ref: "test-model", origin: "spec", served: "engine-model" },
+      capabilities: ["chat", "completions", "embeddings", "rerank"],
+      protocols: [],
+      decisions: {},
+      processes: [
+        ...(port === undefined ? [] : [process("main", port)]),
+        ...(rerankPort === undefined ? [] : [process("rerank", rerankPort)]),
+      ],
+      restarts: 0,
+      failures: 0,
+      aliases: [],
+      handledRequests: {},
+      transitions: [],
+      counters: { transitions: {}, restarts: 0 },
+      ...status,
+    },
+    plan: { reason: "UpToDate", message: "nothing to do", steps: [] },
+  };
+}
+
+/** As the operator would have them, as far as the gateway looks. */
+function conditionsFor(state: SlotState, now: string): Condition[] {
+  const isAvailable = state === "ready" || state === "serving" || state === "idle";
+  const reasons: Partial<Record<SlotState, string>> = {
+    offline: "ScaledToZero",
+    pulling: "Pulling",
+    starting: "Starting",
+    warming: "Warming",
+    unloading: "Unloading",
+    error: "Exited",
+  };
+  const reason = reasons[state] ?? "Loaded";
+  return [
+    {
+      type: "Available",
+      status: isAvailable ? "True" : "False",
+      reason,
+      message: state,
+      observedGeneration: 1,
+      lastTransitionTime: now,
+    },
+  ];
+}
+
+/** A model as the registry holds it, for resolution. */
+export function modelRecord(ref: string): ModelRecord {
+  return modelRecordSchema.parse({
+    ref,
+    origin: "file",
+    source: `file:///${ref}.gguf`,
+    state: "available",
+    created: 1,
+  });
+}
