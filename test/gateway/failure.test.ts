@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
-import { envelopeOf } from "../support/envelope.ts";
+import { envelopeIn, envelopeOf } from "../support/envelope.ts";
 import { startGateway } from "../support/gateway.ts";
 import { chunk, helloChunks, json, sayHello, scriptedEngine, type Script } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
@@ -63,9 +63,7 @@ describe("an engine that fails within its stream", () => {
       assert.equal(response.status, 200);
       const text = await response.text();
       const events = text.split("\n\n").filter((event) => event !== "");
-      const last = JSON.parse((events.at(-1) ?? "").replace(/^data: /, "")) as {
-        error: { code: string; message: string };
-      };
+      const last = envelopeIn((events.at(-1) ?? "").replace(/^data: /, ""));
       assert.equal(last.error.code, code);
       assert.match(last.error.message, message);
       assert.doesNotMatch(text, /\[DONE\]|secret/);
@@ -203,8 +201,8 @@ describe("a client that leaves", () => {
     ["a whole answer", chat],
   ] as const) {
     it(`ends the engine's work on ${what}`, async () => {
-      await using engine = await scriptedEngine((response, seen) => {
-        if (body === stream) begin(response, seen);
+      await using engine = await scriptedEngine(async (response, seen) => {
+        if (body === stream) await begin(response, seen);
       });
       await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
       const leaving = new AbortController();

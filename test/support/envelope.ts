@@ -13,3 +13,8 @@ const schema = z.strictObject({
 export async function envelopeOf(response: Response): Promise<z.infer<typeof schema>> {
   return schema.parse(await response.json());
 }
+
+/** The same of a text. */
+export function envelopeIn(json: string): z.infer<typeof schema> {
+  return schema.parse(JSON.parse(json));
+}

@@ -97,8 +97,8 @@ export async function startGateway(
       fetch(new URL(path, running.url), {
         method: "POST",
         body: typeof body === "string" ? body : JSON.stringify(body),
+        headers: { "content-type": "application/json" },
         ...init,
-        headers: { "content-type": "application/json", ...init.headers },
       }),
     async metric(line) {
       const page = await (await fetch(`${running.url}/metrics`)).text();

@@ -19,8 +19,8 @@ const limits: QueueLimits = { max: 1, queue: 4, holdMs: 1000, queueMs: Infinity 
 function recorded(over: Partial<QueueLimits> = {}): {
   queue: SlotQueue<Named>;
   told: string[];
-  open(now?: number): void;
-  change(door: Door, now?: number): void;
+  open: (now?: number) => void;
+  change: (door: Door, now?: number) => void;
 } {
   const told: string[] = [];
   const own = { ...limits, ...over };
