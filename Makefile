@@ -5,7 +5,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker verify generate pack test-pack clean
+.PHONY: help setup run test llama-server test-llama-server test-docker verify generate pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -43,6 +43,12 @@ pack: setup ## build the npm package as a .tgz
 
 test-pack: setup ## install the npm package into an empty directory and run it
 	@$(RUN) --test "test/pack/**/*.test.ts"
+
+bench-setup: ## what the benchmark needs: nginx and wrk, by apt
+	@hack/bench-setup.sh
+
+bench: setup ## measure against nginx and the bars: BARS=chat,streams for some, ARGS=--help
+	@$(RUN) test/bench/main.ts $(if $(BARS),--bars $(BARS)) $(ARGS)
 
 clean: ## remove what was built and the example run
 	@rm -rf dist .run .cache *.tgz

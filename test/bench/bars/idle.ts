@@ -1,0 +1,40 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { atMost, figure, mebibyte, told, type Bar } from "../bar.ts";
+import { cpuSeconds, residentBytes, voluntarySwitches } from "../machine/cpu.ts";
+import { engineCommand, openSite } from "../machine/site.ts";
+
+const running = 16;
+const resting = 4;
+const seconds = 20;
+
+/** What both processes cost while nobody asks for anything. */
+export const idle: Bar = {
+  name: "idle",
+  about: `memory and CPU at rest, ${running + resting} slots of which ${running} run`,
+  async run() {
+    await using site = await openSite();
+    const names = Array.from({ length: running }, (_, index) => `run${index}`);
+    for (const name of names) await site.slot(name, { model: { default: "fixed" }, command: engineCommand() });
+    for (let index = 0; index < resting; index++)
+      await site.slot(`rest${index}`, { load: "onDemand", command: engineCommand() });
+    const operator = await site.operator();
+    for (const name of names) await site.state(name, "ready", 60_000);
+    const gateway = await site.gateway();
+    // What starting up left behind is no part of resting.
+    await delay(8000);
+    const parts = [
+      ["gateway", gateway.pid],
+      ["operator", operator.pid],
+    ] as const;
+    const before = parts.map(([, pid]) => ({ cpu: cpuSeconds(pid), switches: voluntarySwitches(pid) }));
+    await delay(seconds * 1000);
+    return parts.flatMap(([part, pid], index) => {
+      const began = before[index] ?? { cpu: 0, switches: 0 };
+      return [
+        atMost(`${part} at rest: resident memory`, residentBytes(pid) / mebibyte, 110, " MiB"),
+        atMost(`${part} at rest: CPU`, ((cpuSeconds(pid) - began.cpu) / seconds) * 100, 1, " % of a core"),
+        told(`${part} at rest: waits`, `${figure((voluntarySwitches(pid) - began.switches) / seconds)} a second`),
+      ];
+    });
+  },
+};

@@ -1,0 +1,80 @@
+import { spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { connect } from "node:net";
+import { until } from "../../support/until.ts";
+
+export interface Started extends AsyncDisposable {
+  readonly pid: number;
+  readonly logFile: string;
+  hasEnded(): boolean;
+  /** Resolves with the exit code once the process is gone. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+export interface StartOptions {
+  /** Cores that it may run on, e.g. "0"; absent: all. */
+  readonly cores?: string | undefined;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly logFile: string;
+}
+
+/** Starts a program with its output in a file; disposing ends it. */
+export function startProgram(command: readonly string[], options: StartOptions): Started {
+  const pinned = options.cores === undefined ? command : ["taskset", "-c", options.cores, ...command];
+  const [program = "", ...args] = pinned;
+  const log = openSync(options.logFile, "a");
+  const child = spawn(program, args, { env: options.env ?? process.env, stdio: ["ignore", log, log] });
+  closeSync(log);
+  const ended = new Promise<number | null>((resolve) => {
+    child.once("exit", (code) => resolve(code));
+    child.once("error", () => resolve(null));
+  });
+  const stop = async (signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> => {
+    if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+    child.kill(signal);
+    const timer = setTimeout(() => child.kill("SIGKILL"), 20_000);
+    const code = await ended;
+    clearTimeout(timer);
+    return code;
+  };
+  return {
+    pid: child.pid ?? 0,
+    logFile: options.logFile,
+    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
+    stop,
+    [Symbol.asyncDispose]: async () => void (await stop()),
+  };
+}
+
+/** Waits until something listens there. */
+export async function listening(port: number): Promise<void> {
+  await until(`port ${port} listens`, () => accepts(port));
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: "127.0.0.1" });
+    const finish = (isThere: boolean): void => {
+      socket.destroy();
+      resolve(isThere);
+    };
+    socket.once("connect", () => finish(true));
+    socket.once("error", () => finish(false));
+  });
+}
+
+/** Runs a program to its end and gives its standard output. Throws when it fails. */
+export async function runProgram(command: readonly string[], cores?: string): Promise<string> {
+  const [program = "", ...args] = cores === undefined ? command : ["taskset", "-c", cores, ...command];
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  if (code !== 0) throw new Error(`${program} ended with ${String(code)}\n${stdout}${stderr}`.trim());
+  return stdout;
+}

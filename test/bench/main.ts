@@ -1,0 +1,88 @@
+/** `make bench`: measures Berth against the bars it has set itself. `--help` says how. */
+import { availableParallelism } from "node:os";
+import { parseArgs } from "node:util";
+import type { Bench, Result } from "./bar.ts";
+import { bars } from "./bars.ts";
+import { NoiseMeter } from "./machine/cpu.ts";
+import { runProgram } from "./machine/process.ts";
+import { table, type Measured } from "./table.ts";
+
+/** Others may take this much of the machine before a figure is called noisy, in cores. */
+const noiseLimitCores = 0.25;
+
+const { values: flags } = parseArgs({
+  options: {
+    help: { type: "boolean" },
+    bars: { type: "string", default: "" },
+    rounds: { type: "string", default: "3" },
+    tries: { type: "string", default: "2" },
+    strict: { type: "boolean", default: false },
+  },
+});
+
+if (flags.help === true) {
+  console.log(`make bench [BARS=name,name] [ARGS="--strict --rounds 3 --tries 2"]
+  --rounds N  each side of a comparison runs so often, in turn
+  --tries N   a bar during which others took more than ${noiseLimitCores} of a core is measured so often at most
+  --strict    exit 1 when a bar is missed
+
+${bars.map(({ name, about }) => `  ${name.padEnd(10)} ${about}`).join("\n")}`);
+  process.exit(0);
+}
+
+const wanted = flags.bars.split(",").filter((name) => name !== "");
+const unknown = wanted.filter((name) => !bars.some((bar) => bar.name === name));
+if (unknown.length > 0) {
+  console.error(
+    `bench: there is no bar called ${unknown.join(", ")}; there are ${bars.map(({ name }) => name).join()}`,
+  );
+  process.exit(2);
+}
+for (const [program, flag] of [
+  ["nginx", "-v"],
+  ["wrk", "-v"],
+  ["taskset", "-V"],
+] as const) {
+  // wrk ends with 1 even when it only tells its version.
+  const isThere = await runProgram(["sh", "-c", `command -v ${program} && ${program} ${flag} || true`]);
+  if (isThere.trim() !== "") continue;
+  console.error(`bench: ${program} is missing; run make bench-setup`);
+  process.exit(2);
+}
+
+const last = availableParallelism() - 1;
+const bench: Bench = {
+  cores: { proxy: String(last), others: "0" },
+  rounds: Number(flags.rounds),
+  say: (line) => console.error(`  ${line}`),
+};
+const measured: Measured[] = [];
+for (const bar of bars) {
+  if (wanted.length > 0 && !wanted.includes(bar.name)) continue;
+  let best: { results: readonly Result[]; noise: number } | undefined;
+  for (let attempt = 1; attempt <= Number(flags.tries); attempt++) {
+    console.error(`${bar.name}: ${bar.about}`);
+    const meter = new NoiseMeter();
+    let results: readonly Result[];
+    try {
+      results = await bar.run(bench);
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      bench.say(text);
+      results = [{ bar: bar.name, measured: oneLine(text), target: "runs to its end", isMet: false }];
+    }
+    const noise = meter.othersCores();
+    if (best === undefined || noise < best.noise) best = { results, noise };
+    if (noise <= noiseLimitCores) break;
+    bench.say(`others took ${noise.toFixed(2)} of a core meanwhile`);
+  }
+  for (const result of best?.results ?? [])
+    measured.push({ ...result, noiseCores: best?.noise ?? 0, isNoisy: (best?.noise ?? 0) > noiseLimitCores });
+}
+console.log(table(measured));
+const missed = measured.filter(({ isMet }) => isMet === false);
+if (flags.strict && missed.length > 0) process.exitCode = 1;
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, " ").slice(0, 120);
+}

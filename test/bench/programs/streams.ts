@@ -1,0 +1,141 @@
+/** Reads many event streams at once and checks every byte: `node streams.ts '<StreamsSpec as JSON>'`. */
+import { connect, type Socket } from "node:net";
+import { AnswerReader } from "./dechunk.ts";
+import { spread, type StreamsResult, type StreamsSpec } from "./spec.ts";
+import { eventBytes, monotonicUs, stampOf, streamTail } from "./wire.ts";
+
+const spec: StreamsSpec = JSON.parse(process.argv[2] ?? "{}");
+const delays = new Float64Array(spec.streams * spec.events);
+let delayCount = 0;
+let firstByteUs = 0;
+let lastFirstByteUs = 0;
+const totals = { whole: 0, cut: 0, wrong: 0 };
+const refused: Record<string, number> = {};
+
+function body(index: number): string {
+  const number = spec.areIdentical ? 0 : index;
+  return (
+    `{"model":"${spec.model}","stream":true,"messages":[{"role":"user","content":"stream ${number}"}],` +
+    `"events":${spec.events},"everyMs":${spec.everyMs},"padBytes":${spec.padBytes}}`
+  );
+}
+
+/** One stream from its request to its end. */
+class Reader {
+  readonly #socket: Socket;
+  readonly #answer = new AnswerReader((text) => this.#text(text));
+  readonly ended: Promise<void>;
+  #rest = "";
+  #seq = 0;
+  #isWrong = false;
+  #isTailSeen = false;
+  #receivedUs = 0;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    this.ended = new Promise((resolve) => {
+      socket.on("data", (chunk) => this.#data(chunk));
+      socket.once("close", () => {
+        this.#count();
+        resolve();
+      });
+      socket.on("error", () => socket.destroy());
+    });
+  }
+
+  begin(index: number): void {
+    const payload = body(index);
+    this.#socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n` +
+        `content-length: ${payload.length}\r\n\r\n${payload}`,
+    );
+    if (spec.leaveMs > 0) setTimeout(() => this.#socket.destroy(), spec.leaveMs);
+  }
+
+  #data(chunk: Buffer): void {
+    this.#receivedUs = monotonicUs();
+    this.#answer.push(chunk.toString("latin1"));
+    if (this.#answer.isEnded) this.#socket.destroy();
+    else if (spec.bytesPerSecond > 0) {
+      this.#socket.pause();
+      setTimeout(() => this.#socket.resume(), (chunk.length / spec.bytesPerSecond) * 1000);
+    }
+  }
+
+  #text(text: string): void {
+    if (this.#answer.status !== 200) return;
+    if (this.#seq === 0 && this.#rest === "") {
+      if (firstByteUs === 0) firstByteUs = this.#receivedUs;
+      lastFirstByteUs = this.#receivedUs;
+    }
+    let left = this.#rest === "" ? text : this.#rest + text;
+    for (;;) {
+      const end = left.indexOf("\n\n");
+      if (end < 0) break;
+      this.#event(left.slice(0, end + 2));
+      left = left.slice(end + 2);
+    }
+    this.#rest = left;
+  }
+
+  #event(event: string): void {
+    // A comment is for whoever waits, and no part of the answer.
+    if (event.startsWith(":")) return;
+    if (event === streamTail) {
+      this.#isTailSeen = true;
+      return;
+    }
+    const stamp = stampOf(event);
+    if (event !== eventBytes(spec.expectModel, this.#seq, stamp, spec.padBytes)) this.#isWrong = true;
+    this.#seq += 1;
+    if (delayCount < delays.length) delays[delayCount++] = this.#receivedUs - stamp;
+  }
+
+  #count(): void {
+    const { status, isEnded } = this.#answer;
+    if (spec.leaveMs > 0) return;
+    if (status !== 200 && status !== 0) refused[status] = (refused[status] ?? 0) + 1;
+    else if (this.#isWrong) totals.wrong += 1;
+    else if (isEnded && this.#isTailSeen && this.#seq === spec.events) totals.whole += 1;
+    else totals.cut += 1;
+  }
+}
+
+async function opened(): Promise<Socket> {
+  const socket = connect({ port: spec.port, host: "127.0.0.1", noDelay: true });
+  await new Promise((resolve, reject) => {
+    socket.once("connect", resolve);
+    socket.once("error", reject);
+  });
+  return socket;
+}
+
+const sockets: Socket[] = [];
+for (let index = 0; index < spec.streams; index += 100) {
+  const count = Math.min(100, spec.streams - index);
+  sockets.push(...(await Promise.all(Array.from({ length: count }, () => opened()))));
+}
+const readers = sockets.map((socket) => new Reader(socket));
+const began = performance.now();
+const beganUs = monotonicUs();
+let begun = 0;
+await new Promise<void>((resolve) => {
+  const step = (): void => {
+    const share = spec.rampMs === 0 ? 1 : (performance.now() - began) / spec.rampMs;
+    const due = Math.min(spec.streams, Math.ceil(share * spec.streams));
+    for (; begun < due; begun++) readers[begun]?.begin(begun);
+    if (begun < spec.streams) setTimeout(step, 1);
+    else resolve();
+  };
+  step();
+});
+await Promise.all(readers.map((reader) => reader.ended));
+const result: StreamsResult = {
+  ...totals,
+  refused,
+  delay: spread(delays.subarray(0, delayCount)),
+  firstByteUs,
+  lastFirstByteUs,
+  beganUs,
+};
+console.log(JSON.stringify(result));
