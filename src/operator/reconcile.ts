@@ -46,7 +46,8 @@ export async function reconcile(world: World, name: string, options: ReconcileOp
   await publish(world, gathered, verdict, outcome, options);
   if (verdict.isDeleted === true) await forget(world, name);
   else if (!verdict.steps.length && !gathered.input.observed.length) releasePorts(world, gathered.input);
-  if (isAnnouncing && !decided.steps.some((step) => step.do === "drain")) return { requeueMs: 0 };
+  // A second look sees whether anybody must be waited for: without a gateway no event would tell.
+  if (isAnnouncing) return { requeueMs: 0 };
   if (acted.isWarmUpFailed) return { requeueMs: 250 };
   if (!isWaiting && decided.state === "unloading") return { requeueMs: 0 };
   return verdict.requeueMs === undefined ? {} : { requeueMs: verdict.requeueMs };

@@ -24,6 +24,8 @@ export const manifest: Bar = {
       await site.slot(`rest${index}`, { load: "onDemand", command: engineCommand() });
     await site.operator();
     for (let index = 0; index < running; index++) await site.state(`run${index}`, "ready");
+    // The engine is told once the gateway has let go of it.
+    await site.gateway();
     const delays: number[] = [];
     for (let edit = 0; edit < edits; edit++) {
       const index = edit % running;
