@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { open, rm, type FileHandle } from "node:fs/promises";
+import { mkdir, open, rm, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 
 export interface SpoolOptions {
-  /** Where the file goes that holds what memory does not. */
+  /** Where the file goes that holds what memory does not; made when it is needed. */
   readonly dir: string;
   readonly memoryBytes?: number;
 }
@@ -120,6 +120,7 @@ export class Spool {
 
   async #append(bytes: Buffer): Promise<void> {
     if (this.#file === undefined) {
+      await mkdir(this.#dir, { recursive: true });
       const path = join(this.#dir, `.upload.${randomUUID()}.tmp`);
       this.#file = await open(path, "wx+", 0o600);
       await rm(path, { force: true });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -88,11 +88,15 @@ describe("Spool", () => {
     assert.equal(spool.sizeBytes, 7);
   });
 
-  it("rejects a write that finds no directory", async () => {
+  it("makes its directory when it needs one, and rejects a write where it cannot", async () => {
     await using dir = await tempDir();
-    const spool = new Spool({ dir: join(dir.path, "gone"), memoryBytes: 0 });
-    await assert.rejects(async () => await spool.write(Buffer.from("x")), { code: "ENOENT" });
+    const spool = new Spool({ dir: join(dir.path, "new"), memoryBytes: 0 });
+    await spool.write(Buffer.from("x"));
     await spool.close();
+    await writeFile(join(dir.path, "file"), "");
+    const nowhere = new Spool({ dir: join(dir.path, "file"), memoryBytes: 0 });
+    await assert.rejects(async () => await nowhere.write(Buffer.from("x")), { code: "EEXIST" });
+    await nowhere.close();
   });
 });
 
