@@ -97,6 +97,13 @@ export const configShape = {
     .string()
     .optional()
     .describe("Path of a llama-server binary; absent: the one on PATH, else the embedded engine"),
+  dockerHost: z
+    .string()
+    .regex(/^unix:\/\/\/.+/, "a socket of this machine, as unix:///run/docker.sock")
+    .optional()
+    .describe("Socket of Docker or Podman; absent: DOCKER_HOST, else unix:///var/run/docker.sock"),
+  llamaImage: z.string().min(1).optional().describe("Image that runs llama slots instead of the shipped ones"),
+  allowHostMounts: bool.default(false).describe("Slots may mount /, /proc, the container engine's socket and the like"),
   readOnly: bool.default(false).describe("The API never writes the configuration directory"),
 } as const;
 

@@ -28,6 +28,7 @@ export const modelRefSchema = z
 export const engineKinds = ["llama", "npu", "stt", "tts", "image", "custom"] as const;
 export type EngineKind = (typeof engineKinds)[number];
 export const backends = ["auto", "vulkan", "rocm", "cuda", "npu", "cpu"] as const;
+export type Backend = (typeof backends)[number];
 export const runtimeKinds = ["auto", "process", "docker", "kubernetes"] as const;
 export type RuntimeKind = Exclude<(typeof runtimeKinds)[number], "auto">;
 

@@ -3,6 +3,9 @@ import { declaredProtocols } from "./protocols.ts";
 import { modelRefusal, probePath, workloadOf } from "./workload.ts";
 
 /** Anything that speaks the OpenAI API on `$(HOST):$(PORT)`: vLLM, SGLang, a shell script (RESOURCES "Slot"). */
+// Nothing is known of the image: it may write to its own files.
+const container = { port: 8080, writesRoot: true } as const;
+
 export const custom = {
   kind: "custom",
   capabilities: ({ spec }) => spec.capabilities ?? ["chat", "completions"],
@@ -10,15 +13,23 @@ export const custom = {
   roles: () => ["main"],
   workloads(input) {
     const { spec, ref, model, slot } = input;
-    if (spec.command === undefined) {
-      return { reason: "NoRuntime", message: "this version runs processes only: the slot needs a command" };
+    if (spec.command === undefined && input.placement.runtime === "process") {
+      return { reason: "NoRuntime", message: "as a process the slot needs a command; an image runs as a container" };
     }
     // A ref that nobody declares is the engine's own business; one that is declared must be there.
     const refusal = model === undefined ? undefined : modelRefusal("custom", model.ref, model);
     if (refusal !== undefined) return refusal;
     const port = input.ports.main;
     if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
-    const made = workloadOf(input, { role: "main", command: [], identity: undefined, ref: ref ?? slot, model, port });
+    const made = workloadOf(input, {
+      role: "main",
+      command: [],
+      identity: undefined,
+      ref: ref ?? slot,
+      model,
+      port,
+      container,
+    });
     return "reason" in made ? made : [made];
   },
   probe: (input) => ({

@@ -1,5 +1,6 @@
 import type { ModelRecord } from "../api/model.ts";
-import type { EngineKind, EngineProtocol, ProcessRole, SlotCapability } from "../api/names.ts";
+import type { EngineImages, EngineLock } from "../api/engine-images.ts";
+import type { Backend, EngineKind, EngineProtocol, ProcessRole, RuntimeKind, SlotCapability } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { Workload } from "../api/workload.ts";
 
@@ -9,6 +10,16 @@ export interface EngineHost {
   readonly llamaServer: string | undefined;
   /** Program and leading arguments of the embedded engine, when it is installed. */
   readonly embedded: readonly string[] | undefined;
+}
+
+/** Where a slot runs: decided before its adapter is asked, kept while it is loaded (DECISIONS 2). */
+export interface Placement {
+  readonly runtime: RuntimeKind;
+  readonly backend: Exclude<Backend, "auto">;
+  /** What is shipped or configured, by engine and backend. */
+  readonly images: EngineImages;
+  /** Digests of images that were named without one, also of those in manifests. */
+  readonly lock: EngineLock;
 }
 
 /** Everything an adapter may look at. Frozen; two equal inputs give two equal workloads. */
@@ -24,6 +35,7 @@ export interface EngineInput {
   readonly threads: number;
   readonly ports: Readonly<Partial<Record<ProcessRole, number>>>;
   readonly host: EngineHost;
+  readonly placement: Placement;
   /** Refs of the registry, only to name the one that was probably meant. */
   readonly knownRefs?: readonly string[];
 }
@@ -41,8 +53,17 @@ export interface ProbeTarget {
   /** GET path that answers 200 once the model is loaded and 503 while it loads. */
   readonly path: string;
   /** One small request that proves the model answers, sent once at the end of warm-up; undefined: none. */
-  readonly warmUp: { readonly path: string; readonly body: unknown } | undefined;
+  readonly warmUp: WarmUp | undefined;
 }
+
+/** A POST of JSON, or of a form with one file. */
+export type WarmUp =
+  | { readonly path: string; readonly body: unknown }
+  | {
+      readonly path: string;
+      readonly fields: Readonly<Record<string, string>>;
+      readonly file: { readonly field: string; readonly name: string; readonly type: string; readonly base64: string };
+    };
 
 /** Turns a slot into workloads. Pure: no file, clock or socket. */
 export interface Engine {

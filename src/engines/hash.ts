@@ -7,7 +7,7 @@ import type { Launch } from "./workload.ts";
  * line, environment or sandbox, and the model's identity. Labels, idle time, concurrency, aliases, probes and
  * derived values (threads, automatic port, which llama.cpp build) are not in it.
  */
-export function workloadHash({ spec, slot }: EngineInput, launch: Launch): string {
+export function workloadHash({ spec, slot, placement }: EngineInput, launch: Launch, image?: string): string {
   const { engine, backend, model, command, args, env, workingDir, mounts, devices, shmSizeBytes } = spec;
   const identity = {
     slot,
@@ -33,8 +33,8 @@ export function workloadHash({ spec, slot }: EngineInput, launch: Launch): strin
     mounts,
     devices,
     shmSizeBytes,
-    image: spec.image,
-    imageDigest: spec.imageDigest,
+    runtime: placement.runtime,
+    image,
     resources: spec.resources,
     launch: launch.identity,
   };

@@ -4,10 +4,14 @@ import type { Workload } from "../api/workload.ts";
 import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
-import { modelRefusal, probePath, workloadOf } from "./workload.ts";
+import { isServer, programOf } from "./llama-program.ts";
+import { listenOf, modelRefusal, probePath, workloadOf } from "./workload.ts";
+
+/** Upstream's default moves between versions, so it is always given. */
+const insidePort = 8080;
 
 /**
- * llama.cpp: a `llama-server` where there is one, else the embedded engine, which takes the same flags
+ * llama.cpp: as a container, or a `llama-server` of this machine, else the embedded engine, which takes the same flags
  * (https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md). Embeddings and reranking are launch
  * modes of their own, so a slot that answers both runs two processes.
  */
@@ -15,7 +19,7 @@ export const llama = {
   kind: "llama",
 
   capabilities(input) {
-    const { spec, host } = input;
+    const { spec } = input;
     if (spec.capabilities !== undefined) return spec.capabilities;
     const found: SlotCapability[] = [];
     for (const mode of modes(input).values()) {
@@ -25,17 +29,16 @@ export const llama = {
         // The gateway makes a chat of messages where the engine has no such route (DECISIONS 18).
         found.push("chat", "completions", "messages");
         // Only llama.cpp's own server has this route, and eyes.
-        if (host.llamaServer !== undefined) found.push("responses");
-        if (host.llamaServer !== undefined && projectorOf(input) !== undefined) found.push("vision");
+        if (isServer(input)) found.push("responses");
+        if (isServer(input) && projectorOf(input) !== undefined) found.push("vision");
       }
     }
     return found;
   },
 
   protocols(input) {
-    const { spec, host } = input;
-    if (spec.command !== undefined) return declaredProtocols(input);
-    if (host.llamaServer === undefined || modes(input).get("main") !== "chat") return [];
+    if (input.spec.command !== undefined) return declaredProtocols(input);
+    if (!isServer(input) || modes(input).get("main") !== "chat") return [];
     return ["responses", "messages", "count_tokens"];
   },
 
@@ -81,13 +84,15 @@ function projectorOf({ spec, model }: SlotInputs): string | undefined {
 }
 
 function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload | EngineRefusal {
-  const { spec, host, slot } = input;
+  const { spec, slot } = input;
   const ref = refOf(input, role);
   const port = input.ports[role];
   if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
   const model = modelOf(input, role);
+  const projector = mode === "chat" ? projectorOf(input) : undefined;
+  const container = { port: insidePort, ...(projector === undefined ? {} : { files: [projector] }) };
   if (spec.command !== undefined) {
-    return workloadOf(input, { role, command: [], identity: undefined, ref: ref ?? slot, model, port });
+    return workloadOf(input, { role, command: [], identity: undefined, ref: ref ?? slot, model, port, container });
   }
   if (ref === undefined) return { reason: "ModelNotFound", message: "the slot names no model" };
   const refusal =
@@ -95,7 +100,7 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   if (refusal !== undefined) return refusal;
   const program = programOf(input);
   if ("reason" in program) return program;
-  const projector = mode === "chat" ? projectorOf(input) : undefined;
+  const listen = listenOf(input, port, container);
   const flags = [
     "--model",
     model?.path ?? "",
@@ -111,18 +116,18 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   const command = [
     ...program.command,
     "--host",
-    "127.0.0.1",
+    listen.host,
     "--port",
-    String(port),
+    String(listen.port),
     "--threads",
     String(input.threads),
     "--metrics",
     "--no-webui",
     ...flags,
-    ...(host.llamaServer === undefined ? [] : eyes),
+    ...(isServer(input) ? eyes : []),
   ];
   // Which llama.cpp runs is derived, so what only one of them takes still counts for both.
-  return workloadOf(input, { role, command, identity: [...flags, ...eyes], ref, model, port });
+  return workloadOf(input, { role, command, identity: [...flags, ...eyes], ref, model, port, container });
 }
 
 function modeFlags(mode: Mode, model: ModelRecord | undefined): readonly string[] {
@@ -160,7 +165,7 @@ function capabilityRefusal(input: EngineInput): EngineRefusal | undefined {
       };
     }
     const needsServer = capability === "vision" || capability === "responses";
-    if (needsServer && input.host.llamaServer === undefined) {
+    if (needsServer && !isServer(input)) {
       return {
         reason: "NoCapability",
         message: `the embedded engine has no ${capability}: put a llama-server on PATH, or leave it out`,
@@ -168,35 +173,4 @@ function capabilityRefusal(input: EngineInput): EngineRefusal | undefined {
     }
   }
   return undefined;
-}
-
-function programOf({ spec, host }: SlotInputs): { readonly command: readonly string[] } | EngineRefusal {
-  const { projector } = spec.model;
-  if (projector !== undefined && !projector.startsWith("/")) {
-    return {
-      reason: "ProjectorNotFound",
-      message: `this version finds a projector by its absolute path, or as mmproj*.gguf beside the model, not as ${projector}`,
-    };
-  }
-  if (host.llamaServer !== undefined) return { command: [host.llamaServer] };
-  if (host.embedded === undefined) {
-    return {
-      reason: "NoEngine",
-      message:
-        "there is no llama-server on PATH and the embedded engine is not installed: run `berth engine install embedded`",
-    };
-  }
-  if (spec.backend !== "auto" && spec.backend !== "cpu") {
-    return {
-      reason: "NoBackend",
-      message: `the embedded engine computes on the CPU only, not with ${spec.backend}: use backend = "auto" or put a llama-server on PATH`,
-    };
-  }
-  if (projector !== undefined) {
-    return {
-      reason: "NoProjector",
-      message: "the embedded engine cannot see: put a llama-server on PATH, or leave model.projector out",
-    };
-  }
-  return { command: host.embedded };
 }

@@ -4,10 +4,21 @@ import { nearest } from "../api/config.ts";
 import type { EnvValue, Workload } from "../api/workload.ts";
 import { expand } from "./expand.ts";
 import type { EngineInput, EngineRefusal, SlotInputs } from "./engine.ts";
+import { containerOf, type ContainerNeeds } from "./container.ts";
 import { workloadHash } from "./hash.ts";
 
-/** Engines listen here and nowhere else (service specification, "Limits"). */
+/** Engines are reached here and nowhere else (service specification, "Limits"). */
 const host = "127.0.0.1";
+
+/** Where an engine must listen: in a container the published port leads to every address of its own network. */
+export interface Listen {
+  readonly host: string;
+  readonly port: number;
+}
+
+export function listenOf({ placement }: SlotInputs, port: number, needs: Pick<ContainerNeeds, "port">): Listen {
+  return placement.runtime === "process" ? { host, port } : { host: "0.0.0.0", port: needs.port };
+}
 
 export interface Launch {
   readonly role: ProcessRole;
@@ -18,12 +29,15 @@ export interface Launch {
   readonly ref: string;
   readonly model: ModelRecord | undefined;
   readonly port: number;
+  readonly container: ContainerNeeds;
+  /** How an image takes its words; not for a manifest's own command. */
+  readonly join?: (words: readonly string[]) => readonly string[];
 }
 
 /** The one way to make a workload: environment, expansion, a manifest's overrides, and the hash. */
 export function workloadOf(input: EngineInput, launch: Launch): Workload | EngineRefusal {
-  const { spec, slot } = input;
-  const given = variables(slot, launch);
+  const { spec, slot, placement } = input;
+  const given = variables(slot, { ...launch, ...listenOf(input, launch.port, launch.container) });
   const env: Record<string, EnvValue> = { ...given };
   for (const [name, value] of Object.entries(spec.env)) {
     if (typeof value === "string") env[name] = expand(value, given);
@@ -37,21 +51,26 @@ export function workloadOf(input: EngineInput, launch: Launch): Workload | Engin
   }
   const words = plain(env);
   // Only what a person wrote is expanded: a model's path may hold any characters.
-  const command = [
-    ...(spec.command?.map((word) => expand(word, words)) ?? launch.command),
-    ...spec.args.map((word) => expand(word, words)),
-  ];
+  const args = spec.args.map((word) => expand(word, words));
+  const own = spec.command?.map((word) => expand(word, words));
+  const command =
+    own === undefined
+      ? (launch.join ?? ((all: readonly string[]) => all))([...launch.command, ...args])
+      : [...own, ...args];
+  const container = placement.runtime === "process" ? undefined : containerOf(input, launch.model, launch.container);
+  if (container !== undefined && "reason" in container) return container;
   return {
     slot,
     role: launch.role,
-    hash: workloadHash(input, launch),
-    runtime: "process",
+    hash: workloadHash(input, launch, container?.image),
+    runtime: placement.runtime,
     command,
     env,
     workingDir: spec.workingDir,
     host,
     port: launch.port,
     stopSeconds: spec.stopSeconds,
+    ...(container === undefined ? {} : { container }),
   };
 }
 
@@ -63,7 +82,7 @@ export function probePath(
 ): string {
   const { path } = input.spec.probe;
   if (path === undefined) return otherwise;
-  const values = variables(input.slot, { ...launch, port: input.ports?.[launch.role] });
+  const values = variables(input.slot, { ...launch, host, port: input.ports?.[launch.role] });
   const env = Object.entries(input.spec.env).map(([name, value]) => [
     name,
     typeof value === "string" ? expand(value, values) : undefined,
@@ -71,11 +90,11 @@ export function probePath(
   return expand(path, { ...values, ...Object.fromEntries(env.filter(([, value]) => value !== undefined)) });
 }
 
-type Variables = Pick<Launch, "ref" | "model"> & { readonly port: number | undefined };
+type Variables = Pick<Launch, "ref" | "model"> & { readonly host: string; readonly port: number | undefined };
 
-function variables(slot: string, { ref, model, port }: Variables): Record<string, string> {
+function variables(slot: string, { ref, model, host: listenHost, port }: Variables): Record<string, string> {
   return {
-    HOST: host,
+    HOST: listenHost,
     ...(port === undefined ? {} : { PORT: String(port) }),
     SLOT: slot,
     MODEL: ref,

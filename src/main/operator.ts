@@ -1,4 +1,5 @@
 import { findEmbedded } from "./embedded.ts";
+import { findDevices, findImages } from "./containers.ts";
 import { explainStart } from "./failure.ts";
 import { findLlamaServer } from "./llama-server.ts";
 import { openLog } from "./log.ts";
@@ -32,6 +33,8 @@ export async function operator(options: {
         llamaServer: await findLlamaServer(config.llamaServer, options.env),
         embedded: findEmbedded(config.stateDir),
       },
+      devices: findDevices(),
+      images: await findImages(config.llamaImage),
     });
   } catch (error) {
     const line = explainStart(error, {

@@ -42,5 +42,7 @@ export async function readSettings(env: NodeJS.ProcessEnv): Promise<Settings> {
   }
   const { config, origins, problems, warnings } = loadConfig(env, values, places);
   if (config === undefined) throw new SettingsError(problems.map(({ key, message }) => `${key} ${message}`));
-  return { config, origins, warnings };
+  // The container tools' own variable: where they find the daemon, Berth does.
+  const dockerHost = config.dockerHost ?? (env["DOCKER_HOST"] || undefined);
+  return { config: { ...config, ...(dockerHost === undefined ? {} : { dockerHost }) }, origins, warnings };
 }

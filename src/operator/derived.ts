@@ -18,8 +18,11 @@ export function decisionsOf(input: SlotInput, before: SlotStatus, isRunning: boo
   return {
     runtime: {
       value: input.runtime,
-      reason: input.spec?.runtime === "auto" ? "what this installation offers" : "the spec",
+      reason: input.reasons?.runtime ?? "what this installation offers",
     },
+    ...(input.backend === undefined || input.reasons === undefined
+      ? {}
+      : { backend: { value: input.backend, reason: input.reasons.backend } }),
     threads: { value: String(input.threads.value), reason: input.threads.reason },
     ...(input.model?.fingerprint === undefined
       ? {}

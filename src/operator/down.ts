@@ -2,10 +2,10 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
-import { openProcessRuntime } from "../runtimes/process.ts";
 import { acquireLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
 import { instanceId } from "./main.ts";
+import { openRuntimes } from "./runtimes.ts";
 import { readPublished, stopEngines, type StopOptions } from "./stopping.ts";
 
 /**
@@ -18,9 +18,6 @@ export async function stopAllEngines(config: Config, options: StopOptions): Prom
   await using _lock = await acquireLock(join(config.stateDir, "operator.lock"));
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());
-  await using runtime = await openProcessRuntime({
-    stateDir: config.stateDir,
-    instance: await instanceId(config.stateDir),
-  });
+  await using runtime = await openRuntimes(config, await instanceId(config.stateDir), published.values());
   return await stopEngines(runtime, publisher, published.values(), options);
 }

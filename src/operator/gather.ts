@@ -1,11 +1,13 @@
 import type { ProcessRole } from "../api/names.ts";
 import { isBuiltin } from "../api/names.ts";
 import { unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
-import type { SlotRequest } from "../api/status.ts";
+import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import type { Engine, EngineRefusal, SlotInputs } from "../engines/engine.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
+import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Health, SlotDemand, SlotInput } from "./input.ts";
+import { place } from "./placing.ts";
 import { wanted } from "./wanted.ts";
 import type { World } from "./world.ts";
 
@@ -25,7 +27,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const requests = world.requests.list(name);
   const held = heldModel(spec, requests);
   const model = held.ref === undefined ? undefined : world.models().get(held.ref);
-  const observed = await world.runtime.observe(name);
+  const { observed, silence } = await look(world, name, spec, before);
   const now = world.clock.now();
   const demand = demandOf(world, name);
   const base = {
@@ -40,8 +42,9 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     observed,
   };
   const engine = spec === undefined ? undefined : world.engines[spec.engine];
+  const placed = spec === undefined ? undefined : place(world, spec, before, observed);
   const engineInput =
-    spec === undefined
+    spec === undefined || placed === undefined
       ? undefined
       : {
           slot: name,
@@ -50,14 +53,14 @@ export async function gather(world: World, name: string): Promise<Gathered> {
           model,
           rerankModel: spec.model.rerank === undefined ? undefined : world.models().get(spec.model.rerank),
           host: world.host,
+          placement: placed.placement,
           knownRefs: [...world.models().keys()],
         };
   const roles = engine === undefined || engineInput === undefined ? [] : engine.roles(engineInput);
   const threads = threadsOf(world, name, spec, observed);
   let workloads: SlotInput["workloads"] = [];
   if (engine !== undefined && engineInput !== undefined && wanted(base).load) {
-    const refusal = runtimeRefusal(world, spec);
-    const ports = refusal ?? reserve(world, name, spec, roles, observed);
+    const ports = placed?.refusal ?? reserve(world, name, spec, roles, observed);
     workloads = isRefused(ports) ? ports : engine.workloads({ ...engineInput, threads: threads.value, ports });
   }
   const health: Partial<Record<ProcessRole, Health>> = {};
@@ -65,7 +68,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     for (const process of observed) {
       if (process.phase !== "running") continue;
       const target = engine.probe({ ...engineInput, ports: { [process.role]: process.port } }, process.role);
-      health[process.role] = await world.health.look(process, target, spec, before, now);
+      health[process.role] = await world.health.look(process, target, spec, before, now, silence !== undefined);
     }
   }
   const input: SlotInput = Object.freeze({
@@ -81,7 +84,9 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     health,
     roles,
     workloads,
-    runtime: world.runtime.kind,
+    runtime: placed?.placement.runtime ?? "process",
+    ...(placed === undefined ? {} : { backend: placed.placement.backend, reasons: placed.reasons }),
+    ...(silence === undefined ? {} : { silence }),
     threads,
   });
   return { input, engine, engineInput };
@@ -146,10 +151,46 @@ function threadsOf(
   return { value, reason: `${world.cores} cores less one, shared by ${share} always-loaded slots` };
 }
 
-function runtimeRefusal(world: World, spec: SlotSpec | undefined): EngineRefusal | undefined {
-  const asked = spec?.runtime === "auto" ? world.defaultRuntime : (spec?.runtime ?? "auto");
-  if (asked === "auto" || asked === world.runtime.kind) return undefined;
-  return { reason: "NoRuntime", message: `runtime ${asked} is not available here; this version runs processes only` };
+/**
+ * What runs of the slot. Where the runtime that it concerns cannot be asked, what was last published counts as running:
+ * only probes can tell then, and nothing is started or stopped.
+ */
+async function look(
+  world: World,
+  name: string,
+  spec: SlotSpec | undefined,
+  before: PublishedSlot | undefined,
+): Promise<{ readonly observed: readonly Observed[]; readonly silence?: string }> {
+  const asked = spec?.runtime === "auto" ? world.defaultRuntime : spec?.runtime;
+  const ranIn = before?.status.processes.some((process) => process.containerId !== undefined) === true;
+  const isDocker = (asked === "docker" && spec?.enabled === true) || ranIn || before?.status.runtime === "docker";
+  try {
+    return { observed: await world.runtime.observe(name, isDocker ? ["docker"] : []) };
+  } catch (error) {
+    if (!(error instanceof RuntimeUnavailable)) throw error;
+    return { observed: lastPublished(name, before), silence: error.message };
+  }
+}
+
+function lastPublished(slot: string, before: PublishedSlot | undefined): readonly Observed[] {
+  const { processes = [], workloadHash = "" } = before?.status ?? {};
+  return processes.flatMap(({ role, port, containerId, startedAt }) =>
+    containerId === undefined || startedAt === undefined
+      ? []
+      : [
+          {
+            slot,
+            role,
+            port,
+            hash: workloadHash,
+            phase: "running" as const,
+            isListening: true,
+            isPortTaken: false,
+            startedAt: new Date(startedAt),
+            id: { containerId },
+          },
+        ],
+  );
 }
 
 type Ports = Partial<Record<ProcessRole, number>>;

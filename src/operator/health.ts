@@ -33,6 +33,8 @@ export class HealthBook {
     spec: SlotSpec,
     published: PublishedSlot | undefined,
     now: Date,
+    /** Nothing but a probe can tell how it is. */
+    isBlind = false,
   ): Promise<Health> {
     const key = keyOf(process.slot, process.role);
     const identity = identityOf(process);
@@ -44,6 +46,7 @@ export class HealthBook {
       return memory;
     }
     const isDue =
+      isBlind ||
       !memory.isWarm ||
       memory.failures > 0 ||
       now.getTime() - memory.probedAt >= spec.probe.intervalSeconds * 1000 - 50;
@@ -75,7 +78,12 @@ export class HealthBook {
     const result =
       warmUp === undefined
         ? ({ outcome: "healthy" } as const)
-        : await this.#probe({ port: process.port, path: warmUp.path, timeoutMs, body: warmUp.body });
+        : await this.#probe({
+            port: process.port,
+            path: warmUp.path,
+            timeoutMs,
+            ...("body" in warmUp ? { body: warmUp.body } : { form: warmUp }),
+          });
     const isWarm = result.outcome === "healthy";
     const next: Memory = { ...memory, isWarm, isHealthy: isWarm, message: isWarm ? "" : result.message };
     this.#memory.set(key, next);
@@ -95,5 +103,13 @@ function identityOf(process: Observed): string {
 
 function wasReady(process: Observed, published: PublishedSlot | undefined): boolean {
   const before = published?.status.processes.find(({ role }) => role === process.role);
-  return before?.isReady === true && "pid" in process.id && before.pid === process.id.pid;
+  if (before?.isReady !== true) return false;
+  return "pid" in process.id
+    ? before.pid === process.id.pid
+    : "containerId" in process.id && before.containerId === process.id.containerId && isSameStart(before, process);
+}
+
+/** A container that somebody else has restarted keeps its id, and has loaded nothing yet. */
+function isSameStart(before: { readonly startedAt?: string | undefined }, process: Observed): boolean {
+  return before.startedAt === process.startedAt.toISOString();
 }

@@ -52,6 +52,11 @@ export interface SlotInput {
   readonly roles: readonly ProcessRole[];
   readonly workloads: readonly Workload[] | EngineRefusal;
   readonly runtime: string;
+  readonly backend?: string;
+  /** Why this runtime and backend. */
+  readonly reasons?: { readonly runtime: string; readonly backend: string };
+  /** The runtime cannot be asked now, and why: `observed` is what was last published. */
+  readonly silence?: string;
   readonly threads: { readonly value: number; readonly reason: string };
 }
 

@@ -4,14 +4,18 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Config } from "../api/config.ts";
+import type { EngineImages } from "../api/engine-images.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineHost } from "../engines/engine.ts";
+import type { Devices } from "../engines/placement.ts";
 import { engines } from "../engines/registry.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { openRegistry } from "../models/registry.ts";
-import { openPortLeases } from "../runtimes/ports.ts";
-import { openProcessRuntime } from "../runtimes/process.ts";
+import { openPortLeases, type HeldPort } from "../runtimes/ports.ts";
+import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
+import type { Runtime } from "../runtimes/runtime.ts";
 import { openDemandStore } from "../store/demand.ts";
+import { EngineLockFile } from "../store/engine-images.ts";
 import { openFileSource } from "../store/files.ts";
 import { acquireLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
@@ -23,6 +27,7 @@ import { startHeartbeat } from "./heartbeat.ts";
 import { OperatorMetrics } from "./metrics.ts";
 import { httpProbe } from "./probe.ts";
 import { defaultBackoff, systemClock } from "./queue.ts";
+import { openRuntimes } from "./runtimes.ts";
 import { serveOperator } from "./server.ts";
 import { readPublished, stopEngines, type StopOptions } from "./stopping.ts";
 import type { World } from "./world.ts";
@@ -40,7 +45,7 @@ export interface RunningOperator extends AsyncDisposable {
  */
 export async function runOperator(
   config: Config,
-  options: { log: Logger; host: EngineHost; isPaused: boolean },
+  options: { log: Logger; host: EngineHost; devices: Devices; images: EngineImages; isPaused: boolean },
 ): Promise<RunningOperator> {
   const { log } = options;
   await mkdir(config.stateDir, { recursive: true });
@@ -52,13 +57,8 @@ export async function runOperator(
   const source = stack.use(await openFileSource({ configDir: config.configDir, seed: [...published.values()] }));
   const demand = stack.use(await openDemandStore(config.stateDir));
   const requests = stack.use(await openRequestStore(config.stateDir));
-  const runtime = stack.use(
-    await openProcessRuntime({
-      stateDir: config.stateDir,
-      instance,
-      ...(config.engineUser === undefined ? {} : { engineUser: config.engineUser }),
-    }),
-  );
+  const runtime = stack.use(await openRuntimes(config, instance, published.values()));
+  const lock = await EngineLockFile.open(join(config.stateDir, "engines.lock.yaml"));
   const registry = stack.use(await openRegistry({ modelsDir: config.modelsDir }));
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
   const world: World = {
@@ -67,7 +67,7 @@ export async function runOperator(
     demand,
     requests,
     runtime,
-    ports: await openPortLeases(config.stateDir, config.slotPorts),
+    ports: await openPortLeases(config.stateDir, config.slotPorts, await heldPorts(runtime)),
     engines,
     host: options.host,
     health: new HealthBook(httpProbe),
@@ -76,6 +76,12 @@ export async function runOperator(
     backoff: defaultBackoff,
     cores: availableParallelism(),
     defaultRuntime: config.runtime,
+    containers: {
+      isAnswering: () => runtime.answers("docker"),
+      devices: options.devices,
+      images: options.images,
+      lock: () => lock.lock,
+    },
     models: () => models.current,
     published,
   };
@@ -128,6 +134,20 @@ export async function runOperator(
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Ports of containers: they have no record on disk. */
+async function heldPorts(runtime: Runtime): Promise<readonly HeldPort[]> {
+  const held: HeldPort[] = [];
+  for (const slot of await runtime.list()) {
+    try {
+      for (const { role, port, id } of await runtime.observe(slot)) if (!("pid" in id)) held.push({ slot, role, port });
+    } catch (error) {
+      // Found when its slot is looked at: until then an automatic port passes over it because somebody listens there.
+      if (!(error instanceof RuntimeUnavailable)) throw error;
+    }
+  }
+  return held;
 }
 
 /** Names this installation on shared runtimes; made once. */

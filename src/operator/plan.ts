@@ -5,6 +5,7 @@ import type { Observed, Workload } from "../api/workload.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { at, requestOf, type SlotInput } from "./input.ts";
 import type { OperatorState, Verdict } from "./verdict.ts";
+import { silent } from "./silent.ts";
 import { idleInMs, wanted } from "./wanted.ts";
 
 /** One rule: what follows when it applies, undefined when it does not. First hit wins. */
@@ -13,6 +14,7 @@ type Check = (input: SlotInput) => Verdict | undefined;
 /** In this order. A new rule is one function, one line here, one row in the table test. */
 const checks: readonly [name: string, check: Check][] = [
   ["neverValid", neverValid],
+  ["silent", silent],
   ["notWanted", notWanted],
   ["portConflict", portConflict],
   ["noFreePort", noFreePort],
@@ -22,6 +24,7 @@ const checks: readonly [name: string, check: Check][] = [
   ["crashed", crashed],
   ["stalled", stalled],
   ["backingOff", backingOff],
+  ["drifted", drifted],
   ["missing", missing],
   ["startupFailed", startupFailed],
   ["unhealthy", unhealthy],
@@ -74,6 +77,21 @@ function diagnosis(input: SlotInput): string {
     return `${place}: ${path === undefined || path.length === 0 ? "" : `${path.join(".")}: `}${message}`;
   });
   return lines.join("\n");
+}
+
+/** What somebody else has changed is put right without a restart. */
+function drifted(input: SlotInput): Verdict | undefined {
+  const process = running(input).find(({ drift }) => drift !== undefined);
+  const workload = workloadsOf(input).find(({ role }) => role === process?.role);
+  if (process?.drift === undefined || workload === undefined) return undefined;
+  const isServing = isMainServing(input);
+  return {
+    state: isServing ? "ready" : "starting",
+    row: isServing ? "loadedRetrying" : "progressing",
+    ...process.drift,
+    steps: [start(workload, process.drift.message)],
+    requeueMs: 0,
+  };
 }
 
 function notWanted(input: SlotInput): Verdict | undefined {

@@ -1,4 +1,5 @@
 import { request } from "node:http";
+import type { WarmUp } from "../engines/engine.ts";
 
 export type ProbeResult =
   | { readonly outcome: "healthy" }
@@ -12,6 +13,8 @@ export interface ProbeRequest {
   readonly timeoutMs: number;
   /** A POST of this JSON instead of a GET. */
   readonly body?: unknown;
+  /** A POST of a form with one file. */
+  readonly form?: Pick<Extract<WarmUp, { file: unknown }>, "fields" | "file">;
 }
 
 /** Asks an engine on loopback once. Never throws: whatever goes wrong is the result. */
@@ -20,9 +23,9 @@ export type Probe = (probe: ProbeRequest) => Promise<ProbeResult>;
 /** More of an answer than this says nothing about health. */
 const answerLimitBytes = 65_536;
 
-export const httpProbe: Probe = ({ port, path, timeoutMs, body }) =>
-  new Promise((resolve) => {
-    const payload = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+export const httpProbe: Probe = async ({ port, path, timeoutMs, body, form }) => {
+  const { payload, type } = await encoded(body, form);
+  return await new Promise((resolve) => {
     const outgoing = request(
       {
         host: "127.0.0.1",
@@ -31,7 +34,7 @@ export const httpProbe: Probe = ({ port, path, timeoutMs, body }) =>
         method: payload === undefined ? "GET" : "POST",
         // A probe must not keep a socket that a stopping engine would wait for.
         agent: false,
-        headers: payload === undefined ? {} : { "content-type": "application/json", "content-length": payload.length },
+        headers: payload === undefined ? {} : { "content-type": type, "content-length": payload.length },
       },
       (response) => {
         const chunks: Buffer[] = [];
@@ -62,6 +65,25 @@ export const httpProbe: Probe = ({ port, path, timeoutMs, body }) =>
     outgoing.on("error", (error) => finish({ outcome: "failed", message: `${path}: ${error.message}` }));
     outgoing.end(payload);
   });
+};
+
+async function encoded(
+  body: unknown,
+  form: ProbeRequest["form"],
+): Promise<{ readonly payload: Buffer | undefined; readonly type: string }> {
+  if (form !== undefined) {
+    const data = new FormData();
+    for (const [name, value] of Object.entries(form.fields)) data.set(name, value);
+    const { field, name, type, base64 } = form.file;
+    data.set(field, new Blob([Buffer.from(base64, "base64")], { type }), name);
+    const request = new Response(data);
+    return {
+      payload: Buffer.from(await request.arrayBuffer()),
+      type: request.headers.get("content-type") ?? "multipart/form-data",
+    };
+  }
+  return { payload: body === undefined ? undefined : Buffer.from(JSON.stringify(body)), type: "application/json" };
+}
 
 function oneLine(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim().slice(0, 200);

@@ -68,7 +68,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     capabilities: [...outcome.capabilities],
     protocols: protocolsOf(before, outcome),
     runtime: input.runtime,
-    backend: spec.backend === "auto" ? "cpu" : spec.backend,
+    backend: input.backend ?? (spec.backend === "auto" ? "cpu" : spec.backend),
     decisions: decisionsOf(input, before, running.length > 0),
     ...endpointOf(input, outcome),
     processes: running.map((process) => ({
@@ -81,6 +81,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
       startedAt: process.startedAt.toISOString(),
     })),
     ...(running.length > 0 && !isRefusal(input.workloads) ? hashOf(running) : {}),
+    ...(running.length > 0 ? imageOf(input) : {}),
     restarts,
     failures: failures.count,
     ...(failures.lastError === undefined ? {} : { lastError: failures.lastError }),
@@ -260,6 +261,13 @@ function endpointOf(input: SlotInput, outcome: Outcome): Pick<SlotStatus, "endpo
 function hashOf(running: SlotInput["observed"]): Pick<SlotStatus, "workloadHash"> {
   const main = running.find(({ role }) => role === "main") ?? running[0];
   return main === undefined ? {} : { workloadHash: main.hash };
+}
+
+function imageOf({ workloads }: SlotInput): Pick<SlotStatus, "image" | "imageDigest"> {
+  const image = isRefusal(workloads) ? undefined : workloads[0]?.container?.image;
+  if (image === undefined) return {};
+  const [, digest] = image.split("@");
+  return { image, ...(digest === undefined ? {} : { imageDigest: digest }) };
 }
 
 /** Timings of the last load; seconds with millisecond precision. */

@@ -3,9 +3,11 @@ import type { ProcessRole } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { Engine, EngineHost } from "../engines/engine.ts";
 import type { EngineKind } from "../api/names.ts";
+import type { runtimeKinds } from "../api/names.ts";
 import type { Runtime } from "../runtimes/runtime.ts";
 import type { DemandStore, DesiredSource, Publisher, RequestStore } from "../store/store.ts";
 import type { ConflictIndex } from "./conflicts.ts";
+import type { Containers } from "./placing.ts";
 import type { HealthBook } from "./health.ts";
 import type { Backoff, Clock } from "./queue.ts";
 
@@ -33,7 +35,9 @@ export interface World {
   readonly backoff: Backoff;
   readonly cores: number;
   /** What `SVC_RUNTIME` or the hardware chose for slots with `runtime: auto`. */
-  readonly defaultRuntime: string;
+  readonly defaultRuntime: (typeof runtimeKinds)[number];
+  /** Undefined where only processes can run. */
+  readonly containers?: Containers;
   /** Records by ref, kept by the controller. */
   models(): ReadonlyMap<string, ModelRecord>;
   /** What this operator has published last, by slot. */

@@ -10,6 +10,13 @@ export interface PortRange {
   readonly last: number;
 }
 
+/** A port that something runs on of which there is no record on disk. */
+export interface HeldPort {
+  readonly slot: string;
+  readonly role: ProcessRole;
+  readonly port: number;
+}
+
 /**
  * Ports of engines (DECISIONS 3). Who holds one keeps it, also after an operator restart, until it is released. Leases
  * outlive any one call, so they are given back by `release`, not by leaving a scope.
@@ -75,7 +82,11 @@ export class PortLeases {
  * Leases for the range, with those of every engine on record: what runs, and what an earlier operator had not cleared
  * away. Nothing else needs to be stored: an engine has a record for as long as its slot has a port.
  */
-export async function openPortLeases(stateDir: string, range: PortRange): Promise<PortLeases> {
+export async function openPortLeases(
+  stateDir: string,
+  range: PortRange,
+  held: readonly HeldPort[] = [],
+): Promise<PortLeases> {
   const directory = join(stateDir, "processes");
   const leases = new PortLeases(range, directory);
   await mkdir(directory, { recursive: true });
@@ -86,5 +97,6 @@ export async function openPortLeases(stateDir: string, range: PortRange): Promis
     // A port of another range counts only for what may still run on it.
     if (isInRange || exit === undefined) leases.reserve(slot, role, port);
   }
+  for (const { slot, role, port } of held) leases.reserve(slot, role, port);
   return leases;
 }

@@ -20,8 +20,13 @@ export interface RemoveOptions {
  */
 export interface Runtime extends AsyncDisposable {
   readonly kind: RuntimeKind;
-  /** What runs, or has exited and not been removed, under our label for that slot. Never cached. */
-  observe(slot: string): Promise<readonly Observed[]>;
+  /** False while looking would throw RuntimeUnavailable; absent: never. */
+  isAnswering?(): boolean;
+  /**
+   * What runs, or has exited and not been removed, under our label for that slot. Throws RuntimeUnavailable when that
+   * cannot be known now. `concerned` is for a set of runtimes: those whose silence matters to the slot.
+   */
+  observe(slot: string, concerned?: readonly RuntimeKind[]): Promise<readonly Observed[]>;
   /** Slots that have anything under our label, so that orphans are found. */
   list(): Promise<readonly string[]>;
   /**

@@ -43,6 +43,7 @@ describe("configuration", () => {
       bodyLimit: 64 * 1024 * 1024,
       chatPort: 3001,
       logLevel: "info",
+      allowHostMounts: false,
       apiExec: false,
       allowedHosts: [],
       bufferLimit: 512 * 1024 * 1024,

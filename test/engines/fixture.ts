@@ -35,6 +35,7 @@ export function input(overrides: Partial<Omit<EngineInput, "spec">> & { spec?: S
     threads: 1,
     ports: { main: 8081, rerank: 8082 },
     host: { llamaServer: undefined, embedded },
+    placement: { runtime: "process", backend: "cpu", images: {}, lock: {} },
     ...rest,
   };
 }

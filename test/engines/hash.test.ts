@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { EngineLock } from "../../src/api/engine-images.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
 import { embedded, input, model, workload, workloads } from "./fixture.ts";
 
 const base = workload(input()).hash;
 const spec = (overrides: SlotSpecInput): EngineInput => input({ spec: overrides });
+const inContainer = (overrides: SlotSpecInput = {}, lock: EngineLock = {}): EngineInput =>
+  input({
+    spec: overrides,
+    placement: { runtime: "docker", backend: "cpu", images: { llama: { cpu: { image: "llama:cpu" } } }, lock },
+  });
 const tiny = { default: "tiny" };
 
 const restarts: readonly [string, EngineInput][] = [
@@ -22,8 +28,7 @@ const restarts: readonly [string, EngineInput][] = [
   ["env", spec({ env: { A: "1" } })],
   ["where a secret is", spec({ env: { A: { valueFrom: { file: "/a" } } } })],
   ["workingDir", spec({ workingDir: "/srv" })],
-  ["image", spec({ image: "llama" })],
-  ["imageDigest", spec({ imageDigest: `sha256:${"0".repeat(64)}` })],
+  ["runtime", inContainer()],
   ["mounts", spec({ mounts: [{ source: "/a", target: "/b" }] })],
   ["devices", spec({ devices: ["/dev/dri"] })],
   ["resources", spec({ resources: { cpus: 1 } })],
@@ -54,6 +59,20 @@ const keeps: readonly [string, EngineInput][] = [
 for (const [name, given] of keeps) {
   test(`the same hash: ${name}`, () => assert.equal(workload(given).hash, base));
 }
+
+for (const [name, given] of [
+  ["image", inContainer({ image: "llama" })],
+  ["imageDigest", inContainer({ imageDigest: `sha256:${"0".repeat(64)}` })],
+  ["a digest that the first pull found", inContainer({}, { "llama:cpu": `sha256:${"1".repeat(64)}` })],
+] as const) {
+  test(`a new hash in a container: ${name}`, () => assert.notEqual(workload(given).hash, workload(inContainer()).hash));
+}
+
+test("the same hash: a digest that becomes the shipped one is the same image", () => {
+  const digest = `sha256:${"1".repeat(64)}`;
+  const locked = workload(inContainer({}, { "llama:cpu": digest })).hash;
+  assert.equal(workload(inContainer({ imageDigest: digest })).hash, locked);
+});
 
 test("the order in which a manifest names variables is no change", () => {
   assert.equal(workload(spec({ env: { A: "1", B: "2" } })).hash, workload(spec({ env: { B: "2", A: "1" } })).hash);

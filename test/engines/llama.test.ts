@@ -17,6 +17,7 @@ test("a chat slot's whole workload", () => {
   assert.deepEqual(rest, {
     slot: "primary",
     role: "main",
+    runtime: "process",
     command: [...embedded, ...shared, "--model", "/models/tiny.gguf", "--alias", "tiny", "--parallel", "1", "--jinja"],
     env: { HOST: "127.0.0.1", PORT: "8081", SLOT: "primary", MODEL: "tiny", MODEL_PATH: "/models/tiny.gguf" },
     workingDir: undefined,

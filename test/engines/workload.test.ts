@@ -88,12 +88,11 @@ test("a custom slot: any ref, but a declared model must be there", () => {
   assert.equal(refusal(custom({ command: ["x"] }, { model: model({ engines: ["llama"] }) })).reason, "WrongEngine");
 });
 
-test("engines that come as containers need a command until containers land, and say so", () => {
+test("as processes, engines that come as containers need a command, and say so", () => {
   const kinds = [
     ["stt", "stt", ["transcription"], "/health"],
     ["tts", "tts", ["speech"], "/health"],
     ["img", "image", ["image"], "/system_stats"],
-    ["flm", "npu", ["chat", "completions", "embeddings", "transcription"], "/api/tags"],
   ] as const;
   for (const [slot, engine, capabilities, path] of kinds) {
     const bare = input({ slot, spec: { engine } });

@@ -78,6 +78,10 @@ class DockerRuntime implements Runtime {
     await this.#view.tried();
   }
 
+  isAnswering(): boolean {
+    return this.#view.isUp;
+  }
+
   async observe(slot: string): Promise<readonly Observed[]> {
     const found: Observed[] = [];
     const containers = this.#view.all().filter(({ label }) => label.slot === slot);

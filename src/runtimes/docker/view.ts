@@ -55,6 +55,10 @@ export class ContainerView {
     await this.#firstTry.promise;
   }
 
+  get isUp(): boolean {
+    return this.#down === undefined;
+  }
+
   /** Throws RuntimeUnavailable while the daemon does not answer. */
   all(): readonly Inspected[] {
     if (this.#down !== undefined) throw this.#down;

@@ -1,0 +1,44 @@
+import type { EngineRefusal, SlotInputs } from "./engine.ts";
+import { imageOf, isEmbeddedImage } from "./image.ts";
+
+/** Whether llama.cpp's own server runs the slot; else it is the embedded engine, which can do less. */
+export function isServer(input: SlotInputs): boolean {
+  if (input.placement.runtime === "process") return input.host.llamaServer !== undefined;
+  const image = imageOf(input);
+  return typeof image === "string" && !isEmbeddedImage(image);
+}
+
+/** What is started before the flags: nothing in a container, whose image has its own entrypoint. */
+export function programOf(input: SlotInputs): { readonly command: readonly string[] } | EngineRefusal {
+  const { spec, host, placement } = input;
+  const { projector } = spec.model;
+  if (projector !== undefined && !projector.startsWith("/")) {
+    return {
+      reason: "ProjectorNotFound",
+      message: `this version finds a projector by its absolute path, or as mmproj*.gguf beside the model, not as ${projector}`,
+    };
+  }
+  const isContainer = placement.runtime !== "process";
+  if (isServer(input)) return { command: isContainer || host.llamaServer === undefined ? [] : [host.llamaServer] };
+  const missing = "put a llama-server on PATH";
+  if (!isContainer && host.embedded === undefined) {
+    return {
+      reason: "NoEngine",
+      message:
+        "there is no llama-server on PATH and the embedded engine is not installed: run `berth engine install embedded`",
+    };
+  }
+  if (spec.backend !== "auto" && spec.backend !== "cpu") {
+    return {
+      reason: "NoBackend",
+      message: `the embedded engine computes on the CPU only, not with ${spec.backend}: use backend = "auto" or ${missing}`,
+    };
+  }
+  if (projector !== undefined) {
+    return {
+      reason: "NoProjector",
+      message: `the embedded engine cannot see: ${missing}, or leave model.projector out`,
+    };
+  }
+  return { command: isContainer ? [] : (host.embedded ?? []) };
+}

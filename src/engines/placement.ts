@@ -1,0 +1,35 @@
+import type { Backend, EngineKind } from "../api/names.ts";
+import type { SlotSpec } from "../api/slot.ts";
+
+/** Devices of this machine that decide what an engine can compute on. */
+export interface Devices {
+  /** A render node in /dev/dri. */
+  readonly hasRenderNode: boolean;
+  /** /dev/nvidiactl: NVIDIA's driver is loaded. */
+  readonly hasNvidia: boolean;
+}
+
+/** The backend of a slot, with the reason. Only `auto` looks at the machine. */
+export function backendOf(
+  { backend, engine }: Pick<SlotSpec, "backend" | "engine">,
+  devices: Devices,
+): { readonly value: Exclude<Backend, "auto">; readonly reason: string } {
+  if (backend !== "auto") return { value: backend, reason: "the spec" };
+  const fixed: Readonly<Partial<Record<EngineKind, Exclude<Backend, "auto">>>> = { npu: "npu", stt: "cpu", tts: "cpu" };
+  const only = fixed[engine];
+  if (only !== undefined) return { value: only, reason: `what the ${engine} engine comes for` };
+  if (engine === "custom") return { value: "cpu", reason: "a custom engine gets the devices that its manifest names" };
+  if (devices.hasNvidia) return { value: "cuda", reason: "there is an NVIDIA driver" };
+  if (devices.hasRenderNode) return { value: "vulkan", reason: "there is a render node in /dev/dri" };
+  return { value: "cpu", reason: "there is no GPU" };
+}
+
+/** Device nodes that a backend needs (the projects' own container instructions; ENGINES "Devices"). */
+export const devicesOfBackend = {
+  cpu: [],
+  vulkan: ["/dev/dri"],
+  rocm: ["/dev/kfd", "/dev/dri"],
+  // Handed out by the container engine, with the driver's libraries.
+  cuda: [],
+  npu: ["/dev/accel/accel0"],
+} as const satisfies Record<Exclude<Backend, "auto">, readonly string[]>;

@@ -1,0 +1,34 @@
+import { containerNeeded, singleProcess } from "./single.ts";
+import { silence } from "./silence.ts";
+import { modelRefusal } from "./workload.ts";
+
+/**
+ * whisper.cpp's server (https://github.com/ggml-org/whisper.cpp/tree/master/examples/server): its image's entrypoint is
+ * `bash -c`, so the launch line is one word. It hears one request at a time.
+ */
+export const stt = singleProcess({
+  kind: "stt",
+  capabilities: ["transcription"],
+  // --convert writes what ffmpeg makes beside the program; bash as first process passes no TERM on.
+  needs: { port: 8080, writesRoot: true, needsInit: true },
+  healthPath: "/health",
+  launch(input, { host, port }) {
+    const refusal =
+      containerNeeded(input, "stt") ?? modelRefusal("stt", input.ref ?? input.slot, input.model, input.knownRefs);
+    if (refusal !== undefined) return refusal;
+    const flags = ["--model", input.model?.path ?? "", "--inference-path", "/v1/audio/transcriptions", "--convert"];
+    const listen = ["--host", host, "--port", String(port), "--threads", String(input.threads)];
+    return { command: ["exec", "whisper-server", ...listen, ...flags], identity: flags };
+  },
+  join: (words) => [words.map(quoted).join(" ")],
+  warmUp: () => ({
+    path: "/v1/audio/transcriptions",
+    fields: { response_format: "json" },
+    file: { field: "file", name: "silence.wav", type: "audio/wav", base64: silence },
+  }),
+});
+
+/** As one word for the shell. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}

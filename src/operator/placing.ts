@@ -1,0 +1,92 @@
+import type { EngineImages, EngineLock } from "../api/engine-images.ts";
+import type { RuntimeKind } from "../api/names.ts";
+import type { SlotSpec } from "../api/slot.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import type { Observed } from "../api/workload.ts";
+import type { EngineRefusal, Placement } from "../engines/engine.ts";
+import { backendOf, type Devices } from "../engines/placement.ts";
+import type { World } from "./world.ts";
+
+/** What this installation can do with containers. */
+export interface Containers {
+  /** False while no daemon answers; also when none ever has. */
+  isAnswering(): boolean;
+  readonly devices: Devices;
+  /** Shipped or configured, read at start. */
+  readonly images: EngineImages;
+  /** Grows as images without a digest are first pulled. */
+  lock(): EngineLock;
+}
+
+export interface Placed {
+  readonly placement: Placement;
+  /** Why, for status. */
+  readonly reasons: { readonly runtime: string; readonly backend: string };
+  /** The runtime that the slot asks for is not there. */
+  readonly refusal?: EngineRefusal;
+}
+
+const noDevices: Devices = { hasNvidia: false, hasRenderNode: false };
+
+/**
+ * Where a slot runs. `auto` is decided when nothing of the slot runs, and kept as long as something does; a daemon that
+ * does not answer never changes it (DECISIONS 2).
+ */
+export function place(
+  world: Pick<World, "containers" | "defaultRuntime">,
+  spec: SlotSpec,
+  before: PublishedSlot | undefined,
+  observed: readonly Observed[],
+): Placed {
+  const { containers } = world;
+  const backend = backendOf(spec, containers?.devices ?? noDevices);
+  const images = containers?.images ?? {};
+  const base = { backend: backend.value, images, lock: containers?.lock() ?? {} };
+  const asked = spec.runtime === "auto" ? world.defaultRuntime : spec.runtime;
+  const placed = (runtime: RuntimeKind, reason: string, refusal?: EngineRefusal): Placed => ({
+    placement: { ...base, runtime },
+    reasons: { runtime: reason, backend: backend.reason },
+    ...(refusal === undefined ? {} : { refusal }),
+  });
+  const source = spec.runtime === "auto" ? "SVC_RUNTIME" : "the spec";
+  switch (asked) {
+    case "process":
+      return placed("process", source);
+    case "docker":
+      return placed("docker", source, containers === undefined ? missing(asked) : undefined);
+    case "kubernetes":
+      return placed("process", source, missing(asked));
+    case "auto":
+      break;
+    default:
+      asked satisfies never;
+  }
+  const kept = keptRuntime(before, observed, containers);
+  if (kept !== undefined) return placed(kept, before?.status.decisions["runtime"]?.reason ?? "what it ran in before");
+  if (containers?.isAnswering() !== true) return placed("process", "no container engine answers");
+  const hasImage =
+    spec.image !== undefined || (spec.command === undefined && images[spec.engine]?.[backend.value] !== undefined);
+  return hasImage
+    ? placed("docker", "a container engine answers and there is an image")
+    : placed("process", "there is no image for it");
+}
+
+function keptRuntime(
+  before: PublishedSlot | undefined,
+  observed: readonly Observed[],
+  containers: Containers | undefined,
+): RuntimeKind | undefined {
+  const running = observed.find(({ phase }) => phase === "running");
+  if (running !== undefined) return runtimeOf(running);
+  const wasDocker = before?.status.runtime === "docker" && before.status.state !== "offline";
+  return wasDocker && containers?.isAnswering() === false ? "docker" : undefined;
+}
+
+export function runtimeOf({ id }: Pick<Observed, "id">): RuntimeKind {
+  if ("pid" in id) return "process";
+  return "containerId" in id ? "docker" : "kubernetes";
+}
+
+function missing(runtime: RuntimeKind): EngineRefusal {
+  return { reason: "NoRuntime", message: `runtime ${runtime} is not available here` };
+}

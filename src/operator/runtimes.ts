@@ -1,0 +1,35 @@
+import { existsSync } from "node:fs";
+import type { Config } from "../api/config.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import { openProcessRuntime } from "../runtimes/process.ts";
+import { RuntimeSet } from "../runtimes/set.ts";
+
+const defaultSocket = "/var/run/docker.sock";
+
+/**
+ * Every runtime of this installation. Docker is asked at once where slots run in it or may come to, otherwise only when
+ * a slot names it: what an earlier configuration has left there must be found.
+ */
+export async function openRuntimes(
+  config: Config,
+  instance: string,
+  published: Iterable<PublishedSlot>,
+): Promise<RuntimeSet> {
+  const { stateDir, engineUser, dockerHost, allowHostMounts } = config;
+  const processes = await openProcessRuntime({
+    stateDir,
+    instance,
+    ...(engineUser === undefined ? {} : { engineUser }),
+  });
+  const set = new RuntimeSet(processes, {
+    // Only here: its client is a large one.
+    docker: async () => {
+      const { openDockerRuntime } = await import("../runtimes/docker/docker.ts");
+      return await openDockerRuntime({ stateDir, instance, dockerHost, allowsHostMounts: allowHostMounts });
+    },
+  });
+  const isAsked = config.runtime === "docker" || [...published].some(({ status }) => status.runtime === "docker");
+  const mayBe = config.runtime === "auto" && existsSync(dockerHost?.replace(/^unix:\/\//, "") ?? defaultSocket);
+  if (isAsked || mayBe) await set.need("docker");
+  return set;
+}

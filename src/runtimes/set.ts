@@ -1,0 +1,108 @@
+import type { ProcessRole, RuntimeKind } from "../api/names.ts";
+import type { Observed, Workload } from "../api/workload.ts";
+import { RuntimeUnavailable } from "./runtime-unavailable.ts";
+import type { LogLine, RemoveOptions, Runtime } from "./runtime.ts";
+
+/** Opened when it is first needed: an installation of processes alone never asks a daemon. */
+export type Openers = Readonly<Partial<Record<RuntimeKind, () => Promise<Runtime>>>>;
+
+/**
+ * Several runtimes as one. A slot may have something in each for the moment of a move, so looking and removing ask all;
+ * one that cannot be asked matters only to slots that it concerns.
+ */
+export class RuntimeSet implements Runtime {
+  readonly kind: RuntimeKind;
+  readonly #openers: Openers;
+  readonly #open = new Map<RuntimeKind, Promise<Runtime>>();
+  readonly #opened: Runtime[];
+  readonly #first: Runtime;
+  readonly #listeners = new Set<(slot: string) => void>();
+  readonly #watches: Disposable[] = [];
+  #firstWatch: Disposable | undefined;
+
+  /** `first` is always there; it keeps the logs of all. */
+  constructor(first: Runtime, openers: Openers = {}) {
+    this.kind = first.kind;
+    this.#first = first;
+    this.#opened = [first];
+    this.#open.set(first.kind, Promise.resolve(first));
+    this.#openers = openers;
+  }
+
+  /** Opens it unless it is open. Throws when there is no such runtime here. */
+  async need(kind: RuntimeKind): Promise<Runtime> {
+    const known = this.#open.get(kind);
+    if (known !== undefined) return await known;
+    const opener = this.#openers[kind];
+    if (opener === undefined) throw new Error(`there is no runtime ${kind} here`);
+    const opening = opener().then(async (runtime) => {
+      this.#opened.push(runtime);
+      this.#watches.push(await runtime.watch((slot) => this.#tell(slot)));
+      return runtime;
+    });
+    this.#open.set(kind, opening);
+    opening.catch(() => this.#open.delete(kind));
+    return await opening;
+  }
+
+  /** Whether that runtime is open and can be asked now. */
+  answers(kind: RuntimeKind): boolean {
+    const runtime = this.#opened.find((opened) => opened.kind === kind);
+    return runtime !== undefined && runtime.isAnswering?.() !== false;
+  }
+
+  async observe(slot: string, concerned: readonly RuntimeKind[] = []): Promise<readonly Observed[]> {
+    for (const kind of concerned) if (this.#openers[kind] !== undefined) await this.need(kind);
+    const found: Observed[] = [];
+    for (const runtime of this.#opened) {
+      try {
+        found.push(...(await runtime.observe(slot)));
+      } catch (error) {
+        if (!(error instanceof RuntimeUnavailable) || concerned.includes(runtime.kind)) throw error;
+      }
+    }
+    return found;
+  }
+
+  /** Without those of a runtime that cannot be asked now. */
+  async list(): Promise<readonly string[]> {
+    const slots = new Set<string>();
+    for (const runtime of this.#opened) {
+      try {
+        for (const slot of await runtime.list()) slots.add(slot);
+      } catch (error) {
+        if (!(error instanceof RuntimeUnavailable)) throw error;
+      }
+    }
+    return [...slots];
+  }
+
+  async ensure(workload: Workload): Promise<void> {
+    await (await this.need(workload.runtime)).ensure(workload);
+  }
+
+  async remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void> {
+    await Promise.all(this.#opened.map((runtime) => runtime.remove(slot, role, options)));
+  }
+
+  logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
+    return this.#first.logs(slot, options);
+  }
+
+  async watch(onSlot: (slot: string) => void): Promise<Disposable> {
+    this.#listeners.add(onSlot);
+    this.#firstWatch ??= await this.#first.watch((slot) => this.#tell(slot));
+    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlot) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listeners.clear();
+    this.#firstWatch?.[Symbol.dispose]();
+    for (const watch of this.#watches) watch[Symbol.dispose]();
+    for (const runtime of this.#opened.toReversed()) await runtime[Symbol.asyncDispose]();
+  }
+
+  #tell(slot: string): void {
+    for (const listener of this.#listeners) listener(slot);
+  }
+}

@@ -1,0 +1,64 @@
+import { readFile } from "node:fs/promises";
+import { parse, stringify } from "yaml";
+import { engineImagesSchema, engineLockSchema, type EngineImages, type EngineLock } from "../api/engine-images.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
+
+/** The file cannot be used; the message names it. */
+export class BadImagesFile extends Error {
+  override readonly name = "BadImagesFile";
+}
+
+/** Reads `manifests/engines.yaml`. Throws BadImagesFile. */
+export async function readEngineImages(path: string): Promise<EngineImages> {
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw new BadImagesFile(`${path} cannot be read`, { cause: error });
+  });
+  return checked(path, () => engineImagesSchema.parse(parse(text)).engines);
+}
+
+/** Digests of images that were named without one, as this installation first pulled them. */
+export class EngineLockFile {
+  readonly #path: string;
+  #lock: EngineLock;
+
+  private constructor(path: string, lock: EngineLock) {
+    this.#path = path;
+    this.#lock = lock;
+  }
+
+  /** Throws BadImagesFile: a lock that is ignored would change what runs. */
+  static async open(path: string): Promise<EngineLockFile> {
+    let text: string;
+    try {
+      text = await readFile(path, "utf8");
+    } catch (error) {
+      if (errorCode(error) === "ENOENT") return new EngineLockFile(path, {});
+      throw new BadImagesFile(`${path} cannot be read`, { cause: error });
+    }
+    return new EngineLockFile(
+      path,
+      checked(path, () => engineLockSchema.parse(parse(text)).images),
+    );
+  }
+
+  get lock(): EngineLock {
+    return this.#lock;
+  }
+
+  /** Known from this moment on; rejects when it cannot be written, and stays known. */
+  async record(image: string, digest: string): Promise<void> {
+    if (this.#lock[image] === digest) return;
+    this.#lock = { ...this.#lock, [image]: digest };
+    const head = "# What each image without a digest was when it was first pulled. Delete a line to look again.\n";
+    await writeFileAtomic(this.#path, head + stringify({ images: this.#lock }), { fsync: true });
+  }
+}
+
+function checked<T>(path: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new BadImagesFile(`${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+  }
+}

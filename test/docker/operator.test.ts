@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import Dockerode from "dockerode";
+import { carriers } from "../runtimes/process-site.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { testSocket } from "./docker-site.ts";
+import { engineImage } from "./images.ts";
+
+const api = new Dockerode({ socketPath: testSocket() });
+const double = join(import.meta.dirname, "../doubles/engine.ts");
+
+/** A slot that is the fake engine, as a container and, with `runtime = "process"`, as a process. */
+function slot(more = ""): string {
+  return `engine = "custom"\nimage = "${engineImage}"\n${more}\n[model]\ndefault = "double"\n[probe]\ninterval_seconds = 1\n`;
+}
+
+async function berth(slots: Readonly<Record<string, string>>, env: NodeJS.ProcessEnv = {}): Promise<RunningBerth> {
+  return await startBerth({
+    env: { SVC_RUNTIME: "docker", DOCKER_HOST: `unix://${testSocket()}`, ...env },
+    prepare: async ({ configDir }) => {
+      for (const [name, text] of Object.entries(slots)) await writeFile(join(configDir, "slots", `${name}.toml`), text);
+    },
+  });
+}
+
+async function containers(running: RunningBerth): Promise<Dockerode.ContainerInfo[]> {
+  const all = await api.listContainers({ all: true, filters: { label: ["dev.berth.slot=primary"] } });
+  const ports = new Set(Array.from({ length: 20 }, (_, index) => running.ports.first + index));
+  return all.filter(({ Labels: labels }) => ports.has(Number(labels["dev.berth.port"])));
+}
+
+async function chat(running: RunningBerth): Promise<string> {
+  const response = await fetch(`${running.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }] }),
+  });
+  assert.equal(response.status, 200, await response.clone().text());
+  return await response.text();
+}
+
+it("serves a container behind the gateway, and leaves none when it stops", { timeout: 120_000 }, async () => {
+  const running = await berth({ primary: slot() });
+  try {
+    await running.state("primary", "ready", "idle");
+    assert.match(await chat(running), /token0/);
+    const [container, ...more] = await containers(running);
+    assert.ok(container !== undefined && more.length === 0);
+    const status = await running.slot("primary");
+    assert.equal(status["runtime"], "docker");
+    await running.stop("SIGINT");
+    const filters = { id: [container.Id] };
+    assert.deepEqual(await api.listContainers({ all: true, filters }), []);
+  } finally {
+    await running[Symbol.asyncDispose]();
+  }
+});
+
+it("moves a slot from process to container and back, never with two alive", { timeout: 120_000 }, async () => {
+  const command = `command = [${JSON.stringify(process.execPath)}, ${JSON.stringify(double)}]`;
+  const asProcess = slot(`runtime = "process"\n${command}`);
+  await using running = await berth({ primary: asProcess });
+  await running.state("primary", "ready", "idle");
+  assert.equal((await running.slot("primary"))["runtime"], "process");
+  const file = join(running.configDir, "slots/primary.toml");
+  const instance = (await readFile(join(running.stateDir, "instance"), "utf8")).trim();
+  const seen = new Set<number>();
+  let isDone = false;
+  const watching = (async () => {
+    while (!isDone) {
+      const alive = (await containers(running)).filter(({ State: state }) => state === "running").length;
+      seen.add(alive + carriers(instance).length);
+    }
+  })();
+  await writeFile(file, slot('runtime = "docker"'));
+  await until("it is a container", async () => {
+    const status = await running.slot("primary");
+    return status["runtime"] === "docker" && ["ready", "idle"].includes(String(status["state"]));
+  });
+  assert.match(await chat(running), /token0/);
+  assert.equal((await containers(running)).length, 1);
+  await writeFile(file, asProcess);
+  await until("it is a process", async () => {
+    const status = await running.slot("primary");
+    return status["runtime"] === "process" && ["ready", "idle"].includes(String(status["state"]));
+  });
+  isDone = true;
+  await watching;
+  assert.match(await chat(running), /token0/);
+  assert.deepEqual(await containers(running), []);
+  assert.deepEqual(seen, new Set([1, 0]), "none for a moment, never two");
+});

@@ -1,0 +1,273 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Backend } from "../../src/api/names.ts";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
+import type { Container } from "../../src/api/workload.ts";
+import type { EngineInput } from "../../src/engines/engine.ts";
+import { repositoryOf } from "../../src/engines/image.ts";
+import { backendOf } from "../../src/engines/placement.ts";
+import { engines } from "../../src/engines/registry.ts";
+import { readEngineImages } from "../../src/store/engine-images.ts";
+import { input, model, refusal, workload } from "./fixture.ts";
+
+const images = await readEngineImages("manifests/engines.yaml");
+const llamaDigest = {
+  cpu: "559ac229adefe0f7e2d4e32f5222f26927b6bb8ba44b9db08e2544afebf41984",
+  vulkan: "431561ee79ee67b3980a02ff47ed9dc19496127643b75671d9789ef693ca57f9",
+  rocm: "46583bd112bf2d62881d6aeaae52e59238d61cbf5803296521cdf518548016e6",
+  cuda: "ef08b5a98b1170f2b62177be0a4027c88a84043c55afbf190dd18b9e7cdcfebf",
+} as const;
+
+function contained(
+  backend: Exclude<Backend, "auto">,
+  spec: SlotSpecInput,
+  rest: Partial<Omit<EngineInput, "spec">> = {},
+): EngineInput {
+  return input({ placement: { runtime: "docker", backend, images, lock: {} }, spec, ...rest });
+}
+
+const least: Container = {
+  image: "",
+  replacesEntrypoint: false,
+  port: 8080,
+  mounts: [],
+  modelFiles: ["/models/tiny.gguf"],
+  devices: [],
+  isMemlockUnlimited: false,
+  isRootReadOnly: true,
+  hasInit: false,
+  capabilities: [],
+};
+const line = ["--host", "0.0.0.0", "--port", "8080", "--threads", "1", "--metrics", "--no-webui"];
+const tiny = ["--model", "/models/tiny.gguf", "--alias", "tiny", "--parallel", "1", "--jinja"];
+const whisper = model({ ref: "base", path: "/models/ggml base.bin", files: ["/models/ggml base.bin"] });
+
+const table: readonly [string, EngineInput, readonly string[], Container][] = [
+  ...(["cpu", "vulkan", "rocm", "cuda"] as const).map((backend): (typeof table)[number] => [
+    `llama on ${backend}`,
+    contained(backend, { backend }),
+    [...line, ...tiny],
+    {
+      ...least,
+      image: `ghcr.io/ggml-org/llama.cpp@sha256:${llamaDigest[backend]}`,
+      devices: { cpu: [], vulkan: ["/dev/dri"], rocm: ["/dev/kfd", "/dev/dri"], cuda: [] }[backend],
+      ...(backend === "cuda" ? { gpus: "all" as const } : {}),
+    },
+  ]),
+  [
+    "llama with a projector elsewhere",
+    contained("cpu", { model: { default: "tiny", projector: "/eyes/mmproj.gguf" } }),
+    [...line, ...tiny, "--mmproj", "/eyes/mmproj.gguf"],
+    {
+      ...least,
+      image: `ghcr.io/ggml-org/llama.cpp@sha256:${llamaDigest.cpu}`,
+      modelFiles: ["/models/tiny.gguf", "/eyes/mmproj.gguf"],
+    },
+  ],
+  [
+    "llama with everything that a manifest may say",
+    contained("cuda", {
+      backend: "cuda",
+      image: "registry.lan:5000/llama:mine",
+      mounts: [{ source: "/srv/cache", target: "/cache", readOnly: false }],
+      devices: ["/dev/fuse"],
+      shmSizeBytes: 1024,
+      resources: { memoryBytes: 4096, cpus: 1.5, gpus: 2 },
+      args: ["--verbose", "$(PORT)"],
+    }),
+    [...line, ...tiny, "--verbose", "8080"],
+    {
+      ...least,
+      image: "registry.lan:5000/llama:mine",
+      mounts: [{ source: "/srv/cache", target: "/cache", readOnly: false }],
+      devices: ["/dev/fuse"],
+      gpus: 2,
+      shmSizeBytes: 1024,
+      memoryBytes: 4096,
+      cpus: 1.5,
+    },
+  ],
+  [
+    "the embedded engine's image: the same line, without eyes",
+    contained("cpu", { image: "berth-embedded:1" }, { model: model({ projectorPath: "/models/mmproj.gguf" }) }),
+    [...line, ...tiny],
+    { ...least, image: "berth-embedded:1", modelFiles: ["/models/tiny.gguf", "/models/mmproj.gguf"] },
+  ],
+  [
+    "a command of the manifest's own: its devices only, and the image's files may be written",
+    contained("vulkan", { command: ["/bin/serve", "$(HOST):$(PORT)"], image: "x@sha256:1" }),
+    ["/bin/serve", "0.0.0.0:8080"],
+    { ...least, image: "x@sha256:1", replacesEntrypoint: true, isRootReadOnly: false },
+  ],
+  [
+    "whisper.cpp: one word for its shell",
+    contained("cpu", { args: ["--language", "it's"] }, { slot: "stt", ref: "base", model: whisper }),
+    [
+      "exec whisper-server --host 0.0.0.0 --port 8080 --threads 1 --model '/models/ggml base.bin' " +
+        String.raw`--inference-path /v1/audio/transcriptions --convert --language 'it'\''s'`,
+    ],
+    {
+      ...least,
+      image: "ghcr.io/ggml-org/whisper.cpp:main",
+      modelFiles: ["/models/ggml base.bin"],
+      isRootReadOnly: false,
+      hasInit: true,
+    },
+  ],
+  [
+    "Kokoro: as its image starts",
+    contained("cpu", {}, { slot: "tts", ref: "kokoro", model: undefined }),
+    [],
+    { ...least, image: "ghcr.io/remsky/kokoro-fastapi-cpu:v0.8.0", port: 8880, modelFiles: [], isRootReadOnly: false },
+  ],
+  [
+    "ComfyUI on ROCm",
+    contained("rocm", { image: "comfy:rocm", backend: "rocm" }, { slot: "img", ref: "sdxl-turbo", model: undefined }),
+    [],
+    {
+      ...least,
+      image: "comfy:rocm",
+      port: 8188,
+      modelFiles: [],
+      devices: ["/dev/kfd", "/dev/dri"],
+      isRootReadOnly: false,
+      hasInit: true,
+    },
+  ],
+  [
+    "FastFlowLM on the NPU",
+    contained(
+      "npu",
+      { engine: "npu", image: "flm:1", model: { default: "q", contextSize: 4096 } },
+      { ref: "q", model: model({ ref: "q", source: "flm://qwen3:4b", state: "unsupported" }) },
+    ),
+    ["serve", "qwen3:4b", "--host", "0.0.0.0", "--port", "8086", "--ctx-len", "4096", "--asr", "1", "--embed", "1"],
+    {
+      ...least,
+      image: "flm:1",
+      port: 8086,
+      modelFiles: [],
+      devices: ["/dev/accel/accel0"],
+      isMemlockUnlimited: true,
+      isRootReadOnly: false,
+      hasInit: true,
+    },
+  ],
+  [
+    "a custom image: nothing but what its manifest names",
+    contained(
+      "cpu",
+      { engine: "custom", image: "vllm/vllm:1", args: ["--port", "$(PORT)"] },
+      { ref: undefined, model: undefined },
+    ),
+    ["--port", "8080"],
+    { ...least, image: "vllm/vllm:1", modelFiles: [], isRootReadOnly: false },
+  ],
+];
+
+describe("the container of a slot", () => {
+  for (const [name, given, command, container] of table) {
+    it(name, () => {
+      const made = workload(given);
+      assert.deepEqual(made.container, container);
+      assert.deepEqual(made.command, command);
+      assert.equal(made.env["HOST"], "0.0.0.0");
+      assert.equal(made.env["PORT"], String(container.port));
+      assert.equal(made.port, 8081);
+      assert.equal(made.runtime, "docker");
+    });
+  }
+
+  const refusals: readonly [string, EngineInput, string, RegExp][] = [
+    [
+      "Kokoro on Vulkan",
+      contained("vulkan", {}, { slot: "tts", ref: "k", model: undefined }),
+      "NoImage",
+      /no Vulkan build/,
+    ],
+    [
+      "ComfyUI without an image",
+      contained("rocm", {}, { slot: "img", ref: "k", model: undefined }),
+      "NoImage",
+      /publishes no/,
+    ],
+    ["an unknown pair", contained("rocm", {}, { slot: "stt", ref: "base", model: whisper }), "NoImage", /stt .*rocm/],
+    [
+      "no model for whisper",
+      contained("cpu", {}, { slot: "stt", ref: "x", model: undefined }),
+      "ModelNotFound",
+      /called x/,
+    ],
+    [
+      "the embedded engine on a GPU",
+      contained("cuda", { image: "berth-embedded:1", backend: "cuda" }),
+      "NoBackend",
+      /CPU only/,
+    ],
+  ];
+  for (const [name, given, reason, message] of refusals) {
+    it(`refuses ${name}`, () => {
+      const refused = refusal(given);
+      assert.equal(refused.reason, reason);
+      assert.match(refused.message, message);
+    });
+  }
+
+  it("is by digest: the manifest's, else the shipped one, else what the first pull found", () => {
+    const digest = `sha256:${"d".repeat(64)}`;
+    const of = (spec: SlotSpecInput, lock: Record<string, string> = {}): string | undefined =>
+      workload(contained("cpu", spec, { placement: { runtime: "docker", backend: "cpu", images, lock } })).container
+        ?.image;
+    assert.equal(of({ imageDigest: digest }), `ghcr.io/ggml-org/llama.cpp@${digest}`);
+    assert.equal(of({ image: "mine:1" }, { "mine:1": digest }), `mine@${digest}`);
+    assert.equal(of({ image: "mine:1" }, { "other:1": digest }), "mine:1");
+    assert.equal(
+      of({}, { "ghcr.io/ggml-org/llama.cpp:server": digest }),
+      `ghcr.io/ggml-org/llama.cpp@sha256:${llamaDigest.cpu}`,
+    );
+  });
+
+  it("has a repository without tag or digest", () => {
+    for (const [image, repository] of [
+      ["llama", "llama"],
+      ["llama:server", "llama"],
+      ["registry:5000/llama", "registry:5000/llama"],
+      ["registry:5000/a/llama:1", "registry:5000/a/llama"],
+      ["ghcr.io/a/b:1@sha256:0", "ghcr.io/a/b"],
+    ] as const) {
+      assert.equal(repositoryOf(image), repository);
+    }
+  });
+
+  it("has a warm-up that its engine understands", () => {
+    const whisperWarm = engines.stt.probe(
+      contained("cpu", {}, { slot: "stt", ref: "base", model: whisper }),
+      "main",
+    ).warmUp;
+    assert.ok(whisperWarm !== undefined && "file" in whisperWarm);
+    assert.equal(Buffer.from(whisperWarm.file.base64, "base64").toString("latin1", 0, 4), "RIFF");
+    assert.equal(whisperWarm.path, "/v1/audio/transcriptions");
+    const kokoro = engines.tts.probe(contained("cpu", {}, { slot: "tts" }), "main").warmUp;
+    assert.deepEqual(kokoro, {
+      path: "/v1/audio/speech",
+      body: { model: "kokoro", input: "hi", response_format: "wav" },
+    });
+  });
+});
+
+describe("an automatic backend", () => {
+  for (const [engine, devices, value] of [
+    ["llama", { hasNvidia: true, hasRenderNode: true }, "cuda"],
+    ["llama", { hasNvidia: false, hasRenderNode: true }, "vulkan"],
+    ["llama", { hasNvidia: false, hasRenderNode: false }, "cpu"],
+    ["stt", { hasNvidia: true, hasRenderNode: true }, "cpu"],
+    ["tts", { hasNvidia: true, hasRenderNode: true }, "cpu"],
+    ["npu", { hasNvidia: true, hasRenderNode: true }, "npu"],
+    ["custom", { hasNvidia: true, hasRenderNode: true }, "cpu"],
+  ] as const) {
+    it(`of ${engine} with ${JSON.stringify(devices)} is ${value}`, () => {
+      assert.equal(backendOf({ engine, backend: "auto" }, devices).value, value);
+      assert.deepEqual(backendOf({ engine, backend: "rocm" }, devices), { value: "rocm", reason: "the spec" });
+    });
+  }
+});
