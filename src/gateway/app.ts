@@ -18,10 +18,10 @@ import { takeJsonOnly } from "./json-bodies.ts";
 import { registerRoutes, type RouteContext } from "./management/routes.ts";
 import type { Logger } from "pino";
 import type { V1Route } from "./v1/route.ts";
-import { v1Routes } from "./v1/routes.ts";
 
 export interface AppOptions {
   readonly dispatcher: Dispatcher;
+  readonly v1Routes: readonly V1Route[];
   readonly routes: RouteContext;
   readonly gate: Gate;
   readonly auth: AuthRouteContext;
@@ -41,7 +41,7 @@ export interface App {
  */
 export async function buildApp(options: AppOptions): Promise<App> {
   const hot = new Map<string, V1Route>(
-    v1Routes.flatMap((route) => [route.path, ...route.spellings].map((path) => [path, route] as const)),
+    options.v1Routes.flatMap((route) => [route.path, ...route.spellings].map((path) => [path, route] as const)),
   );
   let server: Server | undefined;
   const app = fastify({
@@ -74,7 +74,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   registerAuthRoutes(app, options.auth);
   await app.ready();
   if (server === undefined) throw new Error("the framework made no server");
-  const hotOnes = [...hot.keys()].map((path) => ({ method: "POST", path, scope: "v1" as const }));
+  const hotOnes = [...hot].map(([path, { method }]) => ({ method, path, scope: "v1" as const }));
   return { fastify: app, server, routes: [...hotOnes, ...guarded] };
 }
 
@@ -84,8 +84,8 @@ function hotFirst(
   handler: RequestListener,
 ): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
-    const route = request.method === "POST" ? hot.get(pathOf(request.url ?? "")) : undefined;
-    if (route === undefined) {
+    const route = hot.get(pathOf(request.url ?? ""));
+    if (route === undefined || route.method !== request.method) {
       handler(request, response);
       return;
     }
@@ -116,8 +116,9 @@ function fromFramework(error: unknown): ApiError {
 
 function notFound(app: FastifyInstance, method: string, url: string, hot: ReadonlyMap<string, V1Route>): ApiError {
   const path = pathOf(url);
-  if (hot.has(path))
-    return new ApiError("system.method_not_allowed", { message: `${path} takes POST`, headers: { allow: "POST" } });
+  const allow = hot.get(path)?.method;
+  if (allow !== undefined)
+    return new ApiError("system.method_not_allowed", { message: `${path} takes ${allow}`, headers: { allow } });
   if (method !== "GET" && app.findRoute({ method: "GET", url: path }) !== null) {
     return new ApiError("system.method_not_allowed", { message: `${path} takes GET`, headers: { allow: "GET, HEAD" } });
   }

@@ -11,11 +11,14 @@ import { Flight } from "./flight.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
 import { Answer, type AnswerSink } from "./relay/answer.ts";
+import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
 import { SharedAnswer } from "./relay/shared-answer.ts";
 import { resolve } from "./resolve.ts";
 import { StreamHold, type HoldTimes } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
+import type { UpstreamModel } from "./upstreams/catalog.ts";
+import type { Upstreams } from "./upstreams/upstreams.ts";
 import type { Leg, V1Request, V1Route } from "./v1/route.ts";
 
 /** Who asks, as far as queues and shared streams care. */
@@ -29,6 +32,7 @@ export interface Asker {
 export interface DispatchOptions {
   readonly index: () => ResolutionIndex;
   readonly admission: Admission;
+  readonly upstreams: Upstreams;
   readonly traffic: Traffic;
   readonly budget: BufferBudget;
   readonly metrics: GatewayMetrics;
@@ -68,6 +72,8 @@ interface SharedFlight {
   readonly flight: Flight;
   readonly answer: SharedAnswer;
 }
+
+const nothing = (): void => undefined;
 
 /** Finds who answers, waits for it, sends the request there and relays the answer. The path of every `/v1` request. */
 export class Dispatcher {
@@ -120,17 +126,24 @@ export class Dispatcher {
       });
     }
     const asked = await call.route.read(request, { bodyBytes: this.#options.bodyLimitBytes });
-    if (call.answer.isOver) asked.discard?.();
-    else this.#dispatch(call, asked);
+    if (call.answer.isOver) {
+      asked.discard?.();
+      return;
+    }
+    try {
+      this.#dispatch(call, asked);
+    } catch (error) {
+      asked.discard?.();
+      throw error;
+    }
   }
 
   #dispatch(call: Call, asked: V1Request): void {
     const { index, traffic, admission } = this.#options;
     const target = resolve(index(), asked.slot ?? asked.model, (name) => traffic.inFlight(name));
     if (target.kind === "upstream") {
-      throw new ApiError("system.not_implemented", {
-        message: `${target.ref} is served by upstream ${target.name}; this version reaches no upstreams yet`,
-      });
+      this.#askProvider(call, asked, target.model);
+      return;
     }
     const { slot } = target;
     call.slot = slot.name;
@@ -143,8 +156,44 @@ export class Dispatcher {
     }
     const flight = this.#flight(call, asked, { slot, leg, line }, call.answer, () => asked.discard?.());
     call.leave = () => flight.abandon();
+    asked.onBroken?.((failure) => {
+      flight.abandon();
+      call.answer.refuse(failure);
+    });
     flight.start();
     this.#holdStream(call, flight, asked.isStream);
+  }
+
+  #askProvider(call: Call, asked: V1Request, { upstream, providerModel, spec }: UpstreamModel): void {
+    call.slot = `upstream ${upstream}`;
+    const provider = this.#options.upstreams.get(upstream);
+    const leg = asked.forProvider?.(providerModel);
+    if (leg === undefined || !spec.capabilities.includes(leg.capability)) {
+      throw new ApiError("dispatch.capability_mismatch", {
+        message: `${asked.model} of upstream ${upstream} does not serve this route`,
+        details: { upstream, capabilities: spec.capabilities },
+      });
+    }
+    if (provider === undefined)
+      throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
+    const { firstByte } = this.#metrics(call);
+    const { requestId, answer, began } = call;
+    const relay = new Relay({
+      sink: answer,
+      rename: new ModelRename(providerModel, asked.model),
+      isChat: leg.isChat,
+      endMark: leg.endMark,
+      translation: leg.translation,
+      body: asked.body,
+      onFirstByte: () => firstByte.observe((performance.now() - began) / 1000),
+      onByte: nothing,
+      onUnsent: () => false,
+      onSettled: () => asked.discard?.(),
+    });
+    call.leave = () => relay.abort();
+    const { path, body } = leg;
+    const { isStream } = asked;
+    relay.start(provider.request({ path, body, contentType: "application/json", isStream, requestId }, relay));
   }
 
   /** A stream from a slot that is not there: identical ones become one. */

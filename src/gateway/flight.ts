@@ -1,6 +1,6 @@
 import type { ApiError } from "../api/errors.ts";
 import { toApiError } from "./answer.ts";
-import type { Exchange, ExchangeEvents } from "../lib/http1/client.ts";
+import type { Exchange } from "../lib/http1/client.ts";
 import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
@@ -8,6 +8,7 @@ import type { AnswerSink } from "./relay/answer.ts";
 import { Relay, type AnswerTranslation } from "./relay/relay.ts";
 import type { ModelRename } from "./relay/rename.ts";
 import type { Traffic } from "./traffic.ts";
+import type { LegEvents } from "./v1/route.ts";
 
 /** What every flight needs beside its own order. */
 export interface FlightControl {
@@ -30,7 +31,7 @@ export interface FlightOrder {
   readonly translation: AnswerTranslation | undefined;
   /** False when its bytes can be sent only once. */
   readonly isRepeatable: boolean;
-  send(endpoint: Endpoint, events: ExchangeEvents): Exchange;
+  send(endpoint: Endpoint, events: LegEvents): Exchange;
   readonly onFirstByte: () => void;
   /** Called once, however it ends. */
   readonly onSettled: () => void;

@@ -2,8 +2,8 @@ import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots, isBuiltin } from "../api/names.ts";
 import { completeSlot, unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotStatus } from "../api/status.ts";
-import type { UpstreamSpec } from "../api/upstream.ts";
 import type { PublishedStore } from "../store/store.ts";
+import type { UpstreamModel } from "./upstreams/catalog.ts";
 
 /** A slot as the gateway acts on it: what was published, with its defaults in place. */
 export interface KnownSlot {
@@ -22,10 +22,13 @@ export interface ResolutionIndex {
   /** The enabled slots that own a ref. */
   readonly owners: ReadonlyMap<string, readonly KnownSlot[]>;
   readonly models: ReadonlyMap<string, ModelRecord>;
-  readonly upstreamRefs: ReadonlyMap<string, { readonly upstream: string; readonly spec: UpstreamSpec }>;
+  readonly upstreamRefs: ReadonlyMap<string, UpstreamModel>;
 }
 
-export function buildIndex(published: Pick<PublishedStore, "slots" | "registry">): ResolutionIndex {
+export function buildIndex(
+  published: Pick<PublishedStore, "slots" | "registry">,
+  upstreamRefs: ReadonlyMap<string, UpstreamModel>,
+): ResolutionIndex {
   const slots = new Map<string, KnownSlot>();
   for (const name of builtinSlots) {
     slots.set(name, { name, spec: unconfiguredSlot(name), status: undefined, published: undefined, revision: 0 });
@@ -48,10 +51,6 @@ export function buildIndex(published: Pick<PublishedStore, "slots" | "registry">
     owners.set(ref, [...(owners.get(ref) ?? []), slot]);
   }
   const registry = published.registry();
-  const upstreamRefs = new Map<string, { upstream: string; spec: UpstreamSpec }>();
-  for (const { name, spec } of registry.upstreams) {
-    for (const { ref } of spec.models) if (!upstreamRefs.has(ref)) upstreamRefs.set(ref, { upstream: name, spec });
-  }
   return { slots, aliases, owners, models: new Map(registry.models.map((model) => [model.ref, model])), upstreamRefs };
 }
 

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Config } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
@@ -15,10 +16,14 @@ import { isLoopback, reachLines } from "./auth/reach.ts";
 import { DemandPublisher } from "./demand.ts";
 import { Dispatcher } from "./dispatch.ts";
 import { HostGuard } from "./hosts.ts";
+import { ImageCache } from "./images/cache.ts";
 import { buildIndex } from "./index.ts";
 import { GatewayMetrics } from "./metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
 import { Traffic } from "./traffic.ts";
+import { UpstreamMetrics } from "./upstreams/metrics.ts";
+import { Upstreams } from "./upstreams/upstreams.ts";
+import { v1Routes } from "./v1/routes.ts";
 
 export interface RunningGateway {
   readonly port: number;
@@ -43,7 +48,16 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const { log, version, holdTimes } = options;
   await using stack = new AsyncDisposableStack();
   const published = stack.use(await openPublished(config.stateDir));
-  let index = buildIndex(published);
+  const upstreams = stack.use(
+    new Upstreams({
+      env: process.env,
+      onProblem: (upstream, message) => log.warn({ upstream }, `upstream ${upstream}: ${message}`),
+      onOutcome: (upstream, outcome, seconds) => upstreamMetrics.outcome(upstream, outcome, seconds),
+      onRetry: (upstream) => upstreamMetrics.retry(upstream),
+    }),
+  );
+  upstreams.update(published.registry().upstreams);
+  let index = buildIndex(published, upstreams.refs());
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
   const traffic = new Traffic((slot) => onEdge(slot));
   const demand = stack.use(
@@ -63,7 +77,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   }
   stack.use(
     published.watch((slot) => {
-      index = buildIndex(published);
+      if (slot === undefined) upstreams.update(published.registry().upstreams);
+      index = buildIndex(published, upstreams.refs());
       admission.refresh(slot);
       const state = slot === undefined ? undefined : index.slots.get(slot)?.status?.state;
       if (state === "unloading") demand.publish();
@@ -76,7 +91,13 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     holdMs: config.holdSeconds * 1000,
   });
   stack.defer(() => admission.close());
+  stack.use(
+    upstreams.watch(() => {
+      index = buildIndex(published, upstreams.refs());
+    }),
+  );
   const metrics = new GatewayMetrics({ traffic, admission, index: () => index });
+  const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
   let isDraining = false;
   const tokens = stack.use(new TokenStore(config.stateDir));
   const authenticator = new Authenticator({
@@ -89,6 +110,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const dispatcher = new Dispatcher({
     index: () => index,
     admission,
+    upstreams,
     traffic,
     budget: new BufferBudget(config.bufferLimit),
     metrics,
@@ -100,8 +122,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   });
   metrics.onSharedReaders(() => dispatcher.sharedReaders);
   stack.defer(() => dispatcher.close());
+  const images = new ImageCache(join(config.stateDir, "images"));
   const app = await buildApp({
     dispatcher,
+    v1Routes: v1Routes({ stateDir: config.stateDir, images }),
     log,
     gate,
     auth: { authenticator, tokens },
@@ -111,6 +135,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       traffic,
       admission,
       metrics,
+      images,
       stateDir: config.stateDir,
       version,
       startedAt: Date.now(),

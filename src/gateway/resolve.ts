@@ -1,12 +1,11 @@
 import { nearest } from "../api/config.ts";
 import { ApiError } from "../api/errors.ts";
 import { isAvailable } from "../api/states.ts";
-import type { UpstreamSpec } from "../api/upstream.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
+import type { UpstreamModel } from "./upstreams/catalog.ts";
 
 export type Target =
-  | { readonly kind: "slot"; readonly slot: KnownSlot }
-  | { readonly kind: "upstream"; readonly name: string; readonly ref: string; readonly spec: UpstreamSpec };
+  { readonly kind: "slot"; readonly slot: KnownSlot } | { readonly kind: "upstream"; readonly model: UpstreamModel };
 
 /**
  * The table of the specification ("Model resolution"), top to bottom, first match wins. Never falls back to another
@@ -21,7 +20,7 @@ export function resolve(index: ResolutionIndex, value: string, inFlight: (slot: 
   const [owner] = (index.owners.get(value) ?? []).toSorted((a, b) => preference(a, inFlight) - preference(b, inFlight));
   if (owner !== undefined) return { kind: "slot", slot: owner };
   const upstream = index.upstreamRefs.get(value);
-  if (upstream !== undefined) return { kind: "upstream", name: upstream.upstream, ref: value, spec: upstream.spec };
+  if (upstream !== undefined) return { kind: "upstream", model: upstream };
   if (index.models.has(value)) throw notLoaded(index, value);
   throw notFound(index, value);
 }

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import type { PublishedOperator } from "../../api/status.ts";
 import { tailLogs } from "../../runtimes/logs.ts";
+import type { ImageCache } from "../images/cache.ts";
 import type { KnownSlot, ResolutionIndex } from "../index.ts";
 import { slotsInOrder } from "../index.ts";
 import type { GatewayMetrics } from "../metrics.ts";
@@ -17,6 +18,7 @@ export interface RouteContext {
   readonly traffic: Traffic;
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
+  readonly images: ImageCache;
   readonly stateDir: string;
   readonly version: string;
   readonly startedAt: number;
@@ -79,6 +81,16 @@ export function registerRoutes(app: FastifyInstance, context: RouteContext): voi
     if (found === undefined)
       throw new ApiError("model.not_found", { message: `no model is called "${id.slice(0, 200)}"` });
     return found;
+  });
+
+  app.get<NameParams>("/api/images/cache/:name", { config: { scope: "v1" } }, async (request, reply) => {
+    const image = await context.images.open(request.params.name);
+    if (image === undefined) throw new ApiError("system.not_found", { message: "there is no such image any more" });
+    return await reply
+      .type("image/png")
+      .header("content-length", image.sizeBytes)
+      .header("cache-control", "private, max-age=86400, immutable")
+      .send(image.file.createReadStream());
   });
 
   app.get("/api/slots", isRead, () => {
@@ -144,7 +156,7 @@ export function registerRoutes(app: FastifyInstance, context: RouteContext): voi
     containers: false,
     held_requests: true,
     management_writes: false,
-    upstreams: false,
+    upstreams: true,
   }));
   app.get("/api/config/urls", isPublic, (request) => {
     const base = `${request.protocol}://${request.host}`;

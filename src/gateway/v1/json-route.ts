@@ -19,6 +19,8 @@ export interface JsonTarget {
   readonly enginePath: string;
   readonly isChat?: boolean;
   readonly endMark?: RegExp;
+  /** Absent: a stream's or JSON's. */
+  readonly accept?: string;
   /** For a protocol that the engine does not speak. */
   readonly translation?: Translation;
 }
@@ -42,11 +44,12 @@ export function jsonRoute({
   target,
 }: JsonRouteOptions): V1Route {
   return {
+    method: "POST",
     path,
     spellings,
     errors,
     async read(request, { bodyBytes }) {
-      checkContentType(request);
+      checkJsonType(request);
       return new JsonRequest(await readRequestBody(request, bodyBytes), hasStreams, target);
     },
   };
@@ -60,11 +63,7 @@ class JsonRequest implements V1Request {
   readonly #target: JsonRouteOptions["target"];
 
   constructor(body: Buffer, hasStreams: boolean, target: JsonRouteOptions["target"]) {
-    const scanned = scanBody(body);
-    if (scanned === undefined) throw invalidJson(body);
-    const { model } = scanned;
-    if (model === undefined || model === "")
-      throw new ApiError("dispatch.missing_model", { details: { path: ["model"] } });
+    const { scanned, model } = readModel(body);
     this.body = body;
     this.model = model;
     this.isStream = hasStreams && scanned.isStream;
@@ -82,13 +81,14 @@ class JsonRequest implements V1Request {
   }
 
   forProvider(providerModel: string): ProviderLeg {
-    const { capability, enginePath, isChat = false, translation } = this.#target(undefined);
+    const { capability, enginePath, isChat = false, endMark, translation } = this.#target(undefined);
     const body = this.#parts(translation, providerModel, undefined);
     return {
       capability,
-      path: enginePath.replace(/^\/v1/, ""),
+      path: enginePath,
       body,
       isChat,
+      endMark,
       translation,
     };
   }
@@ -119,7 +119,7 @@ class JsonLeg implements Leg {
   constructor(target: JsonTarget, served: string, parts: readonly Buffer[], bytes: number, isStream: boolean) {
     this.#target = target;
     this.#parts = parts;
-    this.#accept = isStream ? "text/event-stream" : "application/json";
+    this.#accept = target.accept ?? (isStream ? "text/event-stream" : "application/json");
     this.served = served;
     this.bytes = bytes;
     this.translation = target.translation;
@@ -146,7 +146,18 @@ class JsonLeg implements Leg {
   }
 }
 
-function checkContentType(request: IncomingMessage): void {
+/** Throws ApiError `dispatch.invalid_request` or `dispatch.missing_model`. */
+export function readModel(body: Buffer): { scanned: ScannedBody; model: string } {
+  const scanned = scanBody(body);
+  if (scanned === undefined) throw invalidJson(body);
+  const { model } = scanned;
+  if (model === undefined || model === "")
+    throw new ApiError("dispatch.missing_model", { details: { path: ["model"] } });
+  return { scanned, model };
+}
+
+/** Throws ApiError `dispatch.unsupported_media_type`. */
+export function checkJsonType(request: IncomingMessage): void {
   const type = request.headers["content-type"];
   // curl -d sends a form's type for what is JSON; OpenAI's own API takes it too.
   if (type === undefined || /^application\/(json|x-www-form-urlencoded)\b/i.test(type)) return;

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
+import type { ApiError } from "../../api/errors.ts";
 import type { SlotCapability } from "../../api/names.ts";
-import type { EnginePool, Exchange, ExchangeEvents, Timeouts } from "../../lib/http1/client.ts";
+import type { EnginePool, Exchange, ExchangeError, ExchangeEvents, Timeouts } from "../../lib/http1/client.ts";
 import type { Endpoint } from "../admission/availability.ts";
 import type { KnownSlot } from "../index.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
@@ -8,6 +9,7 @@ import type { AnswerTranslation } from "../relay/relay.ts";
 
 /** A `/v1` route describes itself; waiting, sending and relaying are the same for all (`../dispatch.ts`). */
 export interface V1Route {
+  readonly method: "GET" | "POST";
   /** Its path and its label in metrics. */
   readonly path: string;
   /** Other paths for the same. */
@@ -31,7 +33,9 @@ export interface V1Request {
   forSlot(slot: KnownSlot): Leg;
   /** How a provider is asked; absent: providers do not serve this route. Throws ApiError. */
   forProvider?(providerModel: string): ProviderLeg;
-  /** It will not be sent, or not again. */
+  /** Its body may still break while it waits or is sent; absent: all of it is here. */
+  onBroken?(listener: (failure: ApiError) => void): void;
+  /** It is over. */
   discard?(): void;
 }
 
@@ -49,7 +53,12 @@ export interface Leg {
   readonly bytes: number;
   /** False when its bytes can be sent only once. */
   readonly isRepeatable: boolean;
-  send(to: Destination, events: ExchangeEvents): Exchange;
+  send(to: Destination, events: LegEvents): Exchange;
+}
+
+/** What is more than one HTTP exchange has failures of its own. */
+export interface LegEvents extends Omit<ExchangeEvents, "onError"> {
+  onError(error: ExchangeError | ApiError): void;
 }
 
 export interface Destination {
@@ -62,9 +71,10 @@ export interface Destination {
 /** What a provider is sent; how is the upstream's business. */
 export interface ProviderLeg {
   readonly capability: SlotCapability;
-  /** Below the provider's base URL, e.g. `/chat/completions`. */
+  /** As an engine has it, e.g. `/v1/chat/completions`. */
   readonly path: string;
   readonly body: readonly Buffer[];
   readonly isChat: boolean;
+  readonly endMark: RegExp | undefined;
   readonly translation: AnswerTranslation | undefined;
 }

@@ -1,9 +1,12 @@
 import { ApiError } from "../../api/errors.ts";
 import type { EngineProtocol } from "../../api/names.ts";
 import type { KnownSlot } from "../index.ts";
+import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import { RerankTranslation } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses.ts";
+import { audioRoutes } from "./audio-routes.ts";
+import { imageRoute } from "./image-route.ts";
 import { jsonRoute, type JsonTarget } from "./json-route.ts";
 import type { V1Route } from "./route.ts";
 
@@ -18,8 +21,8 @@ const responses: JsonTarget = {
 const messages: JsonTarget = { capability: "chat", enginePath: "/v1/messages", endMark: /^event: ?message_stop/m };
 const countTokens: JsonTarget = { capability: "chat", enginePath: "/v1/messages/count_tokens" };
 
-/** Every route that asks an engine or a provider (CONTRACT "/v1"). */
-export const v1Routes: readonly V1Route[] = [
+/** The routes that take one JSON object with `model` and relay what the engine makes of it. */
+const jsonRoutes: readonly V1Route[] = [
   jsonRoute({ path: "/v1/chat/completions", target: () => chat }),
   jsonRoute({ path: "/v1/completions", target: () => completions }),
   jsonRoute({ path: "/v1/embeddings", hasStreams: false, target: () => embeddings }),
@@ -53,6 +56,11 @@ export const v1Routes: readonly V1Route[] = [
   }),
   jsonRoute({ path: "/v1/messages", errors: messagesErrors, target: () => messages }),
 ];
+
+/** Every route that asks an engine or a provider (CONTRACT "/v1"). */
+export function v1Routes(places: { readonly stateDir: string; readonly images: ImageCache }): readonly V1Route[] {
+  return [...jsonRoutes, ...audioRoutes(places.stateDir), imageRoute(places.images)];
+}
 
 function speaks({ status }: KnownSlot, protocol: EngineProtocol): boolean {
   return status?.protocols.includes(protocol) === true;

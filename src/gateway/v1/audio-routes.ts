@@ -1,0 +1,140 @@
+import type { IncomingMessage } from "node:http";
+import { join } from "node:path";
+import { ApiError } from "../../api/errors.ts";
+import type { Exchange, ExchangeEvents } from "../../lib/http1/client.ts";
+import { speechAnswers, speechRequest, voicesAnswers } from "../audio/speech.ts";
+import { transcriptionAnswers } from "../audio/transcription-answer.ts";
+import { openTranscription, type Transcription } from "../audio/transcription.ts";
+import { sendUpload } from "../audio/upload-exchange.ts";
+import type { KnownSlot } from "../index.ts";
+import { plainErrors } from "../relay/error-form.ts";
+import { jsonRoute } from "./json-route.ts";
+import type { Destination, Leg, V1Request, V1Route } from "./route.ts";
+
+/** The routes that take or make sound. `stateDir` has room for uploads that wait. */
+export function audioRoutes(stateDir: string): readonly V1Route[] {
+  return [
+    jsonRoute({
+      path: "/v1/audio/speech",
+      hasStreams: false,
+      target: () => ({
+        capability: "speech",
+        enginePath: "/v1/audio/speech",
+        accept: "*/*",
+        translation: { ...speechAnswers, request: (body) => speechRequest(body).body },
+      }),
+    }),
+    {
+      method: "POST",
+      path: "/v1/audio/transcriptions",
+      spellings: [],
+      errors: plainErrors,
+      read: async (request, { bodyBytes }) =>
+        new TranscriptionRequest(
+          await openTranscription(request, { bodyLimitBytes: bodyBytes, spoolDir: join(stateDir, "spool") }),
+        ),
+    },
+    {
+      method: "GET",
+      path: "/v1/audio/voices",
+      spellings: [],
+      errors: plainErrors,
+      read: (request) => Promise.resolve(new VoicesRequest(modelOf(request))),
+    },
+  ];
+}
+
+/** An upload goes on while it waits: it tells when it breaks. */
+class TranscriptionRequest implements V1Request {
+  readonly #upload: Transcription;
+  readonly isStream = false;
+  readonly body = undefined;
+
+  constructor(upload: Transcription) {
+    this.#upload = upload;
+  }
+
+  get model(): string {
+    return this.#upload.model;
+  }
+
+  forSlot(slot: KnownSlot): Leg {
+    const served = slot.status?.model.served ?? this.model;
+    return {
+      capability: "transcription",
+      isChat: false,
+      endMark: undefined,
+      translation: transcriptionAnswers,
+      served,
+      bytes: 0,
+      // Until the engine takes the connection nothing is used up.
+      isRepeatable: true,
+      send: ({ endpoint, requestId, timeouts }, events) =>
+        sendUpload(
+          {
+            host: endpoint.host,
+            port: endpoint.port,
+            path: "/v1/audio/transcriptions",
+            requestId,
+            timeouts,
+            forward: () => this.#upload.forward(served),
+          },
+          events,
+        ),
+    };
+  }
+
+  onBroken(listener: (failure: ApiError) => void): void {
+    const { broken } = this.#upload;
+    const tell = (): void => {
+      listener(
+        broken.reason instanceof ApiError
+          ? broken.reason
+          : new ApiError("dispatch.invalid_request", { message: "the upload broke off" }),
+      );
+    };
+    if (broken.aborted) tell();
+    else broken.addEventListener("abort", tell, { once: true });
+  }
+
+  discard(): void {
+    void this.#upload.discard();
+  }
+}
+
+class VoicesRequest implements V1Request {
+  readonly model: string;
+  readonly isStream = false;
+  readonly body = undefined;
+
+  constructor(model: string) {
+    this.model = model;
+  }
+
+  forSlot(slot: KnownSlot): Leg {
+    return {
+      capability: "speech",
+      isChat: false,
+      endMark: undefined,
+      translation: voicesAnswers,
+      served: slot.status?.model.served ?? this.model,
+      bytes: 0,
+      isRepeatable: true,
+      send: getVoices,
+    };
+  }
+}
+
+function getVoices({ endpoint, pool, requestId, timeouts }: Destination, events: ExchangeEvents): Exchange {
+  const head =
+    `GET /v1/audio/voices HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\n` +
+    `x-request-id: ${requestId}\r\naccept: application/json\r\n\r\n`;
+  return pool.request(head, [], timeouts, events);
+}
+
+/** `?model=`, else the slot for speech. */
+function modelOf(request: IncomingMessage): string {
+  const { searchParams } = new URL(request.url ?? "/", "http://berth");
+  const model = searchParams.get("model");
+  return model === null || model === "" ? "tts" : model;
+}

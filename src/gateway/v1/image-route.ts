@@ -1,0 +1,57 @@
+import type { ImageCache } from "../images/cache.ts";
+import { drawImages } from "../images/exchange.ts";
+import { planImage } from "../images/images.ts";
+import { loadWorkflows, type Workflows } from "../images/workflows.ts";
+import { readRequestBody } from "../body.ts";
+import type { KnownSlot } from "../index.ts";
+import { plainErrors } from "../relay/error-form.ts";
+import { checkJsonType, readModel } from "./json-route.ts";
+import type { Leg, V1Request, V1Route } from "./route.ts";
+
+/** `POST /v1/images/generations`: always the slot `img`, whatever curated model is meant. */
+export function imageRoute(cache: ImageCache): V1Route {
+  let workflows: Workflows | undefined;
+  return {
+    method: "POST",
+    path: "/v1/images/generations",
+    spellings: [],
+    errors: plainErrors,
+    async read(request, { bodyBytes }) {
+      checkJsonType(request);
+      workflows ??= loadWorkflows();
+      return new ImageRequest(await readRequestBody(request, bodyBytes), workflows, cache);
+    },
+  };
+}
+
+class ImageRequest implements V1Request {
+  readonly body: Buffer;
+  readonly model: string;
+  readonly slot = "img";
+  readonly isStream = false;
+  readonly #workflows: Workflows;
+  readonly #cache: ImageCache;
+
+  constructor(body: Buffer, workflows: Workflows, cache: ImageCache) {
+    this.body = body;
+    this.model = readModel(body).model;
+    this.#workflows = workflows;
+    this.#cache = cache;
+  }
+
+  forSlot(slot: KnownSlot): Leg {
+    const held = slot.status?.model.ref ?? slot.spec.model.default;
+    const names = [slot.name, ...(slot.status?.aliases ?? [])];
+    const plan = planImage(this.body, this.#workflows, { names, held });
+    return {
+      capability: "image",
+      isChat: false,
+      endMark: undefined,
+      translation: undefined,
+      served: this.model,
+      bytes: this.body.length,
+      isRepeatable: true,
+      send: ({ endpoint }, events) => drawImages(plan, { endpoint, cache: this.#cache }, events),
+    };
+  }
+}
