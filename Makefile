@@ -41,7 +41,7 @@ generate: setup ## write CRDs, schemas and the reference page anew
 pack: setup ## build the npm package as a .tgz
 	@npm pack --loglevel=error
 
-test-pack: setup ## install the npm package into an empty directory and run it
+test-pack: setup ## install the npm package into an empty directory and run it (needs the npm registry)
 	@$(RUN) --test "test/pack/**/*.test.ts"
 
 bench-setup: ## what the benchmark needs: nginx and wrk, by apt

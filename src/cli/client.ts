@@ -122,11 +122,12 @@ function failureOf(status: number, body: string): CommandError {
     parsed = undefined;
   }
   if (!isEnvelope(parsed)) return notBerth(`the server answered ${status}, which is no error of Berth's`);
-  const { code, message } = parsed.error;
-  return new CommandError(code, message, nextSteps[code]);
+  const { code, message, details } = parsed.error;
+  const slot = typeof details === "object" && details !== null && "slot" in details ? String(details.slot) : "NAME";
+  return new CommandError(code, message, nextSteps[code]?.replace("NAME", slot));
 }
 
-function isEnvelope(value: unknown): value is { error: { code: string; message: string } } {
+function isEnvelope(value: unknown): value is { error: { code: string; message: string; details?: unknown } } {
   if (typeof value !== "object" || value === null || !("error" in value)) return false;
   const { error } = value;
   return (
@@ -148,5 +149,5 @@ const nextSteps: Readonly<Record<string, string>> = {
   "model.not_loaded": "see `berth model show REF`",
   "slot.not_ready": "see `berth slot show NAME` for the reason",
   "slot.disabled": "set `enabled = true` in the slot's manifest",
-  "slot.failed": "see `berth slot logs NAME` for the cause",
+  "slot.failed": "see `berth slot show NAME` for the cause",
 };

@@ -45,7 +45,14 @@ export async function installEmbedded(options: {
     return 0;
   }
   onLine(`installing the embedded engine (node-llama-cpp ${version ?? "?"}, CPU build, about 85 MB) into ${target}`);
-  const quiet = ["--no-fund", "--no-audit", "--ignore-scripts", "--omit=optional"];
+  const quiet = [
+    "--no-fund",
+    "--no-audit",
+    "--ignore-scripts",
+    "--omit=optional",
+    "--fetch-timeout=60000",
+    "--fetch-retries=1",
+  ];
   const code =
     (await npm(["install", "--no-save", ...quiet], target, onLine)) ||
     (await npm(
@@ -54,7 +61,9 @@ export async function installEmbedded(options: {
       onLine,
     ));
   onLine(
-    code === 0 ? "the embedded engine is installed" : "npm could not install it: is the package registry in reach?",
+    code === 0
+      ? "the embedded engine is installed; a Berth that runs takes it after its next start"
+      : "npm could not install it: is the package registry in reach?",
   );
   return code;
 }

@@ -31,6 +31,8 @@ export interface RunningBerth extends AsyncDisposable {
 /** A whole Berth (`berth up` unless told otherwise) in directories and on ports of its own. */
 export async function startBerth(options: {
   args?: readonly string[];
+  /** Another `berth` than the clone's. */
+  program?: string;
   env?: NodeJS.ProcessEnv;
   prepare?: (dirs: { configDir: string; modelsDir: string }) => Promise<void>;
 }): Promise<RunningBerth> {
@@ -58,7 +60,10 @@ export async function startBerth(options: {
     BERTH_LOG: "text",
     ...options.env,
   };
-  const child = spawn(command, [...(options.args ?? ["up"])], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(options.program ?? command, [...(options.args ?? ["up"])], {
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let log = "";
   child.stdout.on("data", (chunk: Buffer) => (log += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
