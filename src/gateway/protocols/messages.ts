@@ -1,0 +1,69 @@
+import { chatAnswerSchema } from "../../api/chat-answer.ts";
+import { ApiError } from "../../api/errors.ts";
+import { messagesRequestSchema } from "../../api/messages.ts";
+import { invalidRequest, problemsOf } from "../../api/problems.ts";
+import { parseAnswer, parseRequest } from "./json.ts";
+import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
+import { chatRequest } from "./messages-request.ts";
+import { MessagesStream } from "./messages-stream.ts";
+import type { Translation } from "./translation.ts";
+
+/** Anthropic's Messages over an engine that speaks chat completions (DECISIONS 18). */
+export class MessagesTranslation implements Translation {
+  readonly stream = new MessagesStream();
+  #model = "";
+  #isThinking = false;
+
+  request(body: Buffer): Buffer {
+    const parsed = messagesRequestSchema.safeParse(parseRequest(body));
+    if (!parsed.success) throw invalidRequest(problemsOf(parsed.error));
+    const { model, thinking } = parsed.data;
+    this.#model = model;
+    this.#isThinking = thinking?.type === "enabled" || thinking?.type === "adaptive";
+    this.stream.expect({ model, isThinking: this.#isThinking });
+    return Buffer.from(JSON.stringify(chatRequest(parsed.data)));
+  }
+
+  answer(body: Buffer): Buffer {
+    const parsed = chatAnswerSchema.safeParse(parseAnswer(body)).data;
+    const [choice] = parsed?.choices ?? [];
+    if (parsed === undefined || choice === undefined) {
+      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no chat completion" });
+    }
+    const { message, finish_reason: finish, stop_reason: stop } = choice;
+    const id = messageId(parsed.id);
+    const thoughts = this.#isThinking ? thoughtsOf(message) : "";
+    const text = message.content ?? message.refusal ?? "";
+    const calls = (message.tool_calls ?? []).map((call, at) => ({
+      type: "tool_use",
+      id: call.id ?? `${id}_${at}`,
+      name: call.function.name,
+      input: inputOf(call.function.arguments),
+    }));
+    const content = [
+      ...(thoughts === "" ? [] : [{ type: "thinking", thinking: thoughts, signature: "" }]),
+      ...(text === "" ? [] : [{ type: "text", text }]),
+      ...calls,
+    ];
+    const answer = {
+      id,
+      type: "message",
+      role: "assistant",
+      model: this.#model,
+      content,
+      ...stopOf({ finish, stop, hasToolCalls: calls.length > 0 }),
+      usage: usageOf(parsed.usage),
+    };
+    return Buffer.from(JSON.stringify(answer));
+  }
+}
+
+function inputOf(text: string): object {
+  try {
+    const input: unknown = text === "" ? {} : JSON.parse(text);
+    if (typeof input === "object" && input !== null) return input;
+  } catch {
+    // Falls through: told like any other shape that is not an object.
+  }
+  throw new ApiError("dispatch.upstream_failed", { message: "the engine's tool call has no JSON object as input" });
+}
