@@ -105,6 +105,8 @@ export interface TinyOptions {
   /** Pieces of text, each once, that the model says in this order after a prompt that ends in a colon or a new line. */
   readonly says?: readonly string[];
   readonly chatTemplate?: string;
+  /** With a ranking head, in the one architecture that llama.cpp gives both a small tokenizer and such a head. */
+  readonly ranker?: boolean;
   /** Width of feed-forward layers that are holes in the file: they take no disk and time to load. */
   readonly hollow?: number;
 }
@@ -114,6 +116,8 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
   const next = random(42);
   const says = options.says ?? [];
   const feedForward = options.hollow ?? 128;
+  const isRanker = options.ranker === true;
+  const architecture = isRanker ? "qwen3" : "llama";
   // SentencePiece style: ▁ stands for the blank before a word.
   const tokens = [
     "<unk>",
@@ -121,24 +125,34 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     "</s>",
     ...Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
     ...words.map((word) => `▁${word}`),
+    // A script is parsed for its marks, so that what is said and what is tokenized must agree about blanks.
+    ...(says.length > 0 ? ["▁"] : []),
     ...says.map((piece) => piece.replaceAll(" ", "▁")),
   ];
   const types = tokens.map((_, index) => (index === 0 ? 2 : index < 3 ? 3 : index < 259 ? 6 : 1));
   const scores = tokens.map((_, index) => (index < 259 ? 0 : -index));
   const metadata: [string, Value][] = [
-    ["general.architecture", { text: "llama" }],
+    ["general.architecture", { text: architecture }],
     ["general.name", { text: options.name ?? (options.embedding === true ? "tiny-embed" : "tiny") }],
     ["general.file_type", { u32: 0 }],
-    ["llama.context_length", { u32: contextLength }],
-    ["llama.embedding_length", { u32: width }],
-    ["llama.block_count", { u32: layers }],
-    ["llama.feed_forward_length", { u32: feedForward }],
-    ["llama.attention.head_count", { u32: heads }],
-    ["llama.attention.head_count_kv", { u32: heads }],
-    ["llama.attention.layer_norm_rms_epsilon", { f32: 1e-5 }],
-    ["llama.rope.dimension_count", { u32: width / heads }],
-    ["llama.vocab_size", { u32: tokens.length }],
-    ...(options.embedding === true ? [["llama.pooling_type", { u32: 1 }] satisfies [string, Value]] : []),
+    [`${architecture}.context_length`, { u32: contextLength }],
+    [`${architecture}.embedding_length`, { u32: width }],
+    [`${architecture}.block_count`, { u32: layers }],
+    [`${architecture}.feed_forward_length`, { u32: feedForward }],
+    [`${architecture}.attention.head_count`, { u32: heads }],
+    [`${architecture}.attention.head_count_kv`, { u32: heads }],
+    [`${architecture}.attention.layer_norm_rms_epsilon`, { f32: 1e-5 }],
+    [`${architecture}.rope.dimension_count`, { u32: width / heads }],
+    [`${architecture}.vocab_size`, { u32: tokens.length }],
+    ...(isRanker
+      ? ([
+          [`${architecture}.pooling_type`, { u32: 4 }],
+          [`${architecture}.attention.key_length`, { u32: width / heads }],
+          [`${architecture}.attention.value_length`, { u32: width / heads }],
+          [`${architecture}.classifier.output_labels`, { texts: ["yes", "no"] }],
+        ] satisfies [string, Value][])
+      : []),
+    ...(options.embedding === true ? [[`${architecture}.pooling_type`, { u32: 1 }] satisfies [string, Value]] : []),
     ["tokenizer.ggml.model", { text: "llama" }],
     ["tokenizer.ggml.tokens", { texts: tokens }],
     ["tokenizer.ggml.scores", { f32s: scores }],
@@ -146,6 +160,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     ["tokenizer.ggml.bos_token_id", { u32: 1 }],
     ["tokenizer.ggml.eos_token_id", { u32: endToken }],
     ["tokenizer.ggml.unknown_token_id", { u32: 0 }],
+    ...(says.length > 0 ? [["tokenizer.ggml.add_space_prefix", { bool: false }] satisfies [string, Value]] : []),
     [
       "tokenizer.chat_template",
       {
@@ -177,6 +192,9 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     tensors.push([name("attn_norm"), [width], ones(width)]);
     for (const part of ["attn_q", "attn_k", "attn_v", "attn_output"])
       tensors.push([name(part), [width, width], noise(width * width, 0.3)]);
+    if (isRanker)
+      for (const part of ["attn_q_norm", "attn_k_norm"])
+        tensors.push([name(part), [width / heads], ones(width / heads)]);
     tensors.push([name("ffn_norm"), [width], ones(width)]);
     const wide = (scale: number): Float32Array | undefined =>
       options.hollow === undefined ? noise(width * feedForward, scale) : undefined;
@@ -184,6 +202,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     tensors.push([name("ffn_up"), [width, feedForward], wide(0.3)]);
     tensors.push([name("ffn_down"), [feedForward, width], wide(0.2)]);
   }
+  if (isRanker) tensors.push(["cls.output.weight", [width, 2], noise(width * 2, 2)]);
   // Nothing writes the first coordinate, by which words are told from the rest.
   for (const [name, [inner = 0], data] of tensors) {
     if (!/attn_output|ffn_down/.test(name)) continue;

@@ -1,28 +1,50 @@
 import { randomUUID } from "node:crypto";
-import type { Finished } from "./generation.ts";
+import type { Finished, Piece } from "./pieces.ts";
 
-/** OpenAI's shapes for one answer: the same id, time and model in every chunk. */
-export class ChatAnswer {
+/** One answer in one of OpenAI's shapes: whole, or as chunks with the same id, time and model. */
+export interface Answer {
+  /** The chunk before the first piece, where the shape has one. */
+  first(): object | undefined;
+  chunk(piece: Piece): object;
+  last(finished: Finished): object;
+  /** The chunk that `stream_options.include_usage` asks for. */
+  usage(finished: Finished): object;
+  whole(pieces: readonly Piece[], finished: Finished): object;
+}
+
+export class ChatAnswer implements Answer {
   readonly #head: { readonly id: string; readonly created: number; readonly model: string };
 
   constructor(model: string) {
-    this.#head = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model };
+    this.#head = { id: `chatcmpl-${randomUUID()}`, created: now(), model };
   }
 
-  chunk(delta: object, finishReason: string | null = null): object {
-    return {
-      ...this.#head,
-      object: "chat.completion.chunk",
-      choices: [{ index: 0, delta, finish_reason: finishReason }],
-    };
+  first(): object {
+    return this.#delta({ role: "assistant", content: "" });
+  }
+
+  chunk(piece: Piece): object {
+    return this.#delta(delta(piece));
+  }
+
+  last({ finishReason }: Finished): object {
+    return this.#delta({}, finishReason);
   }
 
   usage(finished: Finished): object {
     return { ...this.#head, object: "chat.completion.chunk", choices: [], usage: usageOf(finished) };
   }
 
-  whole(content: string, finished: Finished): object {
-    const message = { role: "assistant", content };
+  whole(pieces: readonly Piece[], finished: Finished): object {
+    const content = pieces.map((piece) => ("content" in piece ? piece.content : "")).join("");
+    const reasoning = pieces.map((piece) => ("reasoning" in piece ? piece.reasoning : "")).join("");
+    const calls = callsOf(pieces);
+    const message = {
+      role: "assistant",
+      content: content === "" && calls.length > 0 ? null : content,
+      ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
+      ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    };
     return {
       ...this.#head,
       object: "chat.completion",
@@ -30,32 +52,72 @@ export class ChatAnswer {
       usage: usageOf(finished),
     };
   }
+
+  #delta(change: object, finishReason: string | null = null): object {
+    return {
+      ...this.#head,
+      object: "chat.completion.chunk",
+      choices: [{ index: 0, delta: change, finish_reason: finishReason }],
+    };
+  }
 }
 
-export class TextAnswer {
+function delta(piece: Piece): object {
+  if ("content" in piece) return { content: piece.content };
+  if ("reasoning" in piece) return { reasoning_content: piece.reasoning };
+  if ("call" in piece) {
+    const { index, id, name } = piece.call;
+    return { tool_calls: [{ index, id, type: "function", function: { name, arguments: "" } }] };
+  }
+  const { index, text } = piece.arguments;
+  return { tool_calls: [{ index, function: { arguments: text } }] };
+}
+
+function callsOf(pieces: readonly Piece[]): object[] {
+  return pieces.flatMap((piece) => {
+    if (!("call" in piece)) return [];
+    const { index, id, name } = piece.call;
+    const text = pieces
+      .map((other) => ("arguments" in other && other.arguments.index === index ? other.arguments.text : ""))
+      .join("");
+    return [{ id, type: "function", function: { name, arguments: text } }];
+  });
+}
+
+export class TextAnswer implements Answer {
   readonly #head: { readonly id: string; readonly object: string; readonly created: number; readonly model: string };
 
   constructor(model: string) {
-    this.#head = {
-      id: `cmpl-${randomUUID()}`,
-      object: "text_completion",
-      created: Math.floor(Date.now() / 1000),
-      model,
-    };
+    this.#head = { id: `cmpl-${randomUUID()}`, object: "text_completion", created: now(), model };
   }
 
-  chunk(text: string, finishReason: string | null = null): object {
-    return { ...this.#head, choices: [{ index: 0, text, logprobs: null, finish_reason: finishReason }] };
+  first(): undefined {
+    return undefined;
+  }
+
+  chunk(piece: Piece): object {
+    return this.#choice("content" in piece ? piece.content : "");
+  }
+
+  last({ finishReason }: Finished): object {
+    return this.#choice("", finishReason);
   }
 
   usage(finished: Finished): object {
     return { ...this.#head, choices: [], usage: usageOf(finished) };
   }
 
-  whole(text: string, finished: Finished): object {
-    return { ...this.chunk(text, finished.finishReason), usage: usageOf(finished) };
+  whole(pieces: readonly Piece[], finished: Finished): object {
+    const text = pieces.map((piece) => ("content" in piece ? piece.content : "")).join("");
+    return { ...this.#choice(text, finished.finishReason), usage: usageOf(finished) };
+  }
+
+  #choice(text: string, finishReason: string | null = null): object {
+    return { ...this.#head, choices: [{ index: 0, text, logprobs: null, finish_reason: finishReason }] };
   }
 }
+
+const now = (): number => Math.floor(Date.now() / 1000);
 
 function usageOf({ promptTokens, completionTokens }: Finished): object {
   return {

@@ -1,12 +1,17 @@
-import type { LlamaContext, LlamaContextSequence, LlamaModel, Token } from "node-llama-cpp";
+import {
+  LlamaGrammarEvaluationState,
+  type LlamaContextSequence,
+  type LlamaGrammar,
+  type LlamaModel,
+  type SequenceEvaluateOptions,
+  type Token,
+} from "node-llama-cpp";
+import type { Finished, Pieces } from "./pieces.ts";
 import { Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
 
-export interface Finished {
-  readonly finishReason: "stop" | "length";
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-}
+/** Tokens that repetition penalties look back at, as in llama-server. */
+const penaltyWindow = 64;
 
 /**
  * Generates text piece by piece until the model ends, a stop sequence appears, the limit is reached or `signal`
@@ -18,24 +23,23 @@ export async function* generate(
   prompt: Token[],
   sampling: Sampling,
   signal: AbortSignal,
-): AsyncGenerator<string, Finished> {
-  const room = sequence.contextSize - prompt.length - 1;
-  if (room < 1) {
-    throw new Refusal(400, `the prompt has ${prompt.length} tokens, the context ${sequence.contextSize}`);
-  }
+  grammar?: LlamaGrammar,
+): Pieces {
+  const room = roomFor(sequence, prompt.length);
   const limit = Math.min(sampling.maxTokens ?? room, room);
-  await sequence.clearHistory();
   const tokens: Token[] = [];
   let text = "";
   let sent = 0;
   let finishReason: Finished["finishReason"] = "length";
-  const hold = Math.max(0, ...sampling.stop.map(({ length }) => length - 1));
+  const stops = sampling.stop;
+  const hold = Math.max(0, ...stops.map(({ length }) => length - 1));
   const finished = (): Finished => ({ finishReason, promptTokens: prompt.length, completionTokens: tokens.length });
   if (limit === 0) return finished();
-  const source = sequence.evaluate(prompt, {
-    temperature: sampling.temperature,
-    topP: sampling.topP,
-    ...(sampling.seed === undefined ? {} : { seed: sampling.seed }),
+  // What an earlier request has left is kept as far as the prompts agree: a chat that goes on is not read anew.
+  await sequence.adaptStateToTokens(prompt.slice(0, -1), false);
+  const source = sequence.evaluate(prompt.slice(sequence.nextTokenIndex), {
+    ...samplingOptions(sampling, () => tokens.slice(-penaltyWindow)),
+    ...grammarState(model, grammar),
     yieldEogToken: true,
   });
   for await (const token of source) {
@@ -46,22 +50,61 @@ export async function* generate(
     }
     tokens.push(token);
     text = model.detokenize(tokens);
-    const stop = firstStop(text, sampling.stop, sent - hold);
+    const stop = firstStop(text, stops, sent - hold);
     if (stop !== undefined) {
       finishReason = "stop";
-      if (stop > sent) yield text.slice(sent, stop);
+      if (stop > sent) yield { content: text.slice(sent, stop) };
       return finished();
     }
     // Half a character, or what may become a stop sequence, waits for the next token.
-    const safe = text.endsWith("\uFFFD") ? sent : text.length - heldBack(text, sampling.stop);
+    const safe = text.endsWith("\uFFFD") ? sent : text.length - heldBack(text, stops);
     if (safe > sent) {
-      yield text.slice(sent, safe);
+      yield { content: text.slice(sent, safe) };
       sent = safe;
     }
     if (tokens.length >= limit) break;
   }
-  if (text.length > sent) yield text.slice(sent);
+  if (text.length > sent) yield { content: text.slice(sent) };
   return finished();
+}
+
+/** Tokens that may be generated behind a prompt. Throws Refusal when there is no place for one. */
+export function roomFor(sequence: LlamaContextSequence, promptTokens: number): number {
+  const room = sequence.contextSize - promptTokens - 1;
+  if (room < 1) throw new Refusal(400, `the prompt has ${promptTokens} tokens, the context ${sequence.contextSize}`);
+  return room;
+}
+
+/** Sampling as the library takes it. */
+export function samplingOptions(sampling: Sampling, recent: () => Token[]): SequenceEvaluateOptions {
+  const { temperature, topP, topK, minP, seed, penalties } = sampling;
+  return {
+    temperature,
+    topP,
+    ...(topK === undefined ? {} : { topK }),
+    minP,
+    seed,
+    ...(penalties === undefined
+      ? {}
+      : {
+          repeatPenalty: {
+            punishTokens: recent,
+            penalty: penalties.repeat,
+            frequencyPenalty: penalties.frequency,
+            presencePenalty: penalties.presence,
+          },
+        }),
+  };
+}
+
+/** One state per answer. Throws Refusal when llama.cpp cannot read the grammar. */
+function grammarState(model: LlamaModel, grammar: LlamaGrammar | undefined): SequenceEvaluateOptions {
+  if (grammar === undefined) return {};
+  try {
+    return { grammarEvaluationState: new LlamaGrammarEvaluationState({ model, grammar }) };
+  } catch (error) {
+    throw new Refusal(400, `the grammar cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 function firstStop(text: string, stops: readonly string[], from: number): number | undefined {
@@ -78,41 +121,4 @@ function heldBack(text: string, stops: readonly string[]): number {
     }
   }
   return longest;
-}
-
-/** Lends the context's sequences, first come first served. */
-export class Sequences {
-  readonly #free: LlamaContextSequence[];
-  readonly #waiting: ((sequence: LlamaContextSequence) => void)[] = [];
-
-  constructor(context: LlamaContext, count: number) {
-    this.#free = Array.from({ length: count }, () => context.getSequence());
-  }
-
-  /** Waits for a sequence; rejects when `signal` aborts meanwhile. Disposing the loan gives it back. */
-  async borrow(signal: AbortSignal): Promise<Disposable & { readonly sequence: LlamaContextSequence }> {
-    const free = this.#free.pop();
-    const sequence =
-      free ??
-      (await new Promise<LlamaContextSequence>((resolve, reject) => {
-        const taker = (given: LlamaContextSequence): void => {
-          signal.removeEventListener("abort", leave);
-          resolve(given);
-        };
-        const leave = (): void => {
-          this.#waiting.splice(this.#waiting.indexOf(taker), 1);
-          reject(new Error("the client left"));
-        };
-        signal.addEventListener("abort", leave, { once: true });
-        this.#waiting.push(taker);
-      }));
-    return {
-      sequence,
-      [Symbol.dispose]: () => {
-        const next = this.#waiting.shift();
-        if (next === undefined) this.#free.push(sequence);
-        else next(sequence);
-      },
-    };
-  }
 }

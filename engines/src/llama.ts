@@ -1,17 +1,36 @@
-import { getLlama, LlamaLogLevel, type LlamaModel, type Token } from "node-llama-cpp";
+import {
+  getLlama,
+  LlamaLogLevel,
+  resolveChatWrapper,
+  type ChatWrapper,
+  type LlamaModel,
+  type Token,
+} from "node-llama-cpp";
 import type { EngineArguments } from "./arguments.ts";
-import { generate, Sequences, type Finished } from "./generation.ts";
+import type { AnswerFormat, ChatMessage, ToolUse } from "./chat-request.ts";
+import { answerGrammar } from "./grammar.ts";
+import { generate } from "./generation.ts";
+import type { Pieces } from "./pieces.ts";
 import { Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
-import { renderChat, type ChatMessage } from "./template.ts";
+import { Sequences } from "./sequences.ts";
+import { renderChat } from "./template.ts";
+import { chatWithTools } from "./tool-chat.ts";
 
 /** A context for slots that name none: enough for a chat, small enough for any machine. */
 const defaultContextSize = 4096;
 
+export interface ChatRequest {
+  readonly messages: readonly ChatMessage[];
+  readonly sampling: Sampling;
+  readonly format: AnswerFormat | undefined;
+  readonly toolUse: ToolUse | undefined;
+}
+
 /** A loaded model; what it can do follows from the mode it was loaded for. */
 export interface LoadedModel {
-  chat(messages: readonly ChatMessage[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<string, Finished>;
-  complete(prompt: string, sampling: Sampling, signal: AbortSignal): AsyncGenerator<string, Finished>;
+  chat(request: ChatRequest, signal: AbortSignal): Pieces;
+  complete(prompt: string, sampling: Sampling, format: AnswerFormat | undefined, signal: AbortSignal): Pieces;
   embed(texts: readonly string[]): Promise<{ vectors: (readonly number[])[]; tokens: number }>;
   rerank(query: string, documents: readonly string[]): Promise<{ scores: readonly number[]; tokens: number }>;
 }
@@ -36,22 +55,50 @@ const notIn = (mode: string) => () => {
 };
 
 async function chatModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
-  const context = await model.createContext({ contextSize, sequences: options.parallel, threads: options.threads });
+  const context = await model.createContext({
+    contextSize,
+    sequences: options.parallel,
+    threads: options.threads,
+  });
   const sequences = new Sequences(context, options.parallel);
   const template = model.fileInfo.metadata.tokenizer?.chat_template;
-  async function* run(prompt: Token[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<string, Finished> {
+  // Which family a model's calls are written in is found out by rendering its template: once, when first asked for.
+  let family: ChatWrapper | undefined;
+  async function* run(
+    prompt: Token[],
+    sampling: Sampling,
+    format: AnswerFormat | undefined,
+    signal: AbortSignal,
+  ): Pieces {
+    const grammar = format === undefined ? undefined : await answerGrammar(model.llama, format);
     using loan = await sequences.borrow(signal);
-    return yield* generate(model, loan.sequence, prompt, sampling, signal);
+    return yield* generate(model, loan.sequence, prompt, sampling, signal, grammar);
+  }
+  async function* callTools(
+    messages: readonly ChatMessage[],
+    use: ToolUse,
+    sampling: Sampling,
+    signal: AbortSignal,
+  ): Pieces {
+    family ??= resolveChatWrapper(model, { warningLogs: false });
+    using loan = await sequences.borrow(signal);
+    return yield* chatWithTools(loan.sequence, family, messages, use, sampling, signal);
   }
   return {
-    chat(messages, sampling, signal) {
+    chat({ messages, sampling, format, toolUse }, signal) {
+      if (toolUse !== undefined) {
+        if (format !== undefined)
+          throw new Refusal(400, "this engine holds an answer to a format or offers tools, not both");
+        return callTools(messages, toolUse, sampling, signal);
+      }
       const text = renderChat(template, messages, {
         bos: model.tokens.bosString ?? "",
         eos: model.tokens.eosString ?? "",
       });
-      return run(withBos(model, model.tokenize(text, true)), sampling, signal);
+      return run(withBos(model, model.tokenize(text, true)), sampling, format, signal);
     },
-    complete: (prompt, sampling, signal) => run(withBos(model, model.tokenize(prompt)), sampling, signal),
+    complete: (prompt, sampling, format, signal) =>
+      run(withBos(model, model.tokenize(prompt)), sampling, format, signal),
     embed: notIn("chat"),
     rerank: notIn("chat"),
   };
@@ -97,6 +144,11 @@ async function rankingModel(model: LlamaModel, options: EngineArguments, context
     complete: notIn("reranking"),
     embed: notIn("reranking"),
     async rerank(query, documents) {
+      for (const document of documents) {
+        const tokens = context.calculateInputLength(query, document);
+        if (tokens >= contextSize)
+          throw new Refusal(400, `query and document have ${tokens} tokens, the context ${contextSize}`);
+      }
       const scores = await context.rankAll(query, [...documents]);
       const tokens = [query, ...documents].reduce((sum, text) => sum + model.tokenize(text).length, 0);
       return { scores, tokens };

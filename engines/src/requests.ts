@@ -1,17 +1,20 @@
+import { randomInt } from "node:crypto";
 import { Refusal } from "./refusal.ts";
-import type { ChatMessage } from "./template.ts";
 
 export interface Sampling {
   readonly maxTokens: number | undefined;
   readonly temperature: number;
   readonly topP: number;
-  readonly seed: number | undefined;
+  readonly topK: number | undefined;
+  readonly minP: number;
+  readonly penalties: { readonly repeat: number; readonly frequency: number; readonly presence: number } | undefined;
+  readonly seed: number;
   readonly stop: readonly string[];
   readonly isStream: boolean;
   readonly hasUsage: boolean;
 }
 
-type Body = Readonly<Record<string, unknown>>;
+export type Body = Readonly<Record<string, unknown>>;
 
 /** The body as an object. Throws Refusal. */
 export function readBody(text: string): Body {
@@ -26,7 +29,17 @@ export function readBody(text: string): Body {
   return { ...parsed };
 }
 
+/** What shapes the text. Refuses what this engine would otherwise pass over in silence. Throws Refusal. */
 export function readSampling(body: Body): Sampling {
+  for (const key of ["n", "best_of"]) {
+    if ((number(body, key, 1, 1e9) ?? 1) > 1) throw new Refusal(400, `this engine gives one choice: ${key} must be 1`);
+  }
+  for (const key of ["logprobs", "top_logprobs", "logit_bias", "suffix", "echo"]) {
+    const value = body[key];
+    const isEmpty = typeof value === "object" && value !== null && Object.keys(value).length === 0;
+    if (value !== undefined && value !== null && value !== false && value !== "" && value !== 0 && !isEmpty)
+      throw new Refusal(400, `this engine has no ${key}`);
+  }
   const options = body["stream_options"];
   return {
     maxTokens:
@@ -35,12 +48,30 @@ export function readSampling(body: Body): Sampling {
       number(body, "n_predict", -1, 1e9),
     temperature: number(body, "temperature", 0, 100) ?? 0.8,
     topP: number(body, "top_p", 0, 1) ?? 0.95,
-    seed: number(body, "seed", -1, Number.MAX_SAFE_INTEGER),
+    topK: number(body, "top_k", -1, 1e9),
+    minP: number(body, "min_p", 0, 1) ?? 0.05,
+    penalties: readPenalties(body),
+    // The library's own default is the clock's second: two requests in one would get the same answer.
+    seed: (number(body, "seed", -1, Number.MAX_SAFE_INTEGER) ?? randomInt(2 ** 32)) % 2 ** 32,
     stop: readStop(body["stop"]),
     isStream: body["stream"] === true,
     hasUsage:
       typeof options === "object" && options !== null && "include_usage" in options && options.include_usage === true,
   };
+}
+
+function readPenalties(body: Body): Sampling["penalties"] {
+  const repeat = number(body, "repeat_penalty", 0, 10) ?? 1;
+  const frequency = signed(body, "frequency_penalty");
+  const presence = signed(body, "presence_penalty");
+  return repeat === 1 && frequency === 0 && presence === 0 ? undefined : { repeat, frequency, presence };
+}
+
+function signed(body: Body, key: string): number {
+  const value = body[key] ?? 0;
+  if (typeof value !== "number" || !(value >= -2 && value <= 2))
+    throw new Refusal(400, `${key} must be a number from -2 to 2`);
+  return value;
 }
 
 function number(body: Body, key: string, min: number, max: number): number | undefined {
@@ -61,32 +92,6 @@ function readStop(value: unknown): string[] {
       return item;
     })
     .filter((item) => item !== "");
-}
-
-/** Messages with text content; parts of other types are refused, for this engine only reads text. */
-export function readMessages(body: Body): ChatMessage[] {
-  const { messages } = body;
-  if (!Array.isArray(messages) || messages.length === 0)
-    throw new Refusal(400, "messages must be a list of at least one message");
-  return messages.map((message: unknown, index) => {
-    if (typeof message !== "object" || message === null || !("role" in message) || typeof message.role !== "string") {
-      throw new Refusal(400, `messages[${index}] has no role`);
-    }
-    return { role: message.role, content: readContent("content" in message ? message.content : "", index) };
-  });
-}
-
-function readContent(content: unknown, index: number): string {
-  if (content === null || content === undefined) return "";
-  if (typeof content === "string") return content;
-  if (!Array.isArray(content)) throw new Refusal(400, `messages[${index}].content must be a text or a list of parts`);
-  return content
-    .map((part: unknown) => {
-      if (typeof part === "object" && part !== null && "text" in part && typeof part.text === "string")
-        return part.text;
-      throw new Refusal(400, `messages[${index}] has a part that is not text; this engine reads text only`);
-    })
-    .join("");
 }
 
 export function readTexts(value: unknown, key: string): string[] {

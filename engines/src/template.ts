@@ -1,10 +1,6 @@
 import { Template } from "@huggingface/jinja";
+import type { ChatMessage } from "./chat-request.ts";
 import { Refusal } from "./refusal.ts";
-
-export interface ChatMessage {
-  readonly role: string;
-  readonly content: string;
-}
 
 /** What stands between messages where a model brings no template of its own. */
 const fallback =

@@ -7,18 +7,8 @@ import { isRecord } from "../../src/cli/output.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { scriptedCall, writeToolCaller } from "../support/scripted-model.ts";
 import { until } from "../support/until.ts";
-import {
-  ask,
-  choice,
-  events,
-  list,
-  llamaServer,
-  post,
-  processOf,
-  programOf,
-  record,
-  startWithLlamaServer,
-} from "./fixture.ts";
+import { ask, callPieces, choice, events, joined, list, post, record } from "../support/openai.ts";
+import { llamaServer, processOf, programOf, startWithLlamaServer } from "./fixture.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hello" }], max_tokens: 4, temperature: 0 };
 const weather = {
@@ -29,10 +19,6 @@ const weather = {
     parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
   },
 };
-
-function joined(deltas: readonly Record<string, unknown>[], key: string): string {
-  return deltas.map(({ [key]: piece }) => (typeof piece === "string" ? piece : "")).join("");
-}
 
 test("a chat slot on the real llama-server", async (t) => {
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
@@ -119,10 +105,7 @@ test("a chat slot on the real llama-server", async (t) => {
 
     const { chunks, isDone } = await events(await post(berth.url, "/v1/chat/completions", { ...asked, stream: true }));
     assert.ok(isDone);
-    const deltas = chunks.flatMap((chunk) => {
-      const calls = record(choice(chunk)["delta"])["tool_calls"];
-      return calls === undefined ? [] : list(calls).map((delta) => record(delta["function"]));
-    });
+    const deltas = callPieces(chunks);
     assert.equal(joined(deltas, "name"), scriptedCall.name);
     assert.deepEqual(JSON.parse(joined(deltas, "arguments")), scriptedCall.arguments);
   });

@@ -4,12 +4,13 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { until } from "../support/until.ts";
-import { ask, list, processes, processOf, record, startWithLlamaServer } from "./fixture.ts";
+import { ask, list, record } from "../support/openai.ts";
+import { processes, processOf, startWithLlamaServer } from "./fixture.ts";
 
 test("embeddings and reranking: one slot, two real llama-server processes", async (t) => {
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
     await writeTinyModel(join(modelsDir, "tiny-embed.gguf"), { embedding: true });
-    await writeTinyModel(join(modelsDir, "ranker.gguf"));
+    await writeTinyModel(join(modelsDir, "ranker.gguf"), { ranker: true, name: "ranker" });
     await writeFile(join(configDir, "slots/embed.toml"), '[model]\ndefault = "tiny-embed"\nrerank = "ranker"\n');
   });
   const slot = await berth.state("embed", "ready");
@@ -32,12 +33,10 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
   });
 
   await t.test("the second process ranks", async () => {
-    const { endpoint } = processOf(await berth.slot("embed"), "rerank");
     const documents = ["one", "two", "three"];
-    const body = await ask(endpoint, "/v1/rerank", { model: "ranker", query: "which", documents });
-    const results = list(body["results"]);
-    assert.deepEqual(new Set(results.map(({ index }) => index)), new Set([0, 1, 2]));
-    for (const { relevance_score: score } of results) assert.equal(typeof score, "number");
+    const { endpoint } = processOf(await berth.slot("embed"), "rerank");
+    const whole = list((await ask(endpoint, "/v1/rerank", { model: "ranker", query: "which", documents }))["results"]);
+    assert.deepEqual(new Set(whole.map(({ index }) => index)), new Set([0, 1, 2]));
   });
 
   await t.test("the one that dies alone is restarted alone", async () => {

@@ -3,7 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { ask, processOf, startWithLlamaServer } from "./fixture.ts";
+import { ask } from "../support/openai.ts";
+import { processOf, startWithLlamaServer } from "./fixture.ts";
 import { until } from "../support/until.ts";
 
 test("while llama-server loads it answers 503, and the slot is not ready", async () => {

@@ -14,7 +14,8 @@ Answer a call with <tool_call>
 {%- if message.role == "tool" %}tool: <tool_response>
 {{ message.content }}
 </tool_response>
-{% else %}{{ message.role }}: {{ message.content }}
+{% else %}{{ message.role }}:
+{{ message.content }}
 {%- if message.tool_calls %}
 {%- for call in message.tool_calls %}
 <tool_call>
@@ -36,9 +37,9 @@ export async function writeToolCaller(path: string): Promise<void> {
     "<tool_call>",
     "\n{",
     '"name"',
-    ": ",
-    '"get_weather"',
-    ", ",
+    ': "',
+    "get_weather",
+    '", ',
     '"arguments"',
     ": {",
     '"city":',

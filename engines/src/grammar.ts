@@ -1,0 +1,27 @@
+import type { Llama, LlamaGrammar } from "node-llama-cpp";
+import type { AnswerFormat } from "./chat-request.ts";
+import { Refusal } from "./refusal.ts";
+import { grammarSchema } from "./schema.ts";
+
+/** The grammar that holds an answer to its format. Throws Refusal (400) where none can be made. */
+export async function answerGrammar(llama: Llama, format: AnswerFormat): Promise<LlamaGrammar> {
+  try {
+    const text = format.kind === "grammar" ? format.text : await schemaGrammar(llama, format.schema, format.isStrict);
+    return await llama.createGrammar({ grammar: text });
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    const what = format.kind === "grammar" ? "the grammar cannot be read" : "the schema makes no grammar";
+    throw new Refusal(400, `${what}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/**
+ * The library's grammar for a schema, without two things: the blank lines that it wants behind the value (a finished
+ * grammar allows the end only), and exponents of integers, with which 1e-2 would be one.
+ */
+async function schemaGrammar(llama: Llama, schema: unknown, isStrict: boolean): Promise<string> {
+  const { grammar } = await llama.createGrammarForJsonSchema({ oneOf: [grammarSchema(schema, isStrict)] });
+  return grammar
+    .replace(/^(root ::= .*) "(?:\\n)+" \[\\n\]\*$/m, "$1")
+    .replace(/^(integer-number-rule ::= .*) \(\[eE\].*$/m, "$1");
+}

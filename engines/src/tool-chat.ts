@@ -1,0 +1,189 @@
+import { randomUUID } from "node:crypto";
+import {
+  LlamaChat,
+  LlamaText,
+  type ChatHistoryItem,
+  type ChatModelFunctionCall,
+  type ChatModelFunctions,
+  type ChatWrapper,
+  type LlamaContextSequence,
+} from "node-llama-cpp";
+import type { ChatMessage, ToolUse } from "./chat-request.ts";
+import { roomFor, samplingOptions } from "./generation.ts";
+import { PieceQueue, type Finished, type Pieces } from "./pieces.ts";
+import { Refusal } from "./refusal.ts";
+import type { Sampling } from "./requests.ts";
+import { grammarSchema } from "./schema.ts";
+
+/** Calls in one answer: a model that repeats itself would go on to the end of its context. */
+const parallelLimit = 16;
+/** Tokens that a wrapper may add around a call, beside the rendered prompt. */
+const callOverheadTokens = 32;
+
+/**
+ * A chat in which the model may call tools. The library knows how its families of models write calls and holds their
+ * arguments to the tools' schemas. Throws Refusal when the prompt does not fit.
+ */
+export async function* chatWithTools(
+  sequence: LlamaContextSequence,
+  wrapper: ChatWrapper,
+  messages: readonly ChatMessage[],
+  use: ToolUse,
+  sampling: Sampling,
+  signal: AbortSignal,
+): Pieces {
+  const history = toHistory(messages);
+  const functions = toFunctions(use);
+  const chatWrapper = use.isForced ? forced(wrapper) : wrapper;
+  const context = chatWrapper.generateContextState({
+    chatHistory: [...history, { type: "model", response: [] }],
+    availableFunctions: functions,
+    documentFunctionParams: true,
+  });
+  const promptTokens = context.contextText.tokenize(sequence.model.tokenizer).length;
+  const room = roomFor(sequence, promptTokens + callOverheadTokens);
+  const queue = new PieceQueue();
+  const ids = new Map<number, string>();
+  let blank = "";
+  const call = (index: number, name: string): void => {
+    if (ids.has(index)) return;
+    const id = `call_${randomUUID().replaceAll("-", "")}`;
+    ids.set(index, id);
+    queue.push({ call: { index, id, name } });
+  };
+  const chat = new LlamaChat({ contextSequence: sequence, chatWrapper });
+  const before = sequence.tokenMeter.usedOutputTokens;
+  const { repeatPenalty, ...options } = samplingOptions(sampling, () => []);
+  const running = chat
+    .generateResponse(history, {
+      ...options,
+      repeatPenalty: repeatPenalty === undefined ? false : { ...repeatPenalty, lastTokens: 64 },
+      functions,
+      documentFunctionParams: true,
+      maxParallelFunctionCalls: use.isParallel ? parallelLimit : 1,
+      maxTokens: Math.min(sampling.maxTokens ?? room, room),
+      customStopTriggers: sampling.stop,
+      contextShift: {
+        strategy: () => {
+          throw new Refusal(400, `the chat has outgrown the context of ${sequence.contextSize} tokens`);
+        },
+      },
+      signal,
+      stopOnAbortSignal: true,
+      onResponseChunk: ({ type, segmentType, text }) => {
+        if (text === "") return;
+        queue.push(type === "segment" && segmentType === "thought" ? { reasoning: text } : { content: text });
+      },
+      onFunctionCallParamsChunk: ({ callIndex, functionName, paramsChunk, done }) => {
+        call(callIndex, functionName);
+        // The library ends arguments with blank lines: white space waits until something follows it.
+        const text = blank + paramsChunk;
+        const sent = text.trimEnd();
+        blank = text.slice(sent.length);
+        if (sent !== "") queue.push({ arguments: { index: callIndex, text: sent } });
+        if (done) blank = "";
+      },
+    })
+    .then(
+      (result) => {
+        for (const [index, { functionName, params }] of (result.functionCalls ?? []).entries()) {
+          // A tool without parameters is called without a chunk of them.
+          if (ids.has(index)) continue;
+          call(index, functionName);
+          queue.push({ arguments: { index, text: JSON.stringify(params ?? {}) } });
+        }
+        queue.end();
+        return result.metadata.stopReason;
+      },
+      (error: unknown) => {
+        queue.fail(error);
+        return "abort" as const;
+      },
+    );
+  try {
+    yield* queue.take();
+    const stopReason = await running;
+    const finishReason: Finished["finishReason"] =
+      stopReason === "maxTokens" ? "length" : ids.size > 0 ? "tool_calls" : "stop";
+    return { finishReason, promptTokens, completionTokens: sequence.tokenMeter.usedOutputTokens - before };
+  } finally {
+    // Whoever took the pieces may have left: the sequence is lent again only when nothing evaluates on it.
+    await running;
+    chat.dispose({ disposeSequence: false });
+  }
+}
+
+/** A wrapper like the given one, which begins the answer by calling a function. */
+function forced(wrapper: ChatWrapper): ChatWrapper {
+  const generateContextState: ChatWrapper["generateContextState"] = (options) => {
+    const { contextText, stopGenerationTriggers } = wrapper.generateContextState(options);
+    return {
+      contextText,
+      stopGenerationTriggers,
+      noPrefixTrigger: { type: "functionCall", inject: LlamaText("") },
+    };
+  };
+  return Object.assign(Object.create(wrapper), { generateContextState });
+}
+
+function toFunctions({ tools }: ToolUse): ChatModelFunctions {
+  return Object.fromEntries(
+    tools.map(({ name, description, parameters, isStrict }) => [
+      name,
+      {
+        ...(description === undefined ? {} : { description }),
+        ...(hasParameters(parameters) ? { params: grammarSchema(parameters, isStrict) } : {}),
+      },
+    ]),
+  );
+}
+
+function hasParameters(parameters: unknown): boolean {
+  if (typeof parameters !== "object" || parameters === null) return false;
+  const isEmpty = "properties" in parameters && Object.keys(Object(parameters.properties)).length === 0;
+  return Object.keys(parameters).length > 0 && !isEmpty;
+}
+
+/** OpenAI's messages as the library's history: the results of calls belong to the calls. */
+export function toHistory(messages: readonly ChatMessage[]): ChatHistoryItem[] {
+  const results = new Map(
+    messages.flatMap(({ role, tool_call_id: id, content }) =>
+      role === "tool" && id !== undefined ? [[id, content]] : [],
+    ),
+  );
+  const history: ChatHistoryItem[] = [];
+  for (const { role, content, tool_calls: calls = [] } of messages) {
+    const last = history.at(-1);
+    switch (role) {
+      case "system":
+      case "developer":
+        history.push({ type: "system", text: content });
+        break;
+      case "user":
+        history.push({ type: "user", text: content });
+        break;
+      case "assistant": {
+        const response = [
+          ...(content === "" ? [] : [content]),
+          ...calls.map((call, index): ChatModelFunctionCall => ({
+            type: "functionCall",
+            name: call.function.name,
+            params: call.function.arguments,
+            result: results.get(call.id) ?? "",
+            ...(index === 0 ? { startsNewChunk: true } : {}),
+          })),
+        ];
+        // Turns of the model that follow one another, with only results between them, are one turn.
+        if (last?.type === "model") last.response.push(...response);
+        else history.push({ type: "model", response });
+        break;
+      }
+      case "tool":
+        if (last?.type !== "model") throw new Refusal(400, "a tool message must follow the call that it answers");
+        break;
+      default:
+        throw new Refusal(400, `this engine knows no role ${role}`);
+    }
+  }
+  return history;
+}

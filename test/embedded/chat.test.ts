@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ask, choice, events, joined, post, record } from "../support/openai.ts";
+import { startEngine } from "./engine.ts";
+
+const chat = { messages: [{ role: "user", content: "hello" }], max_tokens: 5, temperature: 0 };
+
+test("the embedded engine answers chats and completions", async (t) => {
+  await using engine = await startEngine({}, "--ctx-size", "512", "--parallel", "2");
+  const say = async (body: object): Promise<unknown> =>
+    record(choice(await ask(engine.url, "/v1/chat/completions", body))["message"])["content"];
+
+  await t.test("a stream says the same as a whole answer, and counts its tokens when asked", async () => {
+    const whole = await ask(engine.url, "/v1/chat/completions", chat);
+    const streamed = { ...chat, stream: true, stream_options: { include_usage: true } };
+    const { chunks, isDone } = await events(await post(engine.url, "/v1/chat/completions", streamed));
+    assert.ok(isDone);
+    const last = chunks.at(-1);
+    assert.deepEqual(last?.["choices"], []);
+    assert.deepEqual(last["usage"], whole["usage"]);
+    const deltas = chunks.slice(0, -1).map((chunk) => record(choice(chunk)["delta"]));
+    assert.equal(joined(deltas, "content"), record(choice(whole)["message"])["content"]);
+    const { chunks: plain } = await events(await post(engine.url, "/v1/chat/completions", { ...chat, stream: true }));
+    assert.ok(plain.every((chunk) => !("usage" in chunk)));
+  });
+
+  await t.test("what an earlier request has left in its place changes no answer", async () => {
+    const first = await say(chat);
+    await say({ ...chat, messages: [{ role: "user", content: "hello there" }] });
+    const [again, beside] = await Promise.all([say(chat), say(chat)]);
+    assert.equal(again, first);
+    assert.equal(beside, first);
+  });
+
+  await t.test("a seed repeats an answer; without one, answers differ within one second", async () => {
+    const free = { ...chat, temperature: 2, max_tokens: 20 };
+    assert.equal(await say({ ...free, seed: 7 }), await say({ ...free, seed: 7 }));
+    assert.notEqual(await say(free), await say(free));
+  });
+
+  await t.test("penalties reach the sampler", async () => {
+    const words = (text: unknown): number => new Set(String(text).split(" ")).size;
+    const plain = await say({ ...chat, max_tokens: 40 });
+    const varied = await say({ ...chat, max_tokens: 40, presence_penalty: 2, frequency_penalty: 2 });
+    assert.ok(words(varied) > words(plain), `${String(plain)} / ${String(varied)}`);
+  });
+
+  await t.test("what the model's context cannot hold is refused", async () => {
+    const long = { ...chat, messages: [{ role: "user", content: "the and ".repeat(600) }] };
+    const response = await post(engine.url, "/v1/chat/completions", long);
+    assert.equal(response.status, 400);
+    assert.match(
+      String(record(record(await response.json())["error"])["message"]),
+      /^the prompt has \d+ tokens, the context 512$/,
+    );
+  });
+
+  const refused: readonly [string, string, object, number, RegExp][] = [
+    ["two choices", "/v1/chat/completions", { ...chat, n: 2 }, 400, /one choice: n must be 1/],
+    ["logprobs", "/v1/chat/completions", { ...chat, logprobs: true }, 400, /no logprobs/],
+    [
+      "a picture",
+      "/v1/chat/completions",
+      { messages: [{ role: "user", content: [{ type: "image_url" }] }] },
+      400,
+      /reads text only/,
+    ],
+    ["no messages", "/v1/chat/completions", {}, 400, /messages must be a list/],
+    ["two prompts", "/v1/completions", { prompt: ["a", "b"] }, 400, /one prompt per request/],
+    ["a suffix", "/v1/completions", { prompt: "a", suffix: "b" }, 400, /no suffix/],
+    ["a penalty out of range", "/v1/completions", { prompt: "a", presence_penalty: 3 }, 400, /from -2 to 2/],
+    ["messages", "/v1/messages", {}, 501, /the embedded engine has no \/v1\/messages/],
+    ["responses", "/v1/responses", {}, 501, /the embedded engine has no \/v1\/responses/],
+    ["embeddings of a chat model", "/v1/embeddings", { input: "a" }, 501, /started for chat/],
+    ["an unknown route", "/v2/chat", {}, 404, /there is no \/v2\/chat/],
+  ];
+  for (const [name, path, body, status, message] of refused) {
+    await t.test(`refused: ${name}`, async () => {
+      const response = await post(engine.url, path, body);
+      assert.equal(response.status, status);
+      assert.match(String(record(record(await response.json())["error"])["message"]), message);
+    });
+  }
+
+  await t.test("what asks for nothing is not refused", async () => {
+    await ask(engine.url, "/v1/chat/completions", {
+      ...chat,
+      n: 1,
+      logprobs: false,
+      logit_bias: {},
+      stop: null,
+      tools: [],
+      tool_choice: "auto",
+      response_format: { type: "text" },
+      presence_penalty: 0,
+      user: "somebody",
+    });
+  });
+});

@@ -1,0 +1,43 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { writeTinyModel, type TinyOptions } from "../../hack/tiny-model.ts";
+import { freePort } from "../support/free-port.ts";
+import { writeToolCaller } from "../support/scripted-model.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+const program = fileURLToPath(new URL("../../engines/src/main.ts", import.meta.url));
+
+export interface RunningEngine extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** The embedded engine alone, with a tiny model, loaded and listening on a port of its own. */
+export async function startEngine(
+  model: TinyOptions | "tool caller",
+  ...args: readonly string[]
+): Promise<RunningEngine> {
+  await using stack = new AsyncDisposableStack();
+  const { path } = stack.use(await tempDir());
+  const file = join(path, "model.gguf");
+  await (model === "tool caller" ? writeToolCaller(file) : writeTinyModel(file, model));
+  const port = await freePort();
+  const line = [program, "--model", file, "--alias", "tiny", "--port", String(port), "--threads", "1", ...args];
+  const child = spawn(process.execPath, line, { stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
+  child.stdout.on("data", (chunk: Buffer) => (log += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  stack.defer(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  const url = `http://127.0.0.1:${port}`;
+  await until("the engine has loaded", async () => {
+    if (child.exitCode !== null) throw new Error(`the engine ended with ${child.exitCode}\n${log}`);
+    return (await fetch(`${url}/health`)).ok;
+  });
+  const owned = stack.move();
+  return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}

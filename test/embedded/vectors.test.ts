@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ask, list, post, record } from "../support/openai.ts";
+import { startEngine } from "./engine.ts";
+
+test("the embedded engine embeds", async (t) => {
+  await using engine = await startEngine({ embedding: true }, "--embedding", "--pooling", "mean");
+
+  await t.test("one vector per text, of length one, the same as numbers and as base64", async () => {
+    const body = await ask(engine.url, "/v1/embeddings", { input: ["hello", "the world"] });
+    const vectors = list(body["data"]).map(({ embedding }) => embedding);
+    assert.equal(vectors.length, 2);
+    for (const vector of vectors) {
+      assert.ok(Array.isArray(vector) && vector.length === 64);
+      assert.ok(Math.abs(Math.hypot(...vector.map(Number)) - 1) < 1e-5);
+    }
+    const encoded = await ask(engine.url, "/v1/embeddings", { input: "hello", encoding_format: "base64" });
+    const bytes = Buffer.from(String(list(encoded["data"])[0]?.["embedding"]), "base64");
+    assert.equal(bytes.length, 64 * 4);
+    const [first] = vectors;
+    assert.ok(Array.isArray(first) && Math.abs(bytes.readFloatLE(0) - Number(first[0])) < 1e-5);
+  });
+
+  await t.test("an input beyond the context is refused", async () => {
+    const response = await post(engine.url, "/v1/embeddings", { input: "the and ".repeat(3000) });
+    assert.equal(response.status, 400);
+    assert.match(String(record(record(await response.json())["error"])["message"]), /^the input has \d+ tokens/);
+  });
+});
+
+test("the embedded engine ranks", async (t) => {
+  await using engine = await startEngine({ ranker: true, name: "ranker" }, "--reranking", "--ctx-size", "256");
+  const documents = ["one", "the man with", "again"];
+
+  await t.test("every document has a score of its own, best first, the same alone and among others", async () => {
+    const body = await ask(engine.url, "/v1/rerank", { model: "tiny", query: "which", documents });
+    const results = list(body["results"]);
+    assert.deepEqual(new Set(results.map(({ index }) => index)), new Set([0, 1, 2]));
+    const scores = results.map(({ relevance_score: score }) => Number(score));
+    assert.deepEqual(
+      scores,
+      scores.toSorted((a, b) => b - a),
+    );
+    assert.equal(new Set(scores).size, 3);
+    for (const { index, relevance_score: score } of results) {
+      const alone = await ask(engine.url, "/v1/rerank", { query: "which", documents: [documents[Number(index)]] });
+      assert.ok(Math.abs(Number(list(alone["results"])[0]?.["relevance_score"]) - Number(score)) < 1e-6);
+    }
+    assert.ok(Number(record(body["usage"])["total_tokens"]) > 0);
+  });
+
+  await t.test("top_n cuts the list", async () => {
+    const body = await ask(engine.url, "/v1/rerank", { query: "which", documents, top_n: 1 });
+    assert.equal(list(body["results"]).length, 1);
+  });
+
+  const refused: readonly [string, string, object, number][] = [
+    ["a document beyond the context", "/v1/rerank", { query: "which", documents: ["the and ".repeat(500)] }, 400],
+    ["no documents", "/v1/rerank", { query: "which", documents: [] }, 400],
+    ["a chat", "/v1/chat/completions", { messages: [{ role: "user", content: "x" }] }, 501],
+  ];
+  for (const [name, path, body, status] of refused) {
+    await t.test(`refused: ${name}`, async () => assert.equal((await post(engine.url, path, body)).status, status));
+  }
+});
