@@ -44,6 +44,13 @@ export function engineCommand(...flags: readonly string[]): string[] {
   return [process.execPath, "--disable-warning=ExperimentalWarning", engineProgram, ...flags];
 }
 
+/** `BENCH_CPU_PROF=DIR`: both parts leave a CPU profile there when they end. */
+function profiling(part: string): string[] {
+  const directory = process.env["BENCH_CPU_PROF"];
+  if (directory === undefined) return [];
+  return ["--cpu-prof", `--cpu-prof-dir=${directory}`, `--cpu-prof-name=${part}-${Date.now()}.cpuprofile`];
+}
+
 export async function openSite(options: { slotPorts?: number } = {}): Promise<Site> {
   await using stack = new AsyncDisposableStack();
   const { path: directory } = stack.use(await temporaryDirectory());
@@ -69,7 +76,14 @@ export async function openSite(options: { slotPorts?: number } = {}): Promise<Si
   };
   const part = async (name: string, args: readonly string[], port: number, path: string, more: PartOptions) => {
     const started = startProgram(
-      [process.execPath, "--disable-warning=ExperimentalWarning", ...(more.nodeFlags ?? []), entry, ...args],
+      [
+        process.execPath,
+        "--disable-warning=ExperimentalWarning",
+        ...profiling(name),
+        ...(more.nodeFlags ?? []),
+        entry,
+        ...args,
+      ],
       { cores: more.cores, env: { ...base, ...more.env }, logFile: join(directory, `${name}.log`) },
     );
     await until(
@@ -104,10 +118,7 @@ export async function openSite(options: { slotPorts?: number } = {}): Promise<Si
       return started;
     },
     gateway: async (more = {}) => {
-      const profileDir = process.env["BENCH_CPU_PROF"];
-      const profiling = profileDir === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileDir}`];
-      const nodeFlags = [...(more.nodeFlags ?? []), ...profiling];
-      const started = await part("gateway", ["serve"], first, "/readyz", { ...more, nodeFlags });
+      const started = await part("gateway", ["serve"], first, "/readyz", more);
       running.push(started);
       return started;
     },
