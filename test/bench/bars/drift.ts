@@ -28,7 +28,7 @@ export const drift: Bar = {
     await site.state("bench", "ready");
     const file = join(site.directory, "heap.jsonl");
     const { pid } = await site.gateway({
-      nodeFlags: ["--expose-gc", "--import", hook],
+      nodeFlags: ["--import", hook],
       env: { BENCH_HEAP_FILE: file },
     });
     const answers: Record<string, number> = {};

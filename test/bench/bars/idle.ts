@@ -17,6 +17,8 @@ export const idle: Bar = {
     for (const name of names) await site.slot(name, { model: { default: "fixed" }, command: engineCommand() });
     for (let index = 0; index < resting; index++)
       await site.slot(`rest${index}`, { load: "onDemand", command: engineCommand() });
+    // A first start compiles, and keeps what it compiled for the next ones.
+    for (const part of [await site.operator(), await site.gateway()]) await part.stop();
     const operator = await site.operator();
     for (const name of names) await site.state(name, "ready", 60_000);
     const gateway = await site.gateway();

@@ -9,12 +9,12 @@ import type { PublishedSlot } from "../../../src/api/status.ts";
 import { startProgram, type Started } from "./process.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
-const entry = join(root, "src/main/berth.ts");
+const command = join(root, "bin/berth");
 const engineProgram = join(root, "test/bench/programs/engine.ts");
 
 export interface PartOptions {
   readonly cores?: string;
-  /** More flags for Node, before the program. */
+  /** Flags for Node, of those that NODE_OPTIONS takes. */
   readonly nodeFlags?: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
 }
@@ -75,17 +75,12 @@ export async function openSite(options: { slotPorts?: number } = {}): Promise<Si
     SVC_LOG_LEVEL: "warn",
   };
   const part = async (name: string, args: readonly string[], port: number, path: string, more: PartOptions) => {
-    const started = startProgram(
-      [
-        process.execPath,
-        "--disable-warning=ExperimentalWarning",
-        ...profiling(name),
-        ...(more.nodeFlags ?? []),
-        entry,
-        ...args,
-      ],
-      { cores: more.cores, env: { ...base, ...more.env }, logFile: join(directory, `${name}.log`) },
-    );
+    const flags = [...profiling(name), ...(more.nodeFlags ?? [])].join(" ");
+    const started = startProgram([command, ...args], {
+      cores: more.cores,
+      env: { ...base, NODE_OPTIONS: flags, ...more.env },
+      logFile: join(directory, `${name}.log`),
+    });
     await until(
       `${name} is ready`,
       async () => {
