@@ -14,6 +14,20 @@ export interface RemoveOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface FetchProgress {
+  readonly bytesDone: number;
+  readonly bytesTotal?: number;
+  readonly bytesPerSecond?: number;
+}
+
+/** Whether all that a workload needs is on this machine. */
+export type Preparation =
+  /** `digest`: what an image that was named without one turned out to be. */
+  | { readonly state: "ready"; readonly digest?: string }
+  | { readonly state: "fetching"; readonly message: string; readonly progress: FetchProgress }
+  /** Not terminal: it is tried again by itself. */
+  | { readonly state: "failed"; readonly reason: string; readonly message: string; readonly isTerminal: boolean };
+
 /**
  * Turns workloads into running things. Everything is idempotent; nothing without our label is ever touched;
  * not found is success. `test/runtimes/conformance.ts` is the definition, and every runtime passes it.
@@ -29,6 +43,11 @@ export interface Runtime extends AsyncDisposable {
   observe(slot: string, concerned?: readonly RuntimeKind[]): Promise<readonly Observed[]>;
   /** Slots that have anything under our label, so that orphans are found. */
   list(): Promise<readonly string[]>;
+  /**
+   * Begins or goes on fetching what the workload needs, and tells how far it is; absent: nothing is ever fetched.
+   * Watchers hear of progress and of the end. `attempt` names why: another one tries again what had failed for good.
+   */
+  prepare?(workload: Workload, attempt: string): Promise<Preparation>;
   /**
    * Runs the workload unless the same hash runs already in that role. Resolves once it is started, not once it
    * is healthy. Throws when a different hash still runs: the caller removes first.

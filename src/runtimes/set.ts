@@ -1,7 +1,7 @@
 import type { ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { Observed, Workload } from "../api/workload.ts";
 import { RuntimeUnavailable } from "./runtime-unavailable.ts";
-import type { LogLine, RemoveOptions, Runtime } from "./runtime.ts";
+import type { LogLine, Preparation, RemoveOptions, Runtime } from "./runtime.ts";
 
 /** Opened when it is first needed: an installation of processes alone never asks a daemon. */
 export type Openers = Readonly<Partial<Record<RuntimeKind, () => Promise<Runtime>>>>;
@@ -75,6 +75,11 @@ export class RuntimeSet implements Runtime {
       }
     }
     return [...slots];
+  }
+
+  async prepare(workload: Workload, attempt: string): Promise<Preparation> {
+    const runtime = await this.need(workload.runtime);
+    return (await runtime.prepare?.(workload, attempt)) ?? { state: "ready" };
   }
 
   async ensure(workload: Workload): Promise<void> {

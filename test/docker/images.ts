@@ -17,3 +17,12 @@ export async function importEngineImage(socketPath: string): Promise<void> {
     changes: ['ENTRYPOINT ["/usr/bin/node","/app/engine.ts"]', "ENV HOST=0.0.0.0 PORT=8080"],
   });
 }
+
+/** Says nothing of what to run. */
+export const emptyImage = "berth-test/empty:1";
+
+export async function importEmptyImage(socketPath: string): Promise<void> {
+  await using stage = await Stage.open();
+  const [repo = "", tag = ""] = emptyImage.split(":");
+  await stage.import(socketPath, { repo, tag, changes: [] });
+}

@@ -5,10 +5,11 @@ import type { Container, Exit, Observed, Workload } from "../../api/workload.ts"
 import { resolvedEnv } from "../child.ts";
 import { lastLine } from "../exits.ts";
 import { containerLogFile, tailLogs } from "../logs.ts";
-import type { LogLine, RemoveOptions, Runtime } from "../runtime.ts";
+import type { LogLine, Preparation, RemoveOptions, Runtime } from "../runtime.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
 import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
+import { Images } from "./images.ts";
 import { hostFacts } from "./host-facts.ts";
 import { driftOf, isAlive, observed, type Inspected } from "./inspected.ts";
 import { endContainer, makeContainer, makeNetwork } from "./lifecycle.ts";
@@ -28,6 +29,8 @@ export interface DockerRuntimeOptions {
   readonly allowsHostMounts?: boolean;
   /** A log that grows past this is moved to `.1` and begins anew. */
   readonly logBytes?: number;
+  /** Where registry credentials are found: `DOCKER_CONFIG`, `HOME`. */
+  readonly env?: NodeJS.ProcessEnv;
 }
 
 const defaultLogBytes = 16 * 1024 * 1024;
@@ -53,6 +56,7 @@ class DockerRuntime implements Runtime {
   readonly #daemon: Daemon;
   readonly #view: ContainerView;
   readonly #logs: LogCopies;
+  readonly #images: Images;
   readonly #listeners = new Set<(slot: string) => void>();
   readonly #refused = new Map<string, Refused>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
@@ -66,6 +70,11 @@ class DockerRuntime implements Runtime {
       daemon: this.#daemon,
       stateDir: options.stateDir,
       logBytes: options.logBytes ?? defaultLogBytes,
+    });
+    this.#images = new Images({
+      daemon: this.#daemon,
+      env: options.env ?? process.env,
+      onSlot: (slot) => this.#tell(slot),
     });
     this.#view = new ContainerView({
       daemon: this.#daemon,
@@ -99,6 +108,10 @@ class DockerRuntime implements Runtime {
     await this.#view.relist();
     const refused = [...this.#refused.values()].map(({ slot }) => slot);
     return [...new Set([...this.#view.all().map(({ label }) => label.slot), ...refused])];
+  }
+
+  async prepare({ slot, container }: Workload, attempt: string): Promise<Preparation> {
+    return container === undefined ? { state: "ready" } : await this.#images.prepare(slot, container.image, attempt);
   }
 
   async ensure(workload: Workload): Promise<void> {
@@ -164,6 +177,7 @@ class DockerRuntime implements Runtime {
     this.#listeners.clear();
     await this.#view.close();
     await this.#logs.close();
+    await this.#images.close();
   }
 
   async #observed(container: Inspected): Promise<Observed> {

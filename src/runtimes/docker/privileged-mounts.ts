@@ -5,16 +5,19 @@ import { BadWorkload } from "../start-failure.ts";
 /** The kernel's own trees: to write there, and often to read, is to rule the machine. */
 const kernelTrees = ["/proc", "/sys", "/dev", "/boot"];
 
+/** Whoever may speak to one of these rules the machine, whichever of them Berth itself uses. */
+const sockets = ["/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock"];
+
 /**
  * Throws BadWorkload for a mount that would hand over the machine: `/` and whatever holds or lies in one of the kernel's
- * trees, `/etc`, the daemon's socket or a `guarded` directory, and any other socket. Links are followed first.
+ * trees, `/etc`, a container engine's socket or a `guarded` directory, and any other socket. Links are followed first.
  */
 export async function refusePrivilegedMounts(
   mounts: Container["mounts"],
   options: { readonly socket: string; readonly guarded: readonly string[] },
 ): Promise<void> {
   const socket = await realpath(options.socket).catch(() => options.socket);
-  const held = [...kernelTrees, "/etc", socket, ...options.guarded];
+  const held = [...kernelTrees, "/etc", ...sockets, socket, ...options.guarded];
   for (const { source } of mounts) {
     const real = await realpath(source).catch(() => undefined);
     if (real === undefined) throw new BadWorkload(`mounts: ${source} does not exist on this machine`);

@@ -1,0 +1,162 @@
+import { LineCutter } from "../log-lines.ts";
+import type { Preparation } from "../runtime.ts";
+import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+import { DaemonRefusal, type Daemon } from "./daemon.ts";
+import { pullFailure, type PullFailure } from "./pull-failure.ts";
+import { PullProgress } from "./pull-progress.ts";
+import { registryAuth } from "./registry-auth.ts";
+
+const firstRetryMs = 2000;
+const slowestRetryMs = 300_000;
+const tellMs = 1000;
+
+/** One image that is being fetched, or could not be. */
+interface Job {
+  readonly attempt: string;
+  readonly progress: PullProgress;
+  failures: number;
+  failure: PullFailure | undefined;
+  /** The next try, after a failure that may pass. */
+  retry: NodeJS.Timeout | undefined;
+}
+
+/**
+ * Fetches images in the background, each once however many slots wait for it. The daemon keeps the layers that it has,
+ * so a pull that was cut goes on where it was.
+ */
+export class Images {
+  readonly #daemon: Daemon;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #onSlot: (slot: string) => void;
+  readonly #jobs = new Map<string, Job>();
+  /** Who wants to hear of an image. */
+  readonly #waiting = new Map<string, Set<string>>();
+  readonly #closing = new AbortController();
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(options: { daemon: Daemon; env: NodeJS.ProcessEnv; onSlot: (slot: string) => void }) {
+    this.#daemon = options.daemon;
+    this.#env = options.env;
+    this.#onSlot = options.onSlot;
+  }
+
+  /**
+   * Whether the image is there; when it is not, fetching begins or goes on. `attempt` names why it is wanted: another
+   * one tries again what only a person could mend.
+   */
+  async prepare(slot: string, image: string, attempt: string): Promise<Preparation> {
+    const job = this.#jobs.get(image);
+    if (job?.failure !== undefined && job.attempt !== attempt) {
+      this.#drop(image, job);
+    } else if (job !== undefined) {
+      this.#wait(slot, image);
+      return this.#stateOf(image, job);
+    }
+    const found = await this.#daemon.find((api) => api.getImage(image).inspect());
+    if (found !== undefined) {
+      const digest = digestOf(image, found.RepoDigests ?? []);
+      return { state: "ready", ...(digest === undefined ? {} : { digest }) };
+    }
+    this.#wait(slot, image);
+    return this.#stateOf(image, this.#jobs.get(image) ?? this.#start(image, attempt, 0));
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    for (const { retry } of this.#jobs.values()) clearTimeout(retry);
+    await Promise.all(this.#running);
+  }
+
+  #stateOf(image: string, { failure, progress, retry }: Job): Preparation {
+    if (failure === undefined) {
+      return { state: "fetching", message: `the image ${image} is fetched`, progress: progress.read() };
+    }
+    return { state: "failed", ...failure, isTerminal: retry === undefined };
+  }
+
+  #wait(slot: string, image: string): void {
+    const waiting = this.#waiting.get(image) ?? new Set();
+    this.#waiting.set(image, waiting.add(slot));
+  }
+
+  #start(image: string, attempt: string, failures: number): Job {
+    const job: Job = { attempt, progress: new PullProgress(), failures, failure: undefined, retry: undefined };
+    this.#jobs.set(image, job);
+    const running = this.#pull(image, job).finally(() => this.#running.delete(running));
+    this.#running.add(running);
+    return job;
+  }
+
+  async #pull(image: string, job: Job): Promise<void> {
+    const timer = setInterval(() => this.#tell(image), tellMs).unref();
+    try {
+      await this.#fetch(image, job.progress);
+      this.#drop(image, job);
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      job.failure = pullFailure(image, error);
+      job.failures += 1;
+      if (!job.failure.isTerminal) {
+        const waitMs = Math.min(slowestRetryMs, firstRetryMs * 2 ** (job.failures - 1));
+        job.retry = setTimeout(() => {
+          this.#start(image, job.attempt, job.failures);
+          this.#tell(image);
+        }, waitMs).unref();
+      }
+    } finally {
+      clearInterval(timer);
+      this.#tell(image);
+    }
+  }
+
+  async #fetch(image: string, progress: PullProgress): Promise<void> {
+    const authconfig = await registryAuth(image, this.#env);
+    const { signal } = this.#closing;
+    const stream = await this.#daemon.ask((api) =>
+      // Without a tag the daemon would fetch every one.
+      api.createImage(authconfig, { fromImage: hasTag(image) ? image : `${image}:latest`, abortSignal: signal }),
+    );
+    const cutter = new LineCutter();
+    try {
+      for await (const chunk of stream) for (const line of cutter.push(Buffer.from(chunk))) progress.take(line);
+    } catch (error) {
+      throw new RuntimeUnavailable(`the pull of ${image} was cut`, { cause: error });
+    }
+    progress.take(cutter.flush());
+    if (progress.error !== undefined) throw new DaemonRefusal(500, progress.error);
+  }
+
+  #drop(image: string, job: Job): void {
+    clearTimeout(job.retry);
+    this.#jobs.delete(image);
+  }
+
+  #tell(image: string): void {
+    if (this.#closing.signal.aborted) return;
+    for (const slot of this.#waiting.get(image) ?? []) this.#onSlot(slot);
+    if (!this.#jobs.has(image)) this.#waiting.delete(image);
+  }
+}
+
+/** The digest under which the image's own repository knows it; a locally built one has none. */
+function digestOf(image: string, digests: readonly string[]): string | undefined {
+  const repository = repositoryOf(image);
+  const own = digests.find((digest) => isSame(repositoryOf(digest), repository));
+  return own?.split("@")[1];
+}
+
+function repositoryOf(image: string): string {
+  const [name = ""] = image.split("@");
+  const colon = name.lastIndexOf(":");
+  return colon > name.lastIndexOf("/") ? name.slice(0, colon) : name;
+}
+
+function hasTag(image: string): boolean {
+  return image.includes("@") || image.lastIndexOf(":") > image.lastIndexOf("/");
+}
+
+/** Docker and Podman write Docker Hub's images in a short and a long form. */
+function isSame(one: string, other: string): boolean {
+  const plain = (name: string): string => name.replace(/^docker\.io\/(library\/)?/, "");
+  return plain(one) === plain(other);
+}

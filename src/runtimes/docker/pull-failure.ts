@@ -1,0 +1,38 @@
+import { arch } from "node:os";
+
+export interface PullFailure {
+  readonly reason: "ImageNotFound" | "Unauthorized" | "WrongPlatform" | "NoSpace" | "PullFailed";
+  readonly message: string;
+  /** Trying again changes nothing. */
+  readonly isTerminal: boolean;
+}
+
+/** Sorts what registries, Docker and Podman say when an image cannot be had: they have words only. */
+export function pullFailure(image: string, error: unknown): PullFailure {
+  const said = (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, " ").trim();
+  const failure = (reason: PullFailure["reason"], message: string, isTerminal: boolean): PullFailure => ({
+    reason,
+    message: `the image ${image} ${message} (${said.slice(0, 300)})`,
+    isTerminal,
+  });
+  if (/no space left on device|disk quota exceeded/i.test(said)) {
+    return failure("NoSpace", "does not fit: the container engine's disk is full", false);
+  }
+  if (
+    /no matching manifest|does not match the (specified|expected) platform|no image found in .* for architecture/i.test(
+      said,
+    )
+  ) {
+    return failure("WrongPlatform", `is not made for this machine (${arch()})`, true);
+  }
+  if (/pull access denied|repository does not exist|requested access to the resource is denied/i.test(said)) {
+    return failure("ImageNotFound", "does not exist, or needs `docker login`", true);
+  }
+  if (/unauthorized|authentication required|no basic auth credentials|\b401\b/i.test(said)) {
+    return failure("Unauthorized", "needs `docker login`, or another account", true);
+  }
+  if (/manifest unknown|not found|no such image|invalid reference format|name unknown/i.test(said)) {
+    return failure("ImageNotFound", "does not exist", true);
+  }
+  return failure("PullFailed", "could not be fetched", false);
+}

@@ -1,0 +1,82 @@
+import type { FetchProgress } from "../runtime.ts";
+
+/** One line of the daemon's answer to a pull. */
+interface PullLine {
+  readonly status?: string;
+  /** A layer's short id. */
+  readonly id?: string;
+  readonly progressDetail?: { readonly current?: number; readonly total?: number };
+  readonly error?: string;
+}
+
+/** Bytes over all layers of one pull, from the daemon's lines about single ones. */
+export class PullProgress {
+  readonly #layers = new Map<string, { done: number; total: number | undefined }>();
+  readonly #startedAt: number;
+  #error: string | undefined;
+
+  constructor(startedAt = performance.now()) {
+    this.#startedAt = startedAt;
+  }
+
+  /** What the daemon complained of, in its words. */
+  get error(): string | undefined {
+    return this.#error;
+  }
+
+  take(text: string): void {
+    const line = parsed(text);
+    if (line === undefined) return;
+    this.#error ??= line.error;
+    const { id, status, progressDetail } = line;
+    if (id === undefined) return;
+    const known = this.#layers.get(id);
+    const { current, total } = progressDetail ?? {};
+    switch (status) {
+      case "Pulling fs layer":
+      case "Waiting":
+        this.#layers.set(id, known ?? { done: 0, total: undefined });
+        return;
+      case "Downloading":
+        this.#layers.set(id, { done: current ?? known?.done ?? 0, total: total ?? known?.total });
+        return;
+      case "Download complete":
+      case "Verifying Checksum":
+      case "Extracting":
+      case "Pull complete":
+        if (known !== undefined) known.done = known.total ?? known.done;
+        return;
+      default:
+      // "Already exists" and the rest move no bytes.
+    }
+  }
+
+  /** The total is known once every layer has begun. */
+  read(now = performance.now()): FetchProgress {
+    const layers = [...this.#layers.values()];
+    const bytesDone = layers.reduce((sum, { done }) => sum + done, 0);
+    const totals = layers.map(({ total }) => total);
+    const bytesTotal = totals.includes(undefined)
+      ? undefined
+      : totals.reduce<number>((sum, total) => sum + (total ?? 0), 0);
+    const seconds = (now - this.#startedAt) / 1000;
+    return {
+      bytesDone,
+      ...(bytesTotal === undefined || layers.length === 0 ? {} : { bytesTotal }),
+      bytesPerSecond: seconds > 0 ? Math.round(bytesDone / seconds) : 0,
+    };
+  }
+}
+
+function parsed(text: string): PullLine | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isLine(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isLine(value: unknown): value is PullLine {
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,103 @@
+import { spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+/** What the daemon needs to sign in to a registry. */
+export type RegistryAuth =
+  | { readonly username: string; readonly password: string; readonly serveraddress: string }
+  | { readonly identitytoken: string; readonly serveraddress: string };
+
+/** Docker Hub's name in the configuration file, for historical reasons. */
+const hub = "https://index.docker.io/v1/";
+
+/** The registry of a reference: its first part where that looks like a host, else Docker Hub. */
+export function registryOf(image: string): string {
+  const [first = "", ...rest] = image.split("/");
+  const isHost = rest.length > 0 && (/[.:]/.test(first) || first === "localhost");
+  return isHost && first !== "docker.io" && first !== "index.docker.io" ? first : hub;
+}
+
+/**
+ * What `docker login` has stored for the image's registry, in `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`:
+ * `auths`, or the credential helper that the file names. Undefined when there is nothing; a file that cannot be read is
+ * nothing, and the registry says what is missing.
+ */
+export async function registryAuth(
+  image: string,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<RegistryAuth | undefined> {
+  const registry = registryOf(image);
+  const config = await readConfig(
+    join(env["DOCKER_CONFIG"] || join(env["HOME"] || homedir(), ".docker"), "config.json"),
+  );
+  const helper = textIn(objectIn(config, "credHelpers"), registry) ?? textIn(config, "credsStore");
+  if (helper !== undefined) {
+    const found = await askHelper(helper, registry, env);
+    if (found !== undefined) return found;
+  }
+  const auths = objectIn(config, "auths");
+  const entry = objectIn(auths, registry) ?? objectIn(auths, `https://${registry}`);
+  const identitytoken = textIn(entry, "identitytoken");
+  if (identitytoken !== undefined) return { identitytoken, serveraddress: registry };
+  const [username = "", ...password] = Buffer.from(textIn(entry, "auth") ?? "", "base64")
+    .toString()
+    .split(":");
+  return username === "" ? undefined : { username, password: password.join(":"), serveraddress: registry };
+}
+
+async function readConfig(path: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(path, "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Speaks the protocol of https://github.com/docker/docker-credential-helpers: the registry in, JSON out. */
+async function askHelper(name: string, registry: string, env: NodeJS.ProcessEnv): Promise<RegistryAuth | undefined> {
+  if (!/^[\w.-]+$/.test(name)) return undefined;
+  return await new Promise((resolve) => {
+    const child = spawn(`docker-credential-${name}`, ["get"], {
+      env,
+      stdio: ["pipe", "pipe", "ignore"],
+      timeout: 10_000,
+    });
+    let said = "";
+    child.stdout.on("data", (chunk: Buffer) => (said += chunk.toString()));
+    child.stdin.on("error", () => undefined);
+    child.once("error", () => resolve(undefined));
+    child.once("close", (code) => resolve(code === 0 ? parseHelper(said, registry) : undefined));
+    child.stdin.end(registry);
+  });
+}
+
+function parseHelper(said: string, serveraddress: string): RegistryAuth | undefined {
+  try {
+    const answer: unknown = JSON.parse(said);
+    const username = textIn(answer, "Username");
+    const secret = textIn(answer, "Secret");
+    if (username === undefined || secret === undefined) return undefined;
+    return username === "<token>"
+      ? { identitytoken: secret, serveraddress }
+      : { username, password: secret, serveraddress };
+  } catch {
+    return undefined;
+  }
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null
+    ? new Map<string, unknown>(Object.entries(value)).get(key)
+    : undefined;
+}
+
+function objectIn(value: unknown, key: string): object | undefined {
+  const found = memberOf(value, key);
+  return typeof found === "object" && found !== null ? found : undefined;
+}
+
+function textIn(value: unknown, key: string): string | undefined {
+  const found = memberOf(value, key);
+  return typeof found === "string" && found !== "" ? found : undefined;
+}

@@ -1,0 +1,309 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { Observed } from "../../src/api/workload.ts";
+import type { Runtime } from "../../src/runtimes/runtime.ts";
+import { freePort } from "../support/free-port.ts";
+import { until } from "../support/until.ts";
+import { DockerSite } from "./docker-site.ts";
+import { emptyImage, engineImage } from "./images.ts";
+
+interface Scene {
+  readonly site: DockerSite;
+  readonly runtime: Runtime;
+  readonly port: number;
+  readonly told: string[];
+}
+
+function it(title: string, run: (scene: Scene) => Promise<void>): void {
+  test(title, { timeout: 60_000 }, async () => {
+    await using site = new DockerSite();
+    await using runtime = await site.open();
+    const told: string[] = [];
+    using _watch = await runtime.watch((slot) => told.push(slot));
+    await run({ site, runtime, port: await freePort(), told });
+  });
+}
+
+async function only(runtime: Runtime): Promise<Observed> {
+  const [first, ...more] = await runtime.observe("primary");
+  assert.ok(first !== undefined && more.length === 0, "one container");
+  return first;
+}
+
+async function listening({ site, runtime, port }: Scene, flags: readonly string[] = []): Promise<string> {
+  await runtime.ensure(site.workload(port, flags));
+  const seen = await until("it listens", async () => {
+    const observed = await only(runtime);
+    return observed.isListening && observed;
+  });
+  assert.ok("containerId" in seen.id);
+  return seen.id.containerId;
+}
+
+async function exit(runtime: Runtime, withinMs = 15_000): Promise<NonNullable<Observed["exit"]>> {
+  return await until("it has exited", async () => (await only(runtime)).exit, withinMs);
+}
+
+/** As a program of the image, with Node. */
+const node = (script: string): readonly string[] => ["/usr/bin/node", "-e", script];
+
+it("a container that was stopped by somebody else: noticed, with its exit code", async (scene) => {
+  const id = await listening(scene);
+  scene.told.length = 0;
+  void scene.site.api.getContainer(id).stop({ t: 5 });
+  await until("the watcher is told", () => scene.told.includes("primary"), 2000);
+  assert.deepEqual((await exit(scene.runtime)).code, 0);
+});
+
+it("a container that was removed by somebody else is gone within two seconds", async (scene) => {
+  const id = await listening(scene);
+  await scene.site.api.getContainer(id).remove({ force: true });
+  await until("it is gone", async () => (await scene.runtime.observe("primary")).length === 0, 2000);
+  await listening(scene);
+});
+
+it("a container that was renamed gets its name back, and is not restarted", async (scene) => {
+  const id = await listening(scene);
+  const handle = scene.site.api.getContainer(id);
+  const { Name: name } = await handle.inspect();
+  await handle.rename({ name: "somebody-elses-idea" });
+  const seen = await until("it is seen", async () => (await only(scene.runtime)).drift, 2000);
+  assert.equal(seen.reason, "Renamed");
+  await scene.runtime.ensure(scene.site.workload(scene.port));
+  assert.equal((await handle.inspect()).Name, name);
+  const { drift, isListening } = await only(scene.runtime);
+  assert.deepEqual({ drift, isListening }, { drift: undefined, isListening: true });
+});
+
+it("a container whose old name is taken keeps the new one, and nobody insists", async (scene) => {
+  const id = await listening(scene);
+  const handle = scene.site.api.getContainer(id);
+  const { Name: name } = await handle.inspect();
+  await handle.rename({ name: `moved-${id.slice(0, 12)}` });
+  const stranger = await scene.site.api.createContainer({ name: name.slice(1), Image: engineImage });
+  try {
+    await until("it is seen", async () => (await only(scene.runtime)).drift, 2000);
+    await scene.runtime.ensure(scene.site.workload(scene.port));
+    assert.equal((await only(scene.runtime)).drift, undefined);
+    assert.equal((await stranger.inspect()).Name, name);
+  } finally {
+    await stranger.remove({ force: true });
+  }
+});
+
+it("a container that was paused is seen, and runs on without a restart", async (scene) => {
+  const id = await listening(scene);
+  await scene.site.api.getContainer(id).pause();
+  const paused = await until("it is seen", async () => {
+    const observed = await only(scene.runtime);
+    return observed.drift !== undefined && observed;
+  });
+  assert.deepEqual([paused.phase, paused.isListening, paused.drift?.reason], ["running", false, "Paused"]);
+  await scene.runtime.ensure(scene.site.workload(scene.port));
+  const after = await only(scene.runtime);
+  assert.deepEqual([after.drift, after.isListening, after.startedAt], [undefined, true, paused.startedAt]);
+});
+
+it("a paused container can be removed", async (scene) => {
+  const id = await listening(scene);
+  await scene.site.api.getContainer(id).pause();
+  await scene.runtime.remove("primary", "main", { stopSeconds: 10 });
+  assert.equal(await scene.site.population(), 0);
+});
+
+it("a container that was restarted by somebody else has a new start", async (scene) => {
+  const id = await listening(scene);
+  const before = (await only(scene.runtime)).startedAt;
+  await scene.site.api.getContainer(id).restart({ t: 5 });
+  const after = await until("it runs again", async () => {
+    const observed = await only(scene.runtime);
+    return observed.isListening && observed.startedAt > before && observed;
+  });
+  assert.deepEqual(after.id, { containerId: id });
+});
+
+it("memory: the kernel's kill is told as such, with the limit", async ({ site, runtime, port }) => {
+  const hog = node("const all = []; for (;;) all.push(Buffer.alloc(4e6, 1));");
+  const workload = site.workload(port, [], { replacesEntrypoint: true, memoryBytes: 64 * 1024 ** 2 });
+  await runtime.ensure({ ...workload, command: hog });
+  const end = await exit(runtime);
+  assert.equal(end.reason, "OOMKilled");
+  assert.match(end.message, /out of memory \(its limit is 67108864 bytes\)/);
+});
+
+it("an exit is told with the last thing the engine said", async ({ site, runtime, port }) => {
+  const workload = site.workload(port, [], { replacesEntrypoint: true });
+  await runtime.ensure({ ...workload, command: node('console.error("no such model"); process.exit(5);') });
+  const { code, message } = await exit(runtime);
+  assert.deepEqual({ code, message }, { code: 5, message: "exited with code 5: no such model" });
+});
+
+it("a port that a stranger holds: told, and nothing is left behind", async ({ site, runtime, port }) => {
+  const stranger = createServer().listen(port, "127.0.0.1");
+  await once(stranger, "listening");
+  try {
+    await runtime.ensure(site.workload(port));
+    const { isPortTaken, exit: end } = await only(runtime);
+    assert.deepEqual([isPortTaken, end?.reason], [true, "PortInUse"]);
+    assert.deepEqual(await site.containers(), []);
+  } finally {
+    stranger.close();
+  }
+  await runtime.remove("primary", "main", { stopSeconds: 1 });
+  assert.deepEqual(await runtime.observe("primary"), []);
+});
+
+it("a name that a stranger's container has: ours runs under another, theirs is left alone", async (scene) => {
+  const first = await listening(scene);
+  const { Name: name } = await scene.site.api.getContainer(first).inspect();
+  await scene.runtime.remove("primary", "main", { stopSeconds: 10 });
+  const stranger = await scene.site.api.createContainer({ name: name.slice(1), Image: engineImage });
+  try {
+    await listening(scene);
+    await scene.runtime.remove("primary", "main", { stopSeconds: 10 });
+    assert.equal((await stranger.inspect()).State.Status, "created");
+  } finally {
+    await stranger.remove({ force: true });
+  }
+});
+
+it("labels of another instance, or not whole, make no container ours", async ({ site, runtime }) => {
+  const strangers = await Promise.all(
+    [
+      { "dev.berth.instance": "another", "dev.berth.slot": "primary", "dev.berth.role": "main" },
+      { "dev.berth.instance": site.instance, "dev.berth.slot": "No Name", "dev.berth.role": "main" },
+      { "dev.berth.slot": "primary", "dev.berth.role": "main" },
+    ].map((Labels) => site.api.createContainer({ Image: engineImage, Labels })),
+  );
+  try {
+    await Promise.all(strangers.map((stranger) => stranger.start()));
+    assert.deepEqual(await runtime.list(), []);
+    assert.deepEqual(await runtime.observe("primary"), []);
+    await runtime.remove("primary", undefined, { stopSeconds: 0 });
+    for (const stranger of strangers) assert.equal((await stranger.inspect()).State.Running, true);
+  } finally {
+    await Promise.all(strangers.map((stranger) => stranger.remove({ force: true })));
+  }
+});
+
+it("an image without an entrypoint, and one that is not there", async ({ site, runtime, port }) => {
+  await runtime.ensure(site.workload(port, [], { image: emptyImage }));
+  const end = (await only(runtime)).exit;
+  assert.equal(end?.reason, "StartFailed");
+  assert.match(end.message, /no command specified/i);
+  await runtime.remove("primary", "main", { stopSeconds: 0 });
+  await assert.rejects(runtime.ensure(site.workload(port, [], { image: "berth-test/none:1" })), /no such image/i);
+  assert.deepEqual(await site.containers(), []);
+});
+
+it("devices: a missing one, and what is none, are told by name", async ({ site, runtime, port }) => {
+  for (const [path, message] of [
+    ["/dev/no-such-gpu", /the device \/dev\/no-such-gpu does not exist/],
+    ["/etc/hostname", /\/etc\/hostname is no device/],
+  ] as const) {
+    await runtime.ensure(site.workload(port, [], { devices: [path] }));
+    const end = (await only(runtime)).exit;
+    assert.equal(end?.reason, "StartFailed");
+    assert.match(end.message, message);
+  }
+});
+
+it("mounts that would hand over the machine are refused, also behind a link, unless allowed", async (scene) => {
+  const { site, runtime, port } = scene;
+  const link = join(site.stateDir, "innocent");
+  await symlink("/", link);
+  for (const source of [
+    "/",
+    "/proc",
+    "/proc/sys",
+    "/sys",
+    "/dev",
+    "/etc",
+    link,
+    site.socketPath,
+    "/run",
+    site.stateDir,
+  ]) {
+    await runtime.ensure(site.workload(port, [], { mounts: [{ source, target: "/host", readOnly: true }] }));
+    const end = (await only(runtime)).exit;
+    assert.equal(end?.reason, "StartFailed", source);
+    assert.match(end.message, /would give the container this machine/, source);
+    assert.deepEqual(await site.containers(), []);
+  }
+  await runtime[Symbol.asyncDispose]();
+  await using allowed = await site.open({ allowsHostMounts: true });
+  await allowed.ensure(site.workload(port, [], { mounts: [{ source: "/", target: "/host", readOnly: true }] }));
+  assert.equal((await only(allowed)).phase, "running");
+});
+
+it("a model behind links is there at its own path, read-only, and nothing more is", async ({ site, runtime, port }) => {
+  const blobs = join(site.stateDir, "blobs");
+  const models = join(site.stateDir, "models");
+  for (const path of [blobs, models]) await mkdir(path);
+  await writeFile(join(blobs, "0123"), "weights");
+  await symlink("../blobs/0123", join(models, "tiny.gguf"));
+  const file = join(models, "tiny.gguf");
+  const script = `
+    const fs = require("node:fs");
+    const tried = (act) => { try { act(); return "done"; } catch (error) { return error.code; } };
+    const status = fs.readFileSync("/proc/self/status", "utf8");
+    console.log(JSON.stringify({
+      text: fs.readFileSync(${JSON.stringify(file)}, "utf8"),
+      model: tried(() => fs.writeFileSync(${JSON.stringify(file)}, "x")),
+      root: tried(() => fs.writeFileSync("/app/x", "x")),
+      tmp: tried(() => fs.writeFileSync("/tmp/x", "x")),
+      state: tried(() => fs.readdirSync(${JSON.stringify(join(site.stateDir, "logs"))})),
+      privileges: /NoNewPrivs:\\s*(\\d)/.exec(status)[1],
+      capabilities: /CapEff:\\s*(\\w+)/.exec(status)[1],
+    }));`;
+  const workload = site.workload(port, [], { replacesEntrypoint: true, modelFiles: [file] });
+  await runtime.ensure({ ...workload, command: node(script) });
+  await exit(runtime);
+  const lines: string[] = [];
+  for await (const { line } of runtime.logs("primary", { tail: 5, follow: false })) lines.push(line);
+  assert.deepEqual(JSON.parse(lines.at(-1) ?? ""), {
+    text: "weights",
+    model: "EROFS",
+    root: "EROFS",
+    tmp: "done",
+    state: "ENOENT",
+    privileges: "1",
+    capabilities: "0000000000000000",
+  });
+});
+
+it("a model file that is not there is told before anything starts", async ({ site, runtime, port }) => {
+  await runtime.ensure(site.workload(port, [], { modelFiles: [join(site.stateDir, "none.gguf")] }));
+  assert.match((await only(runtime)).exit?.message ?? "", /none\.gguf cannot be read/);
+});
+
+it("logs keep time and stream, and go on where they were after an operator's absence", async (scene) => {
+  const { site, runtime, port } = scene;
+  await listening(scene);
+  const say = async (body: string): Promise<void> => {
+    await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body });
+  };
+  const read = async (from: Runtime): Promise<{ line: string; stream: string; time: Date }[]> => {
+    const lines = [];
+    for await (const line of from.logs("primary", { tail: 100, follow: false })) lines.push(line);
+    return lines;
+  };
+  await say("one");
+  await until("it is copied", async () => (await read(runtime)).some(({ line }) => line === "one"));
+  await runtime[Symbol.asyncDispose]();
+  await say("while nobody looked");
+  await using next = await site.open();
+  await say("three");
+  const all = await until("all is there", async () => {
+    const lines = await read(next);
+    return lines.some(({ line }) => line === "three") && lines;
+  });
+  const said = all.map(({ line }) => line).filter((line) => /^(one|while nobody looked|three)$/.test(line));
+  assert.deepEqual(said, ["one", "while nobody looked", "three"]);
+  assert.ok(all.every(({ stream }) => stream === "stdout"));
+  assert.ok(all.every(({ time }) => Math.abs(time.getTime() - Date.now()) < 30_000));
+});
