@@ -26,6 +26,8 @@ const rows: readonly Row[] = [
     reconciling: undefined,
     stalled: undefined,
   })),
+  row("offline, paused", is("offline"), "Unknown/Paused", "False/Paused", "True/Paused", undefined),
+  row("offline, stopped", is("offline"), "Unknown/Stopped", "False/Stopped", undefined, undefined),
   ...progressing.map((name) => ({
     name,
     holds: (state: SlotState) => state === name,

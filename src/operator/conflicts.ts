@@ -60,6 +60,14 @@ export class ConflictIndex {
     return [...affected];
   }
 
+  /** Ports that other slots' manifests fix: no automatic port may stand in their way. */
+  portsFixedByOthers(slot: string): ReadonlySet<number> {
+    const ports = [...this.#claims].flatMap(([other, { port }]) =>
+      port === undefined || other === slot ? [] : [port],
+    );
+    return new Set(ports);
+  }
+
   of(slot: string): SlotConflicts {
     const claim = this.#claims.get(slot);
     if (claim === undefined) return { port: undefined, aliases: [] };

@@ -28,6 +28,7 @@ export class Controller implements AsyncDisposable {
   readonly #isPaused: boolean;
   readonly #queue: WorkQueue;
   readonly #stack = new AsyncDisposableStack();
+  readonly #closing = new AbortController();
   #registryJson = "";
 
   constructor(options: {
@@ -64,7 +65,7 @@ export class Controller implements AsyncDisposable {
 
   /** Reads the world once, then follows it. Resolves when every slot has been reconciled once. */
   async start(): Promise<void> {
-    const { source, demand, requests, runtime } = this.#world;
+    const { source, demand, requests, runtime, health } = this.#world;
     this.#seedConflicts();
     await this.#syncRegistry();
     const slots = await this.#allSlots();
@@ -78,6 +79,7 @@ export class Controller implements AsyncDisposable {
     this.#stack.use(demand.watch((names) => names.forEach((name) => this.#enqueue(name))));
     this.#stack.use(requests.watch((name) => this.#enqueue(name)));
     this.#stack.use(await runtime.watch((name) => this.#enqueue(name)));
+    this.#stack.use(health.watch((name) => this.#enqueue(name)));
     for (const name of slots) this.#enqueue(name);
     await this.#queue.settled();
     const timer = setInterval(
@@ -95,7 +97,10 @@ export class Controller implements AsyncDisposable {
     for (const name of await this.#allSlots()) this.#enqueue(name);
   }
 
+  /** Acts no more, not even on what is under way: an engine that is being stopped is left to whoever comes next. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort();
+    this.#world.health[Symbol.dispose]();
     await this.#stack.disposeAsync();
     await this.#queue.stop();
   }
@@ -146,6 +151,7 @@ export class Controller implements AsyncDisposable {
       this.#metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
       return done;
     } catch (error) {
+      if (this.#closing.signal.aborted) return {};
       this.#metrics.reconciled(kind, "error", (performance.now() - began) / 1000);
       throw error;
     }
@@ -156,6 +162,7 @@ export class Controller implements AsyncDisposable {
     const done = await reconcile(this.#world, name, {
       log: this.#log,
       isPaused: this.#isPaused,
+      signal: this.#closing.signal,
       onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => this.#metrics.published(after, before),
     });
     if (wasKnown && !this.#world.published.has(name)) this.#metrics.deleted(name);

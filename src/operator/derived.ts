@@ -14,7 +14,8 @@ export function protocolsOf(before: SlotStatus, outcome: Outcome): SlotStatus["p
 /** Derived values, each with its reason. */
 export function decisionsOf(input: SlotInput, before: SlotStatus, isRunning: boolean): SlotStatus["decisions"] {
   if (!isRunning) return {};
-  if (before.decisions["threads"] !== undefined && before.processes.length > 0) return before.decisions;
+  const isKept = before.processes.some(({ role }) => role === "main");
+  if (before.decisions["threads"] !== undefined && isKept) return before.decisions;
   return {
     runtime: {
       value: input.runtime,

@@ -1,6 +1,6 @@
 import type { ProcessRole } from "../api/names.ts";
 import { isBuiltin } from "../api/names.ts";
-import { unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
+import { completeSlot, unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import type { Engine, EngineRefusal, SlotInputs } from "../engines/engine.ts";
@@ -23,7 +23,12 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const desired = world.source.get("Slot", name);
   const builtin = desired === undefined && isBuiltin(name) ? unconfiguredSlot(name) : undefined;
   const before = world.published.get(name);
-  const spec = desired?.spec ?? builtin;
+  // A slot whose manifest is gone is stopped by the rules it ran under.
+  const leftover =
+    desired === undefined
+      ? completeSlot(name, { ...(before?.spec ?? unconfiguredSlot("primary")), enabled: true })
+      : undefined;
+  const spec = desired?.spec ?? builtin ?? leftover;
   const requests = world.requests.list(name);
   const held = heldModel(spec, requests);
   const model = held.ref === undefined ? undefined : world.models().get(held.ref);
@@ -33,9 +38,8 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const base = {
     name,
     now,
-    // A slot whose manifest is gone is stopped by the rules it ran under.
-    spec: spec ?? (desired === undefined ? { ...unconfiguredSlot("primary"), enabled: true } : undefined),
-    specHash: desired?.specHash ?? (builtin === undefined ? "" : sha256(canonicalJson(builtin))),
+    spec,
+    specHash: desired?.specHash ?? (builtin === undefined ? (before?.specHash ?? "") : sha256(canonicalJson(builtin))),
     isDeclared: desired !== undefined,
     requests,
     demand,
@@ -199,6 +203,10 @@ function isRefused(ports: Ports | EngineRefusal): ports is EngineRefusal {
   return "reason" in ports;
 }
 
+/**
+ * A port for every role. What runs keeps its port until it is stopped; a port that the manifest fixes is leased only
+ * then. All or none: ports of half a slot would keep another from starting.
+ */
 function reserve(
   world: World,
   name: string,
@@ -207,14 +215,25 @@ function reserve(
   observed: readonly Observed[],
 ): Ports | EngineRefusal {
   const ports: Ports = {};
+  const isRunning = (role: ProcessRole): boolean =>
+    observed.some((process) => process.role === role && process.phase === "running");
   for (const role of roles) {
     const fixed = role === "main" ? spec?.port : undefined;
-    const held = observed.find((process) => process.role === role && process.phase === "running");
-    const port = fixed ?? held?.port ?? world.ports.reserve(name, role);
-    if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
+    const running = observed.find((process) => process.role === role && process.phase === "running");
+    const owner = `${name}/${role}`;
+    const holder = fixed === undefined ? undefined : world.ports.holder(fixed);
+    if (fixed !== undefined && holder !== undefined && holder !== owner) {
+      const message = `port ${fixed} is in use by slot ${holder.split("/")[0]} until that one is stopped`;
+      return { reason: "PortInUse", message };
+    }
+    // Also adopted ports are leased, so that no automatic port collides with them.
+    const leased = world.ports.reserve(name, role, running?.port ?? fixed, world.conflicts.portsFixedByOthers(name));
+    const port = fixed ?? running?.port ?? leased;
+    if (port === undefined) {
+      for (const other of roles) if (!isRunning(other)) world.ports.release(name, other);
+      return { reason: "NoFreePort", message: "every engine port is taken" };
+    }
     ports[role] = port;
-    // Also fixed and adopted ports are leased, so that no automatic port collides with them.
-    world.ports.reserve(name, role, port);
   }
   return ports;
 }

@@ -4,28 +4,53 @@ import type { PublishedSlot } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import type { ProbeTarget } from "../engines/engine.ts";
 import type { Health } from "./input.ts";
-import type { Probe } from "./probe.ts";
+import type { Probe, ProbeRequest, ProbeResult } from "./probe.ts";
 
 interface Memory extends Health {
   /** Which process this is about; another one starts from nothing. */
   readonly process: string;
   readonly probedAt: number;
+  /** Why the warm-up request failed last; probes that pass say nothing about it. */
+  readonly warmUpMessage: string;
 }
 
 const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message: "", listeningAt: undefined };
 
-/** What probing has shown, per process. Only the owner of a slot's key calls it for that slot. */
-export class HealthBook {
+/**
+ * What probing has shown, per process. Engines are asked in the background, so that one that hangs or takes minutes
+ * for its first answer holds up no reconcile; whoever watches hears when an answer changes something. Only the owner
+ * of a slot's key calls `look` and `warm` for that slot.
+ */
+export class HealthBook implements Disposable {
   readonly #memory = new Map<string, Memory>();
+  /** What is being asked now: at most one request per process. */
+  readonly #asking = new Map<string, { readonly process: string; readonly done: Promise<void> }>();
   readonly #probe: Probe;
+  readonly #closing = new AbortController();
+  #onChange: (slot: string) => void = () => undefined;
 
   constructor(probe: Probe) {
     this.#probe = probe;
   }
 
+  /** Calls `onSlot` when an engine became healthy or warm, or failed while it was. One watcher. */
+  watch(onSlot: (slot: string) => void): Disposable {
+    this.#onChange = onSlot;
+    return {
+      [Symbol.dispose]: () => {
+        this.#onChange = () => undefined;
+      },
+    };
+  }
+
+  /** Ends what is being asked. */
+  [Symbol.dispose](): void {
+    this.#closing.abort();
+  }
+
   /**
-   * Probes what is due: at every look until the process is warm, then once per interval. A process that an earlier
-   * operator had published as ready counts as warm once it answers: it is adopted, not warmed again.
+   * What is known now; asks the process when that is due: at every look until it is warm, then once per interval. A
+   * process that an earlier operator had published as ready is waited for: it is adopted, not warmed again.
    */
   async look(
     process: Observed,
@@ -33,71 +58,91 @@ export class HealthBook {
     spec: SlotSpec,
     published: PublishedSlot | undefined,
     now: Date,
-    /** Nothing but a probe can tell how it is. */
+    /** Nothing but a probe can tell how it is: it is waited for. */
     isBlind = false,
   ): Promise<Health> {
     const key = keyOf(process.slot, process.role);
-    const identity = identityOf(process);
-    const remembered = this.#memory.get(key);
-    const memory: Memory =
-      remembered?.process === identity ? remembered : { ...unknown, process: identity, probedAt: 0 };
-    if (!process.isListening) {
-      this.#memory.set(key, memory);
-      return memory;
-    }
-    const isDue =
-      isBlind ||
-      !memory.isWarm ||
-      memory.failures > 0 ||
-      now.getTime() - memory.probedAt >= spec.probe.intervalSeconds * 1000 - 50;
-    if (!isDue) return memory;
-    const result = await this.#probe({
-      port: process.port,
-      path: target.path,
-      timeoutMs: spec.probe.timeoutSeconds * 1000,
+    const known = this.#of(process);
+    const memory = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
+    this.#memory.set(key, memory);
+    const elapsedMs = now.getTime() - memory.probedAt;
+    // A healthy one that is not warm waits for its warm-up request, not for another probe.
+    const isDue = memory.isWarm ? elapsedMs >= spec.probe.intervalSeconds * 1000 - 50 : !memory.isHealthy;
+    if (!process.isListening || !(isDue || isBlind)) return memory;
+    const isAdopted = memory.probedAt === 0 && wasReady(process, published);
+    const timeoutMs = spec.probe.timeoutSeconds * 1000;
+    const asked = this.#ask(process, { path: target.path, timeoutMs }, (before, result) => {
+      const isHealthy = result.outcome === "healthy";
+      return {
+        ...before,
+        probedAt: now.getTime(),
+        isHealthy,
+        isWarm: before.isWarm || (isHealthy && (target.warmUp === undefined || isAdopted)),
+        failures: isHealthy ? 0 : before.failures + 1,
+        message: isHealthy ? before.warmUpMessage : result.message,
+      };
     });
-    const isHealthy = result.outcome === "healthy";
-    const next: Memory = {
-      process: identity,
-      probedAt: now.getTime(),
-      listeningAt: memory.listeningAt ?? now,
-      isHealthy,
-      isWarm: memory.isWarm || (isHealthy && (target.warmUp === undefined || wasReady(process, published))),
-      failures: isHealthy ? 0 : memory.failures + 1,
-      message: isHealthy ? "" : result.message,
-    };
-    this.#memory.set(key, next);
-    return next;
+    if (isAdopted || isBlind) await asked;
+    return this.#of(process);
   }
 
-  /** Sends the warm-up request. A failure leaves the process warming, until its start-up time is over. */
-  async warm(process: Observed, target: ProbeTarget, timeoutMs: number): Promise<Health> {
-    const key = keyOf(process.slot, process.role);
-    const memory = this.#memory.get(key) ?? { ...unknown, process: identityOf(process), probedAt: 0 };
+  /** Sends the warm-up request, once at a time. A failure leaves the process warming until its start-up time is over. */
+  warm(process: Observed, target: ProbeTarget, timeoutMs: number): void {
     const { warmUp } = target;
-    const result =
-      warmUp === undefined
-        ? ({ outcome: "healthy" } as const)
-        : await this.#probe({
-            port: process.port,
-            path: warmUp.path,
-            timeoutMs,
-            ...("body" in warmUp ? { body: warmUp.body } : { form: warmUp }),
-          });
-    const isWarm = result.outcome === "healthy";
-    const next: Memory = { ...memory, isWarm, isHealthy: isWarm, message: isWarm ? "" : result.message };
-    this.#memory.set(key, next);
-    return next;
+    if (warmUp === undefined) return;
+    const question = "body" in warmUp ? { body: warmUp.body } : { form: warmUp };
+    void this.#ask(process, { path: warmUp.path, timeoutMs, ...question }, (before, result) => {
+      const isWarm = result.outcome === "healthy";
+      const message = isWarm ? "" : result.message;
+      return { ...before, isWarm, isHealthy: isWarm, message, warmUpMessage: message };
+    });
   }
 
   forget(slot: string): void {
     for (const key of this.#memory.keys()) if (key.startsWith(`${slot}/`)) this.#memory.delete(key);
   }
+
+  #of(process: Observed): Memory {
+    const remembered = this.#memory.get(keyOf(process.slot, process.role));
+    const identity = identityOf(process);
+    return remembered?.process === identity
+      ? remembered
+      : { ...unknown, process: identity, probedAt: 0, warmUpMessage: "" };
+  }
+
+  /** Asks unless something is being asked of that very process. Never rejects. */
+  #ask(
+    { slot, role, port, ...rest }: Observed,
+    question: Omit<ProbeRequest, "port" | "signal">,
+    conclude: (before: Memory, result: ProbeResult) => Memory,
+  ): Promise<void> {
+    const key = keyOf(slot, role);
+    const identity = identityOf(rest);
+    const current = this.#asking.get(key);
+    if (current?.process === identity) return current.done;
+    const done = this.#probe({ port, ...question, signal: this.#closing.signal }).then((result) => {
+      if (this.#asking.get(key)?.process === identity) this.#asking.delete(key);
+      const before = this.#memory.get(key);
+      // The answer of a process that has been replaced meanwhile tells nothing.
+      if (before?.process !== identity || this.#closing.signal.aborted) return;
+      const after = conclude(before, result);
+      this.#memory.set(key, after);
+      if (isNews(before, after)) this.#onChange(slot);
+    });
+    this.#asking.set(key, { process: identity, done });
+    return done;
+  }
+}
+
+/** While it loads only success is news: the slot looks again by itself. */
+function isNews(before: Memory, after: Memory): boolean {
+  if (!after.isWarm) return after.isHealthy && !before.isHealthy;
+  return !before.isWarm || before.failures !== after.failures;
 }
 
 const keyOf = (slot: string, role: ProcessRole): string => `${slot}/${role}`;
 
-function identityOf(process: Observed): string {
+function identityOf(process: Pick<Observed, "id" | "startedAt">): string {
   return `${JSON.stringify(process.id)} ${process.startedAt.toISOString()}`;
 }
 

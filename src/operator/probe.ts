@@ -15,6 +15,8 @@ export interface ProbeRequest {
   readonly body?: unknown;
   /** A POST of a form with one file. */
   readonly form?: Pick<Extract<WarmUp, { file: unknown }>, "fields" | "file">;
+  /** Ends the request; the result is then a failure. */
+  readonly signal?: AbortSignal;
 }
 
 /** Asks an engine on loopback once. Never throws: whatever goes wrong is the result. */
@@ -23,7 +25,7 @@ export type Probe = (probe: ProbeRequest) => Promise<ProbeResult>;
 /** More of an answer than this says nothing about health. */
 const answerLimitBytes = 65_536;
 
-export const httpProbe: Probe = async ({ port, path, timeoutMs, body, form }) => {
+export const httpProbe: Probe = async ({ port, path, timeoutMs, body, form, signal }) => {
   const { payload, type } = await encoded(body, form);
   return await new Promise((resolve) => {
     const outgoing = request(
@@ -34,6 +36,7 @@ export const httpProbe: Probe = async ({ port, path, timeoutMs, body, form }) =>
         method: payload === undefined ? "GET" : "POST",
         // A probe must not keep a socket that a stopping engine would wait for.
         agent: false,
+        ...(signal === undefined ? {} : { signal }),
         headers: payload === undefined ? {} : { "content-type": type, "content-length": payload.length },
       },
       (response) => {

@@ -65,7 +65,7 @@ export class WorkQueue {
   }) {
     this.#work = options.work;
     this.#onError = options.onError;
-    this.#concurrency = options.concurrency ?? 8;
+    this.#concurrency = options.concurrency ?? 32;
     this.#clock = options.clock ?? systemClock;
     this.#backoff = options.backoff ?? defaultBackoff;
   }

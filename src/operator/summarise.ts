@@ -1,10 +1,11 @@
 import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
-import type { EngineProtocol, SlotCapability } from "../api/names.ts";
+import type { EngineProtocol, ProcessRole, SlotCapability } from "../api/names.ts";
 import type { Plan } from "../api/plan.ts";
 import { slotSpecSchema, completeSlot } from "../api/slot.ts";
 import type { PublishedSlot, SlotStatus, Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
-import { failuresInForce } from "./plan.ts";
+import { describeDiagnostics } from "./diagnosis.ts";
+import { failuresInForce } from "./facts.ts";
 import { decisionsOf, protocolsOf } from "./derived.ts";
 import { at, type SlotInput } from "./input.ts";
 import { isRefusal } from "../engines/engine.ts";
@@ -15,6 +16,8 @@ export interface Outcome {
   /** A new look at the processes when something was started or stopped; else those of the input. */
   readonly observed: SlotInput["observed"];
   readonly health: SlotInput["health"];
+  /** Roles that are to be stopped. */
+  readonly stopping: readonly ProcessRole[];
   /** Roles started now. */
   readonly started: number;
   readonly capabilities: readonly SlotCapability[];
@@ -76,8 +79,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
       port: process.port,
       endpoint: `http://127.0.0.1:${process.port}`,
       ...process.id,
-      isReady:
-        outcome.health[process.role]?.isWarm === true && state !== "unloading" && !isStopping(verdict, process.role),
+      isReady: isReady(process.role, state, outcome),
       startedAt: process.startedAt.toISOString(),
     })),
     ...(running.length > 0 && !isRefusal(input.workloads) ? hashOf(running) : {}),
@@ -123,15 +125,17 @@ function generationOf(input: SlotInput): number {
   return before.specHash === input.specHash ? before.generation : before.generation + 1;
 }
 
-function isStopping(verdict: Verdict, role: string): boolean {
-  return verdict.steps.some((step) => step.do === "stop" && step.role === role);
+/** What gateways may send to: not what they are asked to let go of. */
+function isReady(role: ProcessRole, state: SlotStatus["state"], { health, stopping }: Outcome): boolean {
+  const isOpen = role === "main" ? state === "ready" : state !== "unloading";
+  return isOpen && health[role]?.isWarm === true && !stopping.includes(role);
 }
 
 function claimsFor(input: SlotInput, verdict: Verdict): ConditionClaim[] {
   let claims = claimsOf(verdict);
   if (input.diagnostics.length > 0 && input.spec !== undefined) {
     // The last good spec stays in force; whatever else is true, a person must mend the manifest.
-    const message = describe(input);
+    const message = describeDiagnostics(input.diagnostics);
     claims = claims
       .filter(({ type }) => type !== "Reconciling" && type !== "Stalled")
       .map((claim) =>
@@ -157,42 +161,40 @@ function claimsFor(input: SlotInput, verdict: Verdict): ConditionClaim[] {
   return claims;
 }
 
-function describe(input: SlotInput): string {
-  return input.diagnostics
-    .map(({ file, line, column, path, message }) => {
-      const place = [file, line, column].filter((part) => part !== undefined).join(":");
-      return `${place}: ${path === undefined || path.length === 0 ? "" : `${path.join(".")}: `}${message}`;
-    })
-    .join("\n");
-}
-
 interface Failures {
   readonly count: number;
   readonly lastError: SlotStatus["lastError"];
-  readonly isNew: boolean;
-  readonly isSteady: boolean;
 }
 
 function countFailures(input: SlotInput, verdict: Verdict): Failures {
   const before = input.before?.status;
-  const readyForMs = before?.readySince === undefined ? 0 : input.now.getTime() - at(before.readySince);
-  const isSteady = readyForMs >= steadyMs;
   const inForce = failuresInForce(input);
-  if (verdict.failure !== undefined) {
-    const { reason, message } = verdict.failure;
-    return {
-      count: isSteady ? 1 : inForce + 1,
-      lastError: { reason, message: message.slice(0, 2000), time: input.now.toISOString() },
-      isNew: true,
-      isSteady,
-    };
-  }
-  const isOver = verdict.row === "loaded" && isSteady;
-  const lastError =
-    verdict.row === "stalled" && before?.lastError?.message !== verdict.message
-      ? { reason: verdict.reason, message: verdict.message.slice(0, 2000), time: input.now.toISOString() }
-      : before?.lastError;
-  return { count: isOver ? 0 : inForce, lastError, isNew: false, isSteady };
+  const error = { reason: verdict.reason, message: verdict.message.slice(0, 2000), time: input.now.toISOString() };
+  if (verdict.failure !== undefined) return { count: verdict.failure.isSteady ? 1 : inForce + 1, lastError: error };
+  const isNews = isTroubled[verdict.row] && before?.lastError?.message !== error.message;
+  return { count: isSteady(input, verdict) ? 0 : inForce, lastError: isNews ? error : before?.lastError };
+}
+
+/** Rows whose cause is an error; those beside it only go on after one. */
+const isTroubled: Readonly<Record<Verdict["row"], boolean>> = {
+  offline: false,
+  paused: false,
+  progressing: false,
+  loaded: false,
+  unloading: false,
+  retrying: true,
+  stalled: true,
+  loadedProgressing: false,
+  loadedRetrying: true,
+  loadedStalled: true,
+};
+
+/** The slot, and every process of it, has been ready for long: earlier failures are history. */
+function isSteady(input: SlotInput, { row }: Verdict): boolean {
+  const readySince = input.before?.status.readySince;
+  if (row !== "loaded" || readySince === undefined) return false;
+  const youngest = Math.max(at(readySince), ...input.observed.map(({ startedAt }) => startedAt.getTime()));
+  return input.now.getTime() - youngest >= steadyMs;
 }
 
 function retryOf(
@@ -203,8 +205,7 @@ function retryOf(
 ): Pick<SlotStatus, "nextRetryAt"> | undefined {
   if (verdict.failure !== undefined) {
     if (verdict.failure.isTerminal) return undefined;
-    // One crash of a steady engine is not an outage: it starts again at once.
-    const delay = failures.isSteady ? 0 : backoffMs(failures.count, backoff);
+    const delay = verdict.failure.isSteady ? 0 : backoffMs(failures.count, backoff);
     return { nextRetryAt: new Date(input.now.getTime() + delay).toISOString() };
   }
   const planned = input.before?.status.nextRetryAt;

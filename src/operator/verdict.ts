@@ -8,6 +8,8 @@ export type OperatorState = Exclude<SlotState, "serving" | "idle">;
 /** The lines of the table in docs/slots.md: which conditions go together. */
 export type Row =
   | "offline"
+  /** Should be loaded, but this operator may not act. */
+  | "paused"
   | "progressing"
   | "loaded"
   | "unloading"
@@ -23,6 +25,8 @@ export interface Failure {
   readonly message: string;
   /** A person must act; nothing is retried by itself. */
   readonly isTerminal: boolean;
+  /** It had been ready for long: one crash is not an outage, and it starts again at once (DECISIONS 9). */
+  readonly isSteady: boolean;
 }
 
 /** What was decided about a slot: published, and acted on without another decision. */
@@ -57,6 +61,8 @@ export function claimsOf({
   switch (row) {
     case "offline":
       return [claim("Ready", "True"), claim("Available", "False")];
+    case "paused":
+      return [claim("Ready", "Unknown"), claim("Available", "False"), claim("Reconciling", "True")];
     case "progressing":
       return [
         claim("Ready", "Unknown", "Progressing"),

@@ -14,7 +14,9 @@ import type { Backoff, Clock } from "./queue.ts";
 /** Ports of engines, leased so that two slots never get one and a restarted operator gives the same. */
 export interface PortLeases {
   /** The port of that role, the same at every call until released; undefined when none is free. */
-  reserve(slot: string, role: ProcessRole, fixed?: number): number | undefined;
+  reserve(slot: string, role: ProcessRole, fixed?: number, avoid?: ReadonlySet<number>): number | undefined;
+  /** Who holds the port, as `slot/role`. */
+  holder(port: number): string | undefined;
   /** Gives back one role's port, or all of the slot's. */
   release(slot: string, role?: ProcessRole): void;
 }

@@ -35,10 +35,10 @@ export class PortLeases {
 
   /**
    * The port of that role. With `fixed`: that one, unless another holds it. Without: the one it holds, or the lowest
-   * of the range that nobody holds and nobody listens on. A stranger that listens on a held automatic port makes its
-   * holder move. Undefined when there is none.
+   * of the range that nobody holds, nobody listens on and that is not to be avoided. A stranger that listens on a held
+   * automatic port makes its holder move. Undefined when there is none.
    */
-  reserve(slot: string, role: ProcessRole, fixed?: number): number | undefined {
+  reserve(slot: string, role: ProcessRole, fixed?: number, avoid?: ReadonlySet<number>): number | undefined {
     const owner = `${slot}/${role}`;
     if (fixed !== undefined) {
       const holder = this.#held.get(fixed);
@@ -49,9 +49,15 @@ export class PortLeases {
       if (holder === owner && !this.#isTakenByStranger(port, slot, role)) return port;
     }
     for (let port = this.#range.first; port <= this.#range.last; port++) {
-      if (!this.#held.has(port) && listeningInodes(port).size === 0) return this.#give(owner, port);
+      if (this.#held.has(port) || avoid?.has(port) === true || listeningInodes(port).size > 0) continue;
+      return this.#give(owner, port);
     }
     return undefined;
+  }
+
+  /** Who holds the port, as `slot/role`. */
+  holder(port: number): string | undefined {
+    return this.#held.get(port);
   }
 
   /** Gives back one role's port, or all of the slot's. */

@@ -1,35 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { backoffMs, WorkQueue, type Clock } from "../../src/operator/queue.ts";
-
-/** A clock that moves only when told: a double for timers. */
-class ManualClock implements Clock {
-  #now = 0;
-  #timers: { at: number; task: () => void }[] = [];
-
-  now(): Date {
-    return new Date(this.#now);
-  }
-
-  after(ms: number, task: () => void): Disposable {
-    const timer = { at: this.#now + ms, task };
-    this.#timers.push(timer);
-    return {
-      [Symbol.dispose]: () => {
-        this.#timers = this.#timers.filter((other) => other !== timer);
-      },
-    };
-  }
-
-  advance(ms: number): void {
-    this.#now += ms;
-    for (const timer of this.#timers.filter(({ at }) => at <= this.#now)) {
-      this.#timers = this.#timers.filter((other) => other !== timer);
-      timer.task();
-    }
-  }
-}
+import { backoffMs, WorkQueue } from "../../src/operator/queue.ts";
+import { ManualClock } from "../doubles/clock.ts";
 
 const noError = (): void => assert.fail("no reconcile should fail here");
 

@@ -131,3 +131,14 @@ test("a port outside a changed range stays with what runs on it only", async () 
   assert.equal(leases.reserve("running", "main"), first);
   assert.equal(leases.reserve("crashed", "main"), last);
 });
+
+test("an automatic port leaves out those to be avoided, and a held one names its holder", async () => {
+  using state = new State();
+  const { first, last } = await freeRange(2);
+  const leases = await openPortLeases(state.dir, { first, last });
+  const avoid = new Set([first]);
+  assert.equal(leases.reserve("a", "main", undefined, avoid), last);
+  assert.equal(leases.reserve("b", "main", undefined, avoid), undefined);
+  assert.equal(leases.reserve("b", "main", first, avoid), first);
+  assert.deepEqual([leases.holder(first), leases.holder(last), leases.holder(last + 1)], ["b/main", "a/main", undefined]);
+});

@@ -1,0 +1,98 @@
+import type { Step } from "../api/plan.ts";
+import { isRefusal } from "../engines/engine.ts";
+import type { Gathered } from "./gather.ts";
+import type { SlotInput } from "./input.ts";
+import type { Verdict } from "./verdict.ts";
+import type { World } from "./world.ts";
+
+export interface Acted {
+  readonly started: number;
+  readonly hasChanged: boolean;
+  readonly failure?: { readonly step: Step; readonly error: unknown };
+}
+
+export const nothing: Acted = { started: 0, hasChanged: false };
+
+/**
+ * Carries out the steps in order. No decision is taken here; a step that fails ends the acting. Rejects once `signal`
+ * is aborted, before the next step or while something is being stopped: whoever comes next sees that through.
+ */
+export async function act(
+  world: World,
+  { input, engine, engineInput }: Gathered,
+  steps: readonly Step[],
+  signal: AbortSignal,
+): Promise<Acted> {
+  let started = 0;
+  let hasChanged = false;
+  const isStopping = steps.some((step) => step.do === "stop");
+  for (const step of steps) {
+    signal.throwIfAborted();
+    try {
+      switch (step.do) {
+        case "stop": {
+          const { stopSeconds = 30 } = input.spec ?? {};
+          await unlessAborted(world.runtime.remove(input.name, step.role, { stopSeconds }), signal);
+          world.ports.release(input.name, step.role);
+          hasChanged = true;
+          break;
+        }
+        case "start": {
+          // What is stopped now starts in the next reconcile, from a fresh look: its memory is free by then.
+          if (isStopping || isRefusal(input.workloads)) break;
+          const workload = input.workloads.find(({ role }) => role === step.role);
+          if (workload === undefined) break;
+          await world.runtime.ensure(workload);
+          started += 1;
+          hasChanged = true;
+          break;
+        }
+        case "warm": {
+          const process = input.observed.find(({ role }) => role === step.role);
+          if (process === undefined || engine === undefined || engineInput === undefined) break;
+          world.health.warm(process, engine.probe(engineInput, step.role), warmUpTimeoutMs(input));
+          break;
+        }
+        case "drain":
+        case "wait":
+          break;
+        default:
+          step satisfies never;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      return { started, hasChanged: true, failure: { step, error } };
+    }
+  }
+  return { started, hasChanged };
+}
+
+async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(new Error("the operator is being stopped"));
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** The rest of the start-up time: a large model's first token may take long. */
+function warmUpTimeoutMs(input: SlotInput): number {
+  const limitMs = (input.spec?.probe.startupSeconds ?? 600) * 1000;
+  const oldest = Math.min(...input.observed.map(({ startedAt }) => startedAt.getTime()));
+  return Math.max(1000, limitMs - (input.now.getTime() - oldest));
+}
+
+/** The verdict when a step of it could not be carried out. */
+export function actFailed(verdict: Verdict, { step, error }: NonNullable<Acted["failure"]>): Verdict {
+  const message = `${step.do} failed: ${error instanceof Error ? error.message : String(error)}`;
+  const reason = "ActFailed";
+  const failure = { reason, message, isTerminal: false, isSteady: false };
+  const again = { reason, message, steps: verdict.steps, failure, requeueMs: 1000 };
+  if (verdict.state === "ready") return { ...again, state: "ready", row: "loadedRetrying" };
+  // What is to go must go, however often it takes.
+  if (verdict.state === "unloading") return { ...verdict, message: `${verdict.message}; ${message}`, requeueMs: 1000 };
+  return { ...again, state: "error", row: "retrying" };
+}

@@ -1,0 +1,59 @@
+import type { ProcessRole } from "../api/names.ts";
+import type { Step } from "../api/plan.ts";
+import type { SlotState } from "../api/states.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import type { Observed, Workload } from "../api/workload.ts";
+import { isRefusal } from "../engines/engine.ts";
+import { at, requestOf, type SlotInput } from "./input.ts";
+import type { Verdict } from "./verdict.ts";
+
+/** One rule: what follows when it applies, undefined when it does not. */
+export type Check = (input: SlotInput) => Verdict | undefined;
+
+export const running = (input: SlotInput): readonly Observed[] =>
+  input.observed.filter(({ phase }) => phase === "running");
+
+export const wasState = (input: SlotInput): SlotState => input.before?.status.state ?? "offline";
+
+export const publishedProcess = (
+  input: SlotInput,
+  role: ProcessRole,
+): PublishedSlot["status"]["processes"][number] | undefined =>
+  input.before?.status.processes.find((process) => process.role === role);
+
+export function workloadsOf(input: SlotInput): readonly Workload[] {
+  return isRefusal(input.workloads) ? [] : input.workloads;
+}
+
+/** The process that the slot's state speaks of answers: whatever troubles a second one, the slot is ready. */
+export function isMainServing(input: SlotInput): boolean {
+  return (
+    wasState(input) !== "unloading" &&
+    running(input).some(({ role }) => role === "main") &&
+    input.health.main?.isWarm === true
+  );
+}
+
+/** What must be started: nothing of that role is there, not even one that has exited. */
+export function needsStart(input: SlotInput): readonly Workload[] {
+  return workloadsOf(input).filter(({ role }) => !input.observed.some((process) => process.role === role));
+}
+
+/** Failures before an edit, or before somebody asked for a restart or load, no longer count. */
+export function failuresInForce(input: SlotInput): number {
+  const { before } = input;
+  if (before === undefined || before.specHash !== input.specHash) return 0;
+  const askedAt = Math.max(at(requestOf(input, "restart")?.requestedAt), at(requestOf(input, "load")?.requestedAt));
+  return askedAt > at(before.status.lastError?.time) ? 0 : before.status.failures;
+}
+
+export function stop(processes: readonly Observed[], reason: string): Step[] {
+  return processes.map(({ role }) => ({ do: "stop", role, reason }));
+}
+
+export function start(workload: Workload, reason: string): Step {
+  const command = workload.command
+    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word)))
+    .join(" ");
+  return { do: "start", role: workload.role, port: workload.port, command, reason };
+}

@@ -1,0 +1,149 @@
+import type { Observed } from "../api/workload.ts";
+import {
+  failuresInForce,
+  isMainServing,
+  needsStart,
+  publishedProcess,
+  running,
+  stop,
+  wasState,
+  workloadsOf,
+} from "./facts.ts";
+import { at, type SlotInput } from "./input.ts";
+import type { Verdict } from "./verdict.ts";
+
+/** Only a person can mend these: nothing is tried until the spec changes or somebody asks. */
+const terminalReasons: ReadonlySet<string> = new Set(["StartFailed"]);
+/** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
+const steadyMs = 60_000;
+
+export function crashed(input: SlotInput): Verdict | undefined {
+  const gone = input.observed.filter(({ phase }) => phase === "exited");
+  const wasComing = wasState(input) === "starting" || wasState(input) === "warming" || wasState(input) === "ready";
+  const vanished = workloadsOf(input).find(
+    ({ role }) =>
+      wasComing &&
+      publishedProcess(input, role) !== undefined &&
+      !input.observed.some((process) => process.role === role),
+  );
+  const [first] = gone;
+  if (first === undefined && vanished === undefined) return undefined;
+  const reason = first?.exit?.reason ?? (first === undefined ? "Vanished" : "Unknown");
+  const message = first?.exit?.message ?? "the engine is gone and nobody saw it end";
+  const startedAt = first?.startedAt ?? (vanished && publishedProcess(input, vanished.role)?.startedAt);
+  return failure(input, {
+    reason,
+    message,
+    isSteady: wasSteady(input, at(startedAt)),
+    gone,
+    steps: stop(gone, "clear what has exited"),
+  });
+}
+
+/** The slot, and this very process, had been ready for long. */
+function wasSteady(input: SlotInput, startedAtMs: number): boolean {
+  const readySince = input.before?.status.readySince;
+  return readySince !== undefined && input.now.getTime() - Math.max(at(readySince), startedAtMs) >= steadyMs;
+}
+
+function failure(
+  input: SlotInput,
+  {
+    reason,
+    message,
+    isSteady,
+    gone,
+    steps,
+  }: Pick<Verdict, "reason" | "message" | "steps"> & {
+    isSteady: boolean;
+    gone: readonly Observed[];
+  },
+): Verdict {
+  const isTerminal = terminalReasons.has(reason);
+  const isServing = isMainServing(input) && !gone.some(({ role }) => role === "main");
+  return {
+    state: isServing ? "ready" : "error",
+    row: isServing ? (isTerminal ? "loadedStalled" : "loadedRetrying") : isTerminal ? "stalled" : "retrying",
+    reason,
+    message,
+    failure: { reason, message, isTerminal, isSteady },
+    steps,
+    requeueMs: 0,
+  };
+}
+
+/** After a failure that only a person can mend. */
+export function stalled(input: SlotInput): Verdict | undefined {
+  const lastError = input.before?.status.lastError;
+  if (lastError === undefined || !terminalReasons.has(lastError.reason)) return undefined;
+  if (needsStart(input).length === 0 || failuresInForce(input) === 0) return undefined;
+  const isServing = isMainServing(input);
+  const { reason, message } = lastError;
+  return {
+    state: isServing ? "ready" : "error",
+    row: isServing ? "loadedStalled" : "stalled",
+    reason,
+    message,
+    steps: [],
+  };
+}
+
+export function backingOff(input: SlotInput): Verdict | undefined {
+  const status = input.before?.status;
+  if (status?.nextRetryAt === undefined || needsStart(input).length === 0 || failuresInForce(input) === 0)
+    return undefined;
+  const left = at(status.nextRetryAt) - input.now.getTime();
+  if (left <= 0) return undefined;
+  const { reason, message } = status.lastError ?? { reason: "Failed", message: "it failed" };
+  const isServing = isMainServing(input);
+  return {
+    state: isServing ? "ready" : "error",
+    row: isServing ? "loadedRetrying" : "retrying",
+    reason,
+    message,
+    steps: [{ do: "wait", reason: `failure ${status.failures} in a row; next try`, until: status.nextRetryAt }],
+    requeueMs: left,
+  };
+}
+
+function fail(input: SlotInput, process: Observed, reason: string, message: string): Verdict {
+  return failure(input, { reason, message, isSteady: false, gone: [process], steps: stop([process], message) });
+}
+
+export function startupFailed(input: SlotInput): Verdict | undefined {
+  const limit = input.spec?.probe.startupSeconds ?? 600;
+  for (const process of running(input)) {
+    const health = input.health[process.role];
+    if (health?.isWarm === true) continue;
+    if (process.isPortTaken && !process.isListening) {
+      return fail(input, process, "PortInUse", `another process listens on port ${process.port}`);
+    }
+    if (input.now.getTime() - process.startedAt.getTime() > limit * 1000) {
+      const seen = health?.message === undefined || health.message === "" ? "it never listened" : health.message;
+      return fail(input, process, "StartupTimeout", `not healthy after ${limit} s: ${seen}`);
+    }
+  }
+  return undefined;
+}
+
+export function unhealthy(input: SlotInput): Verdict | undefined {
+  const { spec } = input;
+  if (spec === undefined) return undefined;
+  for (const process of running(input)) {
+    const health = input.health[process.role];
+    if (health?.isWarm !== true || health.failures < spec.probe.failures) continue;
+    const message = `${health.failures} probes failed: ${health.message}`;
+    const silentMs = input.now.getTime() - at(input.demand.lastByteAt ?? input.demand.lastRequestAt);
+    const isHung = silentMs > spec.probe.hungSeconds * 1000;
+    if (input.demand.inFlight === 0 || isHung) return fail(input, process, "Unhealthy", message);
+    return {
+      state: "ready",
+      row: "loadedRetrying",
+      reason: "Unhealthy",
+      message,
+      steps: [{ do: "wait", reason: `${input.demand.inFlight} requests in flight may still be answered` }],
+      requeueMs: spec.probe.intervalSeconds * 1000,
+    };
+  }
+  return undefined;
+}

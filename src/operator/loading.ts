@@ -1,0 +1,81 @@
+import type { Step } from "../api/plan.ts";
+import type { Observed } from "../api/workload.ts";
+import { failuresInForce, isMainServing, needsStart, running, start, workloadsOf } from "./facts.ts";
+import type { SlotInput } from "./input.ts";
+import type { Verdict } from "./verdict.ts";
+import { idleInMs, wanted } from "./wanted.ts";
+
+export function missing(input: SlotInput): Verdict | undefined {
+  const starts = needsStart(input);
+  if (starts.length === 0) return undefined;
+  const want = wanted(input);
+  const failures = failuresInForce(input);
+  const reason = failures > 0 ? `try again after failure ${failures}` : want.load ? want.reason : "it is wanted";
+  const isServing = isMainServing(input);
+  return {
+    state: isServing ? "ready" : "starting",
+    row: isServing ? "loadedProgressing" : "progressing",
+    reason: "Starting",
+    message: reason,
+    steps: starts.map((workload) => start(workload, reason)),
+    requeueMs: 20,
+  };
+}
+
+/** What somebody else has changed is put right without a restart. */
+export function drifted(input: SlotInput): Verdict | undefined {
+  const process = running(input).find(({ drift }) => drift !== undefined);
+  const workload = workloadsOf(input).find(({ role }) => role === process?.role);
+  if (process?.drift === undefined || workload === undefined) return undefined;
+  const isServing = isMainServing(input);
+  return {
+    state: isServing ? "ready" : "starting",
+    row: isServing ? "loadedRetrying" : "progressing",
+    ...process.drift,
+    steps: [start(workload, process.drift.message)],
+    requeueMs: 0,
+  };
+}
+
+/** Quick looks at first, then slower: a tenth of the time it has taken so far, 20 to 500 ms. */
+function lookAgainMs(input: SlotInput, process: Observed): number {
+  return Math.min(500, Math.max(20, (input.now.getTime() - process.startedAt.getTime()) / 10));
+}
+
+export function coming(input: SlotInput): Verdict | undefined {
+  const process = running(input).find(({ role }) => input.health[role]?.isWarm !== true);
+  if (process === undefined) return undefined;
+  const health = input.health[process.role];
+  const isServing = process.role !== "main" && isMainServing(input);
+  const verdict = (state: "starting" | "warming", message: string, step: Step): Verdict => ({
+    state: isServing ? "ready" : state,
+    row: isServing ? "loadedProgressing" : "progressing",
+    reason: state === "starting" ? "Starting" : "Warming",
+    message,
+    steps: [step],
+    requeueMs: lookAgainMs(input, process),
+  });
+  if (!process.isListening) {
+    const message = `the ${process.role} process does not listen on port ${process.port} yet`;
+    return verdict("starting", message, { do: "wait", reason: message });
+  }
+  if (health?.isHealthy !== true) {
+    const message = "the engine loads its model";
+    return verdict("warming", message, { do: "wait", reason: message });
+  }
+  const why = health.message === "" ? "the probe passed" : `the last try failed: ${health.message}`;
+  const message = "a first request proves that the model answers";
+  return verdict("warming", health.message === "" ? message : `${message}; ${why}`, {
+    do: "warm",
+    role: process.role,
+    reason: why,
+  });
+}
+
+export function loaded(input: SlotInput): Verdict {
+  const { spec } = input;
+  const soonest = [(spec?.probe.intervalSeconds ?? 5) * 1000, idleInMs(input)];
+  const requeueMs = Math.max(1, Math.min(...soonest.filter((ms) => ms !== undefined)));
+  const held = input.held.ref === undefined ? "its command" : input.held.ref;
+  return { state: "ready", row: "loaded", reason: "Loaded", message: `${held} is loaded`, steps: [], requeueMs };
+}

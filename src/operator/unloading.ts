@@ -1,0 +1,150 @@
+import type { ProcessRole } from "../api/names.ts";
+import type { Step } from "../api/plan.ts";
+import { isAvailable } from "../api/states.ts";
+import type { Observed } from "../api/workload.ts";
+import { isRefusal } from "../engines/engine.ts";
+import { isMainServing, publishedProcess, running, start, stop, wasState, workloadsOf } from "./facts.ts";
+import { at, requestOf, type SlotInput } from "./input.ts";
+import type { Verdict } from "./verdict.ts";
+import { wanted } from "./wanted.ts";
+
+export function notWanted(input: SlotInput): Verdict | undefined {
+  const want = wanted(input);
+  if (want.load) return undefined;
+  const { reason, message } = want;
+  if (input.observed.length > 0) return leave(input, input.observed, reason, message);
+  const isDeleted = reason === "Deleted" && { isDeleted: true as const };
+  return { state: "offline", row: "offline", reason, message, steps: [], ...isDeleted };
+}
+
+/**
+ * Lets go of processes: gateways first (published `unloading`, seen and drained), then TERM. Engines that never
+ * became ready have no requests and are stopped at once.
+ */
+function leave(input: SlotInput, processes: readonly Observed[], reason: string, message: string): Verdict {
+  const result = { state: "unloading", row: "unloading", reason, message } as const;
+  const status = input.before?.status;
+  const began = status?.state === "unloading" ? status.transitions.findLast(({ to }) => to === "unloading") : undefined;
+  const hasServed = isAvailable(began?.from ?? wasState(input));
+  if (!hasServed || !processes.some(({ phase }) => phase === "running")) {
+    return { ...result, steps: stop(processes, message) };
+  }
+  return { ...result, ...drained(input, processes, message, began === undefined ? undefined : at(began.at)) };
+}
+
+/** The steps that stop `processes` once gateways, told since `since`, have let go of them. */
+function drained(
+  input: SlotInput,
+  processes: readonly Observed[],
+  message: string,
+  since: number | undefined,
+): Pick<Verdict, "steps" | "requeueMs"> {
+  const now = input.now.getTime();
+  const deadline = (since ?? now) + (input.spec?.stopSeconds ?? 30) * 1000;
+  const { inFlight, seenRevision } = input.demand;
+  const isReleased = since !== undefined && inFlight === 0 && seenRevision >= (input.before?.revision ?? 0);
+  const stops = stop(processes, message);
+  if (isReleased || deadline <= now) return { steps: stops };
+  const drain: Step = { do: "drain", reason: message, deadline: new Date(deadline).toISOString() };
+  return { steps: [drain, ...stops], requeueMs: deadline - now };
+}
+
+/**
+ * What cannot be had: keep what runs, or say that nothing can. An engine that is coming up, or has just ended, is for
+ * the checks that follow to judge.
+ */
+function withoutNext(input: SlotInput, reason: string, message: string, isTerminal: boolean): Verdict | undefined {
+  const steps: Step[] = isTerminal ? [] : [{ do: "wait", reason: message }];
+  if (isMainServing(input)) {
+    return { state: "ready", row: isTerminal ? "loadedStalled" : "loadedRetrying", reason, message, steps };
+  }
+  if (input.observed.some(({ role, phase }) => role === "main" || phase === "exited")) return undefined;
+  return { state: "error", row: isTerminal ? "stalled" : "retrying", reason, message, steps };
+}
+
+export function portConflict(input: SlotInput): Verdict | undefined {
+  const conflict = input.conflicts.port;
+  if (conflict === undefined) return undefined;
+  const message = `port ${conflict.port} belongs to slot ${conflict.holder}`;
+  return withoutNext(input, "PortConflict", message, true);
+}
+
+/** Ports come free without anybody's edit. */
+const waitable: ReadonlySet<string> = new Set(["NoFreePort", "PortInUse"]);
+const waitMs = 5000;
+
+export function noFreePort(input: SlotInput): Verdict | undefined {
+  if (!isRefusal(input.workloads) || !waitable.has(input.workloads.reason)) return undefined;
+  const { reason, message } = input.workloads;
+  const verdict = withoutNext(input, reason, message, false);
+  return verdict && { requeueMs: waitMs, ...verdict };
+}
+
+export function refused(input: SlotInput): Verdict | undefined {
+  if (!isRefusal(input.workloads)) return undefined;
+  return withoutNext(input, input.workloads.reason, input.workloads.message, true);
+}
+
+export function mustRestart(input: SlotInput): Verdict | undefined {
+  // Without what would come next, what runs is left alone.
+  if (isRefusal(input.workloads)) return undefined;
+  const reasons = restartReasons(input);
+  const [message] = reasons.values();
+  if (message === undefined) return undefined;
+  const leaving = running(input).filter(({ role }) => reasons.has(role));
+  const starts = workloadsOf(input).filter(({ role }) => reasons.has(role));
+  const isMainLeaving = reasons.has("main");
+  const verdict =
+    !isMainLeaving && isMainServing(input)
+      ? leaveBeside(input, leaving, message)
+      : !isMainLeaving && (wasState(input) === "starting" || wasState(input) === "warming")
+        ? ({ ...progressing(input), reason: "Changed", message, steps: stop(leaving, message), requeueMs: 0 } as const)
+        : leave(input, leaving, "Changed", message);
+  return { ...verdict, steps: [...verdict.steps, ...starts.map((workload) => start(workload, message))] };
+}
+
+function progressing(input: SlotInput): Pick<Verdict, "state" | "row"> {
+  return { state: wasState(input) === "warming" ? "warming" : "starting", row: "progressing" };
+}
+
+function restartReasons(input: SlotInput): ReadonlyMap<ProcessRole, string> {
+  const restart = requestOf(input, "restart");
+  const workloads = workloadsOf(input);
+  const reasons = new Map<ProcessRole, string>();
+  for (const process of running(input)) {
+    const workload = workloads.find(({ role }) => role === process.role);
+    if (workload === undefined) reasons.set(process.role, `the slot no longer needs its ${process.role} process`);
+    else if (process.hash !== workload.hash) reasons.set(process.role, changeOf(input));
+    else if (process.port !== workload.port) reasons.set(process.role, `its port is now ${workload.port}`);
+    else if (restart !== undefined && process.startedAt.getTime() < at(restart.requestedAt)) {
+      reasons.set(process.role, `restart requested at ${restart.requestedAt}`);
+    }
+  }
+  return reasons;
+}
+
+function changeOf(input: SlotInput): string {
+  const previous = input.before?.status.model.ref;
+  const next = input.held.ref;
+  return previous !== undefined && next !== undefined && previous !== next
+    ? `the model changed from ${previous} to ${next}`
+    : "what the engine is started with has changed";
+}
+
+/** Lets go of a second process while the main one goes on serving: the slot stays ready. */
+function leaveBeside(input: SlotInput, leaving: readonly Observed[], message: string): Verdict {
+  const result = { state: "ready", row: "loadedProgressing", reason: "Changed", message } as const;
+  const told = input.before?.status.conditions.find(
+    ({ type, reason }) => type === "Reconciling" && reason === "Changed",
+  );
+  const isServing = leaving.some(({ role }) => publishedProcess(input, role)?.isReady === true);
+  if (!isServing && told === undefined) return { ...result, steps: stop(leaving, message), requeueMs: 0 };
+  const since = told === undefined || isServing ? undefined : at(told.lastTransitionTime);
+  return { requeueMs: 0, ...result, ...drained(input, leaving, message, since) };
+}
+
+/** Once gateways were told `unloading` it is seen through, even if the slot is wanted again meanwhile. */
+export function unloadingEnds(input: SlotInput): Verdict | undefined {
+  if (wasState(input) !== "unloading" || !running(input).some(({ role }) => role === "main")) return undefined;
+  return leave(input, running(input), "Unloading", "it was being unloaded when it became wanted again");
+}

@@ -1,0 +1,243 @@
+import type { Kind, ProcessRole } from "../../src/api/names.ts";
+import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
+import { lintPorts, lintStatus } from "../../src/api/status-linter.ts";
+import { publishedSlotSchema, type Demand, type PublishedSlot, type SlotRequest } from "../../src/api/status.ts";
+import { canonicalJson, sha256 } from "../../src/lib/canonical.ts";
+import type { Clock } from "../../src/operator/queue.ts";
+import type { PortLeases } from "../../src/operator/world.ts";
+import type {
+  DemandStore,
+  Desired,
+  DesiredSource,
+  Diagnostic,
+  Publisher,
+  RequestStore,
+} from "../../src/store/store.ts";
+
+/** A DOUBLE for the configuration directory: manifests as values. */
+export class SourceDouble implements DesiredSource {
+  readonly #slots = new Map<string, Desired<"Slot">>();
+  readonly #listeners = new Set<(kind: Kind, name: string) => void>();
+  readonly #now: () => Date;
+  /** Keys that were asked for, in order. */
+  readonly asked: string[] = [];
+
+  constructor(now: () => Date) {
+    this.#now = now;
+  }
+
+  /** Saves a manifest; a broken one keeps the last good spec. */
+  save(name: string, spec: SlotSpecInput, labels: Readonly<Record<string, string>> = {}): void {
+    const complete = completeSlot(name, slotSpecSchema.parse(spec));
+    this.#slots.set(name, {
+      kind: "Slot",
+      name,
+      spec: complete,
+      specHash: sha256(canonicalJson(complete)),
+      labels,
+      annotations: {},
+      file: `/config/slots/${name}.toml`,
+      since: this.#slots.get(name)?.since ?? this.#now(),
+      diagnostics: [],
+    });
+    this.#tell(name);
+  }
+
+  break(name: string): void {
+    const file = `/config/slots/${name}.toml`;
+    const diagnostic: Diagnostic = { reason: "InvalidSpec", file, line: 3, column: 1, message: "unknown key modle" };
+    const before = this.#slots.get(name);
+    this.#slots.set(name, {
+      kind: "Slot",
+      name,
+      spec: undefined,
+      specHash: sha256("broken"),
+      labels: {},
+      annotations: {},
+      file,
+      since: this.#now(),
+      ...before,
+      diagnostics: [diagnostic],
+    });
+    this.#tell(name);
+  }
+
+  delete(name: string): void {
+    this.#slots.delete(name);
+    this.#tell(name);
+  }
+
+  get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
+    this.asked.push(name);
+    const found = this.#slots.get(name);
+    return found !== undefined && isOfKind(found, kind) ? found : undefined;
+  }
+
+  list<K extends Kind>(kind: K): readonly Desired<K>[] {
+    return [...this.#slots.values()].filter((desired) => isOfKind(desired, kind));
+  }
+
+  problems(): readonly never[] {
+    return [];
+  }
+
+  watch(onKey: (kind: Kind, name: string) => void): Disposable {
+    this.#listeners.add(onKey);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(onKey) };
+  }
+
+  async resync(): Promise<void> {}
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #tell(name: string): void {
+    for (const listener of this.#listeners) listener("Slot", name);
+  }
+}
+
+function isOfKind<K extends Kind>(desired: Desired<Kind>, kind: K): desired is Desired<Kind> & Desired<K> {
+  return desired.kind === kind;
+}
+
+/** A DOUBLE for the state directory, which checks every status behind the one before. It outlives operators. */
+export class PublisherDouble implements Publisher {
+  readonly slots = new Map<string, PublishedSlot>();
+  readonly problems: string[] = [];
+  writes = 0;
+  onWrite: (slot: string) => void = () => undefined;
+
+  async readSlots(): Promise<readonly PublishedSlot[]> {
+    return [...this.slots.values()];
+  }
+
+  async writeSlot(slot: PublishedSlot): Promise<void> {
+    this.writes += 1;
+    const before = this.slots.get(slot.name);
+    const { problems } = this;
+    const shape = publishedSlotSchema.safeParse(slot);
+    if (!shape.success) problems.push(`${slot.name}: ${shape.error.message}`);
+    const found = lintStatus(before?.status, slot.status, slot.generation);
+    problems.push(...found.map((problem) => `${slot.name}: ${problem}\n  ${JSON.stringify(slot.status)}`));
+    if (before !== undefined && slot.revision <= before.revision) problems.push(`${slot.name}: revision went back`);
+    if (before !== undefined && slot.generation < before.generation)
+      problems.push(`${slot.name}: generation went back`);
+    this.slots.set(slot.name, structuredClone(slot));
+    problems.push(...lintPorts([...this.slots].map(([name, { status }]) => [name, status])));
+    this.onWrite(slot.name);
+  }
+
+  async deleteSlot(name: string): Promise<void> {
+    this.slots.delete(name);
+  }
+
+  async writeRegistry(): Promise<void> {}
+
+  async writeOperator(): Promise<void> {}
+}
+
+/** A DOUBLE for one gateway's demand: it tells at once that it has seen `unloading`, and the rest within a second. */
+export class DemandDouble implements DemandStore {
+  readonly slots: Demand["slots"] = {};
+  /** Told to have seen nothing of what was published. */
+  isSlow = false;
+  readonly #publisher: PublisherDouble;
+  readonly #listeners = new Set<(slots: readonly string[]) => void>();
+
+  constructor(publisher: PublisherDouble, clock: Clock) {
+    this.#publisher = publisher;
+    publisher.onWrite = (slot) => {
+      if (this.isSlow) return;
+      if (publisher.slots.get(slot)?.status.state === "unloading") this.tell(slot);
+      else clock.after(1000, () => this.tell(slot));
+    };
+  }
+
+  set(slot: string, demand: Partial<Demand["slots"][string]>): void {
+    this.slots[slot] = { held: 0, inFlight: 0, seenRevision: 0, ...this.slots[slot], ...demand };
+    this.tell(slot);
+  }
+
+  tell(slot: string): void {
+    for (const listener of this.#listeners) listener([slot]);
+  }
+
+  list(): readonly Demand[] {
+    const slots: Demand["slots"] = {};
+    for (const [name, { revision }] of this.#publisher.slots) {
+      const base = this.slots[name] ?? { held: 0, inFlight: 0, seenRevision: 0 };
+      slots[name] = { ...base, seenRevision: this.isSlow ? 0 : revision };
+    }
+    for (const [name, demand] of Object.entries(this.slots)) slots[name] ??= demand;
+    return [{ schema: 1, gateway: "g1", pid: 1, bootId: "boot", heartbeat: "2026-01-01T00:00:00.000Z", slots }];
+  }
+
+  watch(onSlots: (slots: readonly string[]) => void): Disposable {
+    this.#listeners.add(onSlots);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlots) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+/** A DOUBLE for the requests in the state directory. */
+export class RequestsDouble implements RequestStore {
+  readonly #requests = new Map<string, SlotRequest>();
+  readonly #listeners = new Set<(slot: string) => void>();
+
+  list(slot: string): readonly SlotRequest[] {
+    return [...this.#requests.values()].filter((request) => request.slot === slot);
+  }
+
+  async put(request: SlotRequest): Promise<void> {
+    this.#requests.set(`${request.slot}.${request.kind}`, request);
+    for (const listener of this.#listeners) listener(request.slot);
+  }
+
+  async remove(slot: string, kind: SlotRequest["kind"]): Promise<void> {
+    this.#requests.delete(`${slot}.${kind}`);
+    for (const listener of this.#listeners) listener(slot);
+  }
+
+  watch(onSlot: (slot: string) => void): Disposable {
+    this.#listeners.add(onSlot);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlot) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+/** A DOUBLE for port leases, over a range that is never listened to by anybody. */
+export class PortsDouble implements PortLeases {
+  readonly #held = new Map<number, string>();
+  readonly #first: number;
+  readonly #last: number;
+
+  constructor(first: number, last: number) {
+    this.#first = first;
+    this.#last = last;
+  }
+
+  reserve(slot: string, role: ProcessRole, fixed?: number, avoid?: ReadonlySet<number>): number | undefined {
+    const owner = `${slot}/${role}`;
+    const own = [...this.#held].find(([, holder]) => holder === owner)?.[0];
+    if (fixed === undefined && own !== undefined) return own;
+    if (fixed !== undefined && this.holder(fixed) !== undefined && this.holder(fixed) !== owner) return undefined;
+    const free = (port: number): boolean => !this.#held.has(port) && avoid?.has(port) !== true;
+    let port = fixed ?? this.#first;
+    while (fixed === undefined && port <= this.#last && !free(port)) port += 1;
+    if (fixed === undefined && port > this.#last) return undefined;
+    if (own !== undefined) this.#held.delete(own);
+    this.#held.set(port, owner);
+    return port;
+  }
+
+  holder(port: number): string | undefined {
+    return this.#held.get(port);
+  }
+
+  release(slot: string, role?: ProcessRole): void {
+    for (const [port, holder] of this.#held) {
+      if (role === undefined ? holder.startsWith(`${slot}/`) : holder === `${slot}/${role}`) this.#held.delete(port);
+    }
+  }
+}

@@ -1,0 +1,295 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { custom, Site } from "./site.ts";
+
+describe("on demand", () => {
+  const cold = custom({ load: "onDemand", idleSeconds: 30 });
+
+  test("a held request loads it; a stale demand unloads it when its idle time is over", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("cold", cold);
+    await site.advance(60);
+    assert.deepEqual([site.state("cold"), site.condition("cold", "Ready")], ["offline", "True/ScaledToZero"]);
+    site.demand.set("cold", { held: 1, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(2);
+    assert.equal(site.state("cold"), "ready");
+    site.demand.set("cold", { held: 0, inFlight: 0, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(29);
+    assert.equal(site.state("cold"), "ready");
+    await site.advance(3);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
+  });
+
+  test("a request in flight keeps it loaded however long it takes", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("cold", cold);
+    site.demand.set("cold", { inFlight: 1, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(300);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["ready", "start main"]);
+  });
+
+  test("an unload counts against the demand before it; the next request loads again", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("cold", cold);
+    site.demand.set("cold", { lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(5);
+    assert.equal(site.state("cold"), "ready");
+    await site.request("cold", "unload");
+    await site.advance(5);
+    assert.equal(site.state("cold"), "offline");
+    site.demand.set("cold", { held: 1, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(2);
+    assert.equal(site.state("cold"), "ready");
+  });
+
+  test("a load request counts as use for the idle time", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("cold", cold);
+    await site.request("cold", "load");
+    await site.advance(2);
+    assert.equal(site.state("cold"), "ready");
+    await site.advance(40);
+    assert.deepEqual([site.state("cold"), ...site.requests.list("cold")], ["offline"]);
+  });
+
+  test("one that failed and went cold is tried again by the next request", async () => {
+    await using site = new Site();
+    site.runtime.manner("cold").crashAfterMs = 10;
+    await site.start();
+    site.source.save("cold", cold);
+    site.demand.set("cold", { lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(120);
+    assert.equal(site.state("cold"), "offline");
+    site.runtime.manner("cold").crashAfterMs = undefined;
+    site.demand.set("cold", { held: 1, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(2);
+    assert.equal(site.state("cold"), "ready");
+  });
+});
+
+describe("unloaded by request", () => {
+  for (const [what, act] of [
+    ["a load request", (site: Site) => site.request("a", "load")],
+    ["a restart request", (site: Site) => site.request("a", "restart")],
+    ["an edit", async (site: Site) => site.source.save("a", custom({ idleSeconds: 5 }))],
+  ] as const) {
+    test(`an always-loaded slot stays so until ${what}`, async () => {
+      await using site = new Site();
+      await site.start();
+      site.source.save("a", custom());
+      await site.advance(5);
+      await site.request("a", "unload");
+      await site.advance(30);
+      await site.start();
+      assert.deepEqual([site.state("a"), site.condition("a", "Available")], ["offline", "False/Unloaded"]);
+      await act(site);
+      await site.advance(5);
+      assert.deepEqual([site.state("a"), ...site.requests.list("a")], ["ready"]);
+    });
+  }
+});
+
+describe("a swap", () => {
+  test("holds over edits of other fields and operator restarts, until the manifest names another model", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("a", custom());
+    await site.advance(5);
+    await site.request("a", "swap-model", { model: "big", specModel: "m" });
+    await site.advance(5);
+    const swapped = { ref: "big", origin: "swap", spec: "m", previous: "m", served: "big" };
+    assert.deepEqual(site.slot("a").status.model, swapped);
+    site.source.save("a", custom({ idleSeconds: 5 }));
+    await site.advance(5);
+    await site.start();
+    await site.advance(5);
+    assert.deepEqual(site.slot("a").status.model, swapped);
+    site.source.save("a", custom({ model: { default: "tiny" } }));
+    await site.advance(5);
+    assert.deepEqual(site.slot("a").status.model, { ref: "tiny", origin: "spec", previous: "big", served: "tiny" });
+    assert.deepEqual(site.requests.list("a"), []);
+  });
+});
+
+describe("two processes", () => {
+  const embed = { model: { default: "tiny", rerank: "ranker" } };
+
+  test("are one slot; the one that dies alone is restarted alone", async () => {
+    await using site = new Site();
+    site.source.save("embed", embed);
+    await site.start();
+    await site.advance(5);
+    assert.deepEqual([site.state("embed"), ...site.deeds("embed")], ["ready", "start main", "start rerank"]);
+    site.runtime.kill("embed", "rerank");
+    await site.settle();
+    assert.deepEqual([site.state("embed"), site.condition("embed", "Available")], ["ready", "True/Loaded"]);
+    assert.deepEqual(
+      site.slot("embed").status.processes.map(({ role, isReady }) => `${role} ${isReady}`),
+      ["main true"],
+    );
+    await site.advance(5);
+    assert.deepEqual([site.state("embed"), site.condition("embed", "Ready")], ["ready", "True/Loaded"]);
+    assert.deepEqual(site.deeds("embed").slice(2), ["clear rerank", "start rerank"]);
+    site.runtime.kill("embed", "main");
+    await site.settle();
+    assert.equal(site.state("embed"), "error");
+    await site.advance(5);
+    assert.equal(site.state("embed"), "ready");
+    assert.deepEqual(site.deeds("embed").slice(4), ["clear main", "start main"]);
+  });
+
+  test("a second process that crashes again and again backs off beside a steady main one", async () => {
+    await using site = new Site();
+    site.source.save("embed", embed);
+    await site.start();
+    await site.advance(100);
+    const before = site.deeds("embed").length;
+    const ends = site.clock.now().getTime() + 60_000;
+    while (site.clock.now().getTime() < ends) {
+      site.runtime.kill("embed", "rerank");
+      await site.advance(0.5);
+    }
+    assert.deepEqual([site.state("embed"), site.condition("embed", "Available")], ["ready", "True/Loaded"]);
+    const starts = site
+      .deeds("embed")
+      .slice(before)
+      .filter((deed) => deed === "start rerank").length;
+    assert.ok(starts <= 8, `started ${starts} times in a minute`);
+    assert.ok(!site.deeds("embed").slice(before).includes("stop main"));
+  });
+
+  test("a change of the second one's model leaves the first one serving", async () => {
+    await using site = new Site();
+    site.source.save("embed", embed);
+    await site.start();
+    await site.advance(5);
+    site.demand.set("embed", { inFlight: 1 });
+    site.source.save("embed", { model: { default: "tiny", rerank: "big" } });
+    await site.settle();
+    const ready = (): string[] => site.slot("embed").status.processes.map(({ role, isReady }) => `${role} ${isReady}`);
+    assert.deepEqual([site.state("embed"), ...ready()], ["ready", "main true", "rerank false"]);
+    assert.equal(site.condition("embed", "Reconciling"), "True/Changed");
+    site.demand.set("embed", { inFlight: 0 });
+    await site.advance(5);
+    assert.deepEqual(site.deeds("embed"), ["start main", "start rerank", "stop rerank", "start rerank"]);
+    assert.deepEqual([site.condition("embed", "Ready"), ...ready()], ["True/Loaded", "main true", "rerank true"]);
+  });
+
+  test("one that is no longer named is stopped, and the other goes on", async () => {
+    await using site = new Site();
+    site.source.save("embed", embed);
+    await site.start();
+    await site.advance(5);
+    site.source.save("embed", { model: { default: "tiny" } });
+    await site.advance(5);
+    assert.deepEqual(site.deeds("embed"), ["start main", "start rerank", "stop rerank"]);
+    assert.deepEqual(site.states("embed"), ["starting", "warming", "ready"]);
+  });
+});
+
+describe("paused", () => {
+  test("plans and says so, and starts nothing; its successor acts", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start({ isPaused: true });
+    await site.advance(60);
+    assert.deepEqual(site.slot("a").plan, {
+      reason: "Paused",
+      message: "paused: it is always loaded",
+      steps: [{ do: "start", role: "main", port: 8081, command: "serve 8081", reason: "it is always loaded" }],
+    });
+    assert.deepEqual(
+      ["Ready", "Available", "Reconciling"].map((type) => site.condition("a", type)),
+      ["Unknown/Paused", "False/Paused", "True/Paused"],
+    );
+    assert.deepEqual([site.state("a"), ...site.deeds("a")], ["offline"]);
+    await site.start();
+    await site.advance(5);
+    assert.equal(site.state("a"), "ready");
+  });
+
+  test("leaves what runs, shows what an edit would do, and counts a crash once", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start();
+    await site.advance(5);
+    await site.start({ isPaused: true });
+    assert.deepEqual([site.state("a"), site.condition("a", "Ready")], ["ready", "True/Loaded"]);
+    site.source.save("a", custom({ args: ["--more"] }));
+    await site.advance(10);
+    assert.deepEqual(
+      site.slot("a").plan.steps.map((step) => step.do),
+      ["drain", "stop", "start"],
+    );
+    assert.deepEqual([site.state("a"), site.condition("a", "Available")], ["ready", "True/Loaded"]);
+    site.runtime.kill("a");
+    await site.advance(30);
+    assert.deepEqual([site.state("a"), site.slot("a").status.failures], ["error", 1]);
+    assert.deepEqual(site.deeds("a"), ["start main"]);
+  });
+
+  test("forgets a slot that is gone and runs nothing", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start({ isPaused: true });
+    site.source.delete("a");
+    await site.settle();
+    assert.equal(site.publisher.slots.has("a"), false);
+  });
+});
+
+describe("an operator's successor", () => {
+  test("adopts what runs without a change of state, and starts nothing anew", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    site.source.save("primary", { model: { default: "tiny" } });
+    await site.start();
+    await site.advance(5);
+    const before = [site.slot("a").revision, site.slot("primary").revision];
+    await site.start();
+    await site.advance(20);
+    assert.deepEqual([site.slot("a").revision, site.slot("primary").revision], before);
+    assert.deepEqual([...site.deeds("a"), ...site.deeds("primary")], ["start main", "start main"]);
+  });
+
+  test("asks an engine that does not answer to prove itself again", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start();
+    await site.advance(5);
+    site.runtime.manner("a").probe = "failing";
+    await site.start();
+    assert.equal(site.state("a"), "warming");
+    site.runtime.manner("a").probe = "healthy";
+    await site.advance(2);
+    assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
+  });
+
+  test("stops an engine that nothing declares", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start();
+    await site.advance(5);
+    await site.controller[Symbol.asyncDispose]();
+    site.source.delete("a");
+    site.publisher.slots.delete("a");
+    await site.start();
+    await site.advance(40);
+    assert.deepEqual([...site.runtime.running("a"), site.publisher.slots.has("a")], [false]);
+  });
+});
+
+test("a pulling slot that an earlier operator published goes on to be started", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  await site.start({ isPaused: true });
+  const slot = site.slot("a");
+  site.publisher.slots.set("a", { ...slot, status: { ...slot.status, state: "pulling" } });
+  await site.start();
+  await site.advance(5);
+  assert.equal(site.state("a"), "ready");
+});

@@ -1,0 +1,260 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { ProcessRole } from "../../src/api/names.ts";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
+import { isAvailable } from "../../src/api/states.ts";
+import { wellBehaved, type Manner } from "../doubles/runtime.ts";
+import { custom, Site } from "./site.ts";
+
+/** Always loaded; the same; on demand; and one of two processes. */
+const slots = ["a", "b", "cold", "embed"] as const;
+type Slot = (typeof slots)[number];
+
+const base: Readonly<Record<Slot, SlotSpecInput>> = {
+  a: custom(),
+  b: custom(),
+  cold: custom({ load: "onDemand", idleSeconds: 20 }),
+  embed: { model: { default: "tiny", rerank: "ranker" } },
+};
+
+/** What happens to a site. `disturbs`: the slot's engines may be stopped for it. */
+type Event =
+  | { readonly do: "edit"; readonly slot: Slot; readonly spec: SlotSpecInput; readonly disturbs: boolean }
+  | { readonly do: "delete" | "break"; readonly slot: Slot }
+  | { readonly do: "kill" | "lose"; readonly slot: Slot; readonly role: ProcessRole }
+  | { readonly do: "behave"; readonly slot: Slot; readonly manner: Partial<Manner> }
+  | { readonly do: "request"; readonly slot: Slot; readonly kind: "restart" | "load" | "unload" }
+  | { readonly do: "demand"; readonly slot: Slot; readonly held: number; readonly inFlight: number }
+  | { readonly do: "model"; readonly isThere: boolean }
+  | { readonly do: "stranger"; readonly port: number; readonly isThere: boolean }
+  | { readonly do: "gateway"; readonly isSlow: boolean }
+  | { readonly do: "wait"; readonly seconds: number }
+  | { readonly do: "restart operator" }
+  | { readonly do: "fail"; readonly effects: number; readonly isDeath: boolean };
+
+const slot = fc.constantFrom(...slots);
+const port = fc.constantFrom(8081, 8082, 8083);
+const harmless = fc.constantFrom<SlotSpecInput[]>(
+  { aliases: ["gpt-4"] },
+  { stopSeconds: 3 },
+  { stopSeconds: 8, concurrency: { max: 2, queue: 2 } },
+  { probe: { intervalSeconds: 2 } },
+);
+const disturbing: fc.Arbitrary<SlotSpecInput> = fc.oneof(
+  fc.record({ args: fc.constantFrom<string[][]>(["--x"], ["--y"]) }),
+  fc.record({ enabled: fc.boolean() }),
+  fc.record({ port }),
+);
+const manner: fc.Arbitrary<Partial<Manner>> = fc.oneof(
+  fc.record({ crashAfterMs: fc.constantFrom(5, 400, 70_000, undefined) }),
+  fc.record({ probe: fc.constantFrom("failing" as const, "hanging" as const, "warm-up-fails" as const) }),
+  fc.record({ cannotStart: fc.boolean() }),
+  fc.record({ loadMs: fc.constantFrom(0, 900, 30_000) }),
+  fc.constant(wellBehaved),
+);
+const event: fc.Arbitrary<Event> = fc.oneof(
+  fc.record({ do: fc.constant("edit" as const), slot, spec: harmless, disturbs: fc.constant(false) }),
+  fc.record({ do: fc.constant("edit" as const), slot, spec: disturbing, disturbs: fc.constant(true) }),
+  fc.record({ do: fc.constantFrom("delete" as const, "break" as const), slot }),
+  fc.record({
+    do: fc.constantFrom("kill" as const, "lose" as const),
+    slot,
+    role: fc.constantFrom("main" as const, "rerank" as const),
+  }),
+  fc.record({ do: fc.constant("behave" as const), slot, manner }),
+  fc.record({
+    do: fc.constant("request" as const),
+    slot,
+    kind: fc.constantFrom("restart" as const, "load" as const, "unload" as const),
+  }),
+  fc.record({ do: fc.constant("demand" as const), slot, held: fc.nat(1), inFlight: fc.nat(1) }),
+  fc.record({ do: fc.constant("model" as const), isThere: fc.boolean() }),
+  fc.record({ do: fc.constant("stranger" as const), port, isThere: fc.boolean() }),
+  fc.record({ do: fc.constant("gateway" as const), isSlow: fc.boolean() }),
+  {
+    arbitrary: fc.record({ do: fc.constant("wait" as const), seconds: fc.constantFrom(0.03, 1, 6, 25, 90) }),
+    weight: 6,
+  },
+  fc.record({ do: fc.constant("restart operator" as const) }),
+  fc.record({ do: fc.constant("fail" as const), effects: fc.nat(4), isDeath: fc.boolean() }),
+);
+
+/** Applies events, and remembers since when which slot's engines may be stopped. */
+class Course {
+  readonly site: Site;
+  readonly specs = new Map<Slot, SlotSpecInput>();
+  readonly #disturbed = new Map<string, number>();
+  #judged = 0;
+
+  constructor(site: Site) {
+    this.site = site;
+  }
+
+  async apply(event: Event): Promise<void> {
+    const { site } = this;
+    const time = site.clock.now().getTime();
+    if ("slot" in event && (event.do !== "edit" || event.disturbs) && event.do !== "break") {
+      if (event.do !== "kill" && event.do !== "lose" && event.do !== "demand") this.#disturbed.set(event.slot, time);
+    }
+    switch (event.do) {
+      case "edit": {
+        const spec = { ...this.specs.get(event.slot), ...base[event.slot], ...event.spec };
+        if (JSON.stringify(restarting(spec)) !== JSON.stringify(restarting(this.specs.get(event.slot)))) {
+          this.#disturbed.set(event.slot, time);
+        }
+        this.specs.set(event.slot, spec);
+        site.source.save(event.slot, spec);
+        break;
+      }
+      case "delete":
+        this.specs.delete(event.slot);
+        site.source.delete(event.slot);
+        break;
+      case "break":
+        if (this.specs.has(event.slot)) site.source.break(event.slot);
+        break;
+      case "kill":
+        site.runtime.kill(event.slot, event.role);
+        break;
+      case "lose":
+        site.runtime.lose(event.slot, event.role);
+        break;
+      case "behave":
+        Object.assign(site.runtime.manner(event.slot), event.manner);
+        break;
+      case "request":
+        await site.request(event.slot, event.kind);
+        break;
+      case "demand": {
+        const { held, inFlight } = event;
+        site.demand.set(event.slot, { held, inFlight, lastRequestAt: site.clock.now().toISOString() });
+        break;
+      }
+      case "model":
+        site.setModel(
+          "tiny",
+          event.isThere ? {} : { state: "missing", reason: "ModelFileMissing", message: "tiny.gguf is gone" },
+        );
+        break;
+      case "stranger":
+        this.#stranger(event.port, event.isThere);
+        break;
+      case "gateway":
+        site.demand.isSlow = event.isSlow;
+        break;
+      case "wait":
+        await site.advance(event.seconds);
+        break;
+      case "restart operator":
+        await site.start();
+        break;
+      case "fail":
+        site.failAt(event.effects, event.isDeath);
+        break;
+      default:
+        event satisfies never;
+    }
+    await site.settle();
+    if (site.isDead) await site.start();
+    this.judge();
+  }
+
+  /** Two cannot listen on one port: a stranger comes only where no engine of ours is. */
+  #stranger(port: number, isThere: boolean): void {
+    const { site } = this;
+    if (!isThere) site.runtime.strangers.delete(port);
+    else if (!slots.some((name) => [site.runtime.portOf(name), site.runtime.portOf(name, "rerank")].includes(port))) {
+      site.runtime.strangers.add(port);
+      for (const name of slots) this.#disturbed.set(name, site.clock.now().getTime());
+    }
+  }
+
+  /** No engine was stopped that nothing had happened to since it was started. */
+  judge(): void {
+    const { deeds } = this.site.runtime;
+    for (const { did, slot: name, role, startedAt } of deeds.slice(this.#judged)) {
+      if (did !== "stop" || name === "cold") continue;
+      const since = this.#disturbed.get(name) ?? -1;
+      assert.ok(since >= startedAt.getTime(), `${name}/${role} was stopped though nothing had happened to it`);
+    }
+    this.#judged = deeds.length;
+    assert.deepEqual(this.site.problems(), []);
+  }
+
+  /** All is well again, and stays so. */
+  async mend(): Promise<void> {
+    const { site } = this;
+    site.demand.isSlow = false;
+    site.runtime.strangers.clear();
+    await this.apply({ do: "model", isThere: true });
+    for (const name of slots) {
+      await this.apply({ do: "behave", slot: name, manner: wellBehaved });
+      await this.apply({ do: "demand", slot: name, held: 0, inFlight: 0 });
+      const spec = this.specs.get(name);
+      if (spec !== undefined) site.source.save(name, spec);
+    }
+    await site.start();
+    for (const name of slots) {
+      // Only a person ends this one.
+      if (site.condition(name, "Stalled") === "True/StartFailed") await site.request(name, "restart");
+    }
+    await site.advance(400);
+    this.judge();
+  }
+
+  /** Why that slot is not as it should be, if it is not. */
+  wrong(name: Slot): string | undefined {
+    const { site } = this;
+    const published = site.publisher.slots.get(name);
+    const spec = this.specs.get(name);
+    if (spec === undefined) {
+      const isGone = name === "embed" ? published?.status.state === "offline" : published === undefined;
+      return isGone ? undefined : `${name} is deleted, and yet ${JSON.stringify(published?.status)}`;
+    }
+    if (published === undefined) return `${name} is not published`;
+    const { state } = published.status;
+    const isUnloaded = site.requests.list(name).some(({ kind }) => kind === "unload");
+    const isOff = spec.enabled === false || isUnloaded || name === "cold";
+    // Another slot holds the port that this one wants, and no fault: it holds it.
+    const isBlocked =
+      site.condition(name, "Stalled") === "True/PortConflict" || published.plan.message.includes("in use by slot");
+    if (isBlocked) return undefined;
+    if (isOff ? state === "offline" : isAvailable(state) && site.condition(name, "Ready") === "True/Loaded")
+      return undefined;
+    return `${name} should be ${isOff ? "offline" : "ready"}: ${JSON.stringify(published.status)}`;
+  }
+}
+
+/** The part of a spec that an engine is started with. */
+function restarting(spec: SlotSpecInput | undefined): unknown {
+  return [spec?.args, spec?.port, spec?.enabled];
+}
+
+test("whatever happens, no status breaks a rule, no engine is stopped without cause, and all is well in the end", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(event, { minLength: 5, maxLength: 40 }), async (events) => {
+      const site = new Site();
+      await using stack = new AsyncDisposableStack();
+      stack.defer(() => site.end());
+      const course = new Course(site);
+      for (const name of slots) {
+        course.specs.set(name, base[name]);
+        site.source.save(name, base[name]);
+      }
+      await site.start();
+      for (const each of events) await course.apply(each);
+      await course.mend();
+      assert.deepEqual(
+        slots.map((name) => course.wrong(name)).filter((problem) => problem !== undefined),
+        [],
+      );
+    }),
+    // Longer hunts: BERTH_RUNS=1000. Shrinking what was found ends with the time.
+    {
+      numRuns: Number(process.env["BERTH_RUNS"] ?? 25),
+      interruptAfterTimeLimit: 240_000,
+      markInterruptAsFailure: true,
+    },
+  );
+});
