@@ -90,7 +90,6 @@ async function look(
     protocols: engine === undefined || engineInput === undefined ? [] : engine.protocols(engineInput),
     started: acted.started,
     capabilities: engine === undefined || engineInput === undefined ? [] : engine.capabilities(engineInput),
-    protocols: engine === undefined || engineInput === undefined ? [] : engine.protocols(engineInput),
     served: engine === undefined || engineInput === undefined ? undefined : engine.servedModel(engineInput),
     stopping: steps.flatMap((step) => (step.do === "stop" ? [step.role] : [])),
     handledRequests: handledRequests(input),

@@ -11,6 +11,7 @@ function protocols(given: SlotInput, outcome: Partial<Outcome> = {}): SlotStatus
   const whole: Outcome = {
     observed: given.observed,
     health: given.health,
+    stopping: [],
     started: 0,
     capabilities: ["chat"],
     protocols: ["messages"],

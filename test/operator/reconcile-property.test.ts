@@ -195,6 +195,7 @@ class Course {
       if (spec !== undefined) site.source.save(name, spec);
     }
     await site.start();
+    await site.advance(0.01);
     for (const name of slots) {
       // Only a person ends this one.
       if (site.condition(name, "Stalled") === "True/StartFailed") await site.request(name, "restart");
