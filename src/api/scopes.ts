@@ -6,6 +6,22 @@ export type TokenScope = (typeof tokenScopes)[number];
 export const scopeClasses = ["public", "any", "v1", "read", "admin"] as const;
 export type ScopeClass = (typeof scopeClasses)[number];
 
+/** Open to strangers also behind the edge proxy: service specification, "Public routes". */
+export const publicPaths = [
+  "/api/health/system",
+  "/api/status",
+  "/api/metrics",
+  "/api/features",
+  "/api/install/state",
+  "/api/install/complete",
+  "/api/config/urls",
+  "/api/auth/status",
+  "/api/auth/login",
+  "/v1/models",
+] as const;
+/** For those who watch this machine from within: public too, but not opened by the proxy. */
+export const probePaths = ["/livez", "/readyz", "/metrics"] as const;
+
 const grants = {
   admin: ["public", "any", "v1", "read", "admin"],
   all: ["public", "any", "v1", "read"],

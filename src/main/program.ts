@@ -5,6 +5,7 @@ import type { CommandTree, Shell } from "../cli/completion.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { callOf, withExamples } from "../cli/options.ts";
 import { addConfigCommands } from "./config-commands.ts";
+import { addProxyCommands } from "./proxy-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
 import { addTokenCommands } from "./token-commands.ts";
 import { version } from "./version.ts";
@@ -22,6 +23,7 @@ export function buildProgram(process: ProgramContext): Command {
   addRunCommands(program, context);
   addApiCommands(program, context);
   addConfigCommands(program, context);
+  addProxyCommands(program, context);
   addTokenCommands(program, { ...context, isRemote: () => serverOf(program, process.env) !== undefined });
   const completion = program
     .command("completion")

@@ -1,6 +1,6 @@
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
-import { chmod, chown, link, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   tokenIdSchema,
@@ -13,6 +13,7 @@ import {
 } from "../api/token.ts";
 import { removeLeftovers, syncDirectory } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { giveToOwner, privateDirectory } from "./state-owner.ts";
 import { TokenUse } from "./token-use.ts";
 
 interface Known {
@@ -142,21 +143,8 @@ export class TokenStore implements AsyncDisposable {
   }
 
   async #prepare(): Promise<void> {
-    await mkdir(this.#stateDir, { recursive: true });
-    for (const path of [join(this.#stateDir, "auth"), this.path]) {
-      await mkdir(path, { recursive: true, mode: 0o700 });
-      // A looser mode, by an old umask or a copy, would show labels and hashes.
-      await chmod(path, 0o700);
-      await this.#giveToOwner(path);
-    }
+    await privateDirectory(this.#stateDir, "tokens");
     await removeLeftovers(this.path);
-  }
-
-  /** A token that root creates must be readable by the service, which may be another user. */
-  async #giveToOwner(path: string): Promise<void> {
-    if (process.getuid?.() !== 0) return;
-    const { uid, gid } = await stat(this.#stateDir);
-    await chown(path, uid, gid);
   }
 
   /** The file appears whole or not at all; false when the id is taken. */
@@ -164,7 +152,7 @@ export class TokenStore implements AsyncDisposable {
     const temporary = join(this.path, `.${id}.${randomBytes(8).toString("hex")}.tmp`);
     try {
       await writeFile(temporary, text, { flag: "wx", mode: 0o600, flush: true });
-      await this.#giveToOwner(temporary);
+      await giveToOwner(this.#stateDir, temporary);
       await link(temporary, this.#file(id));
     } catch (error) {
       if (errorCode(error) === "EEXIST") return false;

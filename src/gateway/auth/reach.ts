@@ -1,4 +1,5 @@
 import type { Config } from "../../api/config.ts";
+import { probePaths, publicPaths } from "../../api/scopes.ts";
 import { AddressSet } from "./addresses.ts";
 
 /** One line of the start-up log. */
@@ -44,7 +45,7 @@ export function reachLines(
         },
     {
       level: "info",
-      text: "open without credentials: /v1/models, /livez, /readyz, /metrics, /api/status, /api/health/system, /api/metrics, /api/features, /api/install/*, /api/config/urls, /api/auth/status, /api/auth/login",
+      text: `open without credentials: ${[...publicPaths, ...probePaths].join(", ")}`,
     },
     config.trustedProxies.length === 0
       ? { level: "info", text: "no proxy is trusted: tokens are the only way in" }

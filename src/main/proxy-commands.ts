@@ -1,0 +1,78 @@
+import { InvalidArgumentError, type Command } from "commander";
+import type { CommandContext } from "../cli/context.ts";
+import { whole, withExamples } from "../cli/options.ts";
+
+interface Render {
+  readonly file?: string;
+  readonly dns?: string;
+  readonly httpPort: number;
+  readonly httpsPort: number;
+  readonly caddyAdmin?: string;
+}
+
+interface Check {
+  readonly address?: string;
+  readonly httpPort: number;
+  readonly root?: string;
+  readonly saveRoot?: string;
+  readonly caddyAdmin: string;
+}
+
+/** `berth proxy`: the edge in front of a service with authentication. Both run on the machine of the proxy. */
+export function addProxyCommands(program: Command, { env, write, note, exit }: CommandContext): void {
+  const proxy = program.command("proxy").description("the HTTPS proxy in front of the service");
+  const render = proxy
+    .command("render")
+    .description("write a Caddyfile: HTTPS, a password for people, tokens for programs")
+    .option("--file <path>", "replace this file; absent: standard output")
+    .option("--dns <provider>", "prove a public name by DNS-01 with this Caddy provider and its arguments")
+    .option("--http-port <port>", "port of the redirect to HTTPS", whole, 80)
+    .option("--https-port <port>", "port of HTTPS", whole, 443)
+    .option("--caddy-admin <address>", "where Caddy takes its own orders, or off", addressOrOff)
+    .action(async ({ file, ...options }: Render) => {
+      const { renderProxy, writeProxyFile } = await import("./proxy/render.ts");
+      const { text, notes } = await renderProxy({ env, ...options });
+      for (const line of notes) note(`${line}\n`);
+      if (file === undefined) write(text);
+      else
+        note(
+          (await writeProxyFile(file, text))
+            ? `wrote ${file}; now: caddy reload --config ${file}\n`
+            : `${file} is as it should be\n`,
+        );
+    });
+  withExamples(
+    render,
+    ["SVC_ADMIN_USER=ada SVC_ADMIN_PASSWORD=… berth proxy render --file /etc/caddy/Caddyfile", "the first time"],
+    ["berth proxy render", "again, with the password's hash that is kept"],
+    ["berth proxy render --dns 'cloudflare {env.CF_API_TOKEN}'", "where port 80 cannot be opened"],
+  );
+  const check = proxy
+    .command("check")
+    .description("go through the proxy as strangers, people and programs do, and tell what is wrong")
+    .argument("[url]", "its address; absent: https://SVC_HOSTNAME")
+    .option("--address <host:port>", "connect there rather than to what the name resolves to")
+    .option("--http-port <port>", "port of the redirect to HTTPS", whole, 80)
+    .option("--root <file>", "trust this root certificate")
+    .option("--save-root <file>", "write the root certificate of Caddy's own authority, for clients to import")
+    .option("--caddy-admin <address>", "where Caddy takes its own orders", "127.0.0.1:2019")
+    .action(async (url: string | undefined, options: Check) => {
+      const { proxyFindings } = await import("./proxy/round-trip.ts");
+      let hasFailed = false;
+      for await (const { outcome, what, detail } of proxyFindings(env, url, options)) {
+        hasFailed ||= outcome === "failed";
+        write(`${outcome.padEnd(7)}  ${what}: ${detail}\n`);
+      }
+      if (hasFailed) exit(1);
+    });
+  withExamples(
+    check,
+    ["SVC_ADMIN_PASSWORD=… berth proxy check", "everything, the log-in too"],
+    ["berth proxy check --save-root berth-root.crt", "and keep the root certificate for clients"],
+  );
+}
+
+function addressOrOff(text: string): string {
+  if (text === "off" || /^[A-Za-z0-9.[\]:-]+:\d{1,5}$/.test(text)) return text;
+  throw new InvalidArgumentError("It must be host:port, or off.");
+}

@@ -1,0 +1,85 @@
+import { readFile, stat } from "node:fs/promises";
+import { adminPasswordSchema, adminUserSchema, type AdminRecord } from "../../api/admin.ts";
+import { CommandError } from "../../cli/client.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { readSettings, type Settings } from "../settings.ts";
+import { caddyfile, isPrivateName } from "./caddyfile.ts";
+
+export interface RenderOptions {
+  readonly env: NodeJS.ProcessEnv;
+  readonly dns?: string | undefined;
+  readonly httpPort: number;
+  readonly httpsPort: number;
+  readonly caddyAdmin?: string | undefined;
+}
+
+/**
+ * `berth proxy render`: the text, and notes for whoever looks on. Keeps a bcrypt hash of SVC_ADMIN_PASSWORD in the state
+ * directory where there is one, and needs it no more afterwards. Throws CommandError.
+ */
+export async function renderProxy(options: RenderOptions): Promise<{ text: string; notes: string[] }> {
+  const settings = await readSettings(options.env);
+  const { config } = settings;
+  const { hostname, tlsEmail } = config;
+  if (!/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(hostname)) throw invalid("SVC_HOSTNAME must be a host name");
+  const notes: string[] = [];
+  if (isPrivateName(hostname)) {
+    if (options.dns !== undefined) throw invalid(`${hostname} is no public name: --dns has no use`);
+  } else if (tlsEmail === undefined || !/^[^\s@{}"`]+@[^\s@{}"`]+\.[^\s@{}"`]+$/.test(tlsEmail)) {
+    throw invalid(`SVC_TLS_EMAIL must be an address that is read: the authority writes to it about ${hostname}`);
+  }
+  if (options.dns !== undefined && !/^[a-z0-9_]+( [^\s{}"`]+| \{env\.[A-Za-z0-9_]+\})*$/.test(options.dns)) {
+    throw invalid("--dns must be a Caddy DNS provider and its arguments, e.g. 'cloudflare {env.CF_API_TOKEN}'");
+  }
+  if (options.dns !== undefined)
+    notes.push(`this needs a Caddy with the module dns.providers.${options.dns.split(" ", 1)[0] ?? ""}`);
+  const admin = await adminOf(settings, notes);
+  if (!config.authEnabled) notes.push("authentication is off here: set SVC_AUTH_ENABLED=1 and restart the service");
+  const text = caddyfile({
+    hostname,
+    admin,
+    apiPort: config.port,
+    chatPort: config.chatPort,
+    tlsEmail,
+    dns: options.dns,
+    httpPort: options.httpPort,
+    httpsPort: options.httpsPort,
+    caddyAdmin: options.caddyAdmin,
+  });
+  return { text, notes };
+}
+
+/** Replaces the file, with the mode it had; a new one is for its owner and group. Resolves with false when it was so. */
+export async function writeProxyFile(path: string, text: string): Promise<boolean> {
+  const known = await readFile(path, "utf8").catch(() => undefined);
+  if (known === text) return false;
+  const mode = known === undefined ? 0o640 : (await stat(path)).mode & 0o777;
+  await writeFileAtomic(path, text, { fsync: true, mode });
+  return true;
+}
+
+async function adminOf({ config, origins }: Settings, notes: string[]): Promise<AdminRecord> {
+  const { keepAdmin, readAdmin } = await import("../../store/admin.ts");
+  const { adminUser, adminPassword, stateDir } = config;
+  if (adminPassword === undefined) {
+    const known = await readAdmin(stateDir);
+    if (known !== undefined && (adminUser === undefined || adminUser === known.user)) return known;
+    throw invalid(
+      known === undefined
+        ? "there is no administrator yet: set SVC_ADMIN_USER and SVC_ADMIN_PASSWORD for this once; only a hash is kept"
+        : "SVC_ADMIN_USER is another than before: set SVC_ADMIN_PASSWORD too, for this once",
+    );
+  }
+  const user = adminUserSchema.safeParse(adminUser);
+  if (!user.success) throw invalid(`SVC_ADMIN_USER must be ${user.error.issues[0]?.message ?? "a name"}`);
+  const password = adminPasswordSchema.safeParse(adminPassword);
+  if (!password.success) throw invalid(`SVC_ADMIN_PASSWORD must have ${password.error.issues[0]?.message ?? "text"}`);
+  if (origins["adminPassword"] === "file") {
+    notes.push("the hash of the password is kept now: take admin_password out of berth.toml");
+  }
+  return await keepAdmin(stateDir, user.data, password.data);
+}
+
+function invalid(message: string): CommandError {
+  return new CommandError("config.invalid", message);
+}

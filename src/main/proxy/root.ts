@@ -1,0 +1,27 @@
+import { get } from "node:http";
+import { CommandError } from "../../cli/client.ts";
+
+/**
+ * The root certificate of Caddy's own authority, as PEM, from its administration on this machine
+ * (`GET /pki/ca/local`, https://caddyserver.com/docs/api). Undefined where there is none to ask.
+ */
+export async function caddyRoot(admin: string): Promise<string | undefined> {
+  const text = await new Promise<string | undefined>((resolve) => {
+    const request = get(`http://${admin}/pki/ca/local`, { timeout: 2000, headers: { host: admin } }, (response) => {
+      let body = "";
+      response.setEncoding("utf8").on("data", (chunk: string) => (body += chunk));
+      response.once("end", () => resolve(response.statusCode === 200 ? body : undefined));
+      response.once("error", () => resolve(undefined));
+    });
+    request.once("error", () => resolve(undefined));
+    request.once("timeout", () => request.destroy());
+  });
+  if (text === undefined) return undefined;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed !== "object" || parsed === null || !("root_certificate" in parsed)) return undefined;
+    return typeof parsed.root_certificate === "string" ? parsed.root_certificate : undefined;
+  } catch {
+    throw new CommandError("server.invalid", `what answers at ${admin} is no Caddy`);
+  }
+}

@@ -1,0 +1,88 @@
+import { readFile } from "node:fs/promises";
+import { CommandError } from "../../cli/client.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { readSettings } from "../settings.ts";
+import { checkProxy, type Finding } from "./check.ts";
+import type { EdgeTarget } from "./edge-client.ts";
+import { caddyRoot } from "./root.ts";
+
+export interface RoundTripOptions {
+  readonly address?: string;
+  readonly httpPort: number;
+  readonly root?: string;
+  readonly saveRoot?: string;
+  readonly caddyAdmin: string;
+}
+
+/** `berth proxy check`: finds out whom to trust and who to be, then goes round. Throws CommandError. */
+export async function* proxyFindings(
+  env: NodeJS.ProcessEnv,
+  url: string | undefined,
+  options: RoundTripOptions,
+): AsyncGenerator<Finding> {
+  const { config } = await readSettings(env);
+  const target = await targetOf(url ?? `https://${config.hostname}`, options);
+  const { readAdmin } = await import("../../store/admin.ts");
+  const user = config.adminUser ?? (await readAdmin(config.stateDir).catch(() => undefined))?.user;
+  const { TokenStore } = await import("../../store/tokens.ts");
+  await using tokens = new TokenStore(config.stateDir);
+  const made = await tokens.create({ label: "proxy check", scope: "read-only" }).catch(() => undefined);
+  const own = env["SVC_TOKEN"] || undefined;
+  const plain = new URL(`http://${target.url.hostname}`);
+  try {
+    yield* checkProxy({
+      target,
+      plain: {
+        url: plain,
+        address: { host: target.address?.host ?? plain.hostname, port: options.httpPort },
+        root: undefined,
+        isVerifying: true,
+      },
+      user,
+      password: config.adminPassword,
+      token:
+        made !== undefined
+          ? { text: made.token, label: made.label }
+          : own === undefined
+            ? undefined
+            : { text: own, label: "the owner of SVC_TOKEN" },
+      revoke: made === undefined ? undefined : async () => void (await tokens.revoke(made.id)),
+    });
+  } finally {
+    if (made !== undefined) await tokens.revoke(made.id);
+  }
+}
+
+async function targetOf(url: string, options: RoundTripOptions): Promise<EdgeTarget> {
+  const parsed = URL.parse(url);
+  if (parsed?.protocol !== "https:") throw new CommandError("address.invalid", `${url} is no https:// address`);
+  const root = options.root === undefined ? await caddyRoot(options.caddyAdmin) : await read(options.root);
+  if (options.saveRoot !== undefined) {
+    if (root === undefined) {
+      throw new CommandError(
+        "root.not_found",
+        `no Caddy with an authority of its own answers at ${options.caddyAdmin}`,
+        "run this on the proxy's machine, or name the place with --caddy-admin",
+      );
+    }
+    await writeFileAtomic(options.saveRoot, root, { fsync: false });
+  }
+  const address = options.address === undefined ? undefined : splitAddress(options.address);
+  return { url: parsed, address, root, isVerifying: true };
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new CommandError("root.not_found", error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** `host:port` as two; an IPv6 address is in brackets. Throws CommandError. */
+function splitAddress(text: string): { host: string; port: number } {
+  const [, bracketed, plain, port] = /^(?:\[([0-9a-f:.]+)\]|([^:\s]+)):(\d{1,5})$/i.exec(text) ?? [];
+  const host = bracketed ?? plain;
+  if (host === undefined || Number(port) > 65_535) throw new CommandError("address.invalid", `${text} is no host:port`);
+  return { host, port: Number(port) };
+}

@@ -1,0 +1,34 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { compare, hash } from "bcrypt";
+import { adminRecordSchema, type AdminRecord } from "../api/admin.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { giveToOwner, privateDirectory } from "./state-owner.ts";
+
+/** 2^12 rounds: a quarter of a second per guess. The proxy checks it; this service never does. */
+const cost = 12;
+
+/** The edge proxy's user, in `<state>/auth/admin.json`; undefined before there is one. */
+export async function readAdmin(stateDir: string): Promise<AdminRecord | undefined> {
+  try {
+    return adminRecordSchema.parse(JSON.parse(await readFile(join(stateDir, "auth", "admin.json"), "utf8")));
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Keeps the user with a hash of the password, which is forgotten. The same password gives the record that is there,
+ * so that a proxy's configuration written twice is the same text.
+ */
+export async function keepAdmin(stateDir: string, user: string, password: string): Promise<AdminRecord> {
+  const known = await readAdmin(stateDir);
+  if (known?.user === user && (await compare(password, known.bcrypt))) return known;
+  const record: AdminRecord = { schema: 1, user, bcrypt: await hash(password, cost) };
+  const path = join(await privateDirectory(stateDir), "admin.json");
+  await writeFileAtomic(path, JSON.stringify(record), { fsync: true, mode: 0o600 });
+  await giveToOwner(stateDir, path);
+  return record;
+}
