@@ -52,6 +52,7 @@ for (const [args, own] of [
         "src/main/berth.ts",
         "src/main/config-commands.ts",
         "src/main/program.ts",
+        "src/main/proxy-commands.ts",
         "src/main/run-commands.ts",
         "src/main/token-commands.ts",
         "src/main/version.ts",

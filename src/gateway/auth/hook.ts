@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { scopeClasses, type Identity, type ScopeClass } from "../../api/scopes.ts";
+import { publicPaths, scopeClasses, type Identity, type ScopeClass } from "../../api/scopes.ts";
 import type { RouteKind } from "../hosts.ts";
 import type { Gate } from "./gate.ts";
 
@@ -54,8 +54,10 @@ export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedR
 function scopeOf(app: FastifyInstance, request: FastifyRequest): ScopeClass {
   const { scope } = request.routeOptions.config;
   if (scope !== undefined) return scope;
+  const path = request.url.split("?", 1)[0] ?? "";
+  const open: readonly string[] = publicPaths;
   // A wrong method on a known path tells no more than the right one does.
-  const isKnown = app.findRoute({ method: "GET", url: request.url.split("?", 1)[0] ?? "" }) !== null;
+  const isKnown = open.includes(path) || app.findRoute({ method: "GET", url: path }) !== null;
   return isKnown || kindOf(request) === "other" ? "public" : "any";
 }
 

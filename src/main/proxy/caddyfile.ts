@@ -41,7 +41,7 @@ export function caddyfile(edge: EdgeSettings): string {
     ...(edge.caddyAdmin === undefined ? [] : [`admin ${edge.caddyAdmin}`]),
     ...(edge.httpPort === 80 ? [] : [`http_port ${edge.httpPort}`]),
     ...(edge.httpsPort === 443 ? [] : [`https_port ${edge.httpsPort}`]),
-    "# The root certificate is imported by hand where it is wanted; see docs/security.md.",
+    "# The root certificate is imported by hand where it is wanted; see docs/edge.md.",
     "skip_install_trust",
   ];
   const site = [

@@ -1,10 +1,7 @@
 import { request as httpRequest } from "node:http";
-import { pino } from "pino";
-import { loadConfig } from "../../../src/api/config.ts";
 import type { TokenScope } from "../../../src/api/scopes.ts";
-import { runGateway, type RunningGateway } from "../../../src/gateway/main.ts";
 import { TokenStore } from "../../../src/store/tokens.ts";
-import { temporaryDirectory } from "../../support/directory.ts";
+import { startGateway as start, type SlotSketch, type TestGateway as Running } from "../../support/gateway.ts";
 
 export interface Answer {
   readonly status: number;
@@ -12,46 +9,36 @@ export interface Answer {
   readonly body: string;
 }
 
-export interface TestGateway extends AsyncDisposable {
-  readonly running: RunningGateway;
+export interface TestGateway extends Running {
+  readonly port: number;
   readonly tokens: TokenStore;
-  readonly stateDir: string;
-  /** What it has logged, as JSON lines. */
-  log(): string;
   /** A token of the scope; one per scope and gateway. */
   token(scope: TokenScope): Promise<string>;
   /** Sends a request with exactly these headers (and Host), unlike fetch. */
   ask(method: string, path: string, headers?: Record<string, string>, body?: string): Promise<Answer>;
 }
 
-/** A gateway in this process, without operator or slots, on a free port and a state directory of its own. */
-export async function startGateway(env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+/** A gateway in this process with its tokens at hand. */
+export async function startGateway(
+  env: Readonly<Record<string, string>> = {},
+  slots: Readonly<Record<string, SlotSketch>> = {},
+): Promise<TestGateway> {
   await using stack = new AsyncDisposableStack();
-  const directory = stack.use(await temporaryDirectory());
-  const { config, problems } = loadConfig(
-    { SVC_PORT: "0", SVC_HOST: "127.0.0.1", SVC_CONFIG_DIR: directory.path, SVC_STATE_DIR: directory.path, ...env },
-    {},
-    { isRoot: false, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined },
-  );
-  if (config === undefined) throw new Error(JSON.stringify(problems));
-  let lines = "";
-  const log = pino({ level: "debug" }, { write: (line: string) => void (lines += line) });
-  const running = await runGateway(config, { log, version: "0.0.0-test" });
-  stack.defer(() => running.close({ drainSeconds: 0 }));
-  const tokens = stack.use(new TokenStore(directory.path));
+  const gateway = stack.use(await start({ env, slots }));
+  const tokens = stack.use(new TokenStore(env["SVC_STATE_DIR"] ?? gateway.stateDir));
   const made = new Map<TokenScope, string>();
+  const { port } = gateway.running;
   const owned = stack.move();
   return {
-    running,
+    ...gateway,
+    port,
     tokens,
-    stateDir: directory.path,
-    log: () => lines,
     async token(scope) {
       const known = made.get(scope) ?? (await tokens.create({ label: `a ${scope}`, scope })).token;
       made.set(scope, known);
       return known;
     },
-    ask: (method, path, headers = {}, body) => ask(running.port, method, path, headers, body),
+    ask: (method, path, headers = {}, body) => ask(port, method, path, headers, body),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

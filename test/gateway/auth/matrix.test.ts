@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { fastify } from "fastify";
-import { isGranted, tokenScopes, type ScopeClass, type TokenScope } from "../../../src/api/scopes.ts";
+import {
+  isGranted,
+  probePaths,
+  publicPaths,
+  tokenScopes,
+  type ScopeClass,
+  type TokenScope,
+} from "../../../src/api/scopes.ts";
 import { Authenticator } from "../../../src/gateway/auth/authenticator.ts";
 import { Gate } from "../../../src/gateway/auth/gate.ts";
 import { guardRoutes } from "../../../src/gateway/auth/hook.ts";
@@ -17,7 +24,7 @@ const granted: Readonly<Record<TokenScope, readonly ScopeClass[]>> = {
 };
 
 /** What is open to strangers: the service specification's list, the probes, and a second name of the metrics. */
-const open = [
+const open: readonly string[] = [
   "/api/auth/login",
   "/api/auth/status",
   "/api/config/urls",
@@ -34,6 +41,10 @@ const open = [
 ];
 
 describe("scope matrix", () => {
+  it("opens what the specification opens", () => {
+    assert.deepEqual([...publicPaths, ...probePaths].toSorted(), open);
+  });
+
   it("follows the contract", () => {
     for (const scope of tokenScopes) {
       for (const wanted of ["public", "any", "v1", "read", "admin"] as const) {
@@ -103,6 +114,10 @@ describe("scope matrix", () => {
         assert.match(codeOf(stranger), path.startsWith("/%") ? /^system\.not_found$/ : /^auth\.required$/, path);
         const admin = await gateway.ask("GET", path, { authorization: `Bearer ${await gateway.token("read-only")}` });
         assert.equal(codeOf(admin), "system.not_found", path);
+      }
+      for (const path of publicPaths) {
+        const { status } = await gateway.ask("DELETE", path);
+        assert.ok(status === 404 || status === 405, `${path} is public, whatever it answers: ${status}`);
       }
       assert.equal(codeOf(await gateway.ask("POST", "/api/nothing", {}, "{}")), "auth.required");
       assert.equal(codeOf(await gateway.ask("DELETE", "/v1/chat/completions")), "auth.required");

@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { get } from "node:http";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { publicPaths } from "../../src/api/scopes.ts";
+import { codeOf, type Answer } from "../gateway/auth/gateway.ts";
+import { runBerth } from "../support/command.ts";
+import { freePort } from "../support/free-port.ts";
+import { chunk } from "../support/scripted-engine.ts";
+import { startServer } from "./server.ts";
+import { askSecurely, basic, password, startEdge, user, type Edge } from "./site.ts";
+
+const manifest = fileURLToPath(new URL("../../manifests/nginx/berth.conf", import.meta.url));
+const json = { "content-type": "application/json" };
+
+/** `manifests/nginx/berth.conf` with its blanks filled in, in a real nginx, with the certificate that Caddy made. */
+describe("nginx in front of the API", () => {
+  let edge: Edge;
+  let nginx: AsyncDisposable;
+  let httpPort = 0;
+  let httpsPort = 0;
+  before(async () => {
+    edge = await startEdge();
+    httpPort = await freePort();
+    httpsPort = await freePort();
+    const certificate = join(edge.directory, "data/caddy/certificates/local/svc.local/svc.local");
+    const admin = await readFile(join(edge.gateway.stateDir, "auth/admin.json"), "utf8");
+    const hash = /"bcrypt":"([^"]+)"/.exec(admin)?.[1] ?? "";
+    const directory = join(edge.directory, "nginx");
+    await mkdir(directory);
+    await writeFile(join(directory, "users"), `${user}:${hash}\n`);
+    const filled = (await readFile(manifest, "utf8"))
+      .replaceAll(/^ *listen \[::\].*\n/gm, "")
+      .replaceAll("listen 80;", `listen 127.0.0.1:${httpPort};`)
+      .replaceAll("listen 443 ", `listen 127.0.0.1:${httpsPort} `)
+      .replaceAll("127.0.0.1:8080", `127.0.0.1:${edge.gateway.port}`)
+      .replaceAll("127.0.0.1:3001", `127.0.0.1:${edge.env["SVC_CHAT_PORT"]}`)
+      .replaceAll("/etc/nginx/berth.crt", `${certificate}.crt`)
+      .replaceAll("/etc/nginx/berth.key", `${certificate}.key`)
+      .replaceAll("/etc/nginx/berth.users", join(directory, "users"));
+    const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+      .map((name) => `${name}_temp_path ${join(directory, name)};`)
+      .join("\n");
+    const config = join(directory, "nginx.conf");
+    await writeFile(
+      config,
+      `daemon off;\nworker_processes 1;\npid ${join(directory, "pid")};\nerror_log stderr;\n` +
+        `${process.getuid?.() === 0 ? "user root;\n" : ""}events {}\nhttp {\naccess_log off;\n${paths}\n${filled}}\n`,
+    );
+    nginx = await startServer("nginx", ["-e", "stderr", "-p", directory, "-c", config], {}, async () => {
+      return (await askSecurely(httpsPort, edge.root, "/api/status", {}, {})).status === 200;
+    });
+  });
+  after(async () => {
+    await nginx[Symbol.asyncDispose]();
+    await edge[Symbol.asyncDispose]();
+  });
+  const ask = (
+    path: string,
+    headers: Record<string, string> = {},
+    sent: { method?: string; body?: string } = {},
+  ): Promise<Answer> => askSecurely(httpsPort, edge.root, path, headers, sent);
+  const bearer = async (): Promise<Record<string, string>> => ({
+    authorization: `Bearer ${await edge.gateway.token("all")}`,
+  });
+
+  it("redirects port 80", async () => {
+    const location = await new Promise<string | undefined>((resolve, reject) => {
+      const options = { host: "127.0.0.1", port: httpPort, path: "/x?y=1", headers: { host: "svc.local" } };
+      get(options, (response) => resolve(response.headers.location)).once("error", reject);
+    });
+    assert.equal(location, "https://svc.local/x?y=1");
+  });
+
+  it("asks people for a password and programs for a token", async () => {
+    const page = await ask("/");
+    assert.deepEqual([page.status, page.headers["www-authenticate"]], [401, 'Basic realm="Berth"']);
+    assert.equal(codeOf(await ask("/v1/models/none")), "auth.required");
+    for (const path of publicPaths) assert.notEqual((await ask(path)).status, 401, path);
+  });
+
+  it("names the user who logged in, and nobody else", async () => {
+    const me = async (headers: Record<string, string>): Promise<unknown> =>
+      JSON.parse((await ask("/api/auth/me", headers)).body);
+    assert.deepEqual(await me({ ...basic, "x-forwarded-email": "eve" }), {
+      identity: user,
+      scope: "admin",
+      source: "proxy",
+    });
+    assert.deepEqual(await me({ ...(await bearer()), "x-forwarded-email": "eve" }), {
+      identity: "a all",
+      scope: "all",
+      source: "token",
+    });
+    const wrong = { authorization: `Basic ${Buffer.from(`${user}:wrong`).toString("base64")}` };
+    assert.equal((await ask("/api/auth/me", wrong)).status, 401);
+    for (const path of [
+      "/v1/models/none",
+      "/v1/../api/slots",
+      "/v1/%2e%2e/api/slots",
+      "//api/slots",
+      "/api/status/../slots",
+    ]) {
+      for (const headers of [wrong, { "x-forwarded-email": "eve" }]) {
+        const { status } = await ask(path, headers);
+        assert.ok(status === 401 || status === 404, `${path} gave ${status}`);
+      }
+    }
+    assert.equal(codeOf(await ask("/v1/models/none", basic)), "auth.invalid", "/v1 knows no passwords, right or wrong");
+  });
+
+  it("serves the chat page with the user's name, and keeps his password to itself", async () => {
+    assert.equal((await ask("/chat/", await bearer())).status, 401);
+    assert.equal((await ask("/chat/room", { ...basic, "x-forwarded-email": "eve" })).body, "the chat page");
+    const seen = edge.chatSeen.at(-1);
+    assert.deepEqual(
+      [seen?.path, seen?.headers["x-forwarded-email"], seen?.headers.authorization],
+      ["/room", user, undefined],
+    );
+  });
+
+  it("passes a stream on as it is made", async () => {
+    const gate = Promise.withResolvers<void>();
+    edge.engine.answer(async (response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(chunk({ role: "assistant", content: "early" }));
+      await gate.promise;
+      response.end("data: [DONE]\n\n");
+    });
+    const body = JSON.stringify({ model: "primary", messages: [], stream: true });
+    const sent = { method: "POST", body };
+    const answer = await askSecurely(
+      httpsPort,
+      edge.root,
+      "/v1/chat/completions",
+      { ...json, ...(await bearer()) },
+      sent,
+      (bytes) => {
+        if (bytes.includes("early")) gate.resolve();
+      },
+    );
+    assert.match(answer.body, /data: \[DONE\]\n\n$/);
+  });
+
+  it("passes `berth proxy check`", async () => {
+    const { stdout, code } = await runBerth(
+      [
+        ...["proxy", "check", `https://svc.local:${httpsPort}`, "--address", `127.0.0.1:${httpsPort}`],
+        ...[
+          "--http-port",
+          String(httpPort),
+          "--root",
+          join(edge.directory, "data/caddy/pki/authorities/local/root.crt"),
+        ],
+      ],
+      { ...edge.env, SVC_ADMIN_PASSWORD: password },
+    );
+    assert.deepEqual([code, stdout.match(/^failed.*/gm)], [0, null]);
+  });
+});
