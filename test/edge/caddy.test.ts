@@ -278,8 +278,10 @@ describe("the edge proxy", () => {
           "proxy",
           "check",
           `https://svc.local:${edge.httpsPort}`,
-          ...["--address", `127.0.0.1:${edge.httpsPort}`, "--http-port", String(edge.httpPort)],
-          ...["--caddy-admin", edge.caddyAdmin, "--save-root", rootFile],
+          `--address=127.0.0.1:${edge.httpsPort}`,
+          `--http-port=${edge.httpPort}`,
+          `--caddy-admin=${edge.caddyAdmin}`,
+          `--save-root=${rootFile}`,
         ],
         { ...edge.env, SVC_ADMIN_PASSWORD: password },
       );

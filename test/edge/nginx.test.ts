@@ -147,13 +147,12 @@ describe("nginx in front of the API", () => {
   it("passes `berth proxy check`", async () => {
     const { stdout, code } = await runBerth(
       [
-        ...["proxy", "check", `https://svc.local:${httpsPort}`, "--address", `127.0.0.1:${httpsPort}`],
-        ...[
-          "--http-port",
-          String(httpPort),
-          "--root",
-          join(edge.directory, "data/caddy/pki/authorities/local/root.crt"),
-        ],
+        "proxy",
+        "check",
+        `https://svc.local:${httpsPort}`,
+        `--address=127.0.0.1:${httpsPort}`,
+        `--http-port=${httpPort}`,
+        `--root=${join(edge.directory, "data/caddy/pki/authorities/local/root.crt")}`,
       ],
       { ...edge.env, SVC_ADMIN_PASSWORD: password },
     );
