@@ -5,7 +5,6 @@ export const imageDigestSchema = z.string().regex(/^sha256:[0-9a-f]{64}$/, "sha2
 
 /** One image that runs an engine on one backend. Without a digest, the first pull decides and is remembered. */
 const imagePinSchema = z.strictObject({ image: z.string().min(1), digest: imageDigestSchema.optional() });
-export type ImagePin = z.output<typeof imagePinSchema>;
 
 const backendsOfImages = ["cpu", "vulkan", "rocm", "cuda", "npu"] as const satisfies readonly Exclude<
   Backend,

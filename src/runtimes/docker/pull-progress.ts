@@ -9,6 +9,9 @@ interface PullLine {
   readonly error?: string;
 }
 
+const isAnnounced = new Set(["Pulling fs layer", "Waiting"]);
+const isFetched = new Set(["Verifying Checksum", "Download complete", "Extracting", "Pull complete"]);
+
 /** Bytes over all layers of one pull, from the daemon's lines about single ones. */
 export class PullProgress {
   readonly #layers = new Map<string, { done: number; total: number | undefined }>();
@@ -32,23 +35,11 @@ export class PullProgress {
     if (id === undefined) return;
     const known = this.#layers.get(id);
     const { current, total } = progressDetail ?? {};
-    switch (status) {
-      case "Pulling fs layer":
-      case "Waiting":
-        this.#layers.set(id, known ?? { done: 0, total: undefined });
-        return;
-      case "Downloading":
-        this.#layers.set(id, { done: current ?? known?.done ?? 0, total: total ?? known?.total });
-        return;
-      case "Download complete":
-      case "Verifying Checksum":
-      case "Extracting":
-      case "Pull complete":
-        if (known !== undefined) known.done = known.total ?? known.done;
-        return;
-      default:
-      // "Already exists" and the rest move no bytes.
-    }
+    // "Already exists" and the rest move no bytes.
+    if (isAnnounced.has(status ?? "")) this.#layers.set(id, known ?? { done: 0, total: undefined });
+    else if (status === "Downloading") {
+      this.#layers.set(id, { done: current ?? known?.done ?? 0, total: total ?? known?.total });
+    } else if (isFetched.has(status ?? "") && known !== undefined) known.done = known.total ?? known.done;
   }
 
   /** The total is known once every layer has begun. */
