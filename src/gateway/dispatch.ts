@@ -164,10 +164,11 @@ export class Dispatcher {
     this.#holdStream(call, flight, asked.isStream);
   }
 
-  #askProvider(call: Call, asked: V1Request, { upstream, providerModel, spec }: UpstreamModel): void {
+  #askProvider(call: Call, asked: V1Request, model: UpstreamModel): void {
+    const { upstream, providerModel, spec } = model;
     call.slot = `upstream ${upstream}`;
     const provider = this.#options.upstreams.get(upstream);
-    const leg = asked.forProvider?.(providerModel);
+    const leg = asked.forProvider?.(model);
     if (leg === undefined || !spec.capabilities.includes(leg.capability)) {
       throw new ApiError("dispatch.capability_mismatch", {
         message: `${asked.model} of upstream ${upstream} does not serve this route`,
@@ -191,9 +192,8 @@ export class Dispatcher {
       onSettled: () => asked.discard?.(),
     });
     call.leave = () => relay.abort();
-    const { path, body } = leg;
-    const { isStream } = asked;
-    relay.start(provider.request({ path, body, contentType: "application/json", isStream, requestId }, relay));
+    const { path, body, accept } = leg;
+    relay.start(provider.request({ path, body, contentType: "application/json", accept, requestId }, relay));
   }
 
   /** A stream from a slot that is not there: identical ones become one. */

@@ -126,7 +126,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
           ...this.#provider.headers(this.#key),
           "content-type": request.contentType,
           "content-length": String(request.body.reduce((sum, part) => sum + part.length, 0)),
-          accept: request.isStream ? "text/event-stream" : "application/json",
+          accept: request.accept,
           "x-request-id": request.requestId,
         },
         body: request.body.length === 1 && only !== undefined ? only : Readable.from(request.body),

@@ -16,7 +16,7 @@ export interface ProviderRequest {
   /** Kept until the provider answers, in case it has to be sent again. */
   readonly body: readonly Buffer[];
   readonly contentType: string;
-  readonly isStream: boolean;
+  readonly accept: string;
   readonly requestId: string;
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
-import type { SlotCapability } from "../../api/names.ts";
+import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
@@ -11,6 +11,7 @@ import { invalidJson } from "../relay/engine-failure.ts";
 import { plainErrors, type ErrorForm } from "../relay/error-form.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
 import { applyRules } from "../request-rules.ts";
+import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
 /** How the engine of a slot, or a provider, is asked on a JSON route. */
@@ -31,8 +32,15 @@ export interface JsonRouteOptions {
   readonly errors?: ErrorForm;
   /** False: `stream` means nothing there. */
   readonly hasStreams?: boolean;
-  /** Undefined as slot: a provider is asked. Called once per request. Throws ApiError where there is no way. */
-  readonly target: (slot: KnownSlot | undefined) => JsonTarget;
+  /** Called once per request. Throws ApiError where there is no way. */
+  readonly target: (server: JsonServer) => JsonTarget;
+}
+
+/** Who is about to be asked. */
+export interface JsonServer {
+  /** For messages: `slot primary` or `upstream acme`. */
+  readonly label: string;
+  speaks(protocol: EngineProtocol): boolean;
 }
 
 /** A route whose request is one JSON object with `model`, relayed as it came wherever possible. */
@@ -72,7 +80,10 @@ class JsonRequest implements V1Request {
   }
 
   forSlot(slot: KnownSlot): Leg {
-    const target = this.#target(slot);
+    const target = this.#target({
+      label: `slot ${slot.name}`,
+      speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
+    });
     const served = slot.status?.model.served ?? this.model;
     const parts = this.#parts(target.translation, served, slot.spec.request);
     let bytes = 0;
@@ -80,12 +91,18 @@ class JsonRequest implements V1Request {
     return new JsonLeg(target, served, parts, bytes, this.isStream);
   }
 
-  forProvider(providerModel: string): ProviderLeg {
-    const { capability, enginePath, isChat = false, endMark, translation } = this.#target(undefined);
+  forProvider({ upstream, providerModel, spec }: UpstreamModel): ProviderLeg {
+    const target = this.#target({
+      label: `upstream ${upstream}`,
+      // A provider says what it speaks as a capability; counting tokens is part of Messages.
+      speaks: (protocol) => spec.capabilities.includes(protocol === "responses" ? "responses" : "messages"),
+    });
+    const { capability, enginePath, isChat = false, endMark, translation } = target;
     const body = this.#parts(translation, providerModel, undefined);
     return {
       capability,
       path: enginePath,
+      accept: acceptOf(target, this.isStream),
       body,
       isChat,
       endMark,
@@ -107,6 +124,10 @@ class JsonRequest implements V1Request {
   }
 }
 
+function acceptOf({ accept }: JsonTarget, isStream: boolean): string {
+  return accept ?? (isStream ? "text/event-stream" : "application/json");
+}
+
 class JsonLeg implements Leg {
   readonly #target: JsonTarget;
   readonly #parts: readonly Buffer[];
@@ -119,7 +140,7 @@ class JsonLeg implements Leg {
   constructor(target: JsonTarget, served: string, parts: readonly Buffer[], bytes: number, isStream: boolean) {
     this.#target = target;
     this.#parts = parts;
-    this.#accept = target.accept ?? (isStream ? "text/event-stream" : "application/json");
+    this.#accept = acceptOf(target, isStream);
     this.served = served;
     this.bytes = bytes;
     this.translation = target.translation;

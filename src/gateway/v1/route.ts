@@ -6,6 +6,7 @@ import type { Endpoint } from "../admission/availability.ts";
 import type { KnownSlot } from "../index.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
+import type { UpstreamModel } from "../upstreams/catalog.ts";
 
 /** A `/v1` route describes itself; waiting, sending and relaying are the same for all (`../dispatch.ts`). */
 export interface V1Route {
@@ -32,7 +33,7 @@ export interface V1Request {
   /** How a slot's engine is asked. Throws ApiError. */
   forSlot(slot: KnownSlot): Leg;
   /** How a provider is asked; absent: providers do not serve this route. Throws ApiError. */
-  forProvider?(providerModel: string): ProviderLeg;
+  forProvider?(model: UpstreamModel): ProviderLeg;
   /** Its body may still break while it waits or is sent; absent: all of it is here. */
   onBroken?(listener: (failure: ApiError) => void): void;
   /** It is over. */
@@ -73,6 +74,7 @@ export interface ProviderLeg {
   readonly capability: SlotCapability;
   /** As an engine has it, e.g. `/v1/chat/completions`. */
   readonly path: string;
+  readonly accept: string;
   readonly body: readonly Buffer[];
   readonly isChat: boolean;
   readonly endMark: RegExp | undefined;

@@ -1,8 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
-import type { EngineProtocol } from "../../api/names.ts";
-import type { KnownSlot } from "../index.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
+import { MessagesTranslation } from "../protocols/messages.ts";
 import { RerankTranslation } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses.ts";
 import { audioRoutes } from "./audio-routes.ts";
@@ -35,11 +34,11 @@ const jsonRoutes: readonly V1Route[] = [
   jsonRoute({
     path: "/v1/responses",
     errors: responsesErrors,
-    target(slot) {
-      if (slot === undefined || speaks(slot, "responses")) return responses;
+    target(server) {
+      if (server.speaks("responses")) return responses;
       throw new ApiError("dispatch.capability_mismatch", {
-        message: `the engine of slot ${slot.name} does not speak the Responses protocol; use /v1/chat/completions`,
-        details: { slot: slot.name, capability: "responses" },
+        message: `${server.label} does not speak the Responses protocol; use /v1/chat/completions`,
+        details: { capability: "responses" },
       });
     },
   }),
@@ -47,21 +46,22 @@ const jsonRoutes: readonly V1Route[] = [
     path: "/v1/messages/count_tokens",
     errors: messagesErrors,
     hasStreams: false,
-    target(slot) {
-      if (slot === undefined || speaks(slot, "count_tokens")) return countTokens;
+    target(server) {
+      if (server.speaks("count_tokens")) return countTokens;
       throw new ApiError("system.not_implemented", {
-        message: `the engine of slot ${slot.name} cannot count tokens without answering`,
+        message: `${server.label} cannot count tokens without answering`,
       });
     },
   }),
-  jsonRoute({ path: "/v1/messages", errors: messagesErrors, target: () => messages }),
+  jsonRoute({
+    path: "/v1/messages",
+    errors: messagesErrors,
+    target: (server) =>
+      server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
+  }),
 ];
 
 /** Every route that asks an engine or a provider (CONTRACT "/v1"). */
 export function v1Routes(places: { readonly stateDir: string; readonly images: ImageCache }): readonly V1Route[] {
   return [...jsonRoutes, ...audioRoutes(places.stateDir), imageRoute(places.images)];
-}
-
-function speaks({ status }: KnownSlot, protocol: EngineProtocol): boolean {
-  return status?.protocols.includes(protocol) === true;
 }

@@ -70,7 +70,7 @@ export function ask(provider: Provider, request: Partial<ProviderRequest> = {}):
       path: "/v1/chat/completions",
       body: [Buffer.from('{"model":"gpt-double","messages":[]}')],
       contentType: "application/json",
-      isStream: false,
+      accept: "application/json",
       requestId: "request-1",
       ...request,
     },

@@ -87,10 +87,11 @@ describe("a request to a provider", () => {
   it("gives an answer's own headers, and only those that mean something", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
-    const asked = ask(open.provider, { isStream: true, body: [Buffer.from('{"model":"m","stream":true}')] });
-    const body = await answerOf(asked);
-    assert.match(body, /^data: .*\n\n/);
-    assert.ok(body.endsWith("data: [DONE]\n\n"));
+    const body = [Buffer.from('{"model":"m","stream":true}')];
+    const asked = ask(open.provider, { accept: "text/event-stream", body });
+    const text = await answerOf(asked);
+    assert.match(text, /^data: .*\n\n/);
+    assert.ok(text.endsWith("data: [DONE]\n\n"));
     assert.deepEqual([...(asked.head?.headers ?? [])], [["content-type", "text/event-stream"]]);
     assert.equal(double.posts[0]?.headers.accept, "text/event-stream");
   });
@@ -209,7 +210,7 @@ describe("a provider that fails", () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail({ kind: "cut" });
-    const asked = ask(open.provider, { isStream: true });
+    const asked = ask(open.provider);
     await asked.ended;
     assert.match(textOf(asked), /half/);
     assert.equal(asked.ends, 1);
@@ -288,7 +289,7 @@ describe("a provider's key", () => {
     await using open = openProvider({ baseUrl: double.baseUrl, ...bearer });
     const body = `data: ${JSON.stringify({ error: { message: `bad key ${secretKey}` } })}\n\n`;
     double.fail({ kind: "answer", status: 200, headers: { "content-type": "text/event-stream" }, body });
-    const text = await answerOf(ask(open.provider, { isStream: true }));
+    const text = await answerOf(ask(open.provider));
     assert.equal(text, body.replace(secretKey, "*".repeat(secretKey.length)));
   });
 
@@ -358,7 +359,7 @@ describe("a client that leaves", () => {
   it("ends it within a stream", async () => {
     await using double = await startProvider({ tokenMs: 20 });
     await using open = openProvider({ baseUrl: double.baseUrl });
-    const asked = ask(open.provider, { isStream: true, body: [Buffer.from('{"stream":true}')] });
+    const asked = ask(open.provider, { body: [Buffer.from('{"stream":true}')] });
     await until("it has begun", () => asked.chunks.length > 0);
     asked.exchange.abort();
     await until("the provider notices", () => double.posts[0]?.response.destroyed);
@@ -416,7 +417,7 @@ describe("a provider that is dropped", () => {
   it("ends what is under way before it closes", async () => {
     await using double = await startProvider({ tokenMs: 10 });
     await using open = openProvider({ baseUrl: double.baseUrl });
-    const asked = ask(open.provider, { isStream: true, body: [Buffer.from('{"stream":true}')] });
+    const asked = ask(open.provider, { body: [Buffer.from('{"stream":true}')] });
     await until("it has begun", () => asked.head !== undefined);
     await Promise.all([open.provider.retire(), open.provider.retire()]);
     assert.match(await answerOf(asked), /\[DONE\]/);

@@ -61,7 +61,7 @@ describe("upstreams", () => {
     await using double = await startProvider({ tokenMs: 10 });
     await using open = openUpstreams();
     open.upstreams.update([{ name: "a", spec: specOf({ baseUrl: double.baseUrl }) }]);
-    const asked = ask(open.provider("a"), { isStream: true, body: [Buffer.from('{"stream":true}')] });
+    const asked = ask(open.provider("a"), { body: [Buffer.from('{"stream":true}')] });
     await until("it has begun", () => asked.head !== undefined);
     open.upstreams.update([]);
     assert.match(await answerOf(asked), /\[DONE\]/);
