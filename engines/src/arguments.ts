@@ -6,6 +6,7 @@ export interface EngineArguments {
   readonly alias: string;
   readonly host: string;
   readonly port: number;
+  /** Of each request; the flag says it for all of them together, as llama-server has it. */
   readonly contextSize: number | undefined;
   readonly threads: number;
   readonly parallel: number;
@@ -37,14 +38,16 @@ export function readArguments(argv: readonly string[]): EngineArguments {
   if (values.model === undefined) throw new Error("--model is missing");
   const port = whole("--port", values.port, 1, 65_535);
   if (port === undefined) throw new Error("--port is missing");
+  const parallel = whole("--parallel", values.parallel, 1, 256) ?? 1;
+  const context = whole("--ctx-size", values["ctx-size"], 1, 4_294_967_296);
   return {
     model: values.model,
     alias: values.alias ?? values.model,
     host: values.host,
     port,
-    contextSize: whole("--ctx-size", values["ctx-size"], 1, 16_777_216),
+    contextSize: context === undefined ? undefined : Math.max(1, Math.floor(context / parallel)),
     threads: whole("--threads", values.threads, 1, 1024) ?? 1,
-    parallel: whole("--parallel", values.parallel, 1, 256) ?? 1,
+    parallel,
     mode: values.embedding ? "embedding" : values.reranking ? "reranking" : "chat",
   };
 }

@@ -29,7 +29,10 @@ export const envValueSchema = z.union([z.string(), z.strictObject({ valueFrom: v
 
 const modelSchema = z.strictObject({
   default: modelRefSchema.optional().describe("What the slot holds unless a swap says otherwise"),
-  contextSize: positive.max(16_777_216).optional().describe("Context in tokens; absent: the engine's own default"),
+  contextSize: positive
+    .max(16_777_216)
+    .optional()
+    .describe("Context of each request in tokens; absent: the engine's own default"),
   gpuLayers: z.int().min(0).max(10_000).optional().describe("Layers on the GPU; absent: all that fit"),
   parallel: positive.max(256).default(1).describe("Requests the engine works on at once"),
   threads: positive.max(1024).optional().describe("CPU threads; absent: derived from the cores"),

@@ -1,5 +1,6 @@
 import type { ModelRecord } from "../api/model.ts";
 import type { ProcessRole, SlotCapability } from "../api/names.ts";
+import type { SlotSpec } from "../api/slot.ts";
 import type { Workload } from "../api/workload.ts";
 import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
@@ -9,6 +10,12 @@ import { listenOf, modelRefusal, probePath, workloadOf } from "./workload.ts";
 
 /** Upstream's default moves between versions, so it is always given. */
 const insidePort = 8080;
+
+/**
+ * By default llama-server lets every web page that a person opens read its answers (its README, `--cors-origins`). No
+ * page has this origin. Versions without the setting pass over it; a flag they would refuse.
+ */
+const environment = { LLAMA_ARG_CORS_ORIGINS: "http://berth.invalid" };
 
 /**
  * llama.cpp: as a container, or a `llama-server` of this machine, else the embedded engine, which takes the same flags
@@ -106,7 +113,7 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
     model?.path ?? "",
     "--alias",
     ref,
-    ...(spec.model.contextSize === undefined ? [] : ["--ctx-size", String(spec.model.contextSize)]),
+    ...contextFlags(spec),
     ...(spec.model.gpuLayers === undefined ? [] : ["--n-gpu-layers", String(spec.model.gpuLayers)]),
     "--parallel",
     String(spec.model.parallel),
@@ -127,7 +134,13 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
     ...(isServer(input) ? eyes : []),
   ];
   // Which llama.cpp runs is derived, so what only one of them takes still counts for both.
-  return workloadOf(input, { role, command, identity: [...flags, ...eyes], ref, model, port, container });
+  const identity = [...flags, ...eyes];
+  return workloadOf(input, { role, command, identity, ref, model, env: environment, port, container });
+}
+
+/** llama-server shares what this flag says among the requests it works on; the manifest says what each may have. */
+function contextFlags({ model: { contextSize, parallel } }: SlotSpec): readonly string[] {
+  return contextSize === undefined ? [] : ["--ctx-size", String(contextSize * parallel)];
 }
 
 function modeFlags(mode: Mode, model: ModelRecord | undefined): readonly string[] {

@@ -28,6 +28,8 @@ export interface Launch {
   readonly identity: unknown;
   readonly ref: string;
   readonly model: ModelRecord | undefined;
+  /** What the engine itself wants in its environment; the manifest's `env` wins. */
+  readonly env?: Readonly<Record<string, string>>;
   readonly port: number;
   readonly container: ContainerNeeds;
   /** How an image takes its words; not for a manifest's own command. */
@@ -38,7 +40,7 @@ export interface Launch {
 export function workloadOf(input: EngineInput, launch: Launch): Workload | EngineRefusal {
   const { spec, slot, placement } = input;
   const given = variables(slot, { ...launch, ...listenOf(input, launch.port, launch.container) });
-  const env: Record<string, EnvValue> = { ...given };
+  const env: Record<string, EnvValue> = { ...launch.env, ...given };
   for (const [name, value] of Object.entries(spec.env)) {
     if (typeof value === "string") env[name] = expand(value, given);
     else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };

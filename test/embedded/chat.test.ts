@@ -6,7 +6,7 @@ import { startEngine } from "./engine.ts";
 const chat = { messages: [{ role: "user", content: "hello" }], max_tokens: 5, temperature: 0 };
 
 test("the embedded engine answers chats and completions", async (t) => {
-  await using engine = await startEngine({}, "--ctx-size", "512", "--parallel", "2");
+  await using engine = await startEngine({}, "--ctx-size", "1024", "--parallel", "2");
   const say = async (body: object): Promise<unknown> =>
     record(choice(await ask(engine.url, "/v1/chat/completions", body))["message"])["content"];
 

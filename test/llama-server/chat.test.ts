@@ -27,7 +27,10 @@ test("a chat slot on the real llama-server", async (t) => {
     const chatTemplate = "{% for message in messages %}{{ message.content }}\n{% endfor %}";
     await writeTinyModel(join(modelsDir, "plain.gguf"), { chatTemplate });
     await writeToolCaller(join(modelsDir, "caller.gguf"));
-    await writeFile(join(configDir, "slots/primary.toml"), '[model]\ndefault = "tiny"\ncontext_size = 1024\n');
+    await writeFile(
+      join(configDir, "slots/primary.toml"),
+      '[model]\ndefault = "tiny"\ncontext_size = 512\nparallel = 2\n',
+    );
     await writeFile(join(configDir, "slots/plain.toml"), '[model]\ndefault = "plain"\n');
     await writeFile(join(configDir, "slots/tools.toml"), '[model]\ndefault = "caller"\n');
   });
@@ -39,6 +42,20 @@ test("a chat slot on the real llama-server", async (t) => {
     assert.deepEqual(slot["capabilities"], ["chat", "completions", "messages", "responses"]);
     const models = await (await fetch(`${endpoint}/v1/models`)).json();
     assert.equal(list(record(models)["data"])[0]?.["id"], "tiny");
+  });
+
+  await t.test("each request has the whole context of the manifest", async () => {
+    const places = list(await (await fetch(`${endpoint}/slots`)).json());
+    assert.deepEqual(
+      places.map((place) => place["n_ctx"]),
+      [512, 512],
+    );
+  });
+
+  await t.test("no web page may read what it answers", async () => {
+    const response = await fetch(`${endpoint}/v1/models`, { headers: { origin: "https://evil.example" } });
+    assert.notEqual(response.headers.get("access-control-allow-origin"), "https://evil.example");
+    assert.notEqual(response.headers.get("access-control-allow-origin"), "*");
   });
 
   await t.test("a chat", async () => {
