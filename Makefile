@@ -14,7 +14,7 @@ setup: ## install Node 24, the packages and the embedded engine; quick when done
 	@hack/setup.sh
 
 run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a real one
-	@NODE_COMPILE_CACHE=$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile} exec $(RUN) hack/run.ts
+	@if [ -O . ]; then export NODE_COMPILE_CACHE="$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}"; fi; exec $(RUN) hack/run.ts
 
 test: setup ## all tests that need Node alone
 	@$(RUN) --test --test-concurrency=2 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")

@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { access, copyFile, cp, mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { access, copyFile, cp, mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { basename, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -19,6 +19,7 @@ const configDir = join(runDir, "config");
 const modelsDir = join(runDir, "models");
 const host = process.env["SVC_HOST"] || "127.0.0.1";
 const port = Number(process.env["SVC_PORT"] || "8080");
+const operatorPort = Number(process.env["SVC_OPERATOR_PORT"] || "8079");
 const model = process.env["MODEL"] || undefined;
 const tinyModel = "tiny";
 const readySeconds = model === undefined ? 60 : 600;
@@ -84,6 +85,10 @@ async function prepare(): Promise<void> {
     throw new Stop(`SVC_PORT=${process.env["SVC_PORT"] ?? ""} is no port; choose one from 1024 to 65535`);
   if (await isTaken(port))
     throw new Stop(`port ${port} is taken; stop what listens there, or choose another: SVC_PORT=8090 make run`);
+  if (await isTaken(operatorPort))
+    throw new Stop(
+      `port ${operatorPort}, the operator's, is taken: does another Berth run? Stop it, or choose others: SVC_OPERATOR_PORT=8078 SVC_PORT=8090 make run`,
+    );
   for (const directory of [join(configDir, "slots"), modelsDir]) {
     try {
       await mkdir(directory, { recursive: true });
@@ -112,6 +117,7 @@ async function prepare(): Promise<void> {
 
 async function checkModel(path: string): Promise<void> {
   if (!(await exists(path))) throw new Stop(`MODEL=${path} is not there; give the path of a GGUF file`);
+  if ((await stat(path)).isDirectory()) throw new Stop(`MODEL=${path} is a directory; give the path of a GGUF file`);
   try {
     await readGguf(path);
   } catch (error) {
