@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import OpenAI, { toFile } from "openai";
+import { isRecord } from "../../src/lib/record.ts";
+import { spoken } from "../doubles/kokoro.ts";
+import { heardIn } from "../doubles/whisper.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { formBody } from "../support/form.ts";
+
+const doubles = fileURLToPath(new URL("../doubles", import.meta.url));
+const wav = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(50_000, 3)]);
+
+function manifest(model: string, ...command: string[]): string {
+  const words = JSON.stringify([process.execPath, join(doubles, command[0] ?? ""), ...command.slice(1)]);
+  return `load = "onDemand"\ncommand = ${words}\n[model]\ndefault = "${model}"\n`;
+}
+
+test("speech in and out through the whole service, from cold slots, by the OpenAI client", async (t) => {
+  await using berth = await startBerth({
+    prepare: async ({ configDir }) => {
+      const path = ["--inference-path", "/v1/audio/transcriptions"];
+      await writeFile(
+        join(configDir, "slots/stt.toml"),
+        manifest("whisper-tiny", "whisper.ts", ...path, "--load-ms", "300"),
+      );
+      await writeFile(join(configDir, "slots/tts.toml"), manifest("kokoro", "kokoro.ts", "--chunks", "5"));
+    },
+  });
+  const client = new OpenAI({ apiKey: "none", baseURL: `${berth.url}/v1`, maxRetries: 0 });
+  const audio = (): Promise<File> => toFile(wav, "a.wav");
+
+  await t.test("a cold slot is loaded by the upload that waits for it", async () => {
+    assert.equal((await berth.slot("stt"))["state"], "offline");
+    const answer = await client.audio.transcriptions.create({ model: "stt", file: await audio(), language: "en" });
+    assert.equal(answer.text.trim(), heardIn(wav));
+  });
+
+  await t.test("every response format", async () => {
+    const model = "stt";
+    const text = await client.audio.transcriptions.create({ model, file: await audio(), response_format: "text" });
+    assert.equal(text.trim(), heardIn(wav));
+    const srt = await client.audio.transcriptions.create({ model, file: await audio(), response_format: "srt" });
+    assert.match(srt, /^1\n00:00:00,000 --> /);
+    const vtt = await client.audio.transcriptions.create({ model, file: await audio(), response_format: "vtt" });
+    assert.match(vtt, /^WEBVTT\n/);
+    const verbose = await client.audio.transcriptions.create({
+      model,
+      file: await audio(),
+      response_format: "verbose_json",
+    });
+    assert.equal(verbose.segments?.[0]?.text.trim(), heardIn(wav));
+  });
+
+  await t.test("what is no audio is 415, a wrong format 400", async () => {
+    const noise = await toFile(Buffer.from("hello"), "a.wav");
+    await assert.rejects(client.audio.transcriptions.create({ model: "stt", file: noise }), { status: 415 });
+    const form = formBody("b", [
+      { name: "file", filename: "a.wav", value: wav },
+      { name: "response_format", value: "xml" },
+      { name: "model", value: "stt" },
+    ]);
+    const response = await upload(berth, form);
+    assert.equal(response.status, 400);
+  });
+
+  await t.test("25 MB of audio cost less than 10 MB of memory, wherever the model stands", async () => {
+    const large = Buffer.concat([wav, Buffer.alloc(25_000_000, "noise")]);
+    const file = { name: "file", filename: "a.wav", value: large };
+    const model = { name: "model", value: "stt" };
+    const gateway = await gatewayPid(berth);
+    const forms = [formBody("b", [model, file]), formBody("b", [file, model])];
+    for (const form of [...forms, ...forms]) await heard(berth, form, large);
+    for (const form of forms) {
+      // Resets the peak (proc(5), clear_refs).
+      await writeFile(`/proc/${gateway}/clear_refs`, "5");
+      const before = await memoryKb(gateway, "VmRSS");
+      await heard(berth, form, large);
+      const rise = (await memoryKb(gateway, "VmHWM")) - before;
+      assert.ok(rise < 10_000, `${rise} kB`);
+    }
+  });
+
+  await t.test("speech in every format", async () => {
+    for (const format of ["mp3", "wav", "opus", "flac", "pcm"] as const) {
+      const answer = await client.audio.speech.create({
+        model: "tts",
+        voice: "af_heart",
+        input: "hello",
+        response_format: format,
+      });
+      assert.deepEqual(Buffer.from(await answer.arrayBuffer()), spoken(format, 5));
+    }
+    const unasked = await client.audio.speech.create({ model: "kokoro", voice: "alloy", input: "hello", speed: 4 });
+    assert.equal(unasked.headers.get("content-type"), "audio/mpeg");
+    await unasked.arrayBuffer();
+  });
+
+  await t.test("errors are those that the client knows", async () => {
+    const say = (fields: object): Promise<unknown> =>
+      client.audio.speech.create({ model: "tts", voice: "af_heart", input: "hello", ...fields });
+    await assert.rejects(say({ speed: 9 }), OpenAI.BadRequestError);
+    await assert.rejects(say({ voice: "nobody" }), /Voice 'nobody' not found/);
+    await assert.rejects(say({ model: "stt" }), { status: 400, code: "dispatch.capability_mismatch" });
+  });
+
+  await t.test("the voices of the slot", async () => {
+    const body = await berth.get("/v1/audio/voices");
+    assert.ok(isRecord(body) && Array.isArray(body["data"]));
+    assert.deepEqual(body["data"][1], { id: "af_heart", object: "voice", name: "af_heart", language: "en-US" });
+  });
+});
+
+function upload(berth: RunningBerth, form: Buffer): Promise<Response> {
+  return fetch(`${berth.url}/v1/audio/transcriptions`, {
+    method: "POST",
+    headers: { "content-type": "multipart/form-data; boundary=b" },
+    body: new Uint8Array(form),
+  });
+}
+
+async function heard(berth: RunningBerth, form: Buffer, file: Buffer): Promise<void> {
+  assert.deepEqual(await (await upload(berth, form)).json(), { text: ` ${heardIn(file)}\n` });
+}
+
+async function memoryKb(pid: number, name: "VmRSS" | "VmHWM"): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8");
+  return Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1]);
+}
+
+/** `berth up` runs the gateway as a child. */
+async function gatewayPid(berth: RunningBerth): Promise<number> {
+  const root = berth.child.pid ?? 0;
+  const children = (await readFile(`/proc/${root}/task/${root}/children`, "utf8")).trim().split(" ").map(Number);
+  for (const pid of children) {
+    if ((await readFile(`/proc/${pid}/cmdline`, "utf8")).includes("serve")) return pid;
+  }
+  throw new Error("no gateway runs");
+}

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { isRecord } from "../../../src/lib/record.ts";
+import { startComfyDouble } from "../../doubles/comfyui.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
+import { pngSize } from "../../support/png.ts";
+import { until } from "../../support/until.ts";
+
+const path = "/v1/images/generations";
+const asked = { model: "img", prompt: "a harbour at dawn" };
+
+function slot(port: number | undefined, more: SlotSketch = {}): SlotSketch {
+  const model = { ref: "sdxl-turbo", origin: "spec", served: "sdxl-turbo" } as const;
+  return {
+    ...(port === undefined ? {} : { port }),
+    ...more,
+    spec: { engine: "image", model: { default: "sdxl-turbo" } },
+    status: { capabilities: ["image"], model, ...more.status },
+  };
+}
+
+async function urlOf(gateway: TestGateway): Promise<string> {
+  const body: unknown = await (await gateway.post(path, asked)).json();
+  assert.ok(isRecord(body) && Array.isArray(body["data"]) && isRecord(body["data"][0]));
+  return String(body["data"][0]["url"]);
+}
+
+describe(`POST ${path}`, () => {
+  it("answers with a path whose image the cache gives back", async () => {
+    await using engine = await startComfyDouble();
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    const response = await gateway.post(path, { ...asked, size: "128x64" });
+    assert.equal(response.status, 200);
+    assert.equal(response.headers.get("content-type"), "application/json");
+    const body: unknown = await response.json();
+    assert.ok(isRecord(body) && Array.isArray(body["data"]) && isRecord(body["data"][0]) && isRecord(body["_svc"]));
+    assert.deepEqual(Object.keys(body), ["created", "data", "_svc"]);
+    assert.equal(body["_svc"]["workflow"], "sdxl-turbo");
+    const image = await fetch(new URL(String(body["data"][0]["url"]), gateway.url));
+    assert.equal(image.status, 200);
+    assert.equal(image.headers.get("content-type"), "image/png");
+    assert.deepEqual(pngSize(Buffer.from(await image.arrayBuffer())), { width: 128, height: 64 });
+  });
+
+  it("gives no image that was never made, and nothing outside the cache", async () => {
+    await using gateway = await startGateway();
+    const names = [
+      "00000000-0000-4000-8000-000000000000.png",
+      "x.png",
+      "..%2f..%2fregistry.json",
+      "%2e%2e%2fregistry.json",
+    ];
+    for (const name of names) {
+      const response = await fetch(new URL(`/api/images/cache/${name}`, gateway.url));
+      assert.equal(response.status, 404, name);
+      assert.equal((await envelopeOf(response)).error.code, "system.not_found");
+    }
+  });
+
+  it("goes to img alone, whatever other slots hold", async () => {
+    await using engine = await startComfyDouble();
+    await using gateway = await startGateway({ slots: { img: slot(engine.port), primary: { port: engine.port } } });
+    const response = await gateway.post(path, { ...asked, model: "primary" });
+    assert.equal(response.status, 404);
+    assert.equal((await envelopeOf(response)).error.code, "model.not_found");
+    assert.deepEqual(engine.calls, []);
+  });
+
+  const refused: readonly (readonly [fields: object, status: number, code: string])[] = [
+    [{ size: "500x500" }, 400, "dispatch.invalid_request"],
+    [{ n: 9 }, 400, "dispatch.invalid_request"],
+    [{ prompt: "" }, 400, "dispatch.invalid_request"],
+    [{ model: undefined }, 400, "dispatch.missing_model"],
+    [{ model: "sd-3" }, 404, "model.not_found"],
+    [{ model: "flux-schnell" }, 501, "system.not_implemented"],
+  ];
+  for (const [fields, status, code] of refused) {
+    it(`refuses ${JSON.stringify(fields)} at once, though the slot is cold, and wakes nobody`, async () => {
+      await using gateway = await startGateway({ slots: { img: slot(undefined) } });
+      const response = await gateway.post(path, { ...asked, ...fields });
+      assert.equal(response.status, status);
+      assert.equal((await envelopeOf(response)).error.code, code);
+      assert.equal(gateway.demand("img")?.held ?? 0, 0);
+    });
+  }
+
+  it("is held while the slot is cold", async () => {
+    await using engine = await startComfyDouble();
+    await using gateway = await startGateway({ slots: { img: slot(undefined) } });
+    const answered = gateway.post(path, { ...asked, response_format: "b64_json" });
+    await until("it is demand", () => gateway.demand("img")?.held === 1);
+    await gateway.publish("img", slot(engine.port));
+    assert.equal((await answered).status, 200);
+  });
+
+  it("draws one after the other, as the engine does", async () => {
+    await using engine = await startComfyDouble({ workMs: 30 });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    const answers = await Promise.all([1, 2, 3].map((seed) => gateway.post(path, { ...asked, seed })));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200, 200],
+    );
+    // The second was asked for only when the first was there.
+    const order = engine.calls.map(({ path }) => path).filter((called) => called === "/prompt" || called === "/view");
+    assert.deepEqual(order, ["/prompt", "/view", "/prompt", "/view", "/prompt", "/view"]);
+  });
+
+  it("tells what a node says, in the envelope", async () => {
+    await using engine = await startComfyDouble({ fault: "execution-error" });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    const response = await gateway.post(path, asked);
+    assert.equal(response.status, 502);
+    const { error } = await envelopeOf(response);
+    assert.equal(error.code, "dispatch.upstream_failed");
+    assert.match(error.message, /failed in KSampler: HIP out of memory/);
+  });
+
+  it("interrupts the engine when the client leaves", async () => {
+    await using engine = await startComfyDouble({ fault: "never" });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    const leaving = new AbortController();
+    const answered = gateway.post(path, asked, { signal: leaving.signal });
+    await until("the engine works", () => engine.calls.some((call) => call.path.startsWith("/history/")));
+    leaving.abort();
+    await assert.rejects(answered);
+    await until("the engine is interrupted", () => engine.calls.some((call) => call.path === "/interrupt"), 2000);
+  });
+
+  it("counts like every other route", async () => {
+    await using engine = await startComfyDouble();
+    await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
+    await urlOf(gateway);
+    assert.equal(await gateway.metric(`berth_requests_total{route="${path}",slot="img",code="200"}`), 1);
+  });
+});
