@@ -11,7 +11,7 @@ export interface MultipartPart {
 
 export interface MultipartEvents {
   onPart(part: MultipartPart): void;
-  /** Bytes of the present part. They are not copied: whoever keeps them keeps the whole chunk they came in. */
+  /** Bytes of the present part, valid until the call returns. */
   onData(bytes: Buffer): void;
   onPartEnd(): void;
 }
@@ -49,14 +49,15 @@ export class MultipartParser {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, "latin1");
   }
 
-  /** Throws MultipartError. */
+  /** Keeps nothing of the chunk. Throws MultipartError. */
   push(chunk: Buffer): void {
     let rest = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     this.#held = empty;
     while (rest.length > 0) {
       const used = this.#step(rest);
       if (used === 0) {
-        this.#held = rest;
+        // A copy: the chunk is its sender's again.
+        this.#held = Buffer.from(rest);
         return;
       }
       rest = rest.subarray(used);

@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, open, rm, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
+import { release } from "./release.ts";
 
 export interface SpoolOptions {
   /** Where the file goes that holds what memory does not; made when it is needed. */
   readonly dir: string;
-  readonly memoryBytes?: number;
+  readonly memoryBytes: number;
 }
 
 const readBytes = 65_536;
@@ -14,14 +15,20 @@ const readBytes = 65_536;
  * Bytes on their way from one writer to one reader, in order. The writer never waits for the reader: what the reader
  * has not taken yet stays in memory up to `memoryBytes`, and beyond that in a file that has no name any more.
  *
- *   write ─┬─ room in memory, nothing in the file ─▶ memory ─┐
- *          └─ otherwise ───────────────────────────▶ file ───┴─▶ read: memory first, it is older
+ *   write ─┬─ room in memory, nothing in the file ─▶ ring ─┐
+ *          └─ otherwise ─────────────────────────▶ file ───┴─▶ read: the ring first, it is older
+ *
+ * Both ends copy into memory of the spool's own, which is given back on `close`: what passes through leaves no garbage.
  */
 export class Spool {
   readonly #dir: string;
   readonly #memoryBytes: number;
-  readonly #memory: Buffer[] = [];
-  #inMemory = 0;
+  #ring: Buffer | undefined;
+  #ringStart = 0;
+  #ringLength = 0;
+  /** Bytes of the ring that the reader gives back by asking for more. */
+  #lent = 0;
+  #isLent = false;
   #file: FileHandle | undefined;
   #fromFile: Buffer | undefined;
   #fileRead = 0;
@@ -34,7 +41,7 @@ export class Spool {
   /** All that was written so far. */
   sizeBytes = 0;
 
-  constructor({ dir, memoryBytes = 262_144 }: SpoolOptions) {
+  constructor({ dir, memoryBytes }: SpoolOptions) {
     this.#dir = dir;
     this.#memoryBytes = memoryBytes;
   }
@@ -44,15 +51,14 @@ export class Spool {
   }
 
   /**
-   * Takes the bytes, at once or, where a promise is given, once it resolves; the next write must wait for that.
-   * Rejects as the file system does. Nothing after `close`.
+   * Takes the bytes, at once or, where a promise is given, once it resolves; until then they must stay as they are and
+   * the next write must wait. Rejects as the file system does. Nothing after `close`.
    */
   write(bytes: Buffer): Promise<void> | undefined {
-    if (this.#isClosed) return undefined;
+    if (this.#isClosed || bytes.length === 0) return undefined;
     this.sizeBytes += bytes.length;
-    if (this.#fileRead === this.#fileEnd && this.#inMemory + bytes.length <= this.#memoryBytes) {
-      this.#memory.push(bytes);
-      this.#inMemory += bytes.length;
+    if (this.#fileRead === this.#fileEnd && this.#ringLength + bytes.length <= this.#memoryBytes) {
+      this.#keep(bytes);
       this.#wake();
       return undefined;
     }
@@ -75,14 +81,14 @@ export class Spool {
 
   /**
    * What was written, as it comes, until `end`. To be called once. Rejects with what `fail` was given. A chunk is valid
-   * until the next is asked for: those from the file share one buffer, or a large upload would leave its whole size
-   * behind as garbage.
+   * until the next is asked for.
    */
   async *read(): AsyncGenerator<Buffer, void, undefined> {
     for (;;) {
       const { promise: woken, resolve } = Promise.withResolvers<void>();
       this.#wake = resolve;
       const next = await this.#take();
+      this.#isLent = next !== undefined;
       if (next !== undefined) yield next;
       else if (this.#failure !== undefined) throw this.#failure;
       else if (this.#isEnded || this.#isClosed) return;
@@ -94,20 +100,33 @@ export class Spool {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#memory.length = 0;
-    this.#inMemory = 0;
     this.#wake();
     await this.#busy;
     await this.#file?.close();
+    // What the reader has not given back may be in the hands of the system, on its way to a socket.
+    if (this.#isLent) return;
+    if (this.#ring !== undefined) release(this.#ring);
+    if (this.#fromFile !== undefined) release(this.#fromFile);
+  }
+
+  #keep(bytes: Buffer): void {
+    this.#ring ??= Buffer.allocUnsafeSlow(this.#memoryBytes);
+    const end = (this.#ringStart + this.#ringLength) % this.#memoryBytes;
+    const copied = bytes.copy(this.#ring, end);
+    if (copied < bytes.length) bytes.copy(this.#ring, 0, copied);
+    this.#ringLength += bytes.length;
   }
 
   async #take(): Promise<Buffer | undefined> {
-    const first = this.#memory.shift();
-    if (first !== undefined) {
-      this.#inMemory -= first.length;
-      return first;
+    this.#ringStart = (this.#ringStart + this.#lent) % this.#memoryBytes;
+    this.#ringLength -= this.#lent;
+    this.#lent = 0;
+    if (this.#isClosed) return undefined;
+    if (this.#ringLength > 0) {
+      this.#lent = Math.min(this.#ringLength, this.#memoryBytes - this.#ringStart, readBytes);
+      return this.#ring?.subarray(this.#ringStart, this.#ringStart + this.#lent);
     }
-    if (this.#isClosed || this.#file === undefined || this.#fileRead === this.#fileEnd) return undefined;
+    if (this.#file === undefined || this.#fileRead === this.#fileEnd) return undefined;
     this.#fromFile ??= Buffer.allocUnsafeSlow(readBytes);
     const length = Math.min(readBytes, this.#fileEnd - this.#fileRead);
     const reading = this.#file.read(this.#fromFile, 0, length, this.#fileRead);

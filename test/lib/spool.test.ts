@@ -69,7 +69,7 @@ describe("Spool", () => {
 
   it("tells its reader of a failure, behind what came before", async () => {
     await using dir = await tempDir();
-    await using spool = disposing(new Spool({ dir: dir.path }));
+    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100 }));
     await spool.write(Buffer.from("begun"));
     spool.fail(new Error("cut"));
     const reader = spool.read();

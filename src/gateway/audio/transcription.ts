@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
+import { release } from "../../lib/release.ts";
 import { Spool } from "../../lib/spool.ts";
 import { checkField, invalidField } from "./transcription-fields.ts";
 
@@ -38,6 +39,7 @@ export interface Transcription {
 }
 
 const fieldLimitBytes = 65_536;
+const spoolMemoryBytes = 262_144;
 
 /**
  * Reads a multipart upload without keeping the file in memory. Resolves as soon as `model` is known, wherever it
@@ -95,7 +97,7 @@ class Upload implements Transcription {
   constructor(request: IncomingMessage, boundary: string, { bodyLimitBytes, spoolDir }: UploadLimits) {
     this.#request = request;
     this.#limitBytes = bodyLimitBytes;
-    this.#spool = new Spool({ dir: spoolDir });
+    this.#spool = new Spool({ dir: spoolDir, memoryBytes: spoolMemoryBytes });
     this.#parser = new MultipartParser(boundary, {
       onPart: (part) => this.#onPart(part),
       onData: (bytes) => this.#onData(bytes),
@@ -143,7 +145,7 @@ class Upload implements Transcription {
       this.#fail(error);
       return;
     }
-    this.#store();
+    this.#store(chunk);
   };
 
   readonly #onEnd = (): void => {
@@ -170,16 +172,23 @@ class Upload implements Transcription {
     if (!this.#request.complete) this.#fail(broken("the body ended early"));
   };
 
-  /** Hands the spool what the parser gave. Reads no more until it is taken: memory stays bounded by one chunk. */
-  #store(): void {
-    const bytes = this.#ready.splice(0);
-    if (bytes.length === 0) return;
-    const only = bytes.length === 1 ? bytes[0] : undefined;
-    const writing = this.#spool.write(only ?? Buffer.concat(bytes));
-    if (writing === undefined) return;
+  /**
+   * Hands the spool what the parser gave, and gives the chunk's memory back: 25 MB would otherwise be garbage before
+   * anybody collects it. Reads no more until all is taken, so that memory is bounded by one chunk.
+   */
+  #store(chunk?: Buffer): void {
+    const ready = this.#ready.splice(0);
+    const only = ready.length === 1 ? ready[0] : undefined;
+    const bytes = only ?? Buffer.concat(ready);
+    const writing = this.#spool.write(bytes);
+    if (writing === undefined) {
+      if (chunk !== undefined) release(chunk);
+      return;
+    }
     this.#request.pause();
     this.#writing = writing.then(
       () => {
+        if (chunk !== undefined) release(chunk);
         this.#writing = undefined;
         this.#request.resume();
       },
@@ -225,7 +234,7 @@ class Upload implements Transcription {
     this.#fieldBytes += bytes.length;
     if (this.#fieldBytes > fieldLimitBytes)
       throw invalidField(this.#part?.name ?? "", `must be at most ${fieldLimitBytes} bytes long`);
-    this.#field.push(bytes);
+    this.#field.push(Buffer.from(bytes));
   }
 
   #onPartEnd(): void {
