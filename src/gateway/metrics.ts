@@ -26,7 +26,8 @@ export class GatewayMetrics {
 
   constructor(options: { traffic: Traffic; admission: Admission; index: () => ResolutionIndex }) {
     const registers = [this.registry];
-    collectDefaultMetrics({ register: this.registry });
+    // Its default samples the event loop every 10 ms, which would be all that wakes a process at rest.
+    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 1000 });
     const labelNames = ["route", "slot"] as const;
     this.#requests = new Counter({
       name: "berth_requests_total",

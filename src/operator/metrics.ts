@@ -20,7 +20,8 @@ export class OperatorMetrics {
 
   constructor(queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">) {
     const registers = [this.registry];
-    collectDefaultMetrics({ register: this.registry });
+    // Its default samples the event loop every 10 ms, which would be all that wakes a process at rest.
+    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 1000 });
     this.#reconciles = new Counter({
       name: "berth_reconcile_total",
       help: "Reconciles by outcome",

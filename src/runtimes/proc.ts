@@ -68,8 +68,37 @@ export function startedAt(startTime: string): Date {
   return new Date((bootSeconds + Number(startTime) / 100) * 1000);
 }
 
-/** Inodes of sockets that listen on the port, on any address, IPv4 and IPv6. */
+/** Where sockets that were found listening are open: `/proc/PID/fd/N` by inode. */
+const openAt = new Map<string, string>();
+const listeningOn = new Map<number, ReadonlySet<string>>();
+
+/**
+ * Inodes of sockets that listen on the port, on any address, IPv4 and IPv6. To list listeners the kernel walks every
+ * bucket of its table of connections, which costs milliseconds; but a socket that listened listens for as long as it
+ * is open, and one readlink tells that of a socket whose owner has been seen.
+ */
 export function listeningInodes(port: number): ReadonlySet<string> {
+  const before = listeningOn.get(port);
+  if (before !== undefined && [...before].every(isOpen)) return before;
+  const inodes = readListeningInodes(port);
+  if (inodes.size > 0) listeningOn.set(port, inodes);
+  else listeningOn.delete(port);
+  return inodes;
+}
+
+function isOpen(inode: string): boolean {
+  const path = openAt.get(inode);
+  if (path === undefined) return false;
+  try {
+    if (socketAt(path) === inode) return true;
+  } catch {
+    // Its process, or the descriptor, is gone.
+  }
+  openAt.delete(inode);
+  return false;
+}
+
+function readListeningInodes(port: number): ReadonlySet<string> {
   const wanted = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const inodes = new Set<string>();
   for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
@@ -131,21 +160,31 @@ function* listeners(table: string): Iterable<readonly string[]> {
 }
 
 export function ownsSocket(pid: number, inodes: ReadonlySet<string>): boolean {
+  const directory = `/proc/${pid}/fd/`;
+  for (const inode of inodes) if (openAt.get(inode)?.startsWith(directory) === true && isOpen(inode)) return true;
   let names: string[];
   try {
-    names = readdirSync(`/proc/${pid}/fd`);
+    names = readdirSync(directory);
   } catch {
     return false;
   }
   for (const name of names) {
     try {
-      const match = /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${name}`));
-      if (match?.[1] !== undefined && inodes.has(match[1])) return true;
+      const path = directory + name;
+      const inode = socketAt(path);
+      if (inode === undefined || !inodes.has(inode)) continue;
+      openAt.set(inode, path);
+      return true;
     } catch {
       // The descriptor was closed meanwhile.
     }
   }
   return false;
+}
+
+/** Inode of the socket that a descriptor leads to, undefined for what is none. */
+function socketAt(path: string): string | undefined {
+  return /^socket:\[(\d+)\]$/.exec(readlinkSync(path))?.[1];
 }
 
 export function pidNamespace(): string {
