@@ -146,12 +146,24 @@ test("a chat slot on the real llama-server", async (t) => {
     const { readPublished } = await import("../support/published.ts");
     const published = await readPublished(berth.stateDir, "primary");
     assert.deepEqual(published?.status.protocols, ["responses", "messages", "count_tokens"]);
-    const message = await ask(endpoint, "/v1/messages", chat);
+    const message = await ask(berth.url, "/v1/messages", chat);
     assert.equal(message["type"], "message");
-    const counted = await ask(endpoint, "/v1/messages/count_tokens", chat);
-    assert.equal(typeof counted["input_tokens"], "number");
-    const answered = await ask(endpoint, "/v1/responses", { model: "tiny", input: "hello", max_output_tokens: 4 });
+    assert.equal(message["model"], "primary");
+    const counted = await ask(berth.url, "/v1/messages/count_tokens", chat);
+    assert.ok(Number(counted["input_tokens"]) > 0);
+    const answered = await ask(berth.url, "/v1/responses", { model: "primary", input: "hello", max_output_tokens: 4 });
     assert.equal(answered["object"], "response");
+    assert.equal(answered["model"], "primary");
+  });
+
+  await t.test("messages and responses stream in the events of their protocol", async () => {
+    const types = async (path: string, body: object): Promise<unknown[]> =>
+      (await events(await post(berth.url, path, { ...body, stream: true }))).chunks.map(({ type }) => type);
+    const message = await types("/v1/messages", chat);
+    assert.deepEqual([message[0], message.at(-1)], ["message_start", "message_stop"]);
+    const response = await types("/v1/responses", { model: "primary", input: "hello", max_output_tokens: 4 });
+    assert.equal(response[0], "response.created");
+    assert.match(String(response.at(-1)), /^response\.(completed|incomplete)$/);
   });
 
   await t.test("its own metrics are there for whoever scrapes engines", async () => {

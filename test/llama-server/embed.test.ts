@@ -34,6 +34,13 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
 
   await t.test("the second process ranks", async () => {
     const documents = ["one", "two", "three"];
+    const asked = { model: "embed", query: "which", documents, top_n: 2, return_documents: true };
+    const body = await ask(berth.url, "/v1/rerank", asked);
+    assert.equal(body["model"], "embed");
+    const results = list(body["results"]);
+    assert.equal(results.length, 2);
+    assert.ok(Number(results[0]?.["relevance_score"]) >= Number(results[1]?.["relevance_score"]));
+    for (const { index, document } of results) assert.deepEqual(document, { text: documents[Number(index)] });
     const { endpoint } = processOf(await berth.slot("embed"), "rerank");
     const whole = list((await ask(endpoint, "/v1/rerank", { model: "ranker", query: "which", documents }))["results"]);
     assert.deepEqual(new Set(whole.map(({ index }) => index)), new Set([0, 1, 2]));
@@ -52,5 +59,6 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
     assert.equal(after["restarts"], 1);
     assert.equal(record(after["last_error"])["reason"], "Signalled");
     await ask(berth.url, "/v1/embeddings", { model: "embed", input: "hello" });
+    await ask(berth.url, "/v1/rerank", { model: "embed", query: "which", documents: ["one"] });
   });
 });
