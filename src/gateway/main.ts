@@ -58,6 +58,12 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   );
   upstreams.update(published.registry().upstreams);
   let index = buildIndex(published, upstreams.refs());
+  // Before anything is awaited: a list of models may come at any time.
+  stack.use(
+    upstreams.watch(() => {
+      index = buildIndex(published, upstreams.refs());
+    }),
+  );
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
   const traffic = new Traffic((slot) => onEdge(slot));
   const demand = stack.use(
@@ -91,11 +97,6 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     holdMs: config.holdSeconds * 1000,
   });
   stack.defer(() => admission.close());
-  stack.use(
-    upstreams.watch(() => {
-      index = buildIndex(published, upstreams.refs());
-    }),
-  );
   const metrics = new GatewayMetrics({ traffic, admission, index: () => index });
   const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
   let isDraining = false;
@@ -160,7 +161,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       // Idle connections first; those with requests get their time.
       app.server.closeIdleConnections();
       const deadline = Date.now() + drainSeconds * 1000;
-      while (traffic.total() > 0 && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+      const isBusy = (): boolean => traffic.total() > 0 || upstreams.underWay > 0;
+      while (isBusy() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
       app.server.closeAllConnections();
       await app.fastify.close();
       await owned.disposeAsync();

@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import OpenAI from "openai";
+import type { UpstreamSpec } from "../../../src/api/upstream.ts";
+import { startProvider } from "../../doubles/provider.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { until } from "../../support/until.ts";
+import { secretKey, specOf } from "./fixture.ts";
+
+process.env["BERTH_TEST_ACME_KEY"] = secretKey;
+const auth = { type: "bearer", valueFrom: { env: "BERTH_TEST_ACME_KEY" } };
+
+function acme(spec: object): { name: string; spec: UpstreamSpec }[] {
+  return [{ name: "acme", spec: specOf({ auth, models: [{ ref: "big", upstreamModel: "gpt-double" }], ...spec }) }];
+}
+
+function sdk({ url }: TestGateway, options: object = {}): OpenAI {
+  return new OpenAI({ apiKey: "the-clients-own-key", baseURL: `${url}/v1`, maxRetries: 0, ...options });
+}
+
+const ask = { model: "big", messages: [{ role: "user" as const, content: "hello" }] };
+
+async function refusalOf(request: PromiseLike<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
+  try {
+    await request;
+  } catch (error) {
+    if (error instanceof OpenAI.APIError) return error;
+    throw error;
+  }
+  return assert.fail("it was answered");
+}
+
+describe("a provider behind the gateway", () => {
+  it("answers under the name that the client used, and sees nothing of the client's own", async () => {
+    await using double = await startProvider({ key: secretKey });
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    const client = sdk(gateway, {
+      defaultHeaders: { cookie: "session=client-cookie", "x-forwarded-for": "10.0.0.1", "x-forwarded-email": "a@b.c" },
+    });
+    const answer = await client.chat.completions.create(ask);
+    assert.deepEqual([answer.model, answer.choices[0]?.message.content], ["big", "Hello there."]);
+    const stream = await client.chat.completions.create({ ...ask, stream: true });
+    const chunks = await Array.fromAsync(stream);
+    assert.equal(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join(""), "Hello there.");
+    assert.ok(chunks.every(({ model }) => model === "big"));
+    const vectors = await client.embeddings.create({ model: "big", input: "x" });
+    assert.deepEqual([vectors.model, vectors.data.length], ["big", 1]);
+    assert.equal(double.posts.length, 3);
+    for (const { headers, body } of double.posts) {
+      assert.match(body, /"model":"gpt-double"/);
+      const all = JSON.stringify(headers);
+      for (const own of ["client", "cookie", "x-forwarded", "stainless", "10.0.0.1"])
+        assert.ok(!all.includes(own), all);
+    }
+  });
+
+  it("lists its models, declared and discovered, and serves them", async () => {
+    await using double = await startProvider({ models: ["m1"] });
+    const upstreams = acme({ baseUrl: double.baseUrl, auth: undefined, discover: { prefix: "acme/" } });
+    await using gateway = await startGateway({ registry: { upstreams } });
+    const client = sdk(gateway);
+    const ids = async (): Promise<string[]> => (await Array.fromAsync(client.models.list())).map(({ id }) => id);
+    await until("the discovered one is listed", async () => (await ids()).includes("acme/m1"));
+    assert.deepEqual((await ids()).slice(-2), ["big", "acme/m1"]);
+    assert.equal((await client.models.retrieve("acme/m1")).id, "acme/m1");
+    const answer = await client.chat.completions.create({ ...ask, model: "acme/m1" });
+    assert.equal(answer.model, "acme/m1");
+    assert.match(double.posts[0]?.body ?? "", /"model":"m1"/);
+  });
+
+  it("comes and goes with the registry", async () => {
+    await using double = await startProvider();
+    await using gateway = await startGateway();
+    const client = sdk(gateway);
+    assert.equal((await refusalOf(client.chat.completions.create(ask))).code, "model.not_found");
+    await gateway.publishRegistry({ upstreams: acme({ baseUrl: double.baseUrl }) });
+    await until("it is there", async () => (await gateway.post("/v1/chat/completions", ask)).ok);
+    await gateway.publishRegistry({});
+    await until("it is gone", async () => (await gateway.post("/v1/chat/completions", ask)).status === 404);
+  });
+
+  it("does not serve what it does not claim to", async () => {
+    await using double = await startProvider();
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    const form = new FormData();
+    form.set("model", "big");
+    form.set("file", new Blob(["x"]), "a.wav");
+    const asked: readonly (readonly [path: string, body: unknown])[] = [
+      ["/v1/rerank", { model: "big", query: "q", documents: ["d"] }],
+      ["/v1/audio/speech", { model: "big", input: "x", voice: "v" }],
+      ["/v1/responses", { model: "big", input: "x" }],
+    ];
+    for (const [path, body] of asked) {
+      const { error } = await envelopeOf(await gateway.post(path, body));
+      assert.equal(error.code, "dispatch.capability_mismatch", path);
+    }
+    const upload = await fetch(`${gateway.url}/v1/audio/transcriptions`, { method: "POST", body: form });
+    assert.equal((await envelopeOf(upload)).error.code, "dispatch.capability_mismatch");
+    assert.equal(double.posts.length, 0);
+  });
+
+  it("is asked natively for what it does claim", async () => {
+    await using double = await startProvider();
+    const capabilities = ["chat", "responses", "messages", "rerank"];
+    await using gateway = await startGateway({
+      registry: { upstreams: acme({ baseUrl: double.baseUrl, capabilities }) },
+    });
+    await gateway.post("/v1/responses", { model: "big", input: "x" });
+    await gateway.post("/v1/messages", { model: "big", max_tokens: 1, messages: [] });
+    await gateway.post("/v1/messages/count_tokens", { model: "big", messages: [] });
+    double.fail({ kind: "answer", status: 200, body: '{"results":[{"index":0,"relevance_score":0.5}]}' });
+    const ranked = await gateway.post("/rerank", { model: "big", query: "q", documents: ["d"] });
+    assert.deepEqual(await ranked.json(), {
+      object: "list",
+      model: "big",
+      results: [{ index: 0, relevance_score: 0.5 }],
+      usage: { prompt_tokens: 0, total_tokens: 0 },
+    });
+    assert.deepEqual(
+      double.posts.map(({ path }) => path),
+      ["/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/v1/rerank"],
+    );
+  });
+
+  const failures: readonly (readonly [status: number, answered: number, code: string])[] = [
+    [400, 400, "dispatch.rejected"],
+    [401, 502, "dispatch.upstream_failed"],
+    [403, 502, "dispatch.upstream_failed"],
+    [429, 429, "dispatch.rejected"],
+    [500, 502, "dispatch.upstream_failed"],
+    [502, 502, "dispatch.upstream_failed"],
+    [503, 502, "dispatch.upstream_unavailable"],
+    [504, 504, "dispatch.upstream_timeout"],
+  ];
+  for (const [status, answered, code] of failures) {
+    it(`is told as ${answered} ${code} when it answers ${status}, without its key anywhere`, async () => {
+      await using double = await startProvider();
+      await using gateway = await startGateway({
+        registry: { upstreams: acme({ baseUrl: double.baseUrl, retries: 0 }) },
+      });
+      const body = JSON.stringify({ error: { message: `what about ${secretKey}?` } });
+      double.fail({ kind: "answer", status, headers: { "retry-after": "9", "x-key": secretKey }, body });
+      const response = await gateway.post("/v1/chat/completions", ask);
+      const text = await response.clone().text();
+      assert.deepEqual([response.status, (await envelopeOf(response)).error.code], [answered, code]);
+      assert.equal(response.headers.get("retry-after"), [400, 429, 503].includes(status) ? "9" : null);
+      const everything = `${text}${JSON.stringify([...response.headers])}${gateway.log()}`;
+      assert.ok(!everything.includes(secretKey));
+      assert.ok(!everything.includes(double.baseUrl.slice("http://".length, -"/v1".length)), "nor its address");
+    });
+  }
+
+  it("ends a stream that it breaks with an error that the SDK reads", async () => {
+    await using double = await startProvider();
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    const client = sdk(gateway);
+    for (const fault of [
+      { kind: "cut" as const },
+      {
+        kind: "answer" as const,
+        status: 200,
+        headers: { "content-type": "text/event-stream" },
+        body: `data: {"error":{"message":"bad key ${secretKey}","code":401}}\n\n`,
+      },
+    ]) {
+      double.fail(fault);
+      const stream = await client.chat.completions.create({ ...ask, stream: true });
+      const refusal = await refusalOf(Array.fromAsync(stream));
+      assert.match(String(refusal.code), /^dispatch\./);
+      assert.ok(!JSON.stringify(refusal.error).includes(secretKey));
+    }
+    assert.ok(!gateway.log().includes(secretKey));
+  });
+
+  it("says in the log which key is missing", async () => {
+    await using double = await startProvider();
+    const auth = { type: "bearer", valueFrom: { env: "BERTH_TEST_NO_SUCH_KEY" } };
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl, auth }) } });
+    const { error } = await envelopeOf(await gateway.post("/v1/chat/completions", ask));
+    assert.equal(error.code, "dispatch.upstream_failed");
+    assert.match(gateway.log(), /upstream acme: the environment variable BERTH_TEST_NO_SUCH_KEY is not set/);
+  });
+
+  it("stops working when the client leaves", async () => {
+    await using double = await startProvider({ tokenMs: 50 });
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    double.fail({ kind: "hang" });
+    for (const stream of [false, true]) {
+      const before = double.posts.length;
+      const leaving = new AbortController();
+      const asked = gateway.post("/v1/chat/completions", { ...ask, stream }, { signal: leaving.signal });
+      await until("it is there", () => double.posts.length > before);
+      if (stream) await (await asked).body?.getReader().read();
+      leaving.abort();
+      await assert.rejects(async () => await (await asked).text());
+      await until("the provider notices", () => double.posts[before]?.response.destroyed);
+    }
+  });
+
+  it("ends its streams before the gateway stops, in the time there is", async () => {
+    await using double = await startProvider({ tokenMs: 30 });
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    const response = await gateway.post("/v1/chat/completions", { ...ask, stream: true });
+    const text = response.text();
+    await gateway.running.close({ drainSeconds: 10 });
+    assert.match(await text, /data: \[DONE\]\n\n$/);
+  });
+
+  it("shows in the metrics", async () => {
+    await using double = await startProvider();
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    await gateway.post("/v1/chat/completions", ask);
+    assert.equal(await gateway.metric('berth_upstream_requests_total{upstream="acme",outcome="200"}'), 1);
+    assert.equal(await gateway.metric('berth_upstream_circuit{upstream="acme",state="closed"}'), 1);
+    assert.equal(await gateway.metric('berth_upstream_models{upstream="acme"}'), 1);
+  });
+});
