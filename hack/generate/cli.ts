@@ -4,7 +4,7 @@ import { buildProgram } from "../../src/main/program.ts";
 
 /** docs/cli.md: every command, read from the program itself. */
 export function commandLine(): string {
-  const program = buildProgram({ env: {}, write: ignore, note: ignore, exit: ignore });
+  const program = buildProgram({ env: {}, write: ignore, note: ignore, exit: ignore, screen: { write: ignore } });
   return [
     "<!-- Written by hack/generate.ts from the commands; change them there and run `make generate`. -->",
     "# Command line",

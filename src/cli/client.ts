@@ -1,5 +1,7 @@
 import { request as plainRequest, type IncomingMessage } from "node:http";
 
+const connectMs = 10_000;
+
 /** An answer that is no success, as the API told it; printed as `code: message` and what to do. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
@@ -45,6 +47,17 @@ export class Client {
     }
   }
 
+  /** Sends a body as JSON, and reads what is answered; undefined when that is nothing. Throws CommandError. */
+  async send(method: "POST" | "PUT" | "DELETE", path: string, body?: object): Promise<unknown> {
+    const json = { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+    const text = await wholeText(await this.open(path, { method, ...(body === undefined ? {} : json) }));
+    try {
+      return text === "" ? undefined : JSON.parse(text);
+    } catch {
+      throw notBerth(`the answer of ${this.#server} is not JSON`);
+    }
+  }
+
   /** GET, as it is. Throws CommandError. */
   async text(path: string): Promise<string> {
     return await wholeText(await this.open(path));
@@ -66,6 +79,13 @@ export class Client {
     const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
     return await new Promise((resolve, reject) => {
       const request = send(url, { method, headers: { ...headers, ...authorization } }, resolve);
+      // Only until it is connected: an answer may take its time.
+      const limit = setTimeout(() => request.destroy(new Error("no connection")), connectMs);
+      request.once("socket", (socket) => {
+        if (!socket.connecting) clearTimeout(limit);
+        else socket.once("connect", () => clearTimeout(limit));
+      });
+      request.once("close", () => clearTimeout(limit));
       request.once("error", (error) => reject(this.#unreachable(error)));
       request.end(body);
     });
@@ -144,6 +164,11 @@ const nextSteps: Readonly<Record<string, string>> = {
   "auth.required": "give a token in SVC_TOKEN",
   "auth.invalid": "give a valid token in SVC_TOKEN",
   "auth.forbidden": "give a token of a higher scope in SVC_TOKEN",
+  "slot.already_exists": "see `berth slot list`",
+  "slot.builtin": "set `enabled = false` in its manifest instead",
+  "config.read_only": "change the manifest where it is kept: in Git, or in the cluster",
+  "config.fit": "see `berth model show REF`, or choose a smaller model",
+  "slot.overloaded": "try again later, or raise `concurrency` in its manifest",
   "slot.not_found": "see `berth slot list`",
   "model.not_found": "see `berth model list`",
   "model.not_loaded": "see `berth model show REF`",

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { CommandContext } from "./context.ts";
 import { outputOption, watchOption, whole, withExamples, type Shown } from "./options.ts";
+import { addSlotChangeCommands } from "./slot-change-commands.ts";
 import { show } from "./watch.ts";
 
 export function addSlotCommands(program: Command, context: CommandContext): void {
@@ -62,4 +63,5 @@ export function addSlotCommands(program: Command, context: CommandContext): void
     ["berth slot logs primary --tail 20", "the last twenty lines"],
     ["berth slot logs primary -f", "and whatever comes"],
   );
+  addSlotChangeCommands(slot, context);
 }

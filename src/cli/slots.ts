@@ -3,7 +3,7 @@ import { age, cell, isRecord, render, renderOne, rowsOf, type Column, type Forma
 
 type Row = Readonly<Record<string, unknown>>;
 
-function conditionOf(row: Row, type: string): Record<string, unknown> | undefined {
+export function conditionOf(row: Row, type: string): Record<string, unknown> | undefined {
   const conditions = row["conditions"];
   return Array.isArray(conditions)
     ? conditions.filter(isRecord).find((condition) => condition["type"] === type)

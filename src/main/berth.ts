@@ -18,6 +18,7 @@ async function run(argv: readonly string[]): Promise<number> {
     env: process.env,
     write: (text) => void process.stdout.write(text),
     note: (text) => void process.stderr.write(text),
+    screen: process.stderr,
     exit: (code) => {
       exitCode = code;
     },

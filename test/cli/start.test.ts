@@ -47,6 +47,7 @@ for (const [args, own] of [
         "src/cli/model-commands.ts",
         "src/cli/options.ts",
         "src/cli/output.ts",
+        "src/cli/slot-change-commands.ts",
         "src/cli/slot-commands.ts",
         "src/cli/watch.ts",
         "src/main/berth.ts",

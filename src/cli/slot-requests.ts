@@ -1,0 +1,91 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { CommandError, type Client } from "./client.ts";
+import { bytes, cell, isRecord } from "./output.ts";
+import { conditionOf } from "./slots.ts";
+import { bar, StatusLine, type Screen } from "./terminal.ts";
+
+type Slot = Readonly<Record<string, unknown>>;
+
+/** A change to one slot, as the management API takes it. */
+export interface SlotRequest {
+  readonly slot: string;
+  readonly method: "POST" | "PUT" | "DELETE";
+  /** Below `/api/slots`. */
+  readonly path: string;
+  readonly body?: object;
+  /** What is said when nobody waits: `restart requested`. */
+  readonly said: string;
+}
+
+export interface Waiting {
+  /** Undefined: the request is sent, and that is all. */
+  readonly timeoutSeconds: number | undefined;
+  readonly screen: Screen;
+}
+
+const pollMs = 250;
+
+/**
+ * Asks for a change and, where it is waited for, says what is going on until it has settled. Returns the line for
+ * standard output. Throws CommandError when it was refused, has failed, or is not over in time.
+ */
+export async function request(client: Client, wanted: SlotRequest, waiting: Waiting): Promise<string> {
+  const path = `/api/slots${wanted.path}`;
+  const { timeoutSeconds } = waiting;
+  if (timeoutSeconds === undefined) {
+    await client.send(wanted.method, path, wanted.body);
+    return `${wanted.slot}: ${wanted.said}\n`;
+  }
+  // The service knows when its own request has settled; what is shown meanwhile is only to look at.
+  const answer = client.send(wanted.method, `${path}?wait=ready&timeout=${timeoutSeconds}`, wanted.body);
+  const over = new AbortController();
+  const watching = watch(client, wanted.slot, waiting.screen, over.signal);
+  try {
+    const slot = await answer;
+    return outcome(wanted.slot, isRecord(slot) ? slot : {}, timeoutSeconds);
+  } finally {
+    over.abort();
+    await watching;
+  }
+}
+
+async function watch(client: Client, name: string, screen: Screen, over: AbortSignal): Promise<void> {
+  using line = new StatusLine(screen);
+  const since = Date.now();
+  while (!over.aborted) {
+    // Only to be shown: what cannot be read now is read the next time.
+    const slot = await client.get(`/api/slots/${encodeURIComponent(name)}`).catch(() => undefined);
+    if (over.aborted) return;
+    if (isRecord(slot)) {
+      const { fact, detail } = present(slot);
+      line.show(fact, `${detail} (${Math.floor((Date.now() - since) / 1000)}s)`);
+    }
+    await delay(pollMs, undefined, { signal: over }).catch(() => undefined);
+  }
+}
+
+/** What a slot does now, and why: the reason that it is waited for. */
+export function present(slot: Slot): { fact: string; detail: string } {
+  const condition = conditionOf(slot, "Reconciling") ?? conditionOf(slot, "Ready");
+  const message = condition === undefined ? "" : `: ${cell(condition["message"])}`;
+  return { fact: `${cell(slot["name"])}: ${cell(slot["state"])}${message}`, detail: progressOf(slot["progress"]) };
+}
+
+function progressOf(progress: unknown): string {
+  if (!isRecord(progress) || typeof progress["bytes_done"] !== "number") return "";
+  const { bytes_done: done, bytes_total: total, bytes_per_second: speed } = progress;
+  const rate = typeof speed === "number" ? `, ${bytes(speed)}/s` : "";
+  if (typeof total !== "number" || total <= 0) return ` ${bytes(done)}${rate}`;
+  return ` ${bar(done / total)} ${Math.floor((100 * done) / total)}% of ${bytes(total)}${rate}`;
+}
+
+function outcome(name: string, slot: Slot, timeoutSeconds: number): string {
+  const ready = conditionOf(slot, "Ready");
+  const { fact } = present(slot);
+  if (ready?.["status"] === "True") return `${fact}\n`;
+  const next = `see \`berth slot show ${name}\``;
+  if (ready?.["status"] === "False") {
+    throw new CommandError("slot.failed", `${name}: ${cell(ready["reason"])}: ${cell(ready["message"])}`, next);
+  }
+  throw new CommandError("slot.not_ready", `not over after ${timeoutSeconds} s: ${fact}`, `it goes on; ${next}`);
+}

@@ -1,0 +1,65 @@
+import { createInterface } from "node:readline/promises";
+
+/** Where a person may look on: standard error of a command, or a double of it. */
+export interface Screen {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string): unknown;
+}
+
+/**
+ * What a person is told while something takes its time: on a terminal one line that is written over, elsewhere a
+ * plain line whenever there is something new to say.
+ */
+export class StatusLine implements Disposable {
+  readonly #screen: Screen;
+  #last = "";
+
+  constructor(screen: Screen) {
+    this.#screen = screen;
+  }
+
+  /** `fact` is what is so; `detail` (numbers that move) is for the terminal alone. */
+  show(fact: string, detail = ""): void {
+    if (this.#screen.isTTY === true) {
+      const text = printable(`${fact}${detail}`).slice(0, (this.#screen.columns ?? 80) - 1);
+      if (text !== this.#last) this.#screen.write(`\r\u001B[K${text}`);
+      this.#last = text;
+    } else if (fact !== this.#last) {
+      this.#screen.write(`${fact}\n`);
+      this.#last = fact;
+    }
+  }
+
+  /** Leaves a terminal's line empty, for what comes. */
+  [Symbol.dispose](): void {
+    if (this.#screen.isTTY === true && this.#last !== "") this.#screen.write("\r\u001B[K");
+    this.#last = "";
+  }
+}
+
+/** One line without what would move a terminal's cursor. */
+function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, " ");
+}
+
+/** Asks for yes or no; anything but `y` or `yes` is no, and so is the end of the input. */
+export async function confirm(
+  question: string,
+  input: NodeJS.ReadableStream,
+  output: NodeJS.WritableStream,
+): Promise<boolean> {
+  const lines = createInterface({ input, output });
+  try {
+    const ended = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
+    return /^y(es)?$/i.test((await Promise.race([lines.question(`${question} [y/N] `), ended])).trim());
+  } finally {
+    lines.close();
+  }
+}
+
+/** `[#####-----]`, of `done` from 0 to 1. */
+export function bar(done: number, width = 20): string {
+  const full = Math.round(Math.min(Math.max(done, 0), 1) * width);
+  return `[${"#".repeat(full)}${"-".repeat(width - full)}]`;
+}

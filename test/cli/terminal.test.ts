@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
+import { describe, it } from "node:test";
+import { bar, confirm, StatusLine } from "../../src/cli/terminal.ts";
+
+function written(isTTY: boolean, columns: number, lines: readonly (readonly [string, string?])[]): string {
+  let text = "";
+  {
+    using line = new StatusLine({ isTTY, columns, write: (piece) => (text += piece) });
+    for (const [fact, detail] of lines) line.show(fact, detail);
+  }
+  return text;
+}
+
+describe("a status line", () => {
+  it("is written over on a terminal, cut to its width, and gone at the end", () => {
+    assert.equal(
+      written(true, 12, [
+        ["a: starting", " (1s)"],
+        ["b", " 1"],
+        ["b", " 1"],
+        ["b", " 2"],
+      ]),
+      "\r\u001B[Ka: starting\r\u001B[Kb 1\r\u001B[Kb 2\r\u001B[K",
+    );
+  });
+
+  it("is a plain line per fact elsewhere", () => {
+    assert.equal(
+      written(false, 12, [
+        ["a: starting", " (1s)"],
+        ["a: starting", " (2s)"],
+        ["b", " 1"],
+      ]),
+      "a: starting\nb\n",
+    );
+  });
+
+  it("lets nothing move the cursor", () => {
+    assert.equal(written(true, 80, [["a\r\u001B[2Jb\nc"]]), "\r\u001B[Ka [2Jb c\r\u001B[K");
+  });
+
+  it("leaves no trace when nothing was said", () => {
+    assert.equal(written(true, 80, []), "");
+  });
+});
+
+describe("a question", () => {
+  for (const [typed, answer] of [
+    ["y\n", true],
+    ["YES\n", true],
+    ["n\n", false],
+    ["\n", false],
+    ["yep\n", false],
+    ["", false],
+  ] as const) {
+    it(`is answered ${answer} by ${JSON.stringify(typed)}`, async () => {
+      const [input, output] = [new PassThrough(), new PassThrough()];
+      input.end(typed);
+      assert.equal(await confirm("Sure?", input, output), answer);
+      assert.equal(String(output.read()), "Sure? [y/N] ");
+    });
+  }
+});
+
+it("a bar is full at one, and never longer", () => {
+  assert.deepEqual(
+    [bar(0, 4), bar(0.5, 4), bar(1, 4), bar(7, 4), bar(-1, 4)],
+    ["[----]", "[##--]", "[####]", "[####]", "[----]"],
+  );
+});
