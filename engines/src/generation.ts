@@ -12,6 +12,7 @@ import type { Sampling } from "./requests.ts";
 
 /** Tokens that repetition penalties look back at, as in llama-server. */
 const penaltyWindow = 64;
+const windowTokens = 32;
 
 /**
  * Generates text piece by piece until the model ends, a stop sequence appears, the limit is reached or `signal`
@@ -28,6 +29,10 @@ export async function* generate(
   const room = roomFor(sequence, prompt.length);
   const limit = Math.min(sampling.maxTokens ?? room, room);
   const tokens: Token[] = [];
+  // Only these are made text again at each token: the whole answer would cost ever more. Those before them say
+  // whether a blank belongs in front.
+  let window: Token[] = [];
+  let before: Token[] = [];
   let text = "";
   let sent = 0;
   let finishReason: Finished["finishReason"] = "length";
@@ -49,7 +54,8 @@ export async function* generate(
       break;
     }
     tokens.push(token);
-    text = model.detokenize(tokens);
+    window.push(token);
+    text = model.detokenize(window, false, before);
     const stop = firstStop(text, stops, sent - hold);
     if (stop !== undefined) {
       finishReason = "stop";
@@ -63,6 +69,12 @@ export async function* generate(
       sent = safe;
     }
     if (tokens.length >= limit) break;
+    if (sent === text.length && window.length >= windowTokens) {
+      before = window;
+      window = [];
+      text = "";
+      sent = 0;
+    }
   }
   if (text.length > sent) yield { content: text.slice(sent) };
   return finished();

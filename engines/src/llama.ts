@@ -71,7 +71,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
     signal: AbortSignal,
   ): Pieces {
     const grammar = format === undefined ? undefined : await answerGrammar(model.llama, format);
-    using loan = await sequences.borrow(signal);
+    using loan = await sequences.borrow(prompt, signal);
     return yield* generate(model, loan.sequence, prompt, sampling, signal, grammar);
   }
   async function* callTools(
@@ -81,7 +81,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
     signal: AbortSignal,
   ): Pieces {
     family ??= resolveChatWrapper(model, { warningLogs: false });
-    using loan = await sequences.borrow(signal);
+    using loan = await sequences.borrow([], signal);
     return yield* chatWithTools(loan.sequence, family, messages, use, sampling, signal);
   }
   return {

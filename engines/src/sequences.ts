@@ -1,4 +1,4 @@
-import type { LlamaContext, LlamaContextSequence } from "node-llama-cpp";
+import type { LlamaContext, LlamaContextSequence, Token } from "node-llama-cpp";
 
 /** Lends the context's sequences, first come first served. */
 export class Sequences {
@@ -9,9 +9,16 @@ export class Sequences {
     this.#free = Array.from({ length: count }, () => context.getSequence());
   }
 
-  /** Waits for a sequence; rejects when `signal` aborts meanwhile. Disposing the loan gives it back. */
-  async borrow(signal: AbortSignal): Promise<Disposable & { readonly sequence: LlamaContextSequence }> {
-    const free = this.#free.pop();
+  /**
+   * Waits for a sequence, of several the one that has read most of `prompt` already; rejects when `signal` aborts
+   * meanwhile. Disposing the loan gives it back.
+   */
+  async borrow(
+    prompt: Token[],
+    signal: AbortSignal,
+  ): Promise<Disposable & { readonly sequence: LlamaContextSequence }> {
+    signal.throwIfAborted();
+    const free = this.#take(prompt);
     const sequence =
       free ??
       (await new Promise<LlamaContextSequence>((resolve, reject) => {
@@ -34,5 +41,12 @@ export class Sequences {
         else next(sequence);
       },
     };
+  }
+  #take(prompt: Token[]): LlamaContextSequence | undefined {
+    const known = (sequence: LlamaContextSequence): number => sequence.compareContextTokens(prompt).firstDifferentIndex;
+    // Where none has read more, one that holds least of another chat.
+    const [best] = this.#free.toSorted((a, b) => known(b) - known(a) || a.nextTokenIndex - b.nextTokenIndex);
+    if (best !== undefined) this.#free.splice(this.#free.indexOf(best), 1);
+    return best;
   }
 }

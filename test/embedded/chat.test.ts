@@ -38,6 +38,18 @@ test("the embedded engine answers chats and completions", async (t) => {
     assert.notEqual(await say(free), await say(free));
   });
 
+  await t.test("a long answer keeps its blanks: one word per token", async () => {
+    const words = String(await say({ ...chat, max_tokens: 150 })).split(" ");
+    assert.equal(words.length, 150);
+    assert.ok(words.every((word) => /^[a-z]+$/i.test(word)), words.join("|"));
+  });
+
+  await t.test("each of two chats that take turns is answered as if it were alone", async () => {
+    const other = { ...chat, messages: [{ role: "user", content: "good day" }] };
+    const alone = [await say(chat), await say(other)];
+    for (let turn = 0; turn < 3; turn++) assert.deepEqual([await say(chat), await say(other)], alone);
+  });
+
   await t.test("penalties reach the sampler", async () => {
     const words = (text: unknown): number => new Set(String(text).split(" ")).size;
     const plain = await say({ ...chat, max_tokens: 40 });
