@@ -9,10 +9,11 @@ import {
 import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
-import { newRequestId, requestIdOf, toApiError } from "./answer.ts";
+import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
 import { registerAuthRoutes, type AuthRouteContext } from "./auth/routes.ts";
+import { Cors } from "./cors.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import { takeJsonOnly } from "./json-bodies.ts";
 import { registerRoutes, type RouteContext } from "./management/routes.ts";
@@ -25,6 +26,9 @@ export interface AppOptions {
   readonly routes: RouteContext;
   readonly gate: Gate;
   readonly auth: AuthRouteContext;
+  /** SVC_CORS_ORIGINS. */
+  readonly corsOrigins: readonly string[];
+  readonly bodyLimitBytes: number;
   readonly log: Logger;
 }
 
@@ -48,13 +52,29 @@ export async function buildApp(options: AppOptions): Promise<App> {
     logger: false,
     genReqId: (request) => requestIdOf(request),
     requestIdHeader: false,
+    rewriteUrl: (request) => withoutOrigin(request.url ?? "/"),
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 300 },
     exposeHeadRoutes: true,
+    // A path that the router cannot read, such as one with a broken escape.
+    frameworkErrors: (error, request, reply) => {
+      reply.hijack();
+      sendError(reply.raw, fromFramework(error), request.id);
+    },
     serverFactory: (handler) => {
+      const listener = hotFirst(hot, options, handler);
       server = createServer(
-        { keepAliveTimeout: 65_000, headersTimeout: 30_000, requestTimeout: 0 },
-        hotFirst(hot, options, handler),
+        { keepAliveTimeout: 65_000, headersTimeout: 30_000, requestTimeout: 0, requireHostHeader: false },
+        listener,
       );
+      server.on("checkContinue", (request, response) => {
+        // What is refused by its length alone need not be sent.
+        if (Number(request.headers["content-length"] ?? 0) <= options.bodyLimitBytes) response.writeContinue();
+        listener(request, response);
+      });
+      server.on("checkExpectation", (request, response) => {
+        const failure = new ApiError("dispatch.invalid_request", { message: "the expectation cannot be met" });
+        sendError(response, failure, requestIdOf(request));
+      });
       server.on("clientError", (error: Error & { code?: string }, socket) => refuseBytes(error, socket));
       return server;
     },
@@ -80,11 +100,21 @@ export async function buildApp(options: AppOptions): Promise<App> {
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  { dispatcher }: AppOptions,
+  { dispatcher, corsOrigins }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
+  const cors = new Cors(corsOrigins);
   return (request: IncomingMessage, response: ServerResponse) => {
-    const route = hot.get(pathOf(request.url ?? ""));
+    if (request.headers.host === undefined && request.httpVersionMinor === 1) {
+      const failure = new ApiError("dispatch.invalid_request", { message: "the request names no host" });
+      sendError(response, failure, requestIdOf(request));
+      return;
+    }
+    const path = pathOf(request.url ?? "");
+    const route = hot.get(path);
+    if (request.headers.origin !== undefined && (route !== undefined || path.startsWith("/v1/"))) {
+      if (cors.handle(request, response)) return;
+    }
     if (route === undefined || route.method !== request.method) {
       handler(request, response);
       return;
@@ -96,11 +126,16 @@ function hotFirst(
 
 /** Without query, trailing slash and, for proxies' absolute form, scheme and host. */
 function pathOf(url: string): string {
-  let path = url;
+  let path = withoutOrigin(url);
   const query = path.indexOf("?");
   if (query >= 0) path = path.slice(0, query);
-  if (!path.startsWith("/")) path = path.replace(/^https?:\/\/[^/]*/i, "");
   return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
+}
+
+function withoutOrigin(url: string): string {
+  if (url.startsWith("/")) return url;
+  const rest = url.replace(/^https?:\/\/[^/?]*/i, "");
+  return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
 function fromFramework(error: unknown): ApiError {

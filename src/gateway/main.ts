@@ -126,6 +126,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const images = new ImageCache(join(config.stateDir, "images"));
   const app = await buildApp({
     dispatcher,
+    corsOrigins: config.corsOrigins,
+    bodyLimitBytes: config.bodyLimit,
     v1Routes: v1Routes({ stateDir: config.stateDir, images }),
     log,
     gate,

@@ -3,6 +3,7 @@ import { drawImages } from "../images/exchange.ts";
 import { planImage } from "../images/images.ts";
 import { loadWorkflows, type Workflows } from "../images/workflows.ts";
 import { readRequestBody } from "../body.ts";
+import { decodeBody } from "../content-encoding.ts";
 import type { KnownSlot } from "../index.ts";
 import { plainErrors } from "../relay/error-form.ts";
 import { checkJsonType, readModel } from "./json-route.ts";
@@ -19,7 +20,8 @@ export function imageRoute(cache: ImageCache): V1Route {
     async read(request, { bodyBytes }) {
       checkJsonType(request);
       workflows ??= loadWorkflows();
-      return new ImageRequest(await readRequestBody(request, bodyBytes), workflows, cache);
+      const body = await readRequestBody(request, bodyBytes);
+      return new ImageRequest(await decodeBody(request, body, bodyBytes), workflows, cache);
     },
   };
 }

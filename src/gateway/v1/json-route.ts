@@ -5,6 +5,7 @@ import type { SlotSpec } from "../../api/slot.ts";
 import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { readRequestBody } from "../body.ts";
+import { decodeBody } from "../content-encoding.ts";
 import type { KnownSlot } from "../index.ts";
 import type { Translation } from "../protocols/translation.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
@@ -58,7 +59,9 @@ export function jsonRoute({
     errors,
     async read(request, { bodyBytes }) {
       checkJsonType(request);
-      return new JsonRequest(await readRequestBody(request, bodyBytes), hasStreams, target);
+      let body = await readRequestBody(request, bodyBytes);
+      if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, bodyBytes);
+      return new JsonRequest(body, hasStreams, target);
     },
   };
 }

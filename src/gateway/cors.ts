@@ -1,0 +1,34 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+/**
+ * Lets pages of other origins call `/v1`, only those that `SVC_CORS_ORIGINS` names. Credentials of browsers (cookies)
+ * are never allowed: clients send their token.
+ */
+export class Cors {
+  readonly #origins: ReadonlySet<string>;
+
+  constructor(origins: readonly string[]) {
+    this.#origins = new Set(origins.map((origin) => origin.replace(/\/$/, "").toLowerCase()));
+  }
+
+  /** Adds what the browser asks for. True when that was all: a preflight, answered here. */
+  handle(request: IncomingMessage, response: ServerResponse): boolean {
+    const { origin } = request.headers;
+    if (origin === undefined || this.#origins.size === 0) return false;
+    const isAny = this.#origins.has("*");
+    if (!isAny && !this.#origins.has(origin.toLowerCase())) return false;
+    response.setHeader("access-control-allow-origin", isAny ? "*" : origin);
+    response.setHeader("access-control-expose-headers", "x-request-id, retry-after, x-should-retry");
+    if (!isAny) response.setHeader("vary", "origin");
+    if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined) return false;
+    const wanted = request.headers["access-control-request-headers"];
+    response.writeHead(204, {
+      "access-control-allow-methods": "GET, HEAD, POST, OPTIONS",
+      // SDKs send headers of their own; which ones changes with every release.
+      "access-control-allow-headers": wanted ?? "authorization, content-type",
+      "access-control-max-age": "600",
+    });
+    response.end();
+    return true;
+  }
+}

@@ -1,0 +1,221 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { gzipSync } from "node:zlib";
+import { envelopeIn } from "../support/envelope.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { rawExchange } from "../support/raw-http.ts";
+import { json, scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
+
+/** A request with its length right, whatever else is wrong. */
+function post(
+  path: string,
+  body: string | Buffer,
+  headers: readonly string[] = ["content-type: application/json"],
+): Buffer {
+  const bytes = Buffer.from(body);
+  const head = [`POST ${path} HTTP/1.1`, "host: berth", ...headers, `content-length: ${bytes.length}`, "", ""];
+  return Buffer.concat([Buffer.from(head.join("\r\n"), "latin1"), bytes]);
+}
+
+const chat = (body: string | Buffer): Buffer => post("/v1/chat/completions", body);
+const form = (body: string, boundary = "b"): Buffer =>
+  post("/v1/audio/transcriptions", body, [`content-type: multipart/form-data; boundary=${boundary}`]);
+const part = (name: string, value: string, more = ""): string =>
+  `--b\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n${value}\r\n`;
+const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+
+/**
+ * THE CORPUS: what is wrong with a request, its bytes, and the code that answers it. Every failure found in the wild
+ * becomes a line. All of them get an envelope with a 4xx: never a 5xx, a crash or a hang.
+ */
+const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: string])[] = [
+  ["no body", chat(""), "dispatch.invalid_request"],
+  ["a body that is no JSON", chat("hello"), "dispatch.invalid_request"],
+  ["half a body of JSON", chat('{"model":"primary","messages":['), "dispatch.invalid_request"],
+  ["JSON that is a list", chat("[]"), "dispatch.invalid_request"],
+  ["JSON that is null", chat("null"), "dispatch.invalid_request"],
+  ["two JSON texts", chat('{"model":"primary"}{"model":"primary"}'), "dispatch.invalid_request"],
+  ["a byte order mark before nothing", chat("\uFEFF"), "dispatch.invalid_request"],
+  ["NULs", chat(Buffer.alloc(64)), "dispatch.invalid_request"],
+  ["a bare surrogate in the model", chat('{"model":"\\ud800"}'), "model.not_found"],
+  ["bytes that are no UTF-8 in the model", chat(Buffer.from('{"model":"\xff\xfe"}', "latin1")), "model.not_found"],
+  ["an unfinished string", chat('{"model":"primary'), "dispatch.invalid_request"],
+  ["an unfinished escape", chat('{"model":"primary\\'), "dispatch.invalid_request"],
+  ["no model", chat('{"messages":[]}'), "dispatch.missing_model"],
+  ["an empty model", chat('{"model":""}'), "dispatch.missing_model"],
+  ["a model that is a number", chat('{"model":1}'), "dispatch.missing_model"],
+  ["a model that is null", chat('{"model":null}'), "dispatch.missing_model"],
+  ["a model that is an object", chat('{"model":{"a":"primary"}}'), "dispatch.missing_model"],
+  ["a model hidden deeper", chat('{"a":{"model":"primary"}}'), "dispatch.missing_model"],
+  ["an unknown model", chat('{"model":"nothing"}'), "model.not_found"],
+  ["a model called __proto__", chat('{"model":"__proto__"}'), "model.not_found"],
+  ["a model called constructor", chat('{"model":"constructor"}'), "model.not_found"],
+  ["a very long model", chat(`{"model":"${"m".repeat(100_000)}"}`), "model.not_found"],
+  [
+    "a slot of another kind",
+    post("/v1/audio/speech", '{"model":"primary","input":"x","voice":"v"}'),
+    "dispatch.capability_mismatch",
+  ],
+  ["nesting without end", chat(`{"model":"nothing","messages":${deep}}`), "model.not_found"],
+  [
+    "what is refused by the engine because it is no JSON",
+    chat('{"model":"primary","messages":[1,]}'),
+    "dispatch.invalid_request",
+  ],
+  [
+    "another content type",
+    post("/v1/chat/completions", "<a/>", ["content-type: text/xml"]),
+    "dispatch.unsupported_media_type",
+  ],
+  [
+    "an unknown content encoding",
+    post("/v1/chat/completions", "x", ["content-encoding: rot13"]),
+    "dispatch.unsupported_media_type",
+  ],
+  ["bytes that are no gzip", post("/v1/chat/completions", "x", ["content-encoding: gzip"]), "dispatch.invalid_request"],
+  [
+    "a gzip bomb",
+    post("/v1/chat/completions", gzipSync(Buffer.alloc(4 * 1024 * 1024)), ["content-encoding: gzip"]),
+    "dispatch.payload_too_large",
+  ],
+  ["too long a body", chat("x".repeat(2 * 1024 * 1024)), "dispatch.payload_too_large"],
+  [
+    "too long a body in chunks",
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: berth\r\ntransfer-encoding: chunked\r\n\r\n200000\r\n${"x".repeat(0x200000)}\r\n0\r\n\r\n`,
+    "dispatch.payload_too_large",
+  ],
+  [
+    "two content lengths",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: berth\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}}",
+    "dispatch.invalid_request",
+  ],
+  [
+    "a content length beside chunks",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: berth\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "dispatch.invalid_request",
+  ],
+  [
+    "chunks and then something",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: berth\r\ntransfer-encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+    "dispatch.invalid_request",
+  ],
+  [
+    "a chunk size that is none",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: berth\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+    "dispatch.invalid_request",
+  ],
+  [
+    "a negative content length",
+    "POST /v1/chat/completions HTTP/1.1\r\nhost: berth\r\ncontent-length: -1\r\n\r\n",
+    "dispatch.invalid_request",
+  ],
+  [
+    "a header with a space in its name",
+    "GET /v1/models HTTP/1.1\r\nhost: berth\r\nbad header: x\r\n\r\n",
+    "dispatch.invalid_request",
+  ],
+  [
+    "a header that is folded",
+    "GET /v1/models HTTP/1.1\r\nhost: berth\r\na: b\r\n c\r\n\r\n",
+    "dispatch.invalid_request",
+  ],
+  ["no host", "GET /v1/models HTTP/1.1\r\n\r\n", "dispatch.invalid_request"],
+  [
+    "headers without end",
+    `GET /v1/models HTTP/1.1\r\nhost: berth\r\nx: ${"y".repeat(100_000)}\r\n\r\n`,
+    "dispatch.invalid_request",
+  ],
+  ["no HTTP at all", "hello\r\n\r\n", "dispatch.invalid_request"],
+  ["an unknown method", "FROB /v1/models HTTP/1.1\r\nhost: berth\r\n\r\n", "dispatch.invalid_request"],
+  ["the wrong method", "GET /v1/chat/completions HTTP/1.1\r\nhost: berth\r\n\r\n", "system.method_not_allowed"],
+  ["the wrong method on a GET route", post("/v1/models", "{}"), "system.method_not_allowed"],
+  [
+    "an expectation nobody knows",
+    "GET /v1/models HTTP/1.1\r\nhost: berth\r\nexpect: miracles\r\n\r\n",
+    "dispatch.invalid_request",
+  ],
+  ["an unknown path", "GET /v2/models HTTP/1.1\r\nhost: berth\r\n\r\n", "system.not_found"],
+  ["a path with a broken escape", "GET /v1/models/%zz HTTP/1.1\r\nhost: berth\r\n\r\n", "dispatch.invalid_request"],
+  ["an unknown model by id", "GET /v1/models/a/b:c HTTP/1.1\r\nhost: berth\r\n\r\n", "model.not_found"],
+  [
+    "a path that climbs",
+    "GET /api/images/cache/..%2f..%2foperator.json HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "system.not_found",
+  ],
+  ["rerank without documents", post("/v1/rerank", '{"model":"primary","query":"q"}'), "dispatch.invalid_request"],
+  [
+    "rerank of numbers",
+    post("/v1/rerank", '{"model":"primary","query":"q","documents":[1]}'),
+    "dispatch.invalid_request",
+  ],
+  [
+    "an image of no size",
+    post("/v1/images/generations", '{"model":"img","prompt":"a","size":"63x64"}'),
+    "dispatch.invalid_request",
+  ],
+  ["an image of nothing", post("/v1/images/generations", '{"model":"img"}'), "dispatch.invalid_request"],
+  ["speech without words", post("/v1/audio/speech", '{"model":"primary","voice":"v"}'), "dispatch.invalid_request"],
+  [
+    "a transcription that is JSON",
+    post("/v1/audio/transcriptions", '{"model":"stt"}'),
+    "dispatch.unsupported_media_type",
+  ],
+  [
+    "a form without a boundary",
+    post("/v1/audio/transcriptions", "x", ["content-type: multipart/form-data"]),
+    "dispatch.invalid_request",
+  ],
+  ["a form of nothing", form(""), "dispatch.invalid_request"],
+  ["a form that never begins", form("hello"), "dispatch.invalid_request"],
+  ["a form that does not end", form(part("model", "primary")), "dispatch.invalid_request"],
+  ["a form without a file", form(`${part("model", "stt")}--b--\r\n`), "dispatch.invalid_request"],
+  ["a form without a model", form(`${part("file", "audio", '; filename="a.wav"')}--b--\r\n`), "dispatch.missing_model"],
+  [
+    "a form with two models",
+    form(`${part("model", "stt")}${part("model", "other")}--b--\r\n`),
+    "dispatch.invalid_request",
+  ],
+  [
+    "a part without a name",
+    form("--b\r\ncontent-disposition: form-data\r\n\r\nx\r\n--b--\r\n"),
+    "dispatch.invalid_request",
+  ],
+];
+
+describe("bad input", () => {
+  let engine: ScriptedEngine;
+  let gateway: TestGateway;
+  before(async () => {
+    engine = await scriptedEngine((response) => json(response, { error: { message: "no" } }, 400));
+    const slots = {
+      primary: { port: engine.port },
+      stt: { port: engine.port, status: { capabilities: ["transcription" as const] } },
+      img: { spec: { engine: "image" as const, model: { default: "sdxl" } } },
+    };
+    gateway = await startGateway({ slots, env: { SVC_BODY_LIMIT: "1Mi", SVC_HOLD_SECONDS: "0" } });
+  });
+  after(async () => {
+    await gateway[Symbol.asyncDispose]();
+    await engine[Symbol.asyncDispose]();
+  });
+
+  for (const [what, bytes, code] of corpus) {
+    it(`${what}: ${code}`, async () => {
+      const { status, head, body } = await rawExchange(gateway.url, bytes);
+      assert.ok(status >= 400 && status < 500, `${status} ${body}`);
+      assert.equal(envelopeIn(body).error.code, code);
+      assert.match(head, /\r\nx-request-id: [A-Za-z0-9._-]+/i);
+      assert.equal((await fetch(`${gateway.url}/livez`)).status, 200);
+    });
+  }
+
+  it("answers headers that are too large with 431", async () => {
+    const bytes = `GET /v1/models HTTP/1.1\r\nhost: berth\r\nx: ${"y".repeat(100_000)}\r\n\r\n`;
+    assert.equal((await rawExchange(gateway.url, bytes)).status, 431);
+  });
+
+  it("never tells a rejected value", async () => {
+    const { body } = await rawExchange(gateway.url, chat('{"model":{"secret":"hunter2"}}'));
+    assert.doesNotMatch(body, /hunter2/);
+  });
+});
