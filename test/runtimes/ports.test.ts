@@ -140,5 +140,8 @@ test("an automatic port leaves out those to be avoided, and a held one names its
   assert.equal(leases.reserve("a", "main", undefined, avoid), last);
   assert.equal(leases.reserve("b", "main", undefined, avoid), undefined);
   assert.equal(leases.reserve("b", "main", first, avoid), first);
-  assert.deepEqual([leases.holder(first), leases.holder(last), leases.holder(last + 1)], ["b/main", "a/main", undefined]);
+  assert.deepEqual(
+    [leases.holder(first), leases.holder(last), leases.holder(last + 1)],
+    ["b/main", "a/main", undefined],
+  );
 });
