@@ -51,6 +51,7 @@ describe("configuration", () => {
       slotPorts: { first: 8081, last: 8099 },
       readOnly: false,
       configDir: "/home/you/.config/berth",
+      corsOrigins: [],
       stateDir: "/home/you/.local/state/berth",
       modelsDir: "/home/you/.local/state/berth/models",
     });
