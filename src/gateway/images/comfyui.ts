@@ -13,11 +13,14 @@ export interface RunOptions {
   readonly pollMs?: number;
 }
 
+/** No picture takes longer, unless something is wrong. */
+export const imageCeilingMs = 600_000;
+
 const callTimeoutMs = 30_000;
 const cancelTimeoutMs = 5000;
 const jsonLimitBytes = 16 * 1024 * 1024;
-/** 2048×2048 pixels are 16 MiB before compression. */
-const imageLimitBytes = 64 * 1024 * 1024;
+/** 2048×2048 pixels of three bytes are 12 MiB, before compression. */
+const imageLimitBytes = 32 * 1024 * 1024;
 /** Every so many polls without a word, the queue is asked whether the prompt is still there. */
 const pollsBetweenLooks = 4;
 
@@ -36,7 +39,7 @@ export async function runGraph(
   graph: Graph,
   options: RunOptions,
 ): Promise<readonly Buffer[]> {
-  const { signal, ceilingMs = 600_000, pollMs = 250 } = options;
+  const { signal, ceilingMs = imageCeilingMs, pollMs = 250 } = options;
   signal.throwIfAborted();
   const ceiling = new AbortController();
   const timer = setTimeout(() => ceiling.abort(tooSlow(ceilingMs)), ceilingMs);

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents } from "../../lib/http1/client.ts";
 import { toApiError } from "../answer.ts";
-import { generate, type GenerateOptions, type ImagePlan } from "./images.ts";
+import { answerText, generate, type GenerateOptions, type ImagePlan } from "./images.ts";
 
 /** What an exchange that is more than one HTTP call tells: also failures that are no connection's. */
 interface DrawingEvents extends Omit<ExchangeEvents, "onError"> {
@@ -14,23 +14,48 @@ interface DrawingEvents extends Omit<ExchangeEvents, "onError"> {
  * sent. Aborting interrupts the engine.
  */
 export function drawImages(plan: ImagePlan, options: Omit<GenerateOptions, "signal">, events: DrawingEvents): Exchange {
-  const client = new AbortController();
-  generate(plan, { ...options, signal: client.signal }).then(
-    (answer) => {
-      if (client.signal.aborted) return;
-      events.onHead({ status: 200, headers: new Map([["content-type", "application/json"]]), isKeptAlive: true });
-      events.onData(Buffer.from(JSON.stringify(answer)));
-      events.onEnd();
-    },
-    (error: unknown) => {
-      if (!client.signal.aborted) events.onError(failureOf(error));
-    },
-  );
-  return { pause: nothing, resume: nothing, abort: () => client.abort() };
+  return new Drawing(plan, options, events);
 }
 
-/** The answer is one small JSON text that is there all at once: there is nothing to hold back. */
-const nothing = (): void => undefined;
+class Drawing implements Exchange {
+  readonly #events: DrawingEvents;
+  readonly #client = new AbortController();
+  #pause: PromiseWithResolvers<void> | undefined;
+
+  constructor(plan: ImagePlan, options: Omit<GenerateOptions, "signal">, events: DrawingEvents) {
+    this.#events = events;
+    this.#run(plan, options).catch((error: unknown) => {
+      if (!this.#client.signal.aborted) events.onError(failureOf(error));
+    });
+  }
+
+  pause(): void {
+    this.#pause ??= Promise.withResolvers();
+  }
+
+  resume(): void {
+    this.#pause?.resolve();
+    this.#pause = undefined;
+  }
+
+  abort(): void {
+    this.#client.abort();
+    this.resume();
+  }
+
+  async #run(plan: ImagePlan, options: Omit<GenerateOptions, "signal">): Promise<void> {
+    const { signal } = this.#client;
+    const drawn = await generate(plan, { ...options, signal });
+    if (signal.aborted) return;
+    this.#events.onHead({ status: 200, headers: new Map([["content-type", "application/json"]]), isKeptAlive: true });
+    for (const piece of answerText(drawn)) {
+      this.#events.onData(piece);
+      await this.#pause?.promise;
+      if (signal.aborted) return;
+    }
+    this.#events.onEnd();
+  }
+}
 
 function failureOf(error: unknown): ExchangeError | ApiError {
   const failure = toApiError(error);

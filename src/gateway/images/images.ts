@@ -26,10 +26,11 @@ export interface GenerateOptions {
   readonly pollMs?: number;
 }
 
-/** The answer of `POST /v1/images/generations`. */
-export interface ImageAnswer {
+/** What was drawn. */
+export interface Drawn {
+  /** Seconds since the epoch. */
   readonly created: number;
-  readonly data: readonly ({ readonly url: string } | { readonly b64_json: string })[];
+  readonly data: readonly ({ readonly url: string } | { readonly png: Buffer })[];
   readonly _svc: { readonly workflow: string; readonly checkpoint: string; readonly seed: number };
 }
 
@@ -49,7 +50,7 @@ export function planImage(body: Buffer, workflows: Workflows, slot: ImageSlotNam
 }
 
 /** Has the engine draw what was planned. Rejects as `runGraph` does. */
-export async function generate(plan: ImagePlan, options: GenerateOptions): Promise<ImageAnswer> {
+export async function generate(plan: ImagePlan, options: GenerateOptions): Promise<Drawn> {
   const { request, workflow, checkpoint, seed, graph } = plan;
   const { endpoint, cache, baseUrl = "", ...run } = options;
   const images = await runGraph(endpoint, graph, run);
@@ -60,7 +61,30 @@ export async function generate(plan: ImagePlan, options: GenerateOptions): Promi
   }
   const data =
     request.responseFormat === "b64_json"
-      ? images.map((image) => ({ b64_json: image.toString("base64") }))
+      ? images.map((png) => ({ png }))
       : (await cache.put(images)).map((name) => ({ url: `${baseUrl}/api/images/cache/${name}` }));
   return { created: Math.floor(Date.now() / 1000), data, _svc: { workflow, checkpoint, seed } };
+}
+
+/** Three bytes become four letters: pieces of this size need no padding between them. */
+const pieceBytes = 49_152;
+
+/**
+ * The answer of `POST /v1/images/generations` as JSON, piece by piece: eight large images as one text would take
+ * several times their size in memory.
+ */
+export function* answerText({ created, data, _svc }: Drawn): Generator<Buffer, void, undefined> {
+  yield Buffer.from(`{"created":${created},"data":[`);
+  for (const [index, item] of data.entries()) {
+    if (index > 0) yield Buffer.from(",");
+    if ("url" in item) {
+      yield Buffer.from(JSON.stringify(item));
+      continue;
+    }
+    yield Buffer.from('{"b64_json":"');
+    for (let at = 0; at < item.png.length; at += pieceBytes)
+      yield Buffer.from(item.png.toString("base64", at, at + pieceBytes), "latin1");
+    yield Buffer.from('"}');
+  }
+  yield Buffer.from(`],"_svc":${JSON.stringify(_svc)}}`);
 }

@@ -134,7 +134,8 @@ function getVoices({ endpoint, pool, requestId, timeouts }: Destination, events:
 
 /** `?model=`, else the slot for speech. */
 function modelOf(request: IncomingMessage): string {
-  const { searchParams } = new URL(request.url ?? "/", "http://berth");
-  const model = searchParams.get("model");
+  const { url = "/" } = request;
+  // No URL is parsed: in the absolute form a client may write a host that is none.
+  const model = new URLSearchParams(url.slice(url.indexOf("?") + 1 || url.length)).get("model");
   return model === null || model === "" ? "tts" : model;
 }

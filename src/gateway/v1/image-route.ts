@@ -1,6 +1,7 @@
 import type { ImageCache } from "../images/cache.ts";
 import { drawImages } from "../images/exchange.ts";
 import { planImage } from "../images/images.ts";
+import { imageCeilingMs } from "../images/comfyui.ts";
 import { loadWorkflows, type Workflows } from "../images/workflows.ts";
 import { readRequestBody } from "../body.ts";
 import { decodeBody } from "../content-encoding.ts";
@@ -53,7 +54,10 @@ class ImageRequest implements V1Request {
       served: this.model,
       bytes: this.body.length,
       isRepeatable: true,
-      send: ({ endpoint }, events) => drawImages(plan, { endpoint, cache: this.#cache }, events),
+      send: ({ endpoint, timeouts }, events) => {
+        const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
+        return drawImages(plan, { endpoint, cache: this.#cache, ceilingMs }, events);
+      },
     };
   }
 }

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { readdir, readlink } from "node:fs/promises";
 import { request as httpRequest } from "node:http";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { isRecord } from "../../../src/lib/record.ts";
 import { startKokoroDouble, spoken } from "../../doubles/kokoro.ts";
@@ -98,6 +100,26 @@ describe(`POST ${transcriptions}`, () => {
       assert.equal((await envelopeOf(response)).error.code, code);
     });
   }
+
+  it("leaves no file open, however it ends", async () => {
+    await using engine = await startWhisperDouble({ path: transcriptions });
+    await using gateway = await startGateway({ slots: { stt: slot("stt", engine.port) } });
+    const forms = [
+      [file, model],
+      [file, { name: "model", value: "nobody" }],
+      [file, { name: "model", value: "primary" }],
+      [file, { name: "response_format", value: "xml" }],
+      [file, file],
+      [file],
+    ];
+    for (const parts of forms) await (await upload(gateway, parts)).arrayBuffer();
+    await until("all are closed", async () => {
+      const fds = await readdir("/proc/self/fd");
+      const targets = await Promise.all(fds.map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => "")));
+      return !targets.some((target) => target.startsWith(gateway.stateDir) && target.includes(".upload."));
+    });
+    assert.deepEqual(await readdir(join(gateway.stateDir, "spool")), []);
+  });
 
   it("frees the engine when its client leaves before the answer", async () => {
     await using engine = await startWhisperDouble({ path: transcriptions, fault: "hang" });

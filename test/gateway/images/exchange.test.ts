@@ -37,9 +37,30 @@ describe("drawImages", () => {
     const { heard } = draw(double.port);
     await until("it ends", () => heard.includes("end"));
     assert.deepEqual(heard[0], [200, "application/json"]);
-    const answer: unknown = JSON.parse(String(heard[1]));
+    const answer: unknown = JSON.parse(heard.slice(1, -1).join(""));
     assert.ok(isRecord(answer) && Array.isArray(answer["data"]));
-    assert.equal(heard.length, 3);
+    assert.deepEqual(Object.keys(answer), ["created", "data", "_svc"]);
+  });
+
+  it("waits for a reader that is slow, and goes on when it is not", async () => {
+    await using double = await startComfyDouble();
+    const { exchange, heard } = draw(double.port);
+    exchange.pause();
+    await until("it has begun", () => heard.length > 1);
+    await until("the engine is done with", () => double.calls.at(-1)?.path === "/history");
+    assert.equal(heard.length, 2);
+    exchange.resume();
+    await until("it ends", () => heard.includes("end"));
+  });
+
+  it("ends for a reader that leaves while it is waited for", async () => {
+    await using double = await startComfyDouble();
+    const { exchange, heard } = draw(double.port);
+    exchange.pause();
+    await until("it has begun", () => heard.length > 1);
+    exchange.abort();
+    await new Promise(setImmediate);
+    assert.equal(heard.length, 2);
   });
 
   it("tells of an engine that was never reached as of a connection that failed", async () => {

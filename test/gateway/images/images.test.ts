@@ -4,7 +4,13 @@ import { createServer } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { ImageCache } from "../../../src/gateway/images/cache.ts";
-import { generate, planImage, type GenerateOptions, type ImageAnswer } from "../../../src/gateway/images/images.ts";
+import {
+  answerText,
+  generate,
+  planImage,
+  type Drawn,
+  type GenerateOptions,
+} from "../../../src/gateway/images/images.ts";
 import { loadWorkflows } from "../../../src/gateway/images/workflows.ts";
 import { startComfyDouble, type ComfyDouble, type ComfyFault } from "../../doubles/comfyui.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -18,15 +24,15 @@ async function draw(
   endpoint: GenerateOptions["endpoint"],
   body: object = {},
   options: Partial<GenerateOptions> = {},
-): Promise<ImageAnswer> {
+): Promise<Drawn> {
   await using dir = await tempDir();
   const plan = planImage(Buffer.from(JSON.stringify({ model: "img", prompt: "a cat", ...body })), workflows, slot);
   const { signal } = new AbortController();
   return await generate(plan, { endpoint, signal, cache: new ImageCache(dir.path), pollMs: 5, ...options });
 }
 
-function pngsOf({ data }: ImageAnswer): Buffer[] {
-  return data.map((item) => Buffer.from("b64_json" in item ? item.b64_json : "", "base64"));
+function pngsOf({ data }: Drawn): Buffer[] {
+  return data.map((item) => ("png" in item ? item.png : Buffer.alloc(0)));
 }
 
 function paths(double: ComfyDouble, ...except: string[]): string[] {
@@ -172,5 +178,21 @@ describe("generate", () => {
     await using double = await startComfyDouble();
     await assert.rejects(draw(double, {}, { signal: AbortSignal.abort(new Error("gone")) }), { message: "gone" });
     assert.deepEqual(double.calls, []);
+  });
+});
+
+describe("answerText", () => {
+  const _svc = { workflow: "w", checkpoint: "c", seed: 1 };
+  const text = (data: Drawn["data"]): unknown =>
+    JSON.parse(Buffer.concat([...answerText({ created: 5, data, _svc })]).toString());
+
+  it("is the JSON that an SDK reads", () => {
+    assert.deepEqual(text([{ url: "/a" }, { url: "/b" }]), { created: 5, data: [{ url: "/a" }, { url: "/b" }], _svc });
+  });
+
+  it("is whole base64, however large an image is", () => {
+    const images = [0, 1, 2, 49_151, 49_152, 49_153, 150_000].map((size) => Buffer.alloc(size, "noise"));
+    const data = images.map((image) => ({ b64_json: image.toString("base64") }));
+    assert.deepEqual(text(images.map((png) => ({ png }))), { created: 5, data, _svc });
   });
 });

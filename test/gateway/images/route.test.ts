@@ -15,7 +15,7 @@ function slot(port: number | undefined, more: SlotSketch = {}): SlotSketch {
   return {
     ...(port === undefined ? {} : { port }),
     ...more,
-    spec: { engine: "image", model: { default: "sdxl-turbo" } },
+    spec: { engine: "image", model: { default: "sdxl-turbo" }, ...more.spec },
     status: { capabilities: ["image"], model, ...more.status },
   };
 }
@@ -126,6 +126,16 @@ describe(`POST ${path}`, () => {
     leaving.abort();
     await assert.rejects(answered);
     await until("the engine is interrupted", () => engine.calls.some((call) => call.path === "/interrupt"), 2000);
+  });
+
+  it("gives up when the slot's own time is over, and stops the engine", async () => {
+    await using engine = await startComfyDouble({ fault: "never" });
+    const spec = { timeoutSeconds: { firstByte: 1, idle: 300 } };
+    await using gateway = await startGateway({ slots: { img: slot(engine.port, { spec }) } });
+    const response = await gateway.post(path, asked);
+    assert.equal(response.status, 504);
+    assert.equal((await envelopeOf(response)).error.code, "dispatch.upstream_timeout");
+    assert.ok(engine.calls.some((call) => call.path === "/interrupt"));
   });
 
   it("counts like every other route", async () => {
