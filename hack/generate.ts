@@ -7,6 +7,7 @@ import { commandLine } from "./generate/cli.ts";
 import { crdText } from "./generate/crd.ts";
 import { configSchema, tomlSchema, yamlSchema } from "./generate/editor-schema.ts";
 import { reference } from "./generate/reference.ts";
+import { withScopes } from "./generate/scopes.ts";
 import { resources } from "./generate/resources.ts";
 
 /** `make generate` writes what follows from src/api and from the commands; `--check` names what is stale and exits 1. */
@@ -26,6 +27,7 @@ export async function generated(root: string): Promise<ReadonlyMap<string, strin
     texts.set(`manifests/schemas/${name}.toml.schema.json`, JSON.stringify(tomlSchema(kind)));
   }
   texts.set("manifests/schemas/berth.schema.json", JSON.stringify(configSchema()));
+  texts.set("docs/security.md", await withScopes(await readFile(join(root, "docs/security.md"), "utf8")));
   const formatted = new Map<string, string>();
   for (const [path, text] of texts) {
     const filepath = join(root, path);

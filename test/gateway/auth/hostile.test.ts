@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { scriptedEngine, type ScriptedEngine } from "../../support/scripted-engine.ts";
+import { codeOf, startGateway, type TestGateway } from "./gateway.ts";
+
+const chat = JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }] });
+
+/** Everything that comes back for these bytes until the connection is ended, or silent for so long. */
+async function send(port: number, bytes: string | Buffer, silenceMs = 0): Promise<string> {
+  return await new Promise((resolve, reject) => {
+    const socket = connect({ host: "127.0.0.1", port });
+    let text = "";
+    socket.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
+    socket.once("close", () => resolve(text));
+    socket.once("error", (error) => (text === "" ? reject(error) : resolve(text)));
+    socket.setTimeout(silenceMs, () => socket.destroy());
+    socket.write(bytes);
+  });
+}
+
+function statuses(answer: string): number[] {
+  return [...answer.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
+}
+
+describe("hostile requests", () => {
+  let engine: ScriptedEngine;
+  let gateway: TestGateway;
+  let token = "";
+  before(async () => {
+    engine = await scriptedEngine();
+    gateway = await startGateway({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });
+    token = await gateway.token("v1-only");
+  });
+  after(async () => {
+    await gateway[Symbol.asyncDispose]();
+    await engine[Symbol.asyncDispose]();
+  });
+  beforeEach(() => void engine.seen.splice(0));
+
+  const head = (...lines: readonly string[]): string =>
+    ["POST /v1/chat/completions HTTP/1.1", "Host: localhost", `Authorization: Bearer ${token}`, ...lines, "", ""].join(
+      "\r\n",
+    );
+
+  it("smuggle no second request past the first", async () => {
+    const smuggled = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    const chunked = `${chat.length.toString(16)}\r\n${chat}\r\n0\r\n\r\n`;
+    const json = "Content-Type: application/json";
+    const rows: readonly (readonly [what: string, bytes: string])[] = [
+      ["two lengths that differ", head(json, "Content-Length: 5", `Content-Length: ${chat.length}`) + chat],
+      ["length and chunks", head(json, `Content-Length: ${chat.length}`, "Transfer-Encoding: chunked") + chunked],
+      ["chunks and length", head(json, "Transfer-Encoding: chunked", "Content-Length: 3") + chunked + smuggled],
+      ["an unknown coding", head(json, "Transfer-Encoding: chunked, identity") + chunked],
+      ["a coding spelt with a tab", head(json, "Transfer-Encoding:\tchunked\t,x") + chunked],
+      ["a space before the colon", head(json, `Content-Length : ${chat.length}`) + chat],
+      ["a folded header", head(json, "X-A: b\r\n Content-Length: 5", `Content-Length: ${chat.length}x`) + chat],
+      ["a bare newline between headers", head(`${json}\nX-Injected: 1`, `Content-Length: ${chat.length}`) + chat],
+      ["a signed length", head(json, "Content-Length: +5") + chat],
+      ["a hexadecimal length", head(json, "Content-Length: 0x5") + chat],
+      ["a chunk size with junk", head(json, "Transfer-Encoding: chunked") + `5;\nx\r\nhello\r\n0\r\n\r\n`],
+      ["a chunk size beyond counting", head(json, "Transfer-Encoding: chunked") + `FFFFFFFFFFFFFFFFF\r\n${chat}`],
+      ["a NUL in a header", head(json, "X-A: a\0b", `Content-Length: ${chat.length}`) + chat],
+    ];
+    for (const [what, bytes] of rows) {
+      const answer = await send(gateway.port, bytes);
+      assert.deepEqual(statuses(answer), [400], `${what}: ${answer.slice(0, 200)}`);
+      assert.match(answer, /"code":"dispatch\.invalid_request"/, what);
+      assert.equal(engine.seen.length, 0, `${what}: nothing reaches the engine`);
+    }
+  });
+
+  it("that follow each other on a connection are each asked for a token", async () => {
+    const first = head("Content-Type: application/json", `Content-Length: ${chat.length}`) + chat;
+    const second = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${chat.length}\r\nConnection: close\r\n\r\n${chat}`;
+    assert.deepEqual(statuses(await send(gateway.port, first + second)), [200, 401]);
+    assert.equal(engine.seen.length, 1);
+  });
+
+  it("put no header into what the engine gets, nor into what is answered", async () => {
+    const answer = await send(
+      gateway.port,
+      head(
+        "Content-Type: application/json",
+        `Content-Length: ${chat.length}`,
+        "Cookie: session=canary",
+        "X-Forwarded-Email: canary",
+        "X-Forwarded-For: canary",
+        "X-Request-Id: id\tcanary",
+        "X-Canary: canary",
+        "Connection: close",
+      ) + chat,
+    );
+    assert.deepEqual(statuses(answer), [200]);
+    const [seen] = engine.seen;
+    assert.deepEqual(
+      Object.keys(seen?.headers ?? {}).filter(
+        (name) => !["host", "content-type", "content-length", "x-request-id", "accept"].includes(name),
+      ),
+      [],
+    );
+    assert.equal(JSON.stringify(seen?.headers).includes("canary"), false);
+    assert.equal(JSON.stringify(seen?.headers).includes(token), false);
+    assert.equal(answer.includes("canary"), false);
+  });
+
+  it("name files outside in no path", async () => {
+    const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
+    const names = [
+      "..",
+      "../..",
+      "....//",
+      "..%2f..%2fetc%2fpasswd",
+      "%2e%2e%2f%2e%2e%2f",
+      "..%5c..",
+      "%00",
+      "a%00.json",
+      "/etc/passwd",
+      "%2fetc%2fpasswd",
+      "..%c0%af",
+      "C:%5c",
+    ];
+    const paths = names.flatMap((name) => [
+      `/api/slots/${name}`,
+      `/api/slots/${name}/logs`,
+      `/api/slots/${name}/plan`,
+      `/api/models/${name}`,
+      `/api/auth/tokens/${name}`,
+      `/api/images/cache/${name}`,
+      `/api/images/cache/${name}.png`,
+      `/v1/models/${name}`,
+    ]);
+    for (const path of paths) {
+      for (const method of ["GET", "DELETE"]) {
+        const answer = await gateway.ask(method, path, admin);
+        assert.ok([400, 404, 405].includes(answer.status), `${method} ${path} gave ${answer.status}`);
+        assert.equal(/root:|"sha256"/.test(answer.body), false, path);
+      }
+    }
+    assert.ok((await gateway.tokens.list()).length > 0, "no token was deleted");
+  });
+
+  it("blow up no body: what is compressed is not JSON", async () => {
+    const bomb = gzipSync(Buffer.alloc(50_000_000, " "));
+    const answer = await send(
+      gateway.port,
+      Buffer.concat([
+        Buffer.from(
+          head(
+            "Content-Type: application/json",
+            "Content-Encoding: gzip",
+            `Content-Length: ${bomb.length}`,
+            "Connection: close",
+          ),
+        ),
+        bomb,
+      ]),
+    );
+    assert.match(answer, /^HTTP\/1\.1 4(00|15) /);
+    const admin = { authorization: `Bearer ${await gateway.token("admin")}`, "content-type": "application/json" };
+    const sent = await gateway.ask(
+      "POST",
+      "/api/auth/tokens",
+      { ...admin, "content-encoding": "gzip" },
+      '{"label":"a","scope":"all"',
+    );
+    assert.ok([400, 415].includes(sent.status));
+    assert.equal(engine.seen.length, 0);
+  });
+
+  it("waste no time in patterns: what is long and nearly right is refused as fast as what is short", async () => {
+    const filler = ["a", "-", ".", "0", ":", "[", "%", ",", " ", "\t", "svc_a.", "::", "a-", "bearer "];
+    const began = performance.now();
+    for (const piece of filler) {
+      const long = piece.repeat(Math.floor(7000 / piece.length));
+      const value = `${long}!`.trim();
+      for (const headers of [
+        { host: value },
+        { authorization: `Bearer ${value}` },
+        { authorization: value },
+        { origin: `http://${value}`, "content-type": value },
+        { "x-forwarded-email": value, "x-forwarded-for": value },
+        { "x-request-id": value },
+      ]) {
+        const { status } = await gateway.ask("POST", "/v1/chat/completions", { ...headers }, "{}");
+        assert.ok(status >= 400 && status < 500, piece);
+        await gateway.ask("GET", "/api/slots", { ...headers });
+      }
+    }
+    assert.ok(performance.now() - began < 20_000, "168 requests of 7 kB headers");
+  });
+
+  it("of any bytes end in an answer with the envelope or in none, and the gateway goes on", async () => {
+    const line = fc.oneof(
+      fc.string(),
+      fc.constantFrom(
+        "Host: localhost",
+        "Content-Length: 3",
+        "Transfer-Encoding: chunked",
+        "Expect: 100-continue",
+        "Upgrade: h2c",
+        "Connection: upgrade",
+      ),
+    );
+    const start = fc.oneof(
+      fc.string(),
+      fc.constantFrom(
+        "GET / HTTP/1.1",
+        "POST /v1/chat/completions HTTP/1.1",
+        "CONNECT x:1 HTTP/1.1",
+        "OPTIONS * HTTP/1.1",
+        "PRI * HTTP/2.0",
+        "TRACE / HTTP/1.1",
+        "GET http://x/ HTTP/1.1",
+      ),
+    );
+    await fc.assert(
+      fc.asyncProperty(start, fc.array(line, { maxLength: 5 }), fc.string(), async (first, lines, body) => {
+        const answer = await send(gateway.port, [first, ...lines, "", body].join("\r\n"), 100);
+        for (const status of statuses(answer)) assert.ok(status < 500 && status !== 200, answer.slice(0, 300));
+      }),
+      { numRuns: 60 },
+    );
+    assert.equal(codeOf(await gateway.ask("GET", "/api/slots")), "auth.required");
+    assert.equal(engine.seen.length, 0);
+  });
+});
