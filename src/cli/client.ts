@@ -37,6 +37,15 @@ export class Client {
     this.#token = options.token;
   }
 
+  get server(): string {
+    return this.#server;
+  }
+
+  /** The same service with other credentials. */
+  withToken(token: string | undefined): Client {
+    return new Client({ server: this.#server, token });
+  }
+
   /** GET, parsed. Throws CommandError. */
   async get(path: string): Promise<unknown> {
     const text = await this.text(path);
@@ -161,9 +170,9 @@ function isEnvelope(value: unknown): value is { error: { code: string; message: 
 }
 
 const nextSteps: Readonly<Record<string, string>> = {
-  "auth.required": "give a token in SVC_TOKEN",
-  "auth.invalid": "give a valid token in SVC_TOKEN",
-  "auth.forbidden": "give a token of a higher scope in SVC_TOKEN",
+  "auth.required": "run `berth login`, or give a token in SVC_TOKEN",
+  "auth.invalid": "run `berth login`, or give a valid token in SVC_TOKEN",
+  "auth.forbidden": "a token of a higher scope may: `berth login`, or SVC_TOKEN",
   "slot.already_exists": "see `berth slot list`",
   "slot.builtin": "set `enabled = false` in its manifest instead",
   "config.read_only": "change the manifest where it is kept: in Git, or in the cluster",

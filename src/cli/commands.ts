@@ -35,6 +35,23 @@ export function addApiCommands(program: Command, context: CommandContext): void 
       context.write("\n");
     });
   withExamples(chat, ['berth chat primary "hello"', "what the slot primary answers"]);
+  const login = program
+    .command("login")
+    .description("keep a token for this user and server, in a file that nobody else may read")
+    .option("--forget", "remove it from there")
+    .action(async ({ forget }: { forget?: true }) => {
+      const { login: enter, logout, readSecret } = await import("./login.ts");
+      const { env, note } = context;
+      const client = await context.client();
+      const readToken = (): Promise<string> => readSecret("Token: ", process.stdin, process.stderr);
+      context.write(forget === true ? await logout(client, env) : await enter({ client, env, note, readToken }));
+    });
+  withExamples(
+    login,
+    ["berth --server https://box.local login", "asks for the token, and tries it"],
+    ["berth token create --label me --scope all | berth login", "on the machine of the service"],
+    ["berth login --forget", "and nothing is kept any more"],
+  );
   addSlotCommands(program, context);
   addModelCommands(program, context);
 }

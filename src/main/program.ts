@@ -19,7 +19,7 @@ export function buildProgram(process: ProgramContext): Command {
     .description("Keeps local AI models running as declared, and serves them through one OpenAI-style API.")
     .version(version)
     .option("--server <url>", "address of the service (SVC_URL)");
-  const context: CommandContext = { ...process, client: () => Promise.resolve(clientOf(program, process.env)) };
+  const context: CommandContext = { ...process, client: () => clientOf(program, process.env) };
   addRunCommands(program, context);
   addApiCommands(program, context);
   addConfigCommands(program, context);
@@ -56,11 +56,10 @@ function serverOf(program: Command, env: NodeJS.ProcessEnv): string | undefined 
   return server ?? (env["SVC_URL"] || undefined);
 }
 
-function clientOf(program: Command, env: NodeJS.ProcessEnv): Client {
-  return new Client({
-    server: serverOf(program, env) ?? `http://127.0.0.1:${env["SVC_PORT"] || "8080"}`,
-    token: env["SVC_TOKEN"] || undefined,
-  });
+async function clientOf(program: Command, env: NodeJS.ProcessEnv): Promise<Client> {
+  const server = serverOf(program, env) ?? `http://127.0.0.1:${env["SVC_PORT"] || "8080"}`;
+  const { savedToken } = await import("../cli/credentials.ts");
+  return new Client({ server, token: env["SVC_TOKEN"] || (await savedToken(env, server)) });
 }
 
 function everyCommand(command: Command): Command[] {

@@ -63,7 +63,7 @@ describe("a command that cannot be done", () => {
     assert.deepEqual(await runBerth(["slot", "list"], { SVC_URL: api.url }), {
       code: 1,
       stdout: "",
-      stderr: "auth.required: this route needs a token\ngive a token in SVC_TOKEN\n",
+      stderr: "auth.required: this route needs a token\nrun `berth login`, or give a token in SVC_TOKEN\n",
     });
   });
 });

@@ -44,6 +44,7 @@ for (const [args, own] of [
         "src/api/scopes.ts",
         "src/cli/client.ts",
         "src/cli/commands.ts",
+        "src/cli/credentials.ts",
         "src/cli/model-commands.ts",
         "src/cli/options.ts",
         "src/cli/output.ts",

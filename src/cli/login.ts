@@ -1,0 +1,69 @@
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import { CommandError, type Client } from "./client.ts";
+import { saveToken } from "./credentials.ts";
+import { cell, isRecord } from "./output.ts";
+
+export interface Login {
+  readonly client: Client;
+  readonly env: NodeJS.ProcessEnv;
+  readonly note: (text: string) => void;
+  /** What a person types without it being shown, or what is piped in. */
+  readonly readToken: () => Promise<string>;
+}
+
+/**
+ * Asks for a token, tries it, and keeps it for this user and this server. Returns the line for standard output.
+ * Throws CommandError when the service does not take it; nothing is kept then.
+ */
+export async function login({ client, env, note, readToken }: Login): Promise<string> {
+  const status = await client.withToken(undefined).get("/api/auth/status");
+  if (isRecord(status) && status["enabled"] === false)
+    return `${client.server} needs no token: authentication is off\n`;
+  const { protocol, hostname } = new URL(client.server);
+  if (protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(hostname))
+    note(`${client.server} is not encrypted: whoever is on the way can read the token\n`);
+  const token = (await readToken()).trim();
+  if (!/^svc_[^\s.]+\.[^\s.]+$/.test(token)) {
+    throw new CommandError(
+      "auth.invalid",
+      "that is no token; one looks like svc_<id>.<secret>",
+      "make one on the machine of the service: berth token create --label ME --scope all",
+    );
+  }
+  const me = await client.withToken(token).get("/api/auth/me");
+  const file = await saveToken(env, client.server, token);
+  const who = isRecord(me) ? `${cell(me["identity"])} (${cell(me["scope"])})` : "-";
+  return `logged in to ${client.server} as ${who}; the token is kept in ${file}\n`;
+}
+
+/** Forgets the token of a server. */
+export async function logout(client: Client, env: NodeJS.ProcessEnv): Promise<string> {
+  const file = await saveToken(env, client.server, undefined);
+  return `forgot the token of ${client.server} in ${file}; it stays valid until \`berth token revoke\`\n`;
+}
+
+/** A line of a terminal that does not show what is typed, or all that is piped in. */
+export async function readSecret(
+  question: string,
+  input: NodeJS.ReadableStream & { readonly isTTY?: boolean },
+  output: NodeJS.WritableStream,
+): Promise<string> {
+  if (input.isTTY !== true) {
+    let text = "";
+    for await (const chunk of input) text += String(chunk);
+    return text;
+  }
+  output.write(question);
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input, output: nowhere, terminal: true });
+  try {
+    const interrupted = new Promise<string>((_resolve, reject) =>
+      lines.once("SIGINT", () => reject(new CommandError("cancelled", "no token was given"))),
+    );
+    return await Promise.race([lines.question(""), interrupted]);
+  } finally {
+    lines.close();
+    output.write("\n");
+  }
+}
