@@ -1,0 +1,305 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+import { startProvider } from "../../doubles/provider.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { helloChunks, json, scriptedEngine, type Script } from "../../support/scripted-engine.ts";
+import { until } from "../../support/until.ts";
+import { specOf } from "../upstreams/fixture.ts";
+
+const ask = { model: "primary", max_tokens: 9, messages: [{ role: "user" as const, content: "hello" }] };
+
+function anthropic({ url }: TestGateway): Anthropic {
+  return new Anthropic({ apiKey: "none", baseURL: url, maxRetries: 0 });
+}
+
+async function refusalOf(request: PromiseLike<unknown>): Promise<InstanceType<typeof Anthropic.APIError>> {
+  try {
+    await request;
+  } catch (error) {
+    if (error instanceof Anthropic.APIError) return error;
+    throw error;
+  }
+  return assert.fail("it was answered");
+}
+
+describe("Messages over an engine that speaks chat", () => {
+  it("are answered, whole and as a stream, under the client's name for the model", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const { messages } = anthropic(gateway);
+    const whole = await messages.create({ ...ask, system: "be brief" });
+    const text = [{ type: "text", text: "hello" }];
+    assert.deepEqual([whole.model, whole.content, whole.stop_reason], ["primary", text, "end_turn"]);
+    const types: string[] = [];
+    const stream = messages.stream(ask).on("streamEvent", ({ type }) => types.push(type));
+    const streamed = await stream.finalMessage();
+    assert.deepEqual([streamed.model, streamed.content, streamed.stop_reason], ["primary", text, "end_turn"]);
+    assert.deepEqual(
+      [types[0], types.at(-1), new Set(types).size],
+      ["message_start", "message_stop", 6],
+      "every kind of event but ping, which the SDK keeps to itself",
+    );
+    assert.deepEqual(
+      engine.seen.map(({ path }) => path),
+      ["/v1/chat/completions", "/v1/chat/completions"],
+    );
+    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), {
+      model: "engine-model",
+      messages: [{ role: "system", content: "be brief" }, ...ask.messages],
+      max_tokens: 9,
+    });
+    for (const { headers } of engine.seen) {
+      assert.equal(headers["x-api-key"], undefined);
+      assert.equal(headers["anthropic-version"], undefined);
+    }
+  });
+
+  it("keep the slot's rules for requests", async () => {
+    await using engine = await scriptedEngine();
+    const spec = { request: { set: { "temperature!": 0, seed: 7 }, strip: ["top_k"] } };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
+    await gateway.post("/v1/messages", { ...ask, temperature: 1, top_k: 5 });
+    const { temperature, seed, top_k: topK } = JSON.parse(engine.seen[0]?.body ?? "");
+    assert.deepEqual([temperature, seed, topK], [0, 7, undefined]);
+  });
+
+  it("wait for a cold slot, and share its stream when they are the same", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({
+      slots: { primary: { state: "starting" } },
+      gateway: { holdTimes: { silenceMs: 20, everyMs: 20 } },
+    });
+    const { messages } = anthropic(gateway);
+    const asked = [messages.stream(ask).finalMessage(), messages.stream(ask).finalMessage()];
+    await until("both are held", async () => (await gateway.metric("berth_shared_stream_readers")) === 2);
+    await gateway.publish("primary", { port: engine.port });
+    for (const message of await Promise.all(asked)) {
+      assert.deepEqual(message.content, [{ type: "text", text: "hello" }]);
+    }
+    assert.equal(engine.seen.length, 1);
+  });
+
+  const early: readonly (readonly [what: string, script: Script, status: number, type: string, message: RegExp])[] = [
+    [
+      "the engine refuses",
+      (response) => json(response, { error: { message: "prompt is too long" } }, 400),
+      400,
+      "invalid_request_error",
+      /prompt is too long/,
+    ],
+    ["the engine fails", (response) => json(response, {}, 500), 502, "api_error", /the engine answered 500/],
+    [
+      "the engine answers something else",
+      (response) => json(response, { a: 1 }),
+      502,
+      "api_error",
+      /no chat completion/,
+    ],
+  ];
+  for (const [what, script, status, type, message] of early) {
+    it(`get an error of their own kind when ${what}`, async () => {
+      await using engine = await scriptedEngine(script);
+      await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+      const refusal = await refusalOf(anthropic(gateway).messages.create(ask));
+      assert.deepEqual([refusal.status, refusal.type], [status, type]);
+      assert.match(refusal.message, message);
+    });
+  }
+
+  it("get an error of their own kind when there is no such model, or no such request", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 9 } } });
+    const { messages } = anthropic(gateway);
+    const unknown = await refusalOf(messages.create({ ...ask, model: "nobody" }));
+    assert.deepEqual([unknown.status, unknown.type], [404, "not_found_error"]);
+    const wrong = await refusalOf(messages.create({ ...ask, max_tokens: 0 }));
+    assert.deepEqual([wrong.status, wrong.type], [400, "invalid_request_error"]);
+    const body = await (await gateway.post("/v1/messages", "{")).json();
+    assert.deepEqual(body, {
+      type: "error",
+      error: {
+        type: "invalid_request_error",
+        code: "dispatch.invalid_request",
+        message: "the body is not valid JSON",
+      },
+    });
+  });
+
+  const broken: readonly (readonly [what: string, rest: string | undefined, message: RegExp])[] = [
+    ["dies", undefined, /connection closed/],
+    ["ends early", "", /ended the stream early/],
+    ["says so itself", 'data: {"error":{"code":500,"message":"boom"}}\n\n', /failed within its answer/],
+    ["sends garbage", "data: {]\n\n", /not JSON/],
+  ];
+  for (const [what, rest, message] of broken) {
+    it(`get an error event when the engine ${what} within its stream`, async () => {
+      await using engine = await scriptedEngine((response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(helloChunks[0]);
+        response.write(helloChunks[1], () => (rest === undefined ? response.destroy() : response.end(rest)));
+      });
+      await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+      const raw = await (await gateway.post("/v1/messages", { ...ask, stream: true })).text();
+      const last = raw.trimEnd().split("\n\n").at(-1) ?? "";
+      assert.match(last, /^event: error\ndata: \{"type":"error","error":\{/);
+      assert.ok(!raw.includes("message_stop"));
+      const refusal = await refusalOf(anthropic(gateway).messages.stream(ask).finalMessage());
+      assert.equal(refusal.type, "api_error");
+      assert.match(refusal.message, message);
+    });
+  }
+
+  it("stop the engine when the client leaves", async () => {
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(helloChunks[1]);
+    });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const stream = anthropic(gateway).messages.stream(ask);
+    await new Promise((resolve) => stream.once("text", resolve));
+    stream.abort();
+    await assert.rejects(stream.done());
+    await until("the engine notices", () => engine.seen[0]?.isAborted);
+  });
+
+  it("cannot be counted without an answer", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const { model, messages } = ask;
+    const refusal = await refusalOf(anthropic(gateway).messages.countTokens({ model, messages }));
+    assert.deepEqual([refusal.status, refusal.type], [501, "api_error"]);
+  });
+
+  it("go to a provider the same way", async () => {
+    await using double = await startProvider();
+    const upstreams = [{ name: "acme", spec: specOf({ baseUrl: double.baseUrl }) }];
+    await using gateway = await startGateway({ registry: { upstreams } });
+    const { messages } = anthropic(gateway);
+    const message = await messages.stream({ ...ask, model: "gpt-double" }).finalMessage();
+    assert.deepEqual([message.model, message.content], ["gpt-double", [{ type: "text", text: "Hello there." }]]);
+    assert.equal(double.posts[0]?.path, "/v1/chat/completions");
+    double.fail({ kind: "answer", status: 429, headers: { "retry-after": "3" } });
+    const refusal = await refusalOf(messages.create({ ...ask, model: "gpt-double" }));
+    assert.deepEqual(
+      [refusal.status, refusal.type, refusal.headers?.get("retry-after")],
+      [429, "rate_limit_error", "3"],
+    );
+  });
+});
+
+describe("Messages over an engine that speaks them", () => {
+  const event = (type: string, fields: object): string =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+  const message = { id: "m", type: "message", role: "assistant", model: "engine-model", content: [], usage: {} };
+  const whole = [
+    event("message_start", { message }),
+    event("message_delta", { delta: { stop_reason: "end_turn", stop_sequence: null }, usage: { output_tokens: 1 } }),
+    event("message_stop", {}),
+  ];
+  const sketch = (port: number): object => ({ port, status: { protocols: ["messages", "count_tokens"] } });
+
+  it("are relayed as they come, apart from the model's name", async () => {
+    await using engine = await scriptedEngine((response, { path }) => {
+      if (path.endsWith("count_tokens")) return json(response, { input_tokens: 3 });
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.end(whole.join(""));
+    });
+    await using gateway = await startGateway({ slots: { primary: sketch(engine.port) } });
+    const raw = await (await gateway.post("/v1/messages", { ...ask, stream: true })).text();
+    assert.equal(raw, whole.join("").replace('"engine-model"', '"primary"'));
+    const { model, messages } = ask;
+    assert.equal((await anthropic(gateway).messages.countTokens({ model, messages })).input_tokens, 3);
+    assert.deepEqual(
+      engine.seen.map(({ path }) => path),
+      ["/v1/messages", "/v1/messages/count_tokens"],
+    );
+  });
+
+  it("end with an error event when the engine dies", async () => {
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(whole[0], () => response.destroy());
+    });
+    await using gateway = await startGateway({ slots: { primary: sketch(engine.port) } });
+    const refusal = await refusalOf(anthropic(gateway).messages.stream(ask).finalMessage());
+    assert.equal(refusal.type, "api_error");
+  });
+});
+
+describe("Responses", () => {
+  const openai = ({ url }: TestGateway): OpenAI => new OpenAI({ apiKey: "x", baseURL: `${url}/v1`, maxRetries: 0 });
+  const created = { type: "response.created", sequence_number: 0, response: { id: "r", model: "engine-model" } };
+
+  it("are refused where the engine does not speak them", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const { error } = await envelopeOf(await gateway.post("/v1/responses", { model: "primary", input: "x" }));
+    assert.equal(error.code, "dispatch.capability_mismatch");
+    assert.equal(error.message, "slot primary does not speak the Responses protocol; use /v1/chat/completions");
+  });
+
+  it("are relayed where it does, and end with their own error event when it dies", async () => {
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(`event: response.created\ndata: ${JSON.stringify(created)}\n\n`, () => response.destroy());
+    });
+    const slots = { primary: { port: engine.port, status: { protocols: ["responses" as const] } } };
+    await using gateway = await startGateway({ slots });
+    const stream = await openai(gateway).responses.create({ model: "primary", input: "x", stream: true });
+    const seen: string[] = [];
+    await assert.rejects(
+      async () => {
+        for await (const event of stream) seen.push(event.type);
+      },
+      { code: "dispatch.upstream_failed" },
+    );
+    assert.deepEqual(seen, ["response.created"]);
+    assert.equal(engine.seen[0]?.path, "/v1/responses");
+  });
+});
+
+describe("rerank", () => {
+  for (const path of ["/v1/rerank", "/v1/rerankings", "/v1/reranking", "/rerank"]) {
+    it(`is answered at ${path}, in one form`, async () => {
+      await using engine = await scriptedEngine((response) =>
+        json(response, {
+          model: "engine-model",
+          results: [
+            { index: 0, relevance_score: 0.1 },
+            { index: 1, relevance_score: 0.8 },
+          ],
+          usage: { prompt_tokens: 2, total_tokens: 2 },
+        }),
+      );
+      await using gateway = await startGateway({ slots: { embed: { port: engine.port } } });
+      const response = await gateway.post(path, {
+        model: "embed",
+        query: "q",
+        documents: ["a", { text: "b" }],
+        top_n: 1,
+        return_documents: true,
+      });
+      assert.deepEqual(await response.json(), {
+        object: "list",
+        model: "embed",
+        results: [{ index: 1, relevance_score: 0.8, document: { text: "b" } }],
+        usage: { prompt_tokens: 2, total_tokens: 2 },
+      });
+      assert.deepEqual(
+        [engine.seen[0]?.path, JSON.parse(engine.seen[0]?.body ?? "")],
+        ["/v1/rerank", { model: "engine-model", query: "q", documents: ["a", "b"] }],
+      );
+    });
+  }
+
+  it("refuses a wrong shape before it wakes the slot, with its place", async () => {
+    await using gateway = await startGateway({ slots: { embed: { state: "offline" } } });
+    const response = await gateway.post("/v1/rerank", { model: "embed", query: "q", documents: [1] });
+    assert.equal(response.status, 400);
+    const { error } = await envelopeOf(response);
+    assert.equal(error.code, "dispatch.invalid_request");
+    assert.deepEqual(error.details?.["path"], ["documents", 0]);
+  });
+});
