@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
-import { errorCode } from "../../lib/error-code.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
 import { release } from "../../lib/release.ts";
 import { Spool } from "../../lib/spool.ts";
+import { diskFailure } from "../disk-failure.ts";
 import { checkField, invalidField } from "./transcription-fields.ts";
 
 export interface UploadLimits {
@@ -39,7 +39,8 @@ export interface Transcription {
 }
 
 const fieldLimitBytes = 65_536;
-const spoolMemoryBytes = 262_144;
+/** What an upload keeps in memory; more waits in a file. */
+export const spoolMemoryBytes = 262_144;
 
 /**
  * Reads a multipart upload without keeping the file in memory. Resolves as soon as `model` is known, wherever it
@@ -284,11 +285,5 @@ function tooLarge(limitBytes: number): ApiError {
 function toUploadError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof MultipartError) return broken(error.message);
-  if (errorCode(error) === "ENOSPC")
-    return new ApiError("system.overloaded", {
-      message: "there is no disk space to hold the upload",
-      headers: { "retry-after": "30" },
-      cause: error,
-    });
-  return new ApiError("system.internal", { cause: error });
+  return diskFailure(error, "hold the upload");
 }

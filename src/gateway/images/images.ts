@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { ApiError } from "../../api/errors.ts";
+import { diskFailure } from "../disk-failure.ts";
 import type { ImageCache } from "./cache.ts";
 import { runGraph } from "./comfyui.ts";
 import type { EngineEndpoint } from "./engine-http.ts";
@@ -62,8 +63,14 @@ export async function generate(plan: ImagePlan, options: GenerateOptions): Promi
   const data =
     request.responseFormat === "b64_json"
       ? images.map((png) => ({ png }))
-      : (await cache.put(images)).map((name) => ({ url: `${baseUrl}/api/images/cache/${name}` }));
+      : (await kept(cache, images)).map((name) => ({ url: `${baseUrl}/api/images/cache/${name}` }));
   return { created: Math.floor(Date.now() / 1000), data, _svc: { workflow, checkpoint, seed } };
+}
+
+async function kept(cache: ImageCache, images: readonly Buffer[]): Promise<readonly string[]> {
+  return await cache.put(images).catch((error: unknown) => {
+    throw diskFailure(error, "keep the images");
+  });
 }
 
 /** Three bytes become four letters: pieces of this size need no padding between them. */

@@ -4,7 +4,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeEvents } from "../../lib/http1/client.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../audio/speech.ts";
 import { transcriptionAnswers } from "../audio/transcription-answer.ts";
-import { openTranscription, type Transcription } from "../audio/transcription.ts";
+import { openTranscription, spoolMemoryBytes, type Transcription } from "../audio/transcription.ts";
 import { sendUpload } from "../audio/upload-exchange.ts";
 import type { KnownSlot } from "../index.ts";
 import { plainErrors } from "../relay/error-form.ts";
@@ -66,7 +66,7 @@ class TranscriptionRequest implements V1Request {
       endMark: undefined,
       translation: transcriptionAnswers,
       served,
-      bytes: 0,
+      bytes: spoolMemoryBytes,
       // Until the engine takes the connection nothing is used up.
       isRepeatable: true,
       send: ({ endpoint, requestId, timeouts }, events) =>

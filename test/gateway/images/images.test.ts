@@ -174,6 +174,12 @@ describe("generate", () => {
     assert.ok(paths(double).includes("POST /interrupt"));
   });
 
+  it("says nothing of where it could not write", async () => {
+    await using double = await startComfyDouble();
+    const nowhere = new ImageCache("/dev/null/images");
+    await assert.rejects(draw(double, {}, { cache: nowhere }), { code: "system.internal", status: 500 });
+  });
+
   it("asks nothing of the engine for a client that has left already", async () => {
     await using double = await startComfyDouble();
     await assert.rejects(draw(double, {}, { signal: AbortSignal.abort(new Error("gone")) }), { message: "gone" });
