@@ -3,7 +3,7 @@ import type { CommandContext } from "../cli/context.ts";
 import { outputOption, withExamples, type Shown } from "../cli/options.ts";
 
 /** The commands about the configuration of this machine; none needs a running service. */
-export function addConfigCommands(program: Command, { env, write, exit }: CommandContext): void {
+export function addConfigCommands(program: Command, { env, write, note, exit }: CommandContext): void {
   const config = program.command("config").description("the configuration of this machine");
   const show = config
     .command("show")
@@ -29,5 +29,22 @@ export function addConfigCommands(program: Command, { env, write, exit }: Comman
     validate,
     ["berth config validate", "the directory in use"],
     ["berth config validate .", "in a Git hook: exits 1 with file:line:column lines"],
+  );
+  const edit = config
+    .command("edit")
+    .description("open a file in $EDITOR, and save it only when it is valid")
+    .argument("[what]", "a slot's name, or a file of the configuration directory", "berth.toml")
+    .action(async (what: string) => {
+      const { editConfig } = await import("./config-edit.ts");
+      const { confirm } = await import("../cli/terminal.ts");
+      const again = async (): Promise<boolean> =>
+        process.stdin.isTTY && (await confirm("Edit it again?", process.stdin, process.stderr));
+      write(await editConfig({ env, what, note, again }));
+    });
+  withExamples(
+    edit,
+    ["berth config edit", "the settings: berth.toml"],
+    ["berth config edit primary", "the manifest of a slot, or a new one"],
+    ["EDITOR='code --wait' berth config edit upstreams/openai.yaml", "with another editor"],
   );
 }

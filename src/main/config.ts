@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { secretConfigKeys, environmentName, tomlName, configShape, defaultConfigDir } from "../api/config.ts";
 import { cell, render, renderOne, type Column, type Format } from "../cli/output.ts";
+import type { Diagnostic } from "../store/store.ts";
 import { readSettings } from "./settings.ts";
 
 /** The directory to validate: the one named, else the one a service would use. */
@@ -24,13 +25,14 @@ export async function validateConfig(directory: string): Promise<readonly string
     ];
   }
   const { validateDirectory } = await import("../store/validate.ts");
-  const diagnostics = await validateDirectory(directory);
-  return diagnostics.map(({ file, line, column, path, message }) => {
-    const place = [file, line, column].filter((part) => part !== undefined).join(":");
-    return `${place}: ${path === undefined || path.length === 0 ? "" : `${path.join(".")}: `}${message}`;
-  });
+  return (await validateDirectory(directory)).map(diagnosticLine);
 }
 
+/** `file:line:column: path: message`, as far as these are known. */
+export function diagnosticLine({ file, line, column, path, message }: Diagnostic): string {
+  const place = [file, line, column].filter((part) => part !== undefined).join(":");
+  return `${place}: ${path === undefined || path.length === 0 ? "" : `${path.join(".")}: `}${message}`;
+}
 interface ShownSetting {
   readonly value: unknown;
   readonly origin: string;

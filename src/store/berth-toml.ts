@@ -13,9 +13,19 @@ export interface BerthToml {
 export async function readBerthToml(configDir: string): Promise<BerthToml> {
   const file = join(configDir, "berth.toml");
   try {
-    return { values: parse(await readFile(file, "utf8")), diagnostics: [] };
+    return parseBerthToml(file, await readFile(file, "utf8"));
   } catch (error) {
     if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return { values: {}, diagnostics: [] };
+    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    return { values: {}, diagnostics: [{ reason: "Unreadable", file, message }] };
+  }
+}
+
+/** The same of a text that is not saved yet. */
+export function parseBerthToml(file: string, text: string): BerthToml {
+  try {
+    return { values: parse(text), diagnostics: [] };
+  } catch (error) {
     if (error instanceof TomlError) {
       const [message = "invalid TOML"] = error.message.replace(/^Invalid TOML document: /, "").split("\n");
       return {
@@ -23,7 +33,6 @@ export async function readBerthToml(configDir: string): Promise<BerthToml> {
         diagnostics: [{ reason: "InvalidSpec", file, line: error.line, column: error.column, message }],
       };
     }
-    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
-    return { values: {}, diagnostics: [{ reason: "Unreadable", file, message }] };
+    throw error;
   }
 }

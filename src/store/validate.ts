@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { loadConfig } from "../api/config.ts";
-import { readBerthToml } from "./berth-toml.ts";
+import { parseBerthToml, readBerthToml } from "./berth-toml.ts";
 import { parseDocuments } from "./documents.ts";
 import { listManifests } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
@@ -9,18 +9,22 @@ import { camelCase } from "./spelling.ts";
 import type { Diagnostic } from "./store.ts";
 import type { SlotSpec } from "../api/slot.ts";
 
+/** Texts by path that are looked at as if they were saved. */
+type Edits = ReadonlyMap<string, string>;
+
 /** Every problem of a configuration directory, without a running service. Empty: it can be taken as it is. */
-export async function validateDirectory(configDir: string): Promise<readonly Diagnostic[]> {
+export async function validateDirectory(configDir: string, edits: Edits = new Map()): Promise<readonly Diagnostic[]> {
   const listing = await listManifests(configDir, Object.values(directoryOfKind));
   const diagnostics: Diagnostic[] = listing.problems.map(({ message, file }) => ({
     reason: "Unreadable",
     file: file ?? configDir,
     message,
   }));
-  diagnostics.push(...(await settingsProblems(configDir)));
+  diagnostics.push(...(await settingsProblems(configDir, edits)));
   const declarations: Declaration[] = [];
-  for (const file of listing.files.keys()) {
-    const found = readManifests(file, await readFile(file, "utf8"));
+  const manifests = [...edits.keys()].filter((file) => dirname(file) !== configDir);
+  for (const file of new Set([...listing.files.keys(), ...manifests])) {
+    const found = readManifests(file, edits.get(file) ?? (await readFile(file, "utf8")));
     declarations.push(...found);
     diagnostics.push(...found.flatMap((declaration) => declaration.diagnostics));
   }
@@ -32,12 +36,13 @@ function byPlace(a: Diagnostic, b: Diagnostic): number {
   return (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0);
 }
 
-async function settingsProblems(configDir: string): Promise<Diagnostic[]> {
-  const { values, diagnostics } = await readBerthToml(configDir);
+async function settingsProblems(configDir: string, edits: Edits): Promise<Diagnostic[]> {
+  const file = join(configDir, "berth.toml");
+  const edited = edits.get(file);
+  const { values, diagnostics } = edited === undefined ? await readBerthToml(configDir) : parseBerthToml(file, edited);
   const places = { isRoot: true, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined };
   const { problems } = loadConfig({}, values, places);
-  const file = join(configDir, "berth.toml");
-  const text = problems.length === 0 ? "" : await readFile(file, "utf8").catch(() => "");
+  const text = problems.length === 0 ? "" : (edited ?? (await readFile(file, "utf8").catch(() => "")));
   const parsed = parseDocuments(file, text);
   const [document] = "documents" in parsed ? parsed.documents : [];
   return [

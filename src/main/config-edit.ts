@@ -1,0 +1,120 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { CommandError } from "../cli/client.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { configDirOf, diagnosticLine } from "./config.ts";
+
+export interface Editing {
+  readonly env: NodeJS.ProcessEnv;
+  /** A file below the configuration directory, or a slot's name. */
+  readonly what: string;
+  readonly note: (text: string) => void;
+  /** Whether to open the editor again on what is no good; false where nobody can be asked. */
+  readonly again: () => Promise<boolean>;
+}
+
+/**
+ * `berth config edit`: opens a copy in the person's editor, checks it together with the rest of the directory, and
+ * only then puts it in place. Returns the line for standard output. Throws CommandError when nothing was saved; what
+ * was written is kept then, and named.
+ */
+export async function editConfig({ env, what, note, again }: Editing): Promise<string> {
+  const configDir = resolve(configDirOf(env));
+  const file = await fileOf(configDir, what);
+  const original = await textOf(file);
+  const copy = join(await mkdtemp(join(tmpdir(), "berth-edit-")), basename(file));
+  await writeFile(copy, original ?? "", { mode: 0o600 });
+  for (;;) {
+    await runEditor(env, copy);
+    const text = await readFile(copy, "utf8");
+    if (text === (original ?? "")) {
+      await rm(dirname(copy), { recursive: true });
+      return `${file}: nothing changed\n`;
+    }
+    const problems = await problemsOf(configDir, file, text);
+    if (problems.length === 0) {
+      await save(file, original, text, copy);
+      await rm(dirname(copy), { recursive: true });
+      const effect = basename(file) === "berth.toml" ? "; it counts from the next start" : "";
+      return `saved ${file}${effect}\n`;
+    }
+    note(`${problems.join("\n")}\n`);
+    if (!(await again())) throw unsaved("config.invalid", `${file} is as it was`, copy);
+  }
+}
+
+async function fileOf(configDir: string, what: string): Promise<string> {
+  const named = resolve(configDir, what);
+  if (extname(what) === "") {
+    for (const ending of ["toml", "yaml", "yml"]) {
+      const file = join(configDir, "slots", `${what}.${ending}`);
+      if ((await textOf(file)) !== undefined) return file;
+    }
+    return join(configDir, "slots", `${what}.toml`);
+  }
+  const parts = relative(configDir, named).split("/");
+  const isKnown =
+    parts.join("/") === "berth.toml" ||
+    (parts.length === 2 &&
+      ["slots", "models", "upstreams"].includes(parts[0] ?? "") &&
+      /\.(toml|ya?ml)$/.test(parts[1] ?? ""));
+  if (isKnown) return named;
+  throw new CommandError(
+    "config.no_such_file",
+    `${what} is no file of the configuration in ${configDir}`,
+    "name a slot, berth.toml, or a file such as slots/primary.toml",
+  );
+}
+
+async function textOf(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+async function runEditor(env: NodeJS.ProcessEnv, file: string): Promise<void> {
+  const editor = env["VISUAL"] || env["EDITOR"] || "vi";
+  const child = spawn("sh", ["-c", `${editor} "$1"`, "sh", file], { env, stdio: "inherit" });
+  const code = await new Promise<number | null>((settle, reject) => {
+    child.once("error", reject);
+    child.once("exit", settle);
+  });
+  if (code === 0) return;
+  const next = code === 127 ? "set EDITOR to an editor that is installed" : undefined;
+  throw new CommandError("editor.failed", `${editor} ended with ${code ?? "a signal"}; nothing is saved`, next);
+}
+
+/** What is wrong with the edit itself, or with other files because of it. */
+async function problemsOf(configDir: string, file: string, text: string): Promise<string[]> {
+  const { validateDirectory } = await import("../store/validate.ts");
+  const before = new Set((await validateDirectory(configDir)).map(diagnosticLine));
+  const after = await validateDirectory(configDir, new Map([[file, text]]));
+  return after.filter((found) => found.file === file || !before.has(diagnosticLine(found))).map(diagnosticLine);
+}
+
+async function save(file: string, original: string | undefined, text: string, copy: string): Promise<void> {
+  if ((await textOf(file)) !== original) {
+    throw unsaved("config.changed", `${file} was changed while it was edited`, copy);
+  }
+  try {
+    // A link stays a link: what it leads to is replaced, with the rights that it has.
+    const target = original === undefined ? file : await realpath(file);
+    const mode = original === undefined ? 0o644 : (await stat(target)).mode & 0o777;
+    await writeFileAtomic(target, text, { fsync: true, mode });
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === "ENOENT") throw unsaved("config.no_such_file", `there is no directory ${dirname(file)}`, copy);
+    if (code !== "EACCES" && code !== "EPERM" && code !== "EROFS") throw error;
+    throw unsaved("config.read_only", `${file} may not be written by this user (${code})`, copy);
+  }
+}
+
+function unsaved(code: string, message: string, copy: string): CommandError {
+  return new CommandError(code, message, `your text is kept in ${copy}`);
+}
