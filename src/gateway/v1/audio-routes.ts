@@ -63,7 +63,8 @@ class TranscriptionRequest implements V1Request {
     return {
       capability: "transcription",
       isChat: false,
-      endMark: undefined,
+      // Of engines that stream what they hear; whisper.cpp does not.
+      endMark: /"transcript\.text\.done"/,
       translation: transcriptionAnswers,
       served,
       bytes: spoolMemoryBytes,

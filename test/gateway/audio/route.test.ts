@@ -9,6 +9,7 @@ import { heardIn, startWhisperDouble } from "../../doubles/whisper.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { formBody, type FormPart } from "../../support/form.ts";
 import { startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
+import { scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 
 const transcriptions = "/v1/audio/transcriptions";
@@ -82,6 +83,27 @@ describe(`POST ${transcriptions}`, () => {
     request.destroy();
     await until("it is forgotten", () => gateway.demand("stt")?.held === 0);
   });
+
+  for (const isWhole of [true, false]) {
+    it(`is relayed as a stream by an engine that streams${isWhole ? "" : ", and ends with an error when that breaks off"}`, async () => {
+      const events = [
+        { type: "transcript.text.delta", delta: "hi" },
+        { type: "transcript.text.done", text: "hi" },
+      ];
+      const sent = events
+        .slice(0, isWhole ? 2 : 1)
+        .map((event) => `data: ${JSON.stringify(event)}\n\n`)
+        .join("");
+      await using engine = await scriptedEngine((response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" }).end(sent);
+      });
+      await using gateway = await startGateway({ slots: { stt: slot("stt", engine.port) } });
+      const response = await upload(gateway, [model, { name: "stream", value: "true" }, file]);
+      const text = await response.text();
+      assert.ok(text.startsWith(sent));
+      assert.match(text.slice(sent.length), isWhole ? /^$/ : /^data: \{"error":\{"code":"dispatch\.upstream_failed"/);
+    });
+  }
 
   const wrong: readonly (readonly [what: string, parts: readonly FormPart[], status: number, code: string])[] = [
     ["an unknown model", [{ name: "model", value: "nobody" }, file], 404, "model.not_found"],
