@@ -1,6 +1,6 @@
 import type { ImageCache } from "../images/cache.ts";
 import { drawImages } from "../images/exchange.ts";
-import { planImage } from "../images/images.ts";
+import { planImage, type ImagePlan } from "../images/images.ts";
 import { imageCeilingMs } from "../images/comfyui.ts";
 import { loadWorkflows, type Workflows } from "../images/workflows.ts";
 import { readRequestBody } from "../body.ts";
@@ -45,7 +45,10 @@ class ImageRequest implements V1Request {
   forSlot(slot: KnownSlot): Leg {
     const held = slot.status?.model.ref ?? slot.spec.model.default;
     const names = [slot.name, ...(slot.status?.aliases ?? [])];
-    const plan = planImage(this.body, this.#workflows, { names, held });
+    let planned: ImagePlan | undefined;
+    const plan = (): ImagePlan => (planned ??= planImage(this.body, this.#workflows, { names, held }));
+    // A wrong request is refused before it wakes the slot; one that is disabled, or not published yet, says so itself.
+    if (slot.spec.enabled) plan();
     return {
       capability: "image",
       isChat: false,
@@ -56,7 +59,7 @@ class ImageRequest implements V1Request {
       isRepeatable: true,
       send: ({ endpoint, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
-        return drawImages(plan, { endpoint, cache: this.#cache, ceilingMs }, events);
+        return drawImages(plan(), { endpoint, cache: this.#cache, ceilingMs }, events);
       },
     };
   }

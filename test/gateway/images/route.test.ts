@@ -85,6 +85,13 @@ describe(`POST ${path}`, () => {
     });
   }
 
+  it("hears from a slot that nobody configured that it is disabled", async () => {
+    await using gateway = await startGateway();
+    const response = await gateway.post(path, asked);
+    assert.equal(response.status, 503);
+    assert.equal((await envelopeOf(response)).error.code, "slot.disabled");
+  });
+
   it("is held while the slot is cold", async () => {
     await using engine = await startComfyDouble();
     await using gateway = await startGateway({ slots: { img: slot(undefined) } });
