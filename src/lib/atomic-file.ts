@@ -35,6 +35,12 @@ export async function writeFileAtomic(
   if (options.fsync) await syncDirectory(dir);
 }
 
+/** Makes a file that was written without it survive a power cut, under its name. */
+export async function syncFile(path: string): Promise<void> {
+  await syncDirectory(path);
+  await syncDirectory(dirname(path));
+}
+
 /** Makes renames and removals in a directory survive a power cut. */
 export async function syncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");

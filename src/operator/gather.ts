@@ -145,6 +145,8 @@ function threadsOf(
   if (kept !== undefined && observed.some(({ phase }) => phase === "running")) {
     return { value: Number(kept.value), reason: kept.reason };
   }
+  // Only llama.cpp is told how many; counting who shares is dear with a thousand slots.
+  if (spec?.engine !== "llama") return { value: Math.max(1, world.cores - 1), reason: `${world.cores} cores less one` };
   const sharers = world.source
     .list("Slot")
     .filter(

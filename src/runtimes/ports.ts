@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ProcessRole } from "../api/names.ts";
 import { labelOf } from "./label.ts";
-import { listeningInodes, listProcs, ownsSocket } from "./proc.ts";
+import { listeningInodes, listeningPorts, listProcs, ownsSocket } from "./proc.ts";
 import { readRecords, readRecordSync } from "./records.ts";
 
 export interface PortRange {
@@ -48,8 +48,9 @@ export class PortLeases {
     for (const [port, holder] of this.#held) {
       if (holder === owner && !this.#isTakenByStranger(port, slot, role)) return port;
     }
+    const busy = listeningPorts("/proc/net");
     for (let port = this.#range.first; port <= this.#range.last; port++) {
-      if (this.#held.has(port) || avoid?.has(port) === true || listeningInodes(port).size > 0) continue;
+      if (this.#held.has(port) || avoid?.has(port) === true || busy?.has(port) === true) continue;
       return this.#give(owner, port);
     }
     return undefined;

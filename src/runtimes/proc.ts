@@ -101,7 +101,7 @@ function isOpen(inode: string): boolean {
 function readListeningInodes(port: number): ReadonlySet<string> {
   const wanted = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const inodes = new Set<string>();
-  for (const table of ["/proc/net/tcp", "/proc/net/tcp6"]) {
+  for (const table of tablesOf("/proc/net")) {
     for (const line of listeners(table)) {
       // sl, local_address, rem_address, st, …, inode
       const [, local, , , , , , , , inode] = line;
@@ -115,10 +115,21 @@ function readListeningInodes(port: number): ReadonlySet<string> {
 export function listeningPorts(net: string): ReadonlySet<number> | undefined {
   if (!existsSync(`${net}/tcp`)) return undefined;
   const ports = new Set<number>();
-  for (const table of [`${net}/tcp`, `${net}/tcp6`]) {
+  for (const table of tablesOf(net)) {
     for (const [, local] of listeners(table)) ports.add(Number.parseInt(local?.split(":").at(-1) ?? "", 16));
   }
   return ports;
+}
+
+/** Without the one for IPv6 where a line of counts says that it is empty: walking it costs 20 ms all the same. */
+function tablesOf(net: string): readonly string[] {
+  let counts = "";
+  try {
+    counts = readFileSync(`${net}/sockstat6`, "latin1");
+  } catch {
+    // No IPv6 here: its table is not there either.
+  }
+  return /^TCP6: inuse 0$/m.test(counts) ? [`${net}/tcp`] : [`${net}/tcp`, `${net}/tcp6`];
 }
 
 const listening = "0A";
@@ -136,7 +147,7 @@ function* listeners(table: string): Iterable<readonly string[]> {
     return;
   }
   try {
-    const buffer = Buffer.alloc(16_384);
+    const buffer = Buffer.alloc(4096);
     let rest = "";
     let isHeader = true;
     for (;;) {

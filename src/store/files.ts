@@ -1,4 +1,5 @@
-import { readFile, stat } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Kind } from "../api/names.ts";
 import { completeSlot } from "../api/slot.ts";
@@ -189,7 +190,7 @@ class FileSource implements DesiredSource {
     known: FileEntry | undefined,
     touched: Set<string>,
   ): Promise<number> {
-    const read = await this.#read(file, known);
+    const read = this.#read(file, known);
     if (read === undefined) return Infinity;
     if (read.text !== undefined && read.declarations.some(({ diagnostics }) => diagnostics.length > 0)) {
       // Its time is asked again: it may have been truncated between the listing and the reading.
@@ -246,13 +247,11 @@ class FileSource implements DesiredSource {
     return laterMs;
   }
 
-  async #read(
-    file: string,
-    known: FileEntry | undefined,
-  ): Promise<Pick<FileEntry, "text" | "declarations"> | undefined> {
+  #read(file: string, known: FileEntry | undefined): Pick<FileEntry, "text" | "declarations"> | undefined {
     let text: string;
     try {
-      text = await readFile(file, "utf8");
+      // A small local file: blocking for it costs a tenth of a promise, which counts when a thousand have changed.
+      text = readFileSync(file, "utf8");
     } catch (error) {
       // Gone since it was listed: the next look tells.
       if (errorCode(error) === "ENOENT") return undefined;
