@@ -81,7 +81,10 @@ export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<R
         fieldPath: ".models",
       },
     ],
-    "spec.baseUrl": [{ rule: "self.matches('^https?://')", message: "must be an http or https address" }],
+    "spec.baseUrl": [
+      { rule: "self.matches('^https?://')", message: "must be an http or https address" },
+      { rule: "!self.matches('^https?://[^/]*@')", message: "credentials belong in auth.valueFrom" },
+    ],
     "spec.auth": [
       { rule: "self.type == 'none' || has(self.valueFrom)", message: "bearer and header need valueFrom" },
       { rule: "self.type != 'none' || !has(self.valueFrom)", message: "none takes no valueFrom" },

@@ -56,9 +56,49 @@ export const upstreamSpecSchema = z.strictObject({
 export type UpstreamSpec = z.output<typeof upstreamSpecSchema>;
 export type SecretSource = z.output<typeof secretSourceSchema>;
 
+/** Headers that the connection or the request itself sets. */
+const ownHeaders = [
+  "accept",
+  "accept-encoding",
+  "connection",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "x-request-id",
+];
+const secretHeaders = ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"];
+/** RFC 9110, 5.1 and 5.5. */
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
 export function upstreamRules(spec: UpstreamSpec): { path: string[]; message: string }[] {
+  const problems: { path: string[]; message: string }[] = [];
+  const note = (path: string[], message: string): void => void problems.push({ path, message });
   if (spec.models.length === 0 && spec.discover === undefined) {
-    return [{ path: ["models"], message: "an upstream needs models, discover, or both" }];
+    note(["models"], "an upstream needs models, discover, or both");
   }
-  return [];
+  const refs = spec.models.map(({ ref }) => ref);
+  for (const [index, ref] of refs.entries()) {
+    if (refs.indexOf(ref) < index) note(["models", String(index), "ref"], "this ref is listed twice");
+  }
+  const { username, password } = new URL(spec.baseUrl);
+  if (username !== "" || password !== "") note(["baseUrl"], "credentials belong in auth.valueFrom");
+  if (spec.auth.type === "header") {
+    if (!headerName.test(spec.auth.header)) note(["auth", "header"], "this is no name of a header");
+    if (ownHeaders.includes(spec.auth.header.toLowerCase())) note(["auth", "header"], "Berth sets this header itself");
+  }
+  for (const [name, value] of Object.entries(spec.headers)) {
+    const path = ["headers", name];
+    if (!headerName.test(name)) note(path, "this is no name of a header");
+    else if (secretHeaders.includes(name.toLowerCase())) note(path, "a key belongs in auth.valueFrom");
+    else if (ownHeaders.includes(name.toLowerCase())) note(path, "Berth sets this header itself");
+    else if (!headerValue.test(value)) note(path, "a header cannot hold this value");
+  }
+  return problems;
 }

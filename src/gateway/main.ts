@@ -43,14 +43,18 @@ export interface GatewayOptions {
   readonly holdTimes?: HoldTimes;
 }
 
+const discoveryPatienceMs = 5000;
+
 /** Runs the gateway until closed. Needs no operator: it serves what is published, and says so when nothing is. */
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
   const { log, version, holdTimes } = options;
   await using stack = new AsyncDisposableStack();
   const published = stack.use(await openPublished(config.stateDir));
+  const budget = new BufferBudget(config.bufferLimit);
   const upstreams = stack.use(
     new Upstreams({
       env: process.env,
+      budget,
       onProblem: (upstream, message) => log.warn({ upstream }, `upstream ${upstream}: ${message}`),
       onOutcome: (upstream, outcome, seconds) => upstreamMetrics.outcome(upstream, outcome, seconds),
       onRetry: (upstream) => upstreamMetrics.retry(upstream),
@@ -100,6 +104,13 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const metrics = new GatewayMetrics({ traffic, admission, index: () => index });
   const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
   let isDraining = false;
+  const startedAt = Date.now();
+  let isStarted = false;
+  /** Not before upstreams have told of their models, so that nobody hears of one that there is none; for a while. */
+  const isReady = (): boolean => {
+    isStarted ||= upstreams.hasLooked || Date.now() - startedAt > discoveryPatienceMs;
+    return isStarted && !isDraining;
+  };
   const tokens = stack.use(new TokenStore(config.stateDir));
   const authenticator = new Authenticator({
     isEnabled: config.authEnabled,
@@ -113,7 +124,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     admission,
     upstreams,
     traffic,
-    budget: new BufferBudget(config.bufferLimit),
+    budget,
     metrics,
     log,
     bodyLimitBytes: config.bodyLimit,
@@ -141,8 +152,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       images,
       stateDir: config.stateDir,
       version,
-      startedAt: Date.now(),
-      isReady: () => !isDraining,
+      startedAt,
+      isReady,
     },
   });
   await app.fastify.listen({ port: config.port, host: config.host });

@@ -59,4 +59,38 @@ describe("upstream", () => {
     assert.deepEqual(rules({ models: [{ ref: "gpt" }] }), []);
     assert.deepEqual(rules({ discover: {} }), []);
   });
+
+  const problems: readonly (readonly [spec: object, path: string, message: string])[] = [
+    [{ models: [{ ref: "a" }, { ref: "b" }, { ref: "a" }] }, "models.2.ref", "this ref is listed twice"],
+    [{ baseUrl: "https://user:pass@api.example.com/v1" }, "baseUrl", "credentials belong in auth.valueFrom"],
+    [{ baseUrl: "https://token@api.example.com/v1" }, "baseUrl", "credentials belong in auth.valueFrom"],
+    [{ headers: { Authorization: "Bearer x" } }, "headers.Authorization", "a key belongs in auth.valueFrom"],
+    [{ headers: { "X-Api-Key": "x" } }, "headers.X-Api-Key", "a key belongs in auth.valueFrom"],
+    [{ headers: { Host: "x" } }, "headers.Host", "Berth sets this header itself"],
+    [{ headers: { "Transfer-Encoding": "x" } }, "headers.Transfer-Encoding", "Berth sets this header itself"],
+    [{ headers: { "a b": "x" } }, "headers.a b", "this is no name of a header"],
+    [{ headers: { a: "x\r\nhost: y" } }, "headers.a", "a header cannot hold this value"],
+    [
+      { auth: { type: "header", header: "Content-Length", valueFrom: { env: "A" } } },
+      "auth.header",
+      "Berth sets this header itself",
+    ],
+    [
+      { auth: { type: "header", header: "x y", valueFrom: { env: "A" } } },
+      "auth.header",
+      "this is no name of a header",
+    ],
+  ];
+  for (const [spec, path, message] of problems) {
+    it(`says of ${path}: ${message}`, () => {
+      const found = upstreamRules(upstreamSpecSchema.parse({ baseUrl, discover: {}, ...spec }));
+      assert.deepEqual(found, [{ path: path.split("."), message }]);
+    });
+  }
+
+  it("has nothing against headers and keys where they belong", () => {
+    const auth = { type: "header", header: "Authorization", valueFrom: { env: "A" } };
+    const headers = { "OpenAI-Organization": "org", "anthropic-version": "2023-06-01", "User-Agent": "us" };
+    assert.deepEqual(upstreamRules(upstreamSpecSchema.parse({ baseUrl, discover: {}, auth, headers })), []);
+  });
 });

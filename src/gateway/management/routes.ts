@@ -61,7 +61,7 @@ export function registerRoutes(app: FastifyInstance, context: RouteContext): voi
         ? isReady
           ? "ok\n"
           : "not ready\n"
-        : `[${isReady ? "+" : "-"}]serving ${isReady ? "ok" : "draining"}\n`;
+        : `[${isReady ? "+" : "-"}]serving ${isReady ? "ok" : "starting or stopping"}\n`;
     void reply
       .code(isReady ? 200 : 503)
       .type("text/plain")

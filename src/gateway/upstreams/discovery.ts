@@ -18,6 +18,7 @@ export class Discovery implements Disposable {
   readonly #abort = new AbortController();
   #models: readonly string[];
   #failures = 0;
+  #hasLooked = false;
   #hasSeenEmpty = false;
   #timer: NodeJS.Timeout | undefined;
 
@@ -25,6 +26,11 @@ export class Discovery implements Disposable {
     this.#options = options;
     this.#models = options.models;
     void this.#look();
+  }
+
+  /** The provider has answered, or failed to, once at least. */
+  get hasLooked(): boolean {
+    return this.#hasLooked;
   }
 
   get models(): readonly string[] {
@@ -45,6 +51,7 @@ export class Discovery implements Disposable {
       problem = error instanceof Error ? error.message : String(error);
     }
     if (this.#abort.signal.aborted) return;
+    this.#hasLooked = true;
     onProblem(problem);
     this.#failures = problem === undefined ? 0 : this.#failures + 1;
     const waitMs = problem === undefined ? intervalMs : Math.min(intervalMs, retryMs * 2 ** (this.#failures - 1));

@@ -3,6 +3,7 @@ import type { Dispatcher } from "undici";
 import { ApiError } from "../../api/errors.ts";
 import type { Exchange } from "../../lib/http1/client.ts";
 import type { Permit } from "./circuit.ts";
+import { toApiError } from "../answer.ts";
 import { Mask, StreamMask } from "./mask.ts";
 import { connectionFailure, isRetried, refusalFailure, type Outcome, type Progress } from "./provider-failure.ts";
 import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
@@ -37,7 +38,9 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
   readonly #events: ProviderEvents;
   readonly #onSettled: (seconds: number | undefined) => void;
   readonly #leave: (() => void) | undefined;
+  /** Kept, and counted in the budget, as long as it may have to be sent again. */
   #request: ProviderRequest | undefined;
+  #bytes = 0;
   #key: string | undefined;
   #tries = 0;
   #triedAt = 0;
@@ -58,9 +61,17 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     onSettled: (seconds: number | undefined) => void,
   ) {
     this.#provider = provider;
-    this.#request = request;
     this.#events = events;
     this.#onSettled = onSettled;
+    const bytes = request.body.reduce((sum, part) => sum + part.length, 0);
+    try {
+      provider.options.budget.take(bytes);
+    } catch (error) {
+      queueMicrotask(() => this.#fail(toApiError(error), "overloaded"));
+      return;
+    }
+    this.#request = request;
+    this.#bytes = bytes;
     this.#leave = provider.limiter.enter(() => void this.#begin());
     if (this.#leave === undefined) queueMicrotask(() => this.#fail(this.#overloaded(), "overloaded"));
   }
@@ -92,7 +103,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
       const key = this.#provider.key();
       this.#key = typeof key === "object" ? await key : key;
     } catch (error) {
-      this.#fail(error instanceof ApiError ? error : new ApiError("system.internal", { cause: error }), "no_key");
+      this.#fail(toApiError(error), "no_key");
       return;
     }
     this.#try();
@@ -125,7 +136,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
         headers: {
           ...this.#provider.headers(this.#key),
           "content-type": request.contentType,
-          "content-length": String(request.body.reduce((sum, part) => sum + part.length, 0)),
+          "content-length": String(this.#bytes),
           accept: request.accept,
           "x-request-id": request.requestId,
         },
@@ -161,7 +172,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     }
     this.#permit?.succeed();
     this.#progress = "answering";
-    this.#request = undefined;
+    this.#dropBody();
     const encoding = headers["content-encoding"];
     if (encoding !== undefined && encoding !== "identity") {
       const message = `upstream ${this.#provider.options.name} answers in an encoding that nobody asked for`;
@@ -263,9 +274,15 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#isSettled = true;
     clearTimeout(this.#timer);
     this.#permit?.abandon();
-    this.#request = undefined;
+    this.#dropBody();
     this.#leave?.();
     this.#onSettled(this.#seconds);
+  }
+
+  #dropBody(): void {
+    this.#request = undefined;
+    this.#provider.options.budget.give(this.#bytes);
+    this.#bytes = 0;
   }
 
   /** How long the last try has taken so far. */

@@ -3,6 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import type { Exchange } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
+import type { BufferBudget } from "../admission/budget.ts";
 import { Circuit, type CircuitState } from "./circuit.ts";
 import { Limiter } from "./limiter.ts";
 import { ProviderCall } from "./provider-call.ts";
@@ -33,6 +34,8 @@ export interface ProviderOptions {
   readonly name: string;
   readonly spec: UpstreamSpec;
   readonly env: NodeJS.ProcessEnv;
+  /** What bodies take as long as they are kept. */
+  readonly budget: BufferBudget;
   /** Milliseconds of a clock that never goes back. */
   readonly now: () => number;
   /** One try has ended, or a request could not be tried: then without a duration. */

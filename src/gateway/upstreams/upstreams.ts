@@ -1,5 +1,6 @@
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
+import type { BufferBudget } from "../admission/budget.ts";
 import { mergeCatalog, type UpstreamModel } from "./catalog.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Discovery } from "./discovery.ts";
@@ -8,6 +9,8 @@ import { Provider } from "./provider.ts";
 
 export interface UpstreamsOptions {
   readonly env: NodeJS.ProcessEnv;
+  /** Shared with everything else that keeps requests in memory. */
+  readonly budget: BufferBudget;
   /** What a person must mend, once until it changes; for the log. */
   readonly onProblem: (upstream: string, message: string) => void;
   readonly onOutcome?: (upstream: string, outcome: Outcome, seconds: number | undefined) => void;
@@ -45,6 +48,11 @@ export class Upstreams implements AsyncDisposable {
 
   constructor(options: UpstreamsOptions) {
     this.#options = options;
+  }
+
+  /** Every list of models that is to be discovered has been asked for once: what is unknown now is unknown. */
+  get hasLooked(): boolean {
+    return [...this.#members.values()].every(({ discovery }) => discovery?.hasLooked !== false);
   }
 
   /** Undefined when it was dropped meanwhile. */
@@ -112,12 +120,13 @@ export class Upstreams implements AsyncDisposable {
   }
 
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
-    const { env, onOutcome, onRetry, discoveryRetryMs: retryMs = 5000 } = this.#options;
+    const { env, budget, onOutcome, onRetry, discoveryRetryMs: retryMs = 5000 } = this.#options;
     const problems: Member["problems"] = { provider: undefined, discovery: undefined };
     const provider = new Provider({
       name,
       spec,
       env,
+      budget,
       now: () => performance.now(),
       onOutcome: (outcome, seconds) => {
         if (outcome === "200") problems.provider = undefined;

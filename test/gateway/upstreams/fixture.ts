@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ApiError } from "../../../src/api/errors.ts";
 import { upstreamSpecSchema, type UpstreamSpec } from "../../../src/api/upstream.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { Provider, type ProviderOptions, type ProviderRequest } from "../../../src/gateway/upstreams/provider.ts";
 import type { Exchange } from "../../../src/lib/http1/client.ts";
 import type { ResponseHead } from "../../../src/lib/http1/response-parser.ts";
@@ -16,6 +17,7 @@ export interface OpenProvider extends AsyncDisposable {
   readonly outcomes: string[];
   readonly problems: string[];
   readonly clock: { ms: number };
+  readonly budget: BufferBudget;
 }
 
 /** A provider with a key in its environment, quick retries and a clock that a test moves. */
@@ -23,10 +25,12 @@ export function openProvider(spec: object, options: Partial<ProviderOptions> = {
   const outcomes: string[] = [];
   const problems: string[] = [];
   const clock = { ms: 0 };
+  const budget = new BufferBudget(3_000_000);
   const provider = new Provider({
     name: "acme",
     spec: specOf(spec),
     env: { ACME_KEY: secretKey },
+    budget,
     now: () => clock.ms,
     onOutcome: (outcome) => outcomes.push(outcome),
     onRetry: () => outcomes.push("retry"),
@@ -34,7 +38,7 @@ export function openProvider(spec: object, options: Partial<ProviderOptions> = {
     backoffMs: 1,
     ...options,
   });
-  return { provider, outcomes, problems, clock, [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose]() };
+  return { provider, outcomes, problems, clock, budget, [Symbol.asyncDispose]: () => provider[Symbol.asyncDispose]() };
 }
 
 export const bearer = { auth: { type: "bearer", valueFrom: { env: "ACME_KEY" } } };

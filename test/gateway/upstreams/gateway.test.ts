@@ -69,6 +69,24 @@ describe("a provider behind the gateway", () => {
     assert.match(double.posts[0]?.body ?? "", /"model":"m1"/);
   });
 
+  it("is waited for before the gateway says that it is ready, and never again", async () => {
+    await using double = await startProvider();
+    double.models = { kind: "hang" };
+    const upstreams = acme({ baseUrl: double.baseUrl, discover: {} });
+    await using gateway = await startGateway({ registry: { upstreams } });
+    const ready = async (): Promise<number> => (await fetch(`${gateway.url}/readyz`)).status;
+    assert.equal(await ready(), 503);
+    assert.equal((await gateway.post("/v1/chat/completions", ask)).status, 200, "what is known is served");
+    double.asked[0]?.response.end(JSON.stringify({ data: [{ id: "m1" }] }));
+    await until("it is ready", async () => (await ready()) === 200);
+    await gateway.publishRegistry({ upstreams: acme({ baseUrl: double.baseUrl, discover: {}, retries: 2 }) });
+    await until(
+      "the list is asked for again",
+      () => double.asked.filter(({ method }) => method === "GET").length === 2,
+    );
+    assert.equal(await ready(), 200);
+  });
+
   it("comes and goes with the registry", async () => {
     await using double = await startProvider();
     await using gateway = await startGateway();

@@ -342,6 +342,32 @@ describe("a provider with maxConcurrent", () => {
   });
 });
 
+describe("a request's body", () => {
+  it("counts in the budget until the provider answers, however it ends", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const body = [Buffer.alloc(1_000_000), Buffer.alloc(1_000_000)];
+    double.fail({ kind: "hang" });
+    const first = ask(open.provider, { body });
+    await until("it is there", () => double.posts.length === 1);
+    assert.equal(open.budget.usedBytes, 2_000_000);
+    const refused = await failureOf(ask(open.provider, { body }));
+    assert.deepEqual([refused.code, refused.status], ["system.overloaded", 503]);
+    assert.equal(open.budget.usedBytes, 2_000_000);
+    first.exchange.abort();
+    assert.equal(open.budget.usedBytes, 0);
+    await answerOf(ask(open.provider, { body }));
+    double.fail(status(500));
+    await failureOf(ask(open.provider, { body }));
+    double.fail({ kind: "cut" });
+    const cut = ask(open.provider, { body });
+    await until("the answer has begun", () => cut.head !== undefined);
+    assert.equal(open.budget.usedBytes, 0, "no longer kept");
+    await cut.ended;
+    assert.equal(open.budget.usedBytes, 0);
+  });
+});
+
 describe("a client that leaves", () => {
   it("ends the provider's work", async () => {
     await using double = await startProvider();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Registry } from "prom-client";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { UpstreamMetrics } from "../../../src/gateway/upstreams/metrics.ts";
 import type { Provider } from "../../../src/gateway/upstreams/provider.ts";
 import { Upstreams, type UpstreamsOptions } from "../../../src/gateway/upstreams/upstreams.ts";
@@ -18,6 +19,7 @@ function openUpstreams(options: Partial<UpstreamsOptions> = {}): OpenUpstreams {
   const problems: string[] = [];
   const upstreams = new Upstreams({
     env: { ACME_KEY: secretKey },
+    budget: new BufferBudget(1_000_000),
     onProblem: (upstream, message) => problems.push(`${upstream}: ${message}`),
     discoveryRetryMs: 5,
     ...options,
@@ -90,7 +92,8 @@ describe("upstreams", () => {
     const spec = specOf({ baseUrl: double.baseUrl, auth, models: [{ ref: "own" }], discover: { prefix: "acme/" } });
     open.upstreams.update([{ name: "acme", spec }]);
     assert.deepEqual(refsOf(open.upstreams), ["own"], "nobody waits for the list");
-    await until("the list is there", () => open.upstreams.refs().size === 3);
+    assert.equal(open.upstreams.hasLooked, false);
+    await until("the list is there", () => open.upstreams.hasLooked);
     assert.deepEqual(refsOf(open.upstreams), ["acme/m1", "acme/m2", "own"]);
     assert.equal(open.upstreams.refs().get("acme/m1")?.providerModel, "m1");
     assert.deepEqual(
