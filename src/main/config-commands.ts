@@ -47,4 +47,21 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
     ["berth config edit primary", "the manifest of a slot, or a new one"],
     ["EDITOR='code --wait' berth config edit upstreams/openai.yaml", "with another editor"],
   );
+  const migrate = config
+    .command("migrate")
+    .description("bring configuration files to this version's spelling; shows the difference and keeps what was")
+    .argument("[directory]", "the directory; absent: the one a service would use")
+    .option("--check", "only show it; exits 1 where something would change", false)
+    .action(async (directory: string | undefined, { check }: { check: boolean }) => {
+      const { configDirOf } = await import("./config.ts");
+      const { migrateConfig } = await import("./config-migrate.ts");
+      const { text, count } = await migrateConfig(directory ?? configDirOf(env), { isCheck: check, now: new Date() });
+      write(text);
+      if (check && count > 0) exit(1);
+    });
+  withExamples(
+    migrate,
+    ["berth config migrate --check", "what would change"],
+    ["berth config migrate", "TOML keys to snake_case, YAML keys to camelCase; comments stay"],
+  );
 }

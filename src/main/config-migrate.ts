@@ -1,0 +1,68 @@
+import { copyFile, mkdir, readFile, realpath, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { CommandError } from "../cli/client.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+
+interface Change {
+  readonly file: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+/**
+ * `berth config migrate`: brings the files of a configuration directory to this version's spelling, after a copy of
+ * each that changes. With `isCheck` it only tells. Returns the text for standard output, and how many files change.
+ */
+export async function migrateConfig(
+  directory: string,
+  { isCheck, now }: { isCheck: boolean; now: Date },
+): Promise<{ text: string; count: number }> {
+  const configDir = resolve(directory);
+  const changes = await changesIn(configDir);
+  const diffs = changes.map((change) => diff(configDir, change)).join("");
+  const count = changes.length;
+  if (count === 0) return { text: `${configDir}: nothing to migrate\n`, count };
+  const files = count === 1 ? "1 file" : `${count} files`;
+  if (isCheck) return { text: `${diffs}${files} would change\n`, count };
+  // Nothing reads it there: only slots, models and upstreams hold manifests.
+  const backup = join(configDir, ".backup", now.toISOString().replaceAll(/[:.]/g, "-"));
+  for (const { file } of changes) {
+    const kept = join(backup, relative(configDir, file));
+    await mkdir(dirname(kept), { recursive: true });
+    await copyFile(file, kept);
+  }
+  for (const { file, after } of changes) {
+    const target = await realpath(file);
+    await writeFileAtomic(target, after, { fsync: true, mode: (await stat(target)).mode & 0o777 });
+  }
+  return { text: `${diffs}${files} migrated; what they were is in ${backup}\n`, count };
+}
+
+async function changesIn(configDir: string): Promise<Change[]> {
+  const { listManifests } = await import("../store/listing.ts");
+  const { directoryOfKind } = await import("../store/manifest.ts");
+  const { migrated } = await import("../store/migrate.ts");
+  const listing = await listManifests(configDir, Object.values(directoryOfKind));
+  const [problem] = listing.problems;
+  if (problem !== undefined) throw new CommandError("config.unreadable", problem.message);
+  const settings = join(configDir, "berth.toml");
+  const changes: Change[] = [];
+  for (const file of [...(existsSync(settings) ? [settings] : []), ...listing.files.keys()]) {
+    const before = await readFile(file, "utf8");
+    const after = migrated(file, before);
+    if (after !== before) changes.push({ file, before, after });
+  }
+  return changes;
+}
+
+/** The lines that change; a migration neither adds lines nor removes any. */
+function diff(configDir: string, { file, before, after }: Change): string {
+  const name = relative(configDir, file);
+  const news = after.split("\n");
+  const lines = before.split("\n").flatMap((line, index) => {
+    const now = news[index] ?? "";
+    return line === now ? [] : [`@@ -${index + 1} +${index + 1} @@`, `-${line}`, `+${now}`];
+  });
+  return `${[`--- ${name}`, `+++ ${name}`, ...lines].join("\n")}\n`;
+}
