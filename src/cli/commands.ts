@@ -27,14 +27,25 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     .command("chat")
     .description("send one message and print the answer as it comes")
     .argument("<slot>", "slot or model")
-    .argument("<message>", "what to say")
+    .argument("[message]", "what to say; absent: what is piped in")
     .option("--max-tokens <count>", "longest answer", whole)
-    .action(async (slot: string, message: string, options: { maxTokens?: number }) => {
-      const { chat: pieces } = await import("./chat.ts");
-      for await (const piece of pieces(await context.client(), slot, message, options.maxTokens)) context.write(piece);
+    .action(async (slot: string, message: string | undefined, { maxTokens }: { maxTokens?: number }) => {
+      if (message === undefined && process.stdin.isTTY) chat.error("error: missing required argument 'message'");
+      const { chat: pieces, pipedIn } = await import("./chat.ts");
+      const { StatusLine } = await import("./terminal.ts");
+      using line = new StatusLine(context.screen);
+      const said = message ?? (await pipedIn());
+      for await (const piece of pieces(await context.client(), slot, said, maxTokens, (text) => line.show(text))) {
+        line[Symbol.dispose]();
+        context.write(piece);
+      }
       context.write("\n");
     });
-  withExamples(chat, ['berth chat primary "hello"', "what the slot primary answers"]);
+  withExamples(
+    chat,
+    ['berth chat primary "hello"', "what the slot primary answers"],
+    ["git diff | berth chat coder", "what is piped in"],
+  );
   const login = program
     .command("login")
     .description("keep a token for this user and server, in a file that nobody else may read")

@@ -1,3 +1,5 @@
+import { styleText } from "node:util";
+
 export const formats = ["table", "wide", "json", "yaml", "name"] as const;
 export type Format = (typeof formats)[number];
 
@@ -5,6 +7,8 @@ export interface Column {
   readonly title: string;
   readonly isWide?: true;
   readonly value: (row: Readonly<Record<string, unknown>>) => string;
+  /** Only on a terminal, and where NO_COLOR does not forbid it. */
+  readonly colour?: (text: string) => "green" | "yellow" | "red" | undefined;
 }
 
 /** Rows in the wanted form, ending in a newline. */
@@ -44,14 +48,22 @@ function table(rows: readonly Readonly<Record<string, unknown>>[], columns: read
   const lines = [columns.map(({ title }) => title), ...rows.map((row) => columns.map(({ value }) => value(row)))];
   const widths = columns.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
   return lines
-    .map((line) =>
+    .map((line, row) =>
       line
-        .map((text, index) => (index === line.length - 1 ? text : text.padEnd(widths[index] ?? 0)))
+        .map((text, index) => {
+          const padded = index === line.length - 1 ? text : text.padEnd(widths[index] ?? 0);
+          const colour = row === 0 ? undefined : columns[index]?.colour?.(text);
+          return colour === undefined ? padded : padded.replace(text, () => coloured(colour, text));
+        })
         .join("  ")
         .trimEnd(),
     )
     .map((line) => `${line}\n`)
     .join("");
+}
+
+function coloured(colour: "green" | "yellow" | "red", text: string): string {
+  return styleText(colour, text, { stream: process.stdout });
 }
 
 /** A value for a person: a dash for nothing. */

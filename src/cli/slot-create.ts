@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { parse, YAMLParseError } from "yaml";
+import { pipedIn } from "./chat.ts";
 import { CommandError } from "./client.ts";
 import { isRecord } from "./output.ts";
 
@@ -51,7 +52,7 @@ function withOptions(
 }
 
 async function readSpec(file: string): Promise<Record<string, unknown>> {
-  const text = file === "-" ? await standardInput() : await readFile(file, "utf8");
+  const text = file === "-" ? await pipedIn() : await readFile(file, "utf8");
   try {
     const value: unknown = parse(text);
     if (isRecord(value)) return value;
@@ -65,10 +66,4 @@ async function readSpec(file: string): Promise<Record<string, unknown>> {
       "a TOML manifest goes into the slots directory as it is",
     );
   }
-}
-
-async function standardInput(): Promise<string> {
-  let text = "";
-  for await (const chunk of process.stdin.setEncoding("utf8")) text += String(chunk);
-  return text;
 }

@@ -22,9 +22,15 @@ function lastError(row: Row): string {
   return line.length > 60 ? `${line.slice(0, 59)}…` : line;
 }
 
+function stateColour(state: string): "green" | "yellow" | "red" | undefined {
+  if (["ready", "serving", "idle"].includes(state)) return "green";
+  if (state === "error") return "red";
+  return state === "offline" ? undefined : "yellow";
+}
+
 export const slotColumns: readonly Column[] = [
   { title: "NAME", value: (row) => cell(row["name"]) },
-  { title: "STATE", value: (row) => cell(row["state"]) },
+  { title: "STATE", value: (row) => cell(row["state"]), colour: stateColour },
   { title: "READY", value: ready },
   { title: "MODEL", value: (row) => cell(row["model"]) },
   { title: "ENGINE", isWide: true, value: (row) => cell(row["engine"]) },
@@ -102,15 +108,20 @@ export async function* slotLogs(
   }
 }
 
-/** The data of each server-sent event. */
-export async function* events(body: AsyncIterable<Uint8Array>): AsyncIterable<string> {
+/** The data of each server-sent event; comments, which say what is waited for, go to `onComment`. */
+export async function* events(
+  body: AsyncIterable<Uint8Array>,
+  onComment: (text: string) => void = () => undefined,
+): AsyncIterable<string> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of body) {
     rest += decoder.decode(chunk, { stream: true });
     const parts = rest.split("\n\n");
     rest = parts.pop() ?? "";
-    for (const part of parts)
-      for (const line of part.split("\n")) if (line.startsWith("data: ")) yield line.slice("data: ".length);
+    for (const line of parts.flatMap((part) => part.split("\n"))) {
+      if (line.startsWith("data: ")) yield line.slice("data: ".length);
+      else if (line.startsWith(":")) onComment(line.slice(1).trim());
+    }
   }
 }

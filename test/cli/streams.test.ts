@@ -25,6 +25,27 @@ describe("berth chat", () => {
     );
   });
 
+  it("tells what is waited for, beside the answer", async () => {
+    await using api = await apiDouble({
+      "/v1/chat/completions": (response) => {
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(": waiting slot=primary state=pulling progress=41%\n\n");
+        response.write(": waiting slot=primary state=starting\n\n");
+        response.end(`data: ${delta("Hey")}\n\ndata: [DONE]\n\n`);
+      },
+    });
+    const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
+    assert.deepEqual(ended, { code: 0, stdout: "Hey\n", stderr: "primary: pulling 41%\nprimary: starting\n" });
+  });
+
+  it("says what is piped in", async () => {
+    await using api = await apiDouble({ "/v1/chat/completions": stream(delta("Hey"), "[DONE]") });
+    const child = spawn(command, ["chat", "primary"], { env: { PATH: process.env["PATH"], SVC_URL: api.url } });
+    child.stdin.end("a\nb\n");
+    assert.equal(await new Promise((resolve) => child.once("exit", resolve)), 0);
+    assert.match(api.bodies[0] ?? "", /"content":"a\\nb\\n"/);
+  });
+
   it("fails when the stream ends in an error", async () => {
     const error = JSON.stringify(failure("dispatch.upstream_failed", "the engine went away"));
     await using api = await apiDouble({ "/v1/chat/completions": stream(delta("He"), error) });

@@ -32,6 +32,16 @@ coder    error  False/CrashLoop  qwen3:4b  llama   process  -     4         0   
     });
   }
 
+  it("colours states where colours are wanted, and never where NO_COLOR is set", async () => {
+    await using api = await apiDouble({ "/api/slots": slots });
+    const shown = async (env: NodeJS.ProcessEnv): Promise<string> =>
+      (await runBerth(["slot", "list"], { SVC_URL: api.url, ...env })).stdout;
+    const coloured = await shown({ FORCE_COLOR: "1" });
+    assert.ok(coloured.includes("primary  \u001B[32mready\u001B[39m  True/Loaded "), coloured);
+    assert.ok(coloured.includes("coder    \u001B[31merror\u001B[39m  False/CrashLoop "), coloured);
+    assert.equal(await shown({ NO_COLOR: "1" }), slotTable);
+  });
+
   it("prints YAML that reads back as what was answered", async () => {
     await using api = await apiDouble({ "/api/slots": slots });
     const { stdout } = await runBerth(["slot", "list", "-o", "yaml"], { SVC_URL: api.url });
