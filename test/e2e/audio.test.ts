@@ -9,6 +9,7 @@ import { spoken } from "../doubles/kokoro.ts";
 import { heardIn } from "../doubles/whisper.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { formBody } from "../support/form.ts";
+import { until } from "../support/until.ts";
 
 const doubles = fileURLToPath(new URL("../doubles", import.meta.url));
 const wav = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(50_000, 3)]);
@@ -29,6 +30,8 @@ test("speech in and out through the whole service, from cold slots, by the OpenA
       await writeFile(join(configDir, "slots/tts.toml"), manifest("kokoro", "kokoro.ts", "--chunks", "5"));
     },
   });
+  await until("stt is published", async () => (await berth.slot("stt"))["enabled"] === true);
+  await until("tts is published", async () => (await berth.slot("tts"))["enabled"] === true);
   const client = new OpenAI({ apiKey: "none", baseURL: `${berth.url}/v1`, maxRetries: 0 });
   const audio = (): Promise<File> => toFile(wav, "a.wav");
 

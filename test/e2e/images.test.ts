@@ -26,6 +26,7 @@ test("images through the whole service, from a cold slot, by the OpenAI client",
       await writeFile(join(configDir, "slots/img.toml"), manifest);
     },
   });
+  await until("img is published", async () => (await berth.slot("img"))["enabled"] === true);
   const client = new OpenAI({ apiKey: "none", baseURL: `${berth.url}/v1`, maxRetries: 0 });
 
   await t.test("a cold slot is loaded by the first request, which waits for it", async () => {
