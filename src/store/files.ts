@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { dirname } from "node:path";
 import type { Kind } from "../api/names.ts";
-import { completeSlot } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { DeclaredFiles, keyOf, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
 import { listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
-import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import { directoryOfKind, readManifests } from "./manifest.ts";
 import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "./store.ts";
 
 export interface FileSourceOptions {
@@ -19,23 +19,10 @@ export interface FileSourceOptions {
   readonly sweepMs?: number;
 }
 
-interface FileEntry {
-  readonly stamp: string;
-  readonly text: string | undefined;
-  readonly declarations: readonly Declaration[];
-  /** What the file declared before, and since when it does not: a half-written file is a valid one that says less. */
-  readonly dropped: readonly { readonly declaration: Declaration; readonly at: number }[];
-  /** When the file was first missed; undefined while it is there, `held` while its absence proves nothing. */
-  readonly missedAt: number | "held" | undefined;
-}
-
-type AnyDesired = Desired<Kind>;
-
 /** A removal acts when the file has been gone this long and a second look agrees (DECISIONS 7). */
 const removalMs = 2000;
 /** A file that was written this recently may still be half-written: a broken one is looked at again first. */
 const settleMs = 250;
-const keyOf = (kind: Kind, name: string): string => `${kind}/${name}`;
 
 /** Watches a configuration directory. Throws nothing on what people write: problems are diagnostics. */
 export async function openFileSource(options: FileSourceOptions): Promise<DesiredSource> {
@@ -52,10 +39,7 @@ class FileSource implements DesiredSource {
   readonly #configDir: string;
   readonly #now: () => Date;
   readonly #sweepMs: number;
-  readonly #files = new Map<string, FileEntry>();
-  /** Which files declare a key, in path order when read. */
-  readonly #claims = new Map<string, Set<string>>();
-  readonly #resources = new Map<string, AnyDesired>();
+  readonly #declared: DeclaredFiles;
   readonly #listeners = new Set<(kind: Kind, name: string) => void>();
   readonly #watch = new DirectoryWatch(() => this.#lookSoon());
   readonly #stack = new AsyncDisposableStack();
@@ -72,7 +56,8 @@ class FileSource implements DesiredSource {
     this.#configDir = options.configDir;
     this.#now = options.now ?? (() => new Date());
     this.#sweepMs = options.sweepMs ?? 10_000;
-    for (const slot of options.seed ?? []) this.#plant(slot);
+    this.#declared = new DeclaredFiles(this.#now);
+    for (const slot of options.seed ?? []) this.#declared.plant(slot, options.configDir);
   }
 
   async open(): Promise<void> {
@@ -84,12 +69,11 @@ class FileSource implements DesiredSource {
   }
 
   get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
-    const found = this.#resources.get(keyOf(kind, name));
-    return found === undefined || !isOfKind(found, kind) ? undefined : found;
+    return this.#declared.get(kind, name);
   }
 
   list<K extends Kind>(kind: K): readonly Desired<K>[] {
-    return [...this.#resources.values()].filter((desired) => isOfKind(desired, kind));
+    return this.#declared.list(kind);
   }
 
   problems(): readonly SourceProblem[] {
@@ -114,27 +98,6 @@ class FileSource implements DesiredSource {
     this.#listeners.clear();
     await this.#stack.disposeAsync();
     await this.#looking;
-  }
-
-  /** A slot that was published from a file: the file counts as seen, with a stamp that no real one has. */
-  #plant(slot: PublishedSlot): void {
-    if (slot.file === undefined) return;
-    // The configuration may have moved since: what is compared is the place within it.
-    const file = join(this.#configDir, basename(dirname(slot.file)), basename(slot.file));
-    const declaration: Declaration = {
-      kind: "Slot",
-      name: slot.name,
-      file,
-      spec: completeSlot(slot.name, slot.spec),
-      specHash: slot.specHash,
-      labels: slot.labels,
-      annotations: {},
-      diagnostics: [],
-    };
-    const declarations = [...(this.#files.get(file)?.declarations ?? []), declaration];
-    this.#files.set(file, { stamp: "seed", text: undefined, declarations, dropped: [], missedAt: undefined });
-    this.#claim(declaration);
-    this.#resources.set(keyOf("Slot", slot.name), { ...declaration, kind: "Slot", since: new Date(0) });
   }
 
   #lookSoon(): void {
@@ -171,16 +134,19 @@ class FileSource implements DesiredSource {
     const touched = new Set<string>();
     let laterMs = Infinity;
     for (const [file, listed] of listing.files) {
-      const known = this.#files.get(file);
+      const known = this.#declared.file(file);
       if (known?.stamp === listed.stamp) {
-        if (known.missedAt !== undefined) this.#replace(file, { ...known, missedAt: undefined }, touched);
+        if (known.missedAt !== undefined) this.#declared.replace(file, { ...known, missedAt: undefined }, touched);
       } else laterMs = Math.min(laterMs, await this.#take(file, listed, known, touched));
       laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
     }
     laterMs = Math.min(laterMs, this.#missing(listing, problems, touched));
     this.#problems = problems;
     if (Number.isFinite(laterMs)) this.#lookIn(laterMs);
-    for (const key of touched) this.#settle(key);
+    for (const key of touched) {
+      const changed = this.#declared.settle(key);
+      if (changed !== undefined) for (const listener of this.#listeners) listener(changed.kind, changed.name);
+    }
   }
 
   /** Reads a file that is new or another. Returns when to look again. */
@@ -206,17 +172,17 @@ class FileSource implements DesiredSource {
     const dropped = [...(known?.dropped ?? []), ...before].filter(
       ({ declaration: { kind, name } }) => !declared.has(keyOf(kind, name)),
     );
-    this.#replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
+    this.#declared.replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
     return isYoung ? youngMs + 5 : Infinity;
   }
 
   /** Removes what a file has not declared for long enough. Returns when to look again. */
   #forgetDropped(file: string, touched: Set<string>): number {
-    const entry = this.#files.get(file);
+    const entry = this.#declared.file(file);
     if (entry === undefined || entry.dropped.length === 0) return Infinity;
     const now = this.#now().getTime();
     const dropped = entry.dropped.filter(({ at }) => now - at < removalMs);
-    if (dropped.length < entry.dropped.length) this.#replace(file, { ...entry, dropped }, touched);
+    if (dropped.length < entry.dropped.length) this.#declared.replace(file, { ...entry, dropped }, touched);
     return Math.min(...dropped.map(({ at }) => removalMs - (now - at) + 5));
   }
 
@@ -226,7 +192,9 @@ class FileSource implements DesiredSource {
     let laterMs = Infinity;
     for (const [directory, { identity, isConclusive }] of listing.directories) {
       const isEmpty = ![...listing.files.keys()].some((file) => dirname(file) === directory);
-      const gone = [...this.#files].filter(([file]) => dirname(file) === directory && !listing.files.has(file));
+      const gone = [...this.#declared.files()].filter(
+        ([file]) => dirname(file) === directory && !listing.files.has(file),
+      );
       const isAnother = identity === undefined || this.#identities.get(directory) !== identity;
       if (!isEmpty && identity !== undefined) this.#identities.set(directory, identity);
       const isHeld = !isConclusive || (isEmpty && (gone.length > 1 || isAnother));
@@ -237,10 +205,10 @@ class FileSource implements DesiredSource {
       for (const [file, entry] of gone) {
         const missedAt = isHeld ? "held" : typeof entry.missedAt === "number" ? entry.missedAt : now;
         if (missedAt !== "held" && now - missedAt >= removalMs) {
-          this.#replace(file, undefined, touched);
+          this.#declared.replace(file, undefined, touched);
           continue;
         }
-        if (missedAt !== entry.missedAt) this.#replace(file, { ...entry, missedAt }, touched);
+        if (missedAt !== entry.missedAt) this.#declared.replace(file, { ...entry, missedAt }, touched);
         if (missedAt !== "held") laterMs = Math.min(laterMs, removalMs - (now - missedAt) + 5);
       }
     }
@@ -272,90 +240,4 @@ class FileSource implements DesiredSource {
     const diagnostics = only?.diagnostics ?? [];
     return { text, declarations: before.map((declaration) => ({ ...declaration, spec: undefined, diagnostics })) };
   }
-
-  #replace(file: string, entry: FileEntry | undefined, touched: Set<string>): void {
-    for (const { kind, name } of declarationsOf(this.#files.get(file))) {
-      const key = keyOf(kind, name);
-      touched.add(key);
-      this.#claims.get(key)?.delete(file);
-    }
-    if (entry === undefined) {
-      this.#files.delete(file);
-      return;
-    }
-    this.#files.set(file, entry);
-    for (const declaration of declarationsOf(entry)) touched.add(this.#claim(declaration));
-  }
-
-  #claim({ kind, name, file }: Declaration): string {
-    const key = keyOf(kind, name);
-    const files = this.#claims.get(key) ?? new Set();
-    this.#claims.set(key, files.add(file));
-    return key;
-  }
-
-  /** Makes the resource of a key anew from the files that declare it, and tells when it is another. */
-  #settle(key: string): void {
-    const before = this.#resources.get(key);
-    const after = this.#resourceOf(key, before);
-    if (after === undefined) {
-      if (before === undefined) return;
-      this.#resources.delete(key);
-      this.#claims.delete(key);
-    } else {
-      if (before !== undefined && isSame(before, after)) return;
-      this.#resources.set(key, after);
-    }
-    const { kind, name } = after ?? before ?? { kind: "Slot" as const, name: "" };
-    for (const listener of this.#listeners) listener(kind, name);
-  }
-
-  #resourceOf(key: string, before: AnyDesired | undefined): AnyDesired | undefined {
-    const entries = [...(this.#claims.get(key) ?? [])].toSorted().flatMap((file) => this.#files.get(file) ?? []);
-    const isOfKey = ({ kind, name }: Declaration): boolean => keyOf(kind, name) === key;
-    const present = entries
-      .flatMap((entry) => (entry.missedAt === undefined ? entry.declarations : []))
-      .filter(isOfKey);
-    // What is missing lasts for its two seconds, and stands in nobody's way.
-    const declarations = present.length > 0 ? present : entries.flatMap(declarationsOf).filter(isOfKey).slice(0, 1);
-    const incumbent = declarations.find(({ file }) => file === before?.file) ?? declarations[0];
-    if (incumbent === undefined) return undefined;
-    const duplicates = declarations
-      .filter((declaration) => declaration !== incumbent)
-      .map(({ file, kind, name }): Diagnostic => {
-        const message = `${kind} ${name} is already defined by ${basename(incumbent.file)}, which stays in force`;
-        return { reason: "DuplicateResource", file, message };
-      });
-    const lastGood = before?.spec;
-    const spec = incumbent.spec ?? lastGood;
-    const isLastGood = incumbent.spec === undefined && lastGood !== undefined;
-    const specHash = isLastGood ? (before?.specHash ?? incumbent.specHash) : incumbent.specHash;
-    const desired = {
-      kind: incumbent.kind,
-      name: incumbent.name,
-      spec,
-      specHash,
-      labels: incumbent.spec === undefined && before !== undefined ? before.labels : incumbent.labels,
-      annotations: incumbent.annotations,
-      file: incumbent.file,
-      since: before?.since ?? this.#now(),
-      diagnostics: [...incumbent.diagnostics, ...duplicates],
-    };
-    return desired;
-  }
-}
-
-function declarationsOf(entry: FileEntry | undefined): readonly Declaration[] {
-  if (entry === undefined) return [];
-  return [...entry.declarations, ...entry.dropped.map(({ declaration }) => declaration)];
-}
-
-function isOfKind<K extends Kind>(desired: AnyDesired, kind: K): desired is AnyDesired & Desired<K> {
-  return desired.kind === kind;
-}
-
-function isSame(a: AnyDesired, b: AnyDesired): boolean {
-  const { since: _a, spec: _aSpec, ...restA } = a;
-  const { since: _b, spec: _bSpec, ...restB } = b;
-  return JSON.stringify(restA) === JSON.stringify(restB);
 }

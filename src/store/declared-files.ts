@@ -1,0 +1,156 @@
+import { basename, dirname, join } from "node:path";
+import type { Kind } from "../api/names.ts";
+import { completeSlot } from "../api/slot.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import type { Declaration } from "./manifest.ts";
+import type { Desired, Diagnostic } from "./store.ts";
+
+export interface FileEntry {
+  readonly stamp: string;
+  readonly text: string | undefined;
+  readonly declarations: readonly Declaration[];
+  /** What the file declared before, and since when it does not: a half-written file is a valid one that says less. */
+  readonly dropped: readonly { readonly declaration: Declaration; readonly at: number }[];
+  /** When the file was first missed; undefined while it is there, `held` while its absence proves nothing. */
+  readonly missedAt: number | "held" | undefined;
+}
+
+type AnyDesired = Desired<Kind>;
+
+export const keyOf = (kind: Kind, name: string): string => `${kind}/${name}`;
+
+/** What files declare, and the resources that follow: who was first stays in force, and a last good spec lasts. */
+export class DeclaredFiles {
+  readonly #now: () => Date;
+  readonly #files = new Map<string, FileEntry>();
+  /** Which files declare a key, in path order when read. */
+  readonly #claims = new Map<string, Set<string>>();
+  readonly #resources = new Map<string, AnyDesired>();
+
+  constructor(now: () => Date) {
+    this.#now = now;
+  }
+
+  get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
+    const found = this.#resources.get(keyOf(kind, name));
+    return found === undefined || !isOfKind(found, kind) ? undefined : found;
+  }
+
+  list<K extends Kind>(kind: K): readonly Desired<K>[] {
+    return [...this.#resources.values()].filter((desired) => isOfKind(desired, kind));
+  }
+
+  file(path: string): FileEntry | undefined {
+    return this.#files.get(path);
+  }
+
+  files(): ReadonlyMap<string, FileEntry> {
+    return this.#files;
+  }
+
+  /** A slot that was published from a file: the file counts as seen, with a stamp that no real one has. */
+  plant(slot: PublishedSlot, configDir: string): void {
+    if (slot.file === undefined) return;
+    // The configuration may have moved since: what is compared is the place within it.
+    const file = join(configDir, basename(dirname(slot.file)), basename(slot.file));
+    const declaration: Declaration = {
+      kind: "Slot",
+      name: slot.name,
+      file,
+      spec: completeSlot(slot.name, slot.spec),
+      specHash: slot.specHash,
+      labels: slot.labels,
+      annotations: {},
+      diagnostics: [],
+    };
+    const declarations = [...(this.#files.get(file)?.declarations ?? []), declaration];
+    this.#files.set(file, { stamp: "seed", text: undefined, declarations, dropped: [], missedAt: undefined });
+    this.#claim(declaration);
+    this.#resources.set(keyOf("Slot", slot.name), { ...declaration, kind: "Slot", since: new Date(0) });
+  }
+
+  /** What a file declares from now on; undefined: nothing. Notes in `touched` the keys to settle. */
+  replace(file: string, entry: FileEntry | undefined, touched: Set<string>): void {
+    for (const { kind, name } of declarationsOf(this.#files.get(file))) {
+      const key = keyOf(kind, name);
+      touched.add(key);
+      this.#claims.get(key)?.delete(file);
+    }
+    if (entry === undefined) {
+      this.#files.delete(file);
+      return;
+    }
+    this.#files.set(file, entry);
+    for (const declaration of declarationsOf(entry)) touched.add(this.#claim(declaration));
+  }
+
+  /** Makes the resource of a key anew from the files that declare it, and returns what is another now, or gone. */
+  settle(key: string): Pick<AnyDesired, "kind" | "name"> | undefined {
+    const before = this.#resources.get(key);
+    const after = this.#resourceOf(key, before);
+    if (after === undefined) {
+      if (before === undefined) return undefined;
+      this.#resources.delete(key);
+      this.#claims.delete(key);
+    } else {
+      if (before !== undefined && isSame(before, after)) return undefined;
+      this.#resources.set(key, after);
+    }
+    return after ?? before;
+  }
+
+  #resourceOf(key: string, before: AnyDesired | undefined): AnyDesired | undefined {
+    const entries = [...(this.#claims.get(key) ?? [])].toSorted().flatMap((file) => this.#files.get(file) ?? []);
+    const isOfKey = ({ kind, name }: Declaration): boolean => keyOf(kind, name) === key;
+    const present = entries
+      .flatMap((entry) => (entry.missedAt === undefined ? entry.declarations : []))
+      .filter(isOfKey);
+    // What is missing lasts for its two seconds, and stands in nobody's way.
+    const declarations = present.length > 0 ? present : entries.flatMap(declarationsOf).filter(isOfKey).slice(0, 1);
+    const incumbent = declarations.find(({ file }) => file === before?.file) ?? declarations[0];
+    if (incumbent === undefined) return undefined;
+    const duplicates = declarations
+      .filter((declaration) => declaration !== incumbent)
+      .map(({ file, kind, name }): Diagnostic => {
+        const message = `${kind} ${name} is already defined by ${basename(incumbent.file)}, which stays in force`;
+        return { reason: "DuplicateResource", file, message };
+      });
+    const lastGood = before?.spec;
+    const spec = incumbent.spec ?? lastGood;
+    const isLastGood = incumbent.spec === undefined && lastGood !== undefined;
+    const specHash = isLastGood ? (before?.specHash ?? incumbent.specHash) : incumbent.specHash;
+    const desired = {
+      kind: incumbent.kind,
+      name: incumbent.name,
+      spec,
+      specHash,
+      labels: incumbent.spec === undefined && before !== undefined ? before.labels : incumbent.labels,
+      annotations: incumbent.annotations,
+      file: incumbent.file,
+      since: before?.since ?? this.#now(),
+      diagnostics: [...incumbent.diagnostics, ...duplicates],
+    };
+    return desired;
+  }
+  #claim({ kind, name, file }: Declaration): string {
+    const key = keyOf(kind, name);
+    const files = this.#claims.get(key) ?? new Set();
+    this.#claims.set(key, files.add(file));
+    return key;
+  }
+}
+
+function declarationsOf(entry: FileEntry | undefined): readonly Declaration[] {
+  if (entry === undefined) return [];
+  return [...entry.declarations, ...entry.dropped.map(({ declaration }) => declaration)];
+}
+
+function isOfKind<K extends Kind>(desired: AnyDesired, kind: K): desired is AnyDesired & Desired<K> {
+  return desired.kind === kind;
+}
+
+function isSame(a: AnyDesired, b: AnyDesired): boolean {
+  const { since: _a, spec: _aSpec, ...restA } = a;
+  const { since: _b, spec: _bSpec, ...restB } = b;
+  return JSON.stringify(restA) === JSON.stringify(restB);
+}
