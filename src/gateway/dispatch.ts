@@ -192,6 +192,10 @@ export class Dispatcher {
       onSettled: () => asked.discard?.(),
     });
     call.leave = () => relay.abort();
+    asked.onBroken?.((failure) => {
+      relay.abort();
+      answer.refuse(failure);
+    });
     const { path, body, accept } = leg;
     relay.start(provider.request({ path, body, contentType: "application/json", accept, requestId }, relay));
   }

@@ -5,6 +5,7 @@ import type { Exchange } from "../../lib/http1/client.ts";
 import type { Permit } from "./circuit.ts";
 import { toApiError } from "../answer.ts";
 import { Mask, StreamMask } from "./mask.ts";
+import { uploadStream, type Upload } from "./provider-body.ts";
 import { connectionFailure, isRetried, refusalFailure, type Outcome, type Progress } from "./provider-failure.ts";
 import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
 
@@ -41,6 +42,9 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
   /** Kept, and counted in the budget, as long as it may have to be sent again. */
   #request: ProviderRequest | undefined;
   #bytes = 0;
+  #upload: Upload | undefined;
+  /** A part of it is used up. */
+  #isUploading = false;
   #key: string | undefined;
   #tries = 0;
   #triedAt = 0;
@@ -63,7 +67,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#provider = provider;
     this.#events = events;
     this.#onSettled = onSettled;
-    const bytes = request.body.reduce((sum, part) => sum + part.length, 0);
+    const bytes = typeof request.body === "function" ? 0 : request.body.reduce((sum, part) => sum + part.length, 0);
     try {
       provider.options.budget.take(bytes);
     } catch (error) {
@@ -128,24 +132,53 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#controller = undefined;
     this.#refusal = undefined;
     const silenceMs = spec.timeoutSeconds * 1000;
-    const [only] = request.body;
+    const { headers, body } = this.#body(request, silenceMs);
     this.#provider.pool.dispatch(
       {
         method: "POST",
         path: this.#provider.address(request.path),
         headers: {
           ...this.#provider.headers(this.#key),
-          "content-type": request.contentType,
-          "content-length": String(this.#bytes),
+          ...headers,
           accept: request.accept,
           "x-request-id": request.requestId,
         },
-        body: request.body.length === 1 && only !== undefined ? only : Readable.from(request.body),
+        body,
         headersTimeout: silenceMs,
         bodyTimeout: silenceMs,
       },
       this,
     );
+  }
+
+  #body(
+    { body, contentType }: ProviderRequest,
+    silenceMs: number,
+  ): { headers: Record<string, string>; body: Buffer | Readable } {
+    if (typeof body !== "function") {
+      const [only] = body;
+      return {
+        headers: { "content-type": contentType, "content-length": String(this.#bytes) },
+        body: body.length === 1 && only !== undefined ? only : Readable.from(body),
+      };
+    }
+    this.#upload ??= body();
+    const { headers } = this.#upload;
+    const length = headers["content-length"];
+    return {
+      headers: {
+        "content-type": headers["content-type"],
+        ...(length !== undefined && { "content-length": String(length) }),
+      },
+      body: uploadStream(this.#upload, {
+        silenceMs,
+        onBegin: () => (this.#isUploading = true),
+        onSilence: () => {
+          const message = "the upload stood still for too long";
+          this.#fail(new ApiError("dispatch.invalid_request", { message }), "aborted");
+        },
+      }),
+    };
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -215,6 +248,11 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#isSettled) return;
+    if (error instanceof ApiError) {
+      // The upload is broken, which says nothing of the provider.
+      this.#fail(error, "aborted");
+      return;
+    }
     this.#permit?.fail();
     const { name } = this.#provider.options;
     const { failure, outcome, isRetried } = connectionFailure(name, error, this.#progress);
@@ -234,7 +272,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
 
   #failOrRetry(failure: ApiError, outcome: Outcome, isWorthIt: boolean, waitMs = 0): void {
     const { spec, backoffMs = 250, onRetry } = this.#provider.options;
-    if (!isWorthIt || this.#tries > spec.retries) {
+    if (!isWorthIt || this.#isUploading || this.#tries > spec.retries) {
       this.#fail(failure, outcome);
       return;
     }

@@ -6,6 +6,7 @@ import type { ResponseHead } from "../../lib/http1/response-parser.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { Circuit, type CircuitState } from "./circuit.ts";
 import { Limiter } from "./limiter.ts";
+import type { ProviderBody } from "./provider-body.ts";
 import { ProviderCall } from "./provider-call.ts";
 import type { Outcome } from "./provider-failure.ts";
 import { openSecret, SecretError, type Secret } from "./secrets.ts";
@@ -14,8 +15,8 @@ import { openSecret, SecretError, type Secret } from "./secrets.ts";
 export interface ProviderRequest {
   /** As an engine has it, e.g. `/v1/chat/completions`: `baseUrl` takes the place of `/v1`. */
   readonly path: string;
-  /** Kept until the provider answers, in case it has to be sent again. */
-  readonly body: readonly Buffer[];
+  readonly body: ProviderBody;
+  /** Of a body that is here; an upload says its own. */
   readonly contentType: string;
   readonly accept: string;
   readonly requestId: string;

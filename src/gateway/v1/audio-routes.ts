@@ -9,7 +9,8 @@ import { sendUpload } from "../audio/upload-exchange.ts";
 import type { KnownSlot } from "../index.ts";
 import { plainErrors } from "../relay/error-form.ts";
 import { jsonRoute } from "./json-route.ts";
-import type { Destination, Leg, V1Request, V1Route } from "./route.ts";
+import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
 /** The routes that take or make sound. `stateDir` has room for uploads that wait. */
 export function audioRoutes(stateDir: string): readonly V1Route[] {
@@ -44,6 +45,9 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
   ];
 }
 
+/** Of engines that stream what they hear; whisper.cpp does not. */
+const transcriptionEnd = /"transcript\.text\.done"/;
+
 /** An upload goes on while it waits: it tells when it breaks. */
 class TranscriptionRequest implements V1Request {
   readonly #upload: Transcription;
@@ -63,8 +67,7 @@ class TranscriptionRequest implements V1Request {
     return {
       capability: "transcription",
       isChat: false,
-      // Of engines that stream what they hear; whisper.cpp does not.
-      endMark: /"transcript\.text\.done"/,
+      endMark: transcriptionEnd,
       translation: transcriptionAnswers,
       served,
       bytes: spoolMemoryBytes,
@@ -82,6 +85,18 @@ class TranscriptionRequest implements V1Request {
           },
           events,
         ),
+    };
+  }
+
+  forProvider({ providerModel }: UpstreamModel): ProviderLeg {
+    return {
+      capability: "transcription",
+      path: "/v1/audio/transcriptions",
+      accept: "*/*",
+      body: () => this.#upload.forward(providerModel),
+      isChat: false,
+      endMark: transcriptionEnd,
+      translation: transcriptionAnswers,
     };
   }
 

@@ -7,6 +7,7 @@ import type { KnownSlot } from "../index.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { ProviderBody } from "../upstreams/provider-body.ts";
 
 /** A `/v1` route describes itself; waiting, sending and relaying are the same for all (`../dispatch.ts`). */
 export interface V1Route {
@@ -75,7 +76,7 @@ export interface ProviderLeg {
   /** As an engine has it, e.g. `/v1/chat/completions`. */
   readonly path: string;
   readonly accept: string;
-  readonly body: readonly Buffer[];
+  readonly body: ProviderBody;
   readonly isChat: boolean;
   readonly endMark: RegExp | undefined;
   readonly translation: AnswerTranslation | undefined;

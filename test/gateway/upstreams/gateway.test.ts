@@ -118,6 +118,27 @@ describe("a provider behind the gateway", () => {
     assert.equal(double.posts.length, 0);
   });
 
+  it("takes uploads as they come, with its own name for the model", async () => {
+    await using double = await startProvider();
+    const capabilities = ["transcription", "speech"];
+    await using gateway = await startGateway({
+      registry: { upstreams: acme({ baseUrl: double.baseUrl, capabilities }) },
+    });
+    const client = sdk(gateway);
+    double.fail({ kind: "answer", status: 200, body: '{"text":"hello"}' });
+    const file = await OpenAI.toFile(Buffer.from("sound ".repeat(50_000)), "a.wav");
+    assert.equal((await client.audio.transcriptions.create({ model: "big", file })).text, "hello");
+    const [asked] = double.posts;
+    assert.equal(asked?.path, "/v1/audio/transcriptions");
+    assert.match(asked?.headers["content-type"] ?? "", /^multipart\/form-data; boundary=/);
+    assert.match(asked?.body ?? "", /name="model"\r\n\r\ngpt-double\r\n/);
+    assert.ok(asked?.body.includes("sound ".repeat(50_000)));
+    double.fail({ kind: "answer", status: 200, headers: { "content-type": "audio/mpeg" }, body: "sound" });
+    const speech = await client.audio.speech.create({ model: "big", input: "x", voice: "v" });
+    assert.deepEqual([speech.headers.get("content-type"), await speech.text()], ["audio/mpeg", "sound"]);
+    assert.equal(double.posts[1]?.headers.accept, "*/*");
+  });
+
   it("is asked natively for what it does claim", async () => {
     await using double = await startProvider();
     const capabilities = ["chat", "responses", "messages", "rerank"];

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { ApiError } from "../../../src/api/errors.ts";
+import type { Upload } from "../../../src/gateway/upstreams/provider-body.ts";
 import { startProvider, type Fault } from "../../doubles/provider.ts";
 import { temporaryDirectory } from "../../support/directory.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -365,6 +367,112 @@ describe("a request's body", () => {
     assert.equal(open.budget.usedBytes, 0, "no longer kept");
     await cut.ended;
     assert.equal(open.budget.usedBytes, 0);
+  });
+});
+
+describe("an upload", () => {
+  const type = "multipart/form-data; boundary=x";
+  /** Pieces in one buffer that is used again and again, as a spool lends them. */
+  async function* lent(pieces: readonly string[]): AsyncGenerator<Buffer> {
+    const buffer = Buffer.alloc(1000);
+    for (const piece of pieces) {
+      buffer.fill(0);
+      yield buffer.subarray(0, buffer.write(piece));
+    }
+  }
+  const pieces = Array.from({ length: 300 }, (_, index) => `${index} `.repeat(100));
+  const upload = (body: AsyncIterable<Buffer>, length?: number): (() => Upload) => {
+    let opened = 0;
+    return () => {
+      assert.equal((opened += 1), 1, "opened once");
+      return { headers: { "content-type": type, ...(length !== undefined && { "content-length": length }) }, body };
+    };
+  };
+
+  it("goes out as it comes, in chunks or with its length", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const whole = pieces.join("");
+    await answerOf(ask(open.provider, { body: upload(lent(pieces)) }));
+    await answerOf(ask(open.provider, { body: upload(lent(pieces), whole.length) }));
+    assert.deepEqual(
+      double.posts.map(({ headers, body }) => [
+        headers["content-type"],
+        headers["content-length"],
+        headers["transfer-encoding"],
+        body === whole,
+      ]),
+      [
+        [type, undefined, "chunked", true],
+        [type, String(whole.length), undefined, true],
+      ],
+    );
+  });
+
+  it("is sent again when the connection failed, and not once a part of it was used", async () => {
+    const port = await freePort();
+    await using nobody = openProvider({ baseUrl: `http://127.0.0.1:${port}/v1` });
+    await failureOf(ask(nobody.provider, { body: upload(lent(pieces)) }));
+    assert.deepEqual(nobody.outcomes, ["unreachable", "retry", "unreachable"]);
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    double.fail(status(503));
+    const failure = await failureOf(ask(open.provider, { body: upload(lent(pieces)) }));
+    assert.equal(failure.code, "dispatch.upstream_unavailable");
+    assert.equal(double.posts.length, 1);
+  });
+
+  it("that breaks is told as it broke, and says nothing of the provider", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const broken = new ApiError("dispatch.payload_too_large");
+    async function* body(): AsyncGenerator<Buffer> {
+      yield Buffer.from("begun");
+      await nextTurn();
+      throw broken;
+    }
+    for (let index = 0; index < 6; index++) {
+      assert.equal(await failureOf(ask(open.provider, { body: upload(body()) })), broken);
+    }
+    assert.equal(open.provider.state, "closed");
+    assert.equal(double.posts.length, 0, "never whole");
+  });
+
+  it("that stands still is given up", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, timeoutSeconds: 1 });
+    const never = Promise.withResolvers<void>();
+    async function* body(): AsyncGenerator<Buffer> {
+      yield Buffer.from("begun");
+      await never.promise;
+    }
+    const failure = await failureOf(ask(open.provider, { body: upload(body()) }));
+    assert.equal(failure.message, "the upload stood still for too long");
+    never.resolve();
+  });
+
+  it("ends when the client leaves", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const never = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    let hasGoneOn = false;
+    async function* body(): AsyncGenerator<Buffer> {
+      try {
+        yield Buffer.from("begun");
+        await never.promise;
+        yield Buffer.from("more");
+        hasGoneOn = true;
+      } finally {
+        ended.resolve();
+      }
+    }
+    const asked = ask(open.provider, { body: upload(body()) });
+    await until("it has begun", () => double.openConnections === 1);
+    asked.exchange.abort();
+    never.resolve();
+    await ended.promise;
+    assert.deepEqual([asked.ends, hasGoneOn, double.posts.length], [0, false, 0]);
   });
 });
 
