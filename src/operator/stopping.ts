@@ -1,8 +1,10 @@
 import { join } from "node:path";
 import { readFile } from "node:fs/promises";
+import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
 import { publishedOperatorSchema, type PublishedSlot } from "../api/status.ts";
 import type { Runtime } from "../runtimes/runtime.ts";
 import type { Publisher } from "../store/store.ts";
+import { claimsOf } from "./verdict.ts";
 
 export interface StopOptions {
   readonly stopSeconds: number;
@@ -10,7 +12,10 @@ export interface StopOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Ends every engine under our label, then publishes that they are offline. Returns the slots that had one. */
+/**
+ * Ends every engine under our label, and publishes that they are leaving, then that they are offline. Returns the
+ * slots that had one.
+ */
 export async function stopEngines(
   runtime: Runtime,
   publisher: Publisher,
@@ -18,11 +23,15 @@ export async function stopEngines(
   options: StopOptions,
 ): Promise<readonly string[]> {
   const slots = await runtime.list();
-  await Promise.all(slots.map((slot) => runtime.remove(slot, undefined, options)));
+  const leaving: PublishedSlot[] = [];
   for (const slot of published) {
-    if (slot.status.processes.length > 0 || slot.status.state !== "offline")
-      await publisher.writeSlot(stoppedSlot(slot));
+    if (slot.status.processes.length === 0 && slot.status.state === "offline") continue;
+    const told = slot.status.state === "offline" ? slot : leavingSlot(slot);
+    if (told !== slot) await publisher.writeSlot(told);
+    leaving.push(told);
   }
+  await Promise.all(slots.map((slot) => runtime.remove(slot, undefined, options)));
+  for (const slot of leaving) await publisher.writeSlot(stoppedSlot(slot));
   return slots;
 }
 
@@ -51,42 +60,45 @@ async function previousBoot(stateDir: string): Promise<string | undefined> {
   }
 }
 
+const reason = "Stopped";
+const message = "the operator was told to stop its engines";
+
+/** While its engine is being ended: nothing may be sent to it any more. */
+function leavingSlot(slot: PublishedSlot): PublishedSlot {
+  const { readySince: _ready, nextRetryAt: _next, progress: _progress, ...status } = slot.status;
+  const row = { row: "unloading", reason, message, state: "unloading" } as const;
+  return {
+    ...moved({ ...slot, status }, "unloading", claimsOf(row)),
+    plan: { reason, message, steps: slot.plan.steps.filter((step) => step.do === "stop") },
+  };
+}
+
 /** The slot as it is when everything was ended on purpose. */
 function stoppedSlot(slot: PublishedSlot): PublishedSlot {
+  const leaving = slot.status.state === "offline" ? slot : leavingSlot(slot);
+  const { endpoint: _endpoint, workloadHash: _hash, ...status } = leaving.status;
+  const claims: ConditionClaim[] = [
+    { type: "Ready", status: "Unknown", reason, message },
+    { type: "Available", status: "False", reason, message },
+  ];
+  const empty = { ...status, processes: [], decisions: {} };
+  return { ...moved({ ...leaving, status: empty }, "offline", claims), plan: { reason, message, steps: [] } };
+}
+
+function moved(slot: PublishedSlot, to: "unloading" | "offline", claims: readonly ConditionClaim[]): PublishedSlot {
   const { status } = slot;
-  const { readySince: _ready, endpoint: _endpoint, workloadHash: _hash, ...rest } = status;
-  const now = new Date().toISOString();
-  const message = "the operator was told to stop its engines";
-  const { state } = status;
-  const path: PublishedSlot["status"]["transitions"] =
-    state === "offline"
-      ? []
-      : state === "unloading"
-        ? [{ at: now, from: "unloading", to: "offline", reason: "Stopped", message }]
-        : [
-            { at: now, from: state, to: "unloading", reason: "Stopped", message },
-            { at: now, from: "unloading", to: "offline", reason: "Stopped", message },
-          ];
+  const now = new Date();
+  const transition = { at: now.toISOString(), from: status.state, to, reason, message };
   return {
     ...slot,
     revision: slot.revision + 1,
     status: {
-      ...rest,
-      state: "offline",
-      processes: [],
-      decisions: {},
-      conditions: status.conditions
-        .filter(({ type }) => type === "Ready" || type === "Available")
-        .map((condition) => ({
-          ...condition,
-          status: condition.type === "Ready" ? ("Unknown" as const) : ("False" as const),
-          reason: "Stopped",
-          message,
-          lastTransitionTime:
-            condition.status === "False" && condition.type === "Available" ? condition.lastTransitionTime : now,
-        })),
-      transitions: [...status.transitions, ...path].slice(-50),
+      ...status,
+      state: to,
+      conditions: nextConditions(status.conditions, claims, slot.generation, now),
+      observedGeneration: slot.generation,
+      processes: status.processes.map((process) => ({ ...process, isReady: false })),
+      transitions: status.state === to ? status.transitions : [...status.transitions, transition].slice(-50),
     },
-    plan: { reason: "Stopped", message, steps: [] },
   };
 }

@@ -50,6 +50,8 @@ export class RuntimeDouble implements Runtime {
   readonly violations: string[] = [];
   /** Ports on which somebody else listens. */
   readonly strangers = new Set<number>();
+  /** Every removal waits for it: engines that take their time to end. */
+  beforeRemoval: Promise<void> | undefined;
   readonly #clock: Clock;
   readonly #engines = new Map<string, Engine>();
   readonly #manners = new Map<string, Manner>();
@@ -137,6 +139,7 @@ export class RuntimeDouble implements Runtime {
   }
 
   async remove(slot: string, role: ProcessRole | undefined): Promise<void> {
+    await this.beforeRemoval;
     for (const [key, { workload, startedAt, exit }] of this.#engines) {
       if (workload.slot !== slot || (role !== undefined && workload.role !== role)) continue;
       this.#engines.delete(key);

@@ -124,6 +124,11 @@ export class Site implements AsyncDisposable {
     }
   }
 
+  /** Some turns of the event loop, whatever is still under way. */
+  async turn(): Promise<void> {
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  }
+
   async advance(seconds: number): Promise<void> {
     const end = this.clock.now().getTime() + Math.round(seconds * 1000);
     do await this.settle();
