@@ -16,6 +16,7 @@ const usage = `A fake ComfyUI. Defaults come from HOST and PORT in the environme
   --start-delay-ms N   listens only after that
   --load-ms N          answers 503 to everything until then
   --work-ms N          how long one prompt runs (0)
+  --answer-ms N        how long it takes to say that it has taken one (0)
   --checkpoints A,B    files it says it has (those of the curated models)
   --fault F            node-error: refuses each graph; execution-error: fails while it samples; never: runs for ever;
                        die: ends while it works; lose: forgets what it took; garbage: answers /prompt with no JSON;
@@ -39,6 +40,7 @@ export interface ComfyDoubleOptions {
   readonly host?: string;
   readonly port?: number;
   readonly workMs?: number;
+  readonly answerMs?: number;
   readonly loadMs?: number;
   readonly checkpoints?: readonly string[];
   readonly fault?: ComfyFault | undefined;
@@ -71,7 +73,7 @@ const curated = ["sd_xl_turbo_1.0_fp16.safetensors", "v1-5-pruned-emaonly.safete
 
 /** Listens on `port` (0: any free one) and runs one prompt at a time, as ComfyUI does. */
 export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promise<ComfyDouble> {
-  const { host = "127.0.0.1", fault, workMs = 0, loadMs = 0, checkpoints = curated } = options;
+  const { host = "127.0.0.1", fault, workMs = 0, answerMs = 0, loadMs = 0, checkpoints = curated } = options;
   const calls: Call[] = [];
   const pending: Job[] = [];
   const history = new Map<string, unknown>();
@@ -144,7 +146,8 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
     const id = typeof given === "string" ? given : randomUUID();
     if (fault !== "lose") pending.push({ id, number: (count += 1), graph });
     next();
-    json(response, 200, { prompt_id: id, number: count, node_errors: {} });
+    const answer = { prompt_id: id, number: count, node_errors: {} };
+    setTimeout(() => json(response, 200, answer), answerMs);
   };
 
   const onRequest = (
@@ -327,6 +330,7 @@ if (import.meta.main) {
       "start-delay-ms": { type: "string" },
       "load-ms": { type: "string" },
       "work-ms": { type: "string" },
+      "answer-ms": { type: "string" },
       checkpoints: { type: "string" },
       fault: { type: "string" },
     },
@@ -345,6 +349,7 @@ if (import.meta.main) {
         host: flags.host ?? process.env["HOST"] ?? "127.0.0.1",
         port: Number(flags.port ?? process.env["PORT"] ?? 0),
         workMs: Number(flags["work-ms"] ?? 0),
+        answerMs: Number(flags["answer-ms"] ?? 0),
         loadMs: Number(flags["load-ms"] ?? 0),
         ...(flags.checkpoints === undefined ? {} : { checkpoints: flags.checkpoints.split(",") }),
         fault,

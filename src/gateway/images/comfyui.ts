@@ -32,7 +32,7 @@ const pollsBetweenLooks = 4;
  *                        └──▶ POST /queue {delete}, and POST /interrupt when it is ours that runs
  *
  * Rejects with ApiError (`dispatch.rejected`, `model.not_loaded`, `dispatch.upstream_*`), or with the signal's reason;
- * by then the engine has been told to stop. `dispatch.upstream_unavailable`: the engine was never reached. Wire facts: docs/images.md.
+ * by then the engine has been told to stop, if it listens. `dispatch.upstream_unavailable`: the engine was never reached. Wire facts: docs/images.md.
  */
 export async function runGraph(
   endpoint: EngineEndpoint,
@@ -44,20 +44,37 @@ export async function runGraph(
   const ceiling = new AbortController();
   const timer = setTimeout(() => ceiling.abort(tooSlow(ceilingMs)), ceilingMs);
   const either = AbortSignal.any([signal, ceiling.signal]);
-  let id: string | undefined;
+  // Not aborted with the rest: a prompt whose id nobody knows could not be taken back.
+  const submitted = submit(endpoint, graph);
   try {
-    // Not aborted with the rest: a prompt whose id nobody knows could not be taken back.
-    id = await submit(endpoint, graph);
+    const id = await unlessAborted(submitted, either);
     const outputs = await finished(endpoint, id, pollMs, either);
     const images: Buffer[] = [];
     for (const output of outputs) images.push(await view(endpoint, output, either));
     await forget(endpoint, id);
     return images;
   } catch (error) {
-    if (id !== undefined) await cancel(endpoint, id);
+    const isCancelled = submitted.then((id) => cancel(endpoint, id), nothing);
+    // An engine that has not even said whether it takes the prompt is told when it does.
+    await unlessAborted(isCancelled, AbortSignal.timeout(cancelTimeoutMs)).catch(nothing);
     throw error;
   } finally {
     clearTimeout(timer);
+  }
+}
+
+const nothing = (): void => undefined;
+
+/** The promise, or a rejection with the signal's reason where that comes first. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
   }
 }
 

@@ -168,6 +168,16 @@ describe("generate", () => {
     assert.deepEqual(paths(double, "GET /history/ID").slice(-3), ["POST /queue", "GET /queue", "POST /interrupt"]);
   });
 
+  it("stops an engine that was slow to say that it has begun", async () => {
+    await using double = await startComfyDouble({ fault: "never", answerMs: 200 });
+    const client = new AbortController();
+    const drawing = draw(double, {}, { signal: client.signal });
+    await until("the engine has it", () => double.calls.length === 1);
+    client.abort(new Error("left"));
+    await assert.rejects(drawing, { message: "left" });
+    assert.deepEqual(paths(double), ["POST /prompt", "POST /queue", "GET /queue", "POST /interrupt"]);
+  });
+
   it("gives up at the ceiling, and stops the engine", async () => {
     await using double = await startComfyDouble({ fault: "never" });
     await assert.rejects(draw(double, {}, { ceilingMs: 50 }), { code: "dispatch.upstream_timeout", status: 504 });
