@@ -181,6 +181,13 @@ const nextSteps: Readonly<Record<string, string>> = {
   "slot.not_found": "see `berth slot list`",
   "model.not_found": "see `berth model list`",
   "model.not_loaded": "see `berth model show REF`",
+  "model.in_use": "give it another model first, or use --force",
+  "model.insufficient_disk": "make room, or set SVC_MODELS_DIR to another disk",
+  // A route that is not there: the commands of this version know more than the service does.
+  "system.not_found": "the service may be older than this command: compare `berth status` and `berth --version`",
+  "system.method_not_allowed":
+    "the service may be older than this command: compare `berth status` and `berth --version`",
+  "system.not_implemented": "this version of the service cannot do that yet",
   "slot.not_ready": "see `berth slot show NAME` for the reason",
   "slot.disabled": "set `enabled = true` in the slot's manifest",
   "slot.failed": "see `berth slot show NAME` for the cause",

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { CommandContext } from "./context.ts";
+import { addModelChangeCommands } from "./model-change-commands.ts";
 import { outputOption, withExamples, type Shown } from "./options.ts";
 
 export function addModelCommands(program: Command, context: CommandContext): void {
@@ -23,4 +24,5 @@ export function addModelCommands(program: Command, context: CommandContext): voi
       context.write(await modelShow(await context.client(), ref, output));
     });
   withExamples(one, ["berth model show qwen3-4b", "its file, size, context length, and who holds it"]);
+  addModelChangeCommands(model, context);
 }

@@ -19,9 +19,27 @@ export async function modelTable(client: Client, format: Format): Promise<string
   return await render(rowsOf(await client.get("/api/models")), modelColumns, format, "id");
 }
 
+const catalogColumns: readonly Column[] = [
+  { title: "ID", value: (row) => cell(row["id"]) },
+  { title: "SIZE", value: (row) => bytes(row["size_bytes"]) },
+  { title: "CAPABILITIES", value: (row) => list(row["capabilities"]) },
+  { title: "FIT", value: ({ fit }) => cell(isRecord(fit) ? fit["verdict"] : fit) },
+  { title: "LICENSE", value: (row) => cell(row["license"]) },
+  { title: "SOURCE", isWide: true, value: (row) => cell(row["source"]) },
+  { title: "LICENSE URL", isWide: true, value: (row) => cell(row["license_url"]) },
+];
+
+export async function catalogTable(client: Client, format: Format): Promise<string> {
+  return await render(rowsOf(await client.get("/api/models/catalog")), catalogColumns, format, "id");
+}
+
+/** The route of a model; its ref may hold slashes, which stay, and more, which is escaped. */
+export function modelPath(ref: string): string {
+  return `/api/models/${ref.split("/").map(encodeURIComponent).join("/")}`;
+}
+
 export async function modelShow(client: Client, ref: string, format: Format): Promise<string> {
-  const path = ref.split("/").map(encodeURIComponent).join("/");
-  const model = await client.get(`/api/models/${path}`);
+  const model = await client.get(modelPath(ref));
   if (!isRecord(model)) return "";
   if (format === "json" || format === "yaml") return await renderOne(model, format);
   if (format === "name") return `${cell(model["id"])}\n`;

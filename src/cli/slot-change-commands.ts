@@ -33,7 +33,12 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
       .argument("<slot>", "name of the slot")
       .action(async (name: string, wait: Wait) => {
         await send(
-          { slot: name, method: "POST", path: `/${encodeURIComponent(name)}/${verb}`, said: `${verb} requested` },
+          {
+            slot: name,
+            method: "POST",
+            path: `/api/slots/${encodeURIComponent(name)}/${verb}`,
+            said: `${verb} requested`,
+          },
           wait,
         );
       });
@@ -49,7 +54,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     .option("--write", "write it into the manifest, too")
     .action(async (name: string, ref: string | undefined, options: Wait & { reset?: true; write?: true }) => {
       if ((ref === undefined) !== (options.reset === true)) swap.error("error: name a model, or give --reset");
-      const path = `/${encodeURIComponent(name)}/swap`;
+      const path = `/api/slots/${encodeURIComponent(name)}/swap`;
       const body =
         ref === undefined ? { reset: true } : { model: ref, ...(options.write === true ? { write: true } : {}) };
       const said = ref === undefined ? "swap back requested" : `swap to ${ref} requested`;
@@ -75,7 +80,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     .action(async (name: string | undefined, options: Wait & NewSlotOptions) => {
       const { newSlot } = await import("./slot-create.ts");
       const { slot: created, body } = await newSlot(name, options);
-      await send({ slot: created, method: "POST", path: "", body, said: "created" }, options);
+      await send({ slot: created, method: "POST", path: "/api/slots", body, said: "created" }, options);
     });
   withExamples(
     waitable(create),
@@ -96,7 +101,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
           throw new CommandError("cancelled", `slot ${name} stays`);
       }
       await send(
-        { slot: name, method: "DELETE", path: `/${encodeURIComponent(name)}`, said: "deleted" },
+        { slot: name, method: "DELETE", path: `/api/slots/${encodeURIComponent(name)}`, said: "deleted" },
         { timeout: 0 },
       );
     });

@@ -10,7 +10,6 @@ type Slot = Readonly<Record<string, unknown>>;
 export interface SlotRequest {
   readonly slot: string;
   readonly method: "POST" | "PUT" | "DELETE";
-  /** Below `/api/slots`. */
   readonly path: string;
   readonly body?: object;
   /** What is said when nobody waits: `restart requested`. */
@@ -30,7 +29,7 @@ const pollMs = 250;
  * standard output. Throws CommandError when it was refused, has failed, or is not over in time.
  */
 export async function request(client: Client, wanted: SlotRequest, waiting: Waiting): Promise<string> {
-  const path = `/api/slots${wanted.path}`;
+  const { path } = wanted;
   const { timeoutSeconds } = waiting;
   if (timeoutSeconds === undefined) {
     await client.send(wanted.method, path, wanted.body);

@@ -45,6 +45,7 @@ for (const [args, own] of [
         "src/cli/client.ts",
         "src/cli/commands.ts",
         "src/cli/credentials.ts",
+        "src/cli/model-change-commands.ts",
         "src/cli/model-commands.ts",
         "src/cli/options.ts",
         "src/cli/output.ts",
