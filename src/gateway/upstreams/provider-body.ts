@@ -10,30 +10,55 @@ export interface Upload {
 /** All of it, to be kept until the provider answers; or an upload, opened when the request is about to be sent. */
 export type ProviderBody = readonly Buffer[] | (() => Upload);
 
-/**
- * An upload as undici takes it. `onBegin` is called before the first chunk is asked for: until then it can be sent
- * anew. `onSilence` when no chunk comes for `silenceMs` while one is wanted.
- */
-export function uploadStream(
-  { body }: Upload,
-  options: { readonly silenceMs: number; readonly onBegin: () => void; readonly onSilence: () => void },
-): Readable {
-  const { silenceMs, onBegin, onSilence } = options;
-  return Readable.from(
-    (async function* () {
-      onBegin();
-      let timer = setTimeout(onSilence, silenceMs);
-      try {
-        for await (const chunk of body) {
-          clearTimeout(timer);
-          // undici keeps what the system has not taken yet.
-          yield Buffer.from(chunk);
-          timer = setTimeout(onSilence, silenceMs);
-        }
-      } finally {
+/** A body through all tries of its request. */
+export class OutgoingBody {
+  readonly #body: ProviderBody;
+  readonly #contentType: string;
+  #upload: Upload | undefined;
+  #isUsedUp = false;
+  /** What it keeps in memory. */
+  readonly bytes: number;
+
+  constructor(body: ProviderBody, contentType: string) {
+    this.#body = body;
+    this.#contentType = contentType;
+    this.bytes = typeof body === "function" ? 0 : body.reduce((sum, part) => sum + part.length, 0);
+  }
+
+  /** A part of an upload has been read: it cannot be sent again. */
+  get isUsedUp(): boolean {
+    return this.#isUsedUp;
+  }
+
+  /** As undici takes it. `onSilence`: no chunk of an upload came for `silenceMs` while one was wanted. */
+  open(silenceMs: number, onSilence: () => void): { headers: Record<string, string>; body: Buffer | Readable } {
+    if (typeof this.#body !== "function") {
+      const [only] = this.#body;
+      return {
+        headers: { "content-type": this.#contentType, "content-length": String(this.bytes) },
+        body: this.#body.length === 1 && only !== undefined ? only : Readable.from(this.#body),
+      };
+    }
+    this.#upload ??= this.#body();
+    const { "content-type": type, "content-length": length } = this.#upload.headers;
+    return {
+      headers: { "content-type": type, ...(length !== undefined && { "content-length": String(length) }) },
+      body: Readable.from(this.#chunks(this.#upload.body, silenceMs, onSilence), { highWaterMark: 1 }),
+    };
+  }
+
+  async *#chunks(body: AsyncIterable<Buffer>, silenceMs: number, onSilence: () => void): AsyncGenerator<Buffer> {
+    this.#isUsedUp = true;
+    let timer = setTimeout(onSilence, silenceMs);
+    try {
+      for await (const chunk of body) {
         clearTimeout(timer);
+        // undici keeps what the system has not taken yet.
+        yield Buffer.from(chunk);
+        timer = setTimeout(onSilence, silenceMs);
       }
-    })(),
-    { highWaterMark: 1 },
-  );
+    } finally {
+      clearTimeout(timer);
+    }
+  }
 }

@@ -1,11 +1,10 @@
-import { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { ApiError } from "../../api/errors.ts";
 import type { Exchange } from "../../lib/http1/client.ts";
 import type { Permit } from "./circuit.ts";
 import { toApiError } from "../answer.ts";
 import { Mask, StreamMask } from "./mask.ts";
-import { uploadStream, type Upload } from "./provider-body.ts";
+import { OutgoingBody } from "./provider-body.ts";
 import { connectionFailure, isRetried, refusalFailure, type Outcome, type Progress } from "./provider-failure.ts";
 import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
 
@@ -40,11 +39,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
   readonly #onSettled: (seconds: number | undefined) => void;
   readonly #leave: (() => void) | undefined;
   /** Kept, and counted in the budget, as long as it may have to be sent again. */
-  #request: ProviderRequest | undefined;
-  #bytes = 0;
-  #upload: Upload | undefined;
-  /** A part of it is used up. */
-  #isUploading = false;
+  #request: (Omit<ProviderRequest, "body"> & { readonly body: OutgoingBody }) | undefined;
   #key: string | undefined;
   #tries = 0;
   #triedAt = 0;
@@ -67,15 +62,14 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#provider = provider;
     this.#events = events;
     this.#onSettled = onSettled;
-    const bytes = typeof request.body === "function" ? 0 : request.body.reduce((sum, part) => sum + part.length, 0);
+    const body = new OutgoingBody(request.body, request.contentType);
     try {
-      provider.options.budget.take(bytes);
+      provider.options.budget.take(body.bytes);
     } catch (error) {
       queueMicrotask(() => this.#fail(toApiError(error), "overloaded"));
       return;
     }
-    this.#request = request;
-    this.#bytes = bytes;
+    this.#request = { ...request, body };
     this.#leave = provider.limiter.enter(() => void this.#begin());
     if (this.#leave === undefined) queueMicrotask(() => this.#fail(this.#overloaded(), "overloaded"));
   }
@@ -132,7 +126,12 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#controller = undefined;
     this.#refusal = undefined;
     const silenceMs = spec.timeoutSeconds * 1000;
-    const { headers, body } = this.#body(request, silenceMs);
+    const { headers, body } = request.body.open(silenceMs, () => {
+      this.#fail(
+        new ApiError("dispatch.invalid_request", { message: "the upload stood still for too long" }),
+        "aborted",
+      );
+    });
     this.#provider.pool.dispatch(
       {
         method: "POST",
@@ -149,36 +148,6 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
       },
       this,
     );
-  }
-
-  #body(
-    { body, contentType }: ProviderRequest,
-    silenceMs: number,
-  ): { headers: Record<string, string>; body: Buffer | Readable } {
-    if (typeof body !== "function") {
-      const [only] = body;
-      return {
-        headers: { "content-type": contentType, "content-length": String(this.#bytes) },
-        body: body.length === 1 && only !== undefined ? only : Readable.from(body),
-      };
-    }
-    this.#upload ??= body();
-    const { headers } = this.#upload;
-    const length = headers["content-length"];
-    return {
-      headers: {
-        "content-type": headers["content-type"],
-        ...(length !== undefined && { "content-length": String(length) }),
-      },
-      body: uploadStream(this.#upload, {
-        silenceMs,
-        onBegin: () => (this.#isUploading = true),
-        onSilence: () => {
-          const message = "the upload stood still for too long";
-          this.#fail(new ApiError("dispatch.invalid_request", { message }), "aborted");
-        },
-      }),
-    };
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -272,7 +241,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
 
   #failOrRetry(failure: ApiError, outcome: Outcome, isWorthIt: boolean, waitMs = 0): void {
     const { spec, backoffMs = 250, onRetry } = this.#provider.options;
-    if (!isWorthIt || this.#isUploading || this.#tries > spec.retries) {
+    if (!isWorthIt || this.#request?.body.isUsedUp === true || this.#tries > spec.retries) {
       this.#fail(failure, outcome);
       return;
     }
@@ -318,9 +287,8 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
   }
 
   #dropBody(): void {
+    this.#provider.options.budget.give(this.#request?.body.bytes ?? 0);
     this.#request = undefined;
-    this.#provider.options.budget.give(this.#bytes);
-    this.#bytes = 0;
   }
 
   /** How long the last try has taken so far. */
