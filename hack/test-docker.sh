@@ -1,7 +1,8 @@
 #!/bin/sh
 # `make test-docker`: the container tests against a real Docker daemon of our own. The daemon, its containers and the
 # tests live in network, mount and process namespaces of their own: they meet no other daemon of this machine, listen on
-# none of its addresses, and end with this script. Needs root, and Debian's docker.io (installed where apt is there).
+# none of its addresses, and end with this script. Needs root, and Debian's docker.io and docker-registry (installed where apt
+# is there).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,9 +16,10 @@ if [ "${1:-}" != inside ]; then
   missing=
   command -v dockerd >/dev/null || missing="$missing docker.io"
   command -v iptables >/dev/null || missing="$missing iptables"
+  command -v docker-registry >/dev/null || missing="$missing docker-registry"
   command -v ip >/dev/null || missing="$missing iproute2"
   if [ -n "$missing" ]; then
-    command -v apt-get >/dev/null || fail "dockerd, iptables and ip are needed, and there is no apt to install them with"
+    command -v apt-get >/dev/null || fail "dockerd, docker-registry, iptables and ip are needed, and there is no apt to install them with"
     echo "installing$missing"
     apt-get update -q >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -q $missing >/dev/null ||
       fail "apt could not install$missing"

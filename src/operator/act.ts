@@ -1,5 +1,6 @@
 import type { Step } from "../api/plan.ts";
 import { isRefusal } from "../engines/engine.ts";
+import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Gathered } from "./gather.ts";
 import type { SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
@@ -88,9 +89,11 @@ function warmUpTimeoutMs(input: SlotInput): number {
 /** The verdict when a step of it could not be carried out. */
 export function actFailed(verdict: Verdict, { step, error }: NonNullable<Acted["failure"]>): Verdict {
   const message = `${step.do} failed: ${error instanceof Error ? error.message : String(error)}`;
-  const reason = "ActFailed";
+  const isSilent = error instanceof RuntimeUnavailable;
+  const reason = isSilent ? "RuntimeUnavailable" : "ActFailed";
   const failure = { reason, message, isTerminal: false, isSteady: false };
-  const again = { reason, message, steps: verdict.steps, failure, requeueMs: 1000 };
+  // The engine did nothing wrong when the runtime cannot be asked.
+  const again = { reason, message, steps: verdict.steps, ...(isSilent ? {} : { failure }), requeueMs: 1000 };
   if (verdict.state === "ready") return { ...again, state: "ready", row: "loadedRetrying" };
   // What is to go must go, however often it takes.
   if (verdict.state === "unloading") return { ...verdict, message: `${verdict.message}; ${message}`, requeueMs: 1000 };

@@ -1,4 +1,5 @@
 import type { SlotStatus } from "../api/status.ts";
+import { isRefusal } from "../engines/engine.ts";
 import type { SlotInput } from "./input.ts";
 import type { Outcome } from "./summarise.ts";
 
@@ -29,4 +30,12 @@ export function decisionsOf(input: SlotInput, before: SlotStatus, isRunning: boo
       ? {}
       : { modelFingerprint: { value: input.model.fingerprint, reason: "size and time of the file that was loaded" } }),
   };
+}
+
+/** The image of what is started now, with its digest where one is known. */
+export function imageOf({ workloads }: SlotInput): Pick<SlotStatus, "image" | "imageDigest"> {
+  const image = isRefusal(workloads) ? undefined : workloads[0]?.container?.image;
+  if (image === undefined) return {};
+  const [, digest] = image.split("@");
+  return { image, ...(digest === undefined ? {} : { imageDigest: digest }) };
 }

@@ -40,6 +40,20 @@ export function crashed(input: SlotInput): Verdict | undefined {
   });
 }
 
+/** The same container, and another start that is not ours: its model is gone with the old one. */
+export function restarted(input: SlotInput): Verdict | undefined {
+  const again = running(input).find(({ role, id, startedAt }) => {
+    const known = publishedProcess(input, role);
+    if (known?.containerId === undefined || !("containerId" in id) || known.containerId !== id.containerId)
+      return false;
+    return known.startedAt !== undefined && known.startedAt !== startedAt.toISOString();
+  });
+  if (again === undefined) return undefined;
+  const message = "somebody else restarted its container";
+  const isSteady = wasSteady(input, at(publishedProcess(input, again.role)?.startedAt));
+  return failure(input, { reason: "Restarted", message, isSteady, gone: [again], steps: [] });
+}
+
 /** The slot, and this very process, had been ready for long. */
 function wasSteady(input: SlotInput, startedAtMs: number): boolean {
   const readySince = input.before?.status.readySince;

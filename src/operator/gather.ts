@@ -8,6 +8,7 @@ import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Health, SlotDemand, SlotInput } from "./input.ts";
 import { place } from "./placing.ts";
+import { attemptOf, prepare, type Missing } from "./preparing.ts";
 import { wanted } from "./wanted.ts";
 import type { World } from "./world.ts";
 
@@ -47,7 +48,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   };
   const engine = spec === undefined ? undefined : world.engines[spec.engine];
   const placed = spec === undefined ? undefined : place(world, spec, before, observed);
-  const engineInput =
+  let engineInput: SlotInputs | undefined =
     spec === undefined || placed === undefined
       ? undefined
       : {
@@ -63,9 +64,21 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const roles = engine === undefined || engineInput === undefined ? [] : engine.roles(engineInput);
   const threads = threadsOf(world, name, spec, observed);
   let workloads: SlotInput["workloads"] = [];
+  let missing: Missing | undefined;
   if (engine !== undefined && engineInput !== undefined && wanted(base).load) {
     const ports = placed?.refusal ?? reserve(world, name, spec, roles, observed);
-    workloads = isRefused(ports) ? ports : engine.workloads({ ...engineInput, threads: threads.value, ports });
+    const make = (given: SlotInputs): SlotInput["workloads"] =>
+      isRefused(ports) ? ports : engine.workloads({ ...given, threads: threads.value, ports });
+    workloads = make(engineInput);
+    if (silence === undefined) {
+      const attempt = attemptOf(base.specHash, requests);
+      const prepared = await prepare(world, workloads, observed, attempt);
+      missing = prepared.missing;
+      if (prepared.hasLearned && world.containers !== undefined) {
+        engineInput = { ...engineInput, placement: { ...engineInput.placement, lock: world.containers.lock() } };
+        workloads = make(engineInput);
+      }
+    }
   }
   const health: Partial<Record<ProcessRole, Health>> = {};
   if (engine !== undefined && engineInput !== undefined && spec !== undefined) {
@@ -90,6 +103,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     workloads,
     runtime: placed?.placement.runtime ?? "process",
     ...(placed === undefined ? {} : { backend: placed.placement.backend, reasons: placed.reasons }),
+    ...(missing === undefined ? {} : { missing }),
     ...(silence === undefined ? {} : { silence }),
     threads,
   });

@@ -1,11 +1,12 @@
 import type { ModelRecord } from "../api/model.ts";
-import type { ProcessRole } from "../api/names.ts";
+import type { ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed, Workload } from "../api/workload.ts";
 import type { EngineRefusal } from "../engines/engine.ts";
 import type { Diagnostic } from "../store/store.ts";
 import type { SlotConflicts } from "./conflicts.ts";
+import type { Missing } from "./preparing.ts";
 
 /** What all live gateways together want of one slot. */
 export interface SlotDemand {
@@ -51,10 +52,12 @@ export interface SlotInput {
   /** The roles the slot needs; empty when nothing can be said without a spec. */
   readonly roles: readonly ProcessRole[];
   readonly workloads: readonly Workload[] | EngineRefusal;
-  readonly runtime: string;
+  readonly runtime: RuntimeKind;
   readonly backend?: string;
   /** Why this runtime and backend. */
   readonly reasons?: { readonly runtime: string; readonly backend: string };
+  /** What the next engine needs and is not here yet. */
+  readonly missing?: Missing;
   /** The runtime cannot be asked now, and why: `observed` is what was last published. */
   readonly silence?: string;
   readonly threads: { readonly value: number; readonly reason: string };

@@ -81,6 +81,7 @@ export async function runOperator(
       devices: options.devices,
       images: options.images,
       lock: () => lock.lock,
+      remember: (image, digest) => lock.record(image, digest),
     },
     models: () => models.current,
     published,

@@ -16,6 +16,8 @@ export interface Containers {
   readonly images: EngineImages;
   /** Grows as images without a digest are first pulled. */
   lock(): EngineLock;
+  /** Notes the digest that an image named without one had. */
+  remember(image: string, digest: string): Promise<void>;
 }
 
 export interface Placed {

@@ -1,8 +1,9 @@
 import { describeDiagnostics } from "./diagnosis.ts";
-import { backingOff, crashed, stalled, startupFailed, unhealthy } from "./failing.ts";
+import { backingOff, crashed, restarted, stalled, startupFailed, unhealthy } from "./failing.ts";
 import type { Check } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 import { coming, drifted, loaded, missing } from "./loading.ts";
+import { unprepared } from "./preparing.ts";
 import { silent } from "./silent.ts";
 import { mustRestart, noFreePort, notWanted, portConflict, refused, unloadingEnds } from "./unloading.ts";
 import type { Verdict } from "./verdict.ts";
@@ -15,8 +16,10 @@ const checks: readonly [name: string, check: Check][] = [
   ["portConflict", portConflict],
   ["noFreePort", noFreePort],
   ["refused", refused],
+  ["unprepared", unprepared],
   ["mustRestart", mustRestart],
   ["unloadingEnds", unloadingEnds],
+  ["restarted", restarted],
   ["crashed", crashed],
   ["stalled", stalled],
   ["backingOff", backingOff],

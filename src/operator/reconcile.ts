@@ -9,6 +9,7 @@ import { handledRequests, settledRequests } from "./obeyed.ts";
 import { whilePaused } from "./paused.ts";
 import { plan } from "./plan.ts";
 import type { Done } from "./queue.ts";
+import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import { summarise, type Outcome } from "./summarise.ts";
 import type { Verdict } from "./verdict.ts";
 import type { World } from "./world.ts";
@@ -85,7 +86,7 @@ async function look(
   steps: readonly Step[],
 ): Promise<Outcome> {
   return {
-    observed: acted.hasChanged ? await world.runtime.observe(input.name) : input.observed,
+    observed: acted.hasChanged ? await observeAgain(world, input) : input.observed,
     health: input.health,
     protocols: engine === undefined || engineInput === undefined ? [] : engine.protocols(engineInput),
     started: acted.started,
@@ -94,6 +95,16 @@ async function look(
     stopping: steps.flatMap((step) => (step.do === "stop" ? [step.role] : [])),
     handledRequests: handledRequests(input),
   };
+}
+
+/** A runtime that went silent meanwhile leaves what was seen before. */
+async function observeAgain(world: World, { name, runtime, observed }: SlotInput): Promise<SlotInput["observed"]> {
+  try {
+    return await world.runtime.observe(name, runtime === "process" ? [] : [runtime]);
+  } catch (error) {
+    if (!(error instanceof RuntimeUnavailable)) throw error;
+    return observed;
+  }
 }
 
 /** Writes the status once, and only when it differs. Returns what is published now. */

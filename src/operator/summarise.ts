@@ -6,7 +6,7 @@ import type { PublishedSlot, SlotStatus, Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { describeDiagnostics } from "./diagnosis.ts";
 import { failuresInForce } from "./facts.ts";
-import { decisionsOf, protocolsOf } from "./derived.ts";
+import { decisionsOf, imageOf, protocolsOf } from "./derived.ts";
 import { at, type SlotInput } from "./input.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { claimsOf, type Verdict } from "./verdict.ts";
@@ -84,6 +84,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     })),
     ...(running.length > 0 && !isRefusal(input.workloads) ? hashOf(running) : {}),
     ...(running.length > 0 ? imageOf(input) : {}),
+    ...(input.missing?.state === "fetching" ? { progress: { ...input.missing.progress } } : {}),
     restarts,
     failures: failures.count,
     ...(failures.lastError === undefined ? {} : { lastError: failures.lastError }),
@@ -264,13 +265,6 @@ function hashOf(running: SlotInput["observed"]): Pick<SlotStatus, "workloadHash"
   return main === undefined ? {} : { workloadHash: main.hash };
 }
 
-function imageOf({ workloads }: SlotInput): Pick<SlotStatus, "image" | "imageDigest"> {
-  const image = isRefusal(workloads) ? undefined : workloads[0]?.container?.image;
-  if (image === undefined) return {};
-  const [, digest] = image.split("@");
-  return { image, ...(digest === undefined ? {} : { imageDigest: digest }) };
-}
-
 /** Timings of the last load; seconds with millisecond precision. */
 function loadOf(
   input: SlotInput,
@@ -279,7 +273,12 @@ function loadOf(
   outcome: Outcome,
 ): Pick<SlotStatus, "lastLoad"> | undefined {
   const { now } = input;
-  if (outcome.started > 0 && verdict.state === "starting") return { lastLoad: { startedAt: now.toISOString() } };
+  if (outcome.started > 0 && verdict.state === "starting") {
+    const pulledAt =
+      before.state === "pulling" ? before.transitions.findLast(({ to }) => to === "pulling")?.at : undefined;
+    const pull = pulledAt === undefined ? {} : { pullSeconds: (now.getTime() - at(pulledAt)) / 1000 };
+    return { lastLoad: { startedAt: now.toISOString(), ...pull } };
+  }
   const load = before.lastLoad;
   if (load === undefined) return undefined;
   const startedAt = at(load.startedAt);

@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Stage } from "../../hack/images/stage.ts";
 
@@ -16,6 +18,16 @@ export async function importEngineImage(socketPath: string): Promise<void> {
     tag,
     changes: ['ENTRYPOINT ["/usr/bin/node","/app/engine.ts"]', "ENV HOST=0.0.0.0 PORT=8080"],
   });
+}
+
+/** The same engine in layers that no other image shares. */
+export async function importVariant(socketPath: string, image: string): Promise<void> {
+  await using stage = await Stage.open();
+  await stage.addProgram(join(root, "node_modules/node/bin/node"), "/usr/bin/node");
+  await stage.add(join(root, "test/doubles/engine.ts"), "/app/engine.ts");
+  await writeFile(join(stage.root, "variant"), randomUUID());
+  const [repo = "", tag = ""] = image.split(":");
+  await stage.import(socketPath, { repo, tag, changes: ['ENTRYPOINT ["/usr/bin/node","/app/engine.ts"]'] });
 }
 
 /** Says nothing of what to run. */

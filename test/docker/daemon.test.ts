@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { isRecord } from "../../src/cli/output.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { readPublished } from "../support/published.ts";
+import { until } from "../support/until.ts";
+import { testDaemon, type TestDaemon } from "./daemon.ts";
+import { engineImage, importEngineImage, importVariant } from "./images.ts";
+import { testSocket } from "./docker-site.ts";
+import { startRegistry } from "./registry.ts";
+
+const processSlot = `engine = "custom"\nruntime = "process"\ncommand = [${JSON.stringify(process.execPath)}, ${JSON.stringify(join(import.meta.dirname, "../doubles/engine.ts"))}]\n[model]\ndefault = "double"\n`;
+
+async function berth(daemon: TestDaemon, image = engineImage): Promise<RunningBerth> {
+  const slot = `engine = "custom"\nimage = "${image}"\n[model]\ndefault = "double"\n[probe]\ninterval_seconds = 1\n`;
+  return await startBerth({
+    env: { SVC_RUNTIME: "docker", DOCKER_HOST: `unix://${daemon.socketPath}` },
+    prepare: async ({ configDir }) => {
+      await writeFile(join(configDir, "slots/primary.toml"), slot);
+      await writeFile(join(configDir, "slots/other.toml"), processSlot);
+    },
+  });
+}
+
+async function reason(running: RunningBerth, type: string): Promise<string> {
+  const { conditions } = await running.slot("primary");
+  const found: unknown = Array.isArray(conditions)
+    ? conditions.find((each) => isRecord(each) && each["type"] === type)
+    : undefined;
+  return isRecord(found) ? `${String(found["status"])}/${String(found["reason"])}` : "none";
+}
+
+async function container(running: RunningBerth): Promise<string | undefined> {
+  return (await readPublished(running.stateDir, "primary"))?.status.processes[0]?.containerId;
+}
+
+async function ready(running: RunningBerth, slot = "primary"): Promise<void> {
+  await until(
+    `${slot} is ready`,
+    async () => ["ready", "idle", "serving"].includes(String((await running.slot(slot))["state"])),
+    40_000,
+  );
+}
+
+async function chat(running: RunningBerth): Promise<number> {
+  const response = await fetch(`${running.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }] }),
+  });
+  await response.text();
+  return response.status;
+}
+
+test(
+  "a daemon that is down at the start: told, other slots run, and it is used when it comes",
+  { timeout: 120_000 },
+  async () => {
+    await using daemon = await testDaemon();
+    await using running = await berth(daemon);
+    await running.state("primary", "error");
+    assert.equal(await reason(running, "Ready"), "False/RuntimeUnavailable");
+    assert.match(
+      (await readPublished(running.stateDir, "primary"))?.plan.message ?? "",
+      /docker\.sock does not answer/,
+    );
+    await ready(running, "other");
+    assert.equal((await readPublished(running.stateDir, "primary"))?.status.failures, 0);
+    await daemon.start();
+    await importEngineImage(daemon.socketPath);
+    // The image was not there when the daemon came: an edit asks again.
+    await writeFile(
+      join(running.configDir, "slots/primary.toml"),
+      `engine = "custom"\nimage = "${engineImage}"\n[env]\nA = "1"\n`,
+    );
+    await ready(running);
+  },
+);
+
+test(
+  "a daemon with live-restore that restarts: the container runs on, and nothing is started anew",
+  { timeout: 120_000 },
+  async () => {
+    await using daemon = await testDaemon({ isLiveRestore: true });
+    await daemon.start();
+    await importEngineImage(daemon.socketPath);
+    await using running = await berth(daemon);
+    await ready(running);
+    const before = await container(running);
+    await daemon.stop();
+    // The container runs on, and the daemon's proxy, through which it is reached, does not.
+    await until("it is not called available", async () => (await reason(running, "Available")).startsWith("False"));
+    assert.equal(await reason(running, "Ready"), "False/RuntimeUnavailable");
+    await daemon.start();
+    await ready(running);
+    await until("all is well", async () => (await reason(running, "Ready")) === "True/Loaded");
+    assert.equal(await container(running), before);
+    assert.equal((await readPublished(running.stateDir, "primary"))?.status.restarts, 0);
+    assert.equal(await chat(running), 200);
+  },
+);
+
+test(
+  "a daemon without live-restore that restarts under load: never ready while nothing runs, then again",
+  { timeout: 120_000 },
+  async () => {
+    await using daemon = await testDaemon();
+    await daemon.start();
+    await importEngineImage(daemon.socketPath);
+    await using running = await berth(daemon);
+    await ready(running);
+    const before = await container(running);
+    let isOver = false;
+    const answers: number[] = [];
+    const load = (async () => {
+      while (!isOver) answers.push(await chat(running).catch(() => 0));
+    })();
+    await daemon.stop();
+    await until("it is not ready", async () => String((await running.slot("primary"))["state"]) === "error");
+    await daemon.start();
+    await ready(running);
+    isOver = true;
+    await load;
+    assert.notEqual(await container(running), before);
+    assert.equal(await chat(running), 200);
+    assert.ok(answers.filter((status) => status === 200).length > 0);
+  },
+);
+
+test("a disk that is full during a pull: told, and tried again", { timeout: 180_000 }, async () => {
+  const dataRoot = await mkdtemp(join(tmpdir(), "berth-small-"));
+  assert.equal(
+    spawnSync("mount", ["-t", "tmpfs", "-o", "size=96m", "tmpfs", dataRoot]).status,
+    0,
+    "mount a small disk",
+  );
+  try {
+    await using registry = await startRegistry();
+    await importVariant(testSocket(), "berth-test/large:1");
+    const image = await registry.take(testSocket(), "berth-test/large:1");
+    await using daemon = await testDaemon({ dataRoot });
+    await daemon.start();
+    await using running = await berth(daemon, image);
+    await until("it is told", async () => (await reason(running, "Ready")) === "False/NoSpace", 60_000);
+    assert.equal(await reason(running, "Reconciling"), "True/ProgressingWithRetry");
+    await until(
+      "it is tried again",
+      async () => String((await running.slot("primary"))["state"]) === "pulling",
+      60_000,
+    );
+  } finally {
+    spawnSync("umount", ["-l", dataRoot]);
+    await rm(dataRoot, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,66 @@
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Dockerode from "dockerode";
+import { until } from "../support/until.ts";
+
+/** A Docker daemon of one test's own, to be stopped, killed and started again. */
+export interface TestDaemon extends AsyncDisposable {
+  readonly socketPath: string;
+  readonly api: Dockerode;
+  /** Resolves once it answers. */
+  start(): Promise<void>;
+  /** Resolves once it has ended. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+}
+
+/**
+ * Makes one; `start` runs it. `dataRoot` may be a small file system. The daemon is root's, and lives in the namespaces
+ * of the tests.
+ */
+export async function testDaemon(options: { isLiveRestore?: boolean; dataRoot?: string } = {}): Promise<TestDaemon> {
+  const directory = await mkdtemp(join(tmpdir(), "berth-daemon-"));
+  const socketPath = join(directory, "docker.sock");
+  const api = new Dockerode({ socketPath });
+  const log = openSync(join(directory, "log"), "a");
+  let child: ChildProcess | undefined;
+  const stop = async (signal: NodeJS.Signals = "SIGTERM"): Promise<void> => {
+    const running = child;
+    if (running === undefined || running.exitCode !== null || running.signalCode !== null) return;
+    const ended = new Promise((resolve) => running.once("exit", resolve));
+    running.kill(signal);
+    await ended;
+    child = undefined;
+  };
+  const start = async (): Promise<void> => {
+    await mkdir(join(directory, "exec"), { recursive: true });
+    const args = ["--data-root", options.dataRoot ?? join(directory, "data"), "--exec-root", join(directory, "exec")];
+    args.push("--pidfile", join(directory, "pid"), "--host", `unix://${socketPath}`, "--bridge", "none");
+    if (options.isLiveRestore === true) args.push("--live-restore");
+    child = spawn("dockerd", args, { stdio: ["ignore", log, log] });
+    try {
+      await until("the daemon answers", async () => (await api.ping()) !== undefined, 30_000);
+    } catch (error) {
+      throw new Error(`dockerd: ${(await readFile(join(directory, "log"), "utf8")).slice(-1000)}`, { cause: error });
+    }
+  };
+  return {
+    socketPath,
+    api,
+    start,
+    stop,
+    async [Symbol.asyncDispose]() {
+      // Whoever was told to live on ends with the test.
+      if (child === undefined) await start();
+      for (const { Id: id } of await api.listContainers({ all: true }))
+        await api.getContainer(id).remove({ force: true });
+      await stop();
+      // With live-restore the daemon leaves its root mounted.
+      spawnSync("umount", ["-l", join(directory, "data")], { stdio: "ignore" });
+      closeSync(log);
+      await rm(directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { spawn } from "node:child_process";
+import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import Dockerode from "dockerode";
+import { freePort } from "../support/free-port.ts";
+import { until } from "../support/until.ts";
+
+/** Debian's docker-registry on loopback, behind a door that can be held shut or ask for a password. */
+export interface Registry extends AsyncDisposable {
+  /** `127.0.0.1:port`, which daemons take for insecure and so need no certificate for. */
+  readonly address: string;
+  /** Layers wait until `open` is called. */
+  shut(): void;
+  open(): void;
+  /** From now on only with these. */
+  demand(username: string, password: string): void;
+  /** Answers that path with this from now on. */
+  answer(path: RegExp, type: string, body: string): void;
+  /** Copies an image of that daemon here, under the same name and another host, and removes it there. */
+  take(socketPath: string, image: string): Promise<string>;
+}
+
+export async function startRegistry(): Promise<Registry> {
+  await using stack = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "berth-registry-"));
+  stack.defer(() => rm(directory, { recursive: true, force: true }));
+  const port = await freePort();
+  const config = join(directory, "config.yml");
+  await writeFile(
+    config,
+    `version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: ${directory}\nhttp:\n  addr: 127.0.0.1:${port}\n`,
+  );
+  const child = spawn("docker-registry", ["serve", config], { stdio: "ignore" });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  stack.defer(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  await until("the registry answers", async () => (await fetch(`http://127.0.0.1:${port}/v2/`)).ok);
+
+  let door = Promise.resolve();
+  let open = (): void => undefined;
+  let credentials: string | undefined;
+  const answers: { readonly path: RegExp; readonly type: string; readonly body: string }[] = [];
+  const pass = (incoming: IncomingMessage, response: ServerResponse): void => {
+    const { method, url, headers } = incoming;
+    const upstream = request({ host: "127.0.0.1", port, method, path: url, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    upstream.once("error", () => response.destroy());
+    incoming.pipe(upstream);
+  };
+  const server = createServer((incoming, response) => {
+    const { url = "", method, headers } = incoming;
+    const own = answers.find(({ path }) => path.test(url));
+    if (credentials !== undefined && headers.authorization !== credentials) {
+      response.writeHead(401, { "www-authenticate": 'Basic realm="test"', "content-type": "application/json" });
+      response.end('{"errors":[{"code":"UNAUTHORIZED","message":"authentication required"}]}');
+    } else if (own !== undefined) {
+      response.writeHead(200, { "content-type": own.type, "content-length": Buffer.byteLength(own.body) });
+      response.end(method === "HEAD" ? undefined : own.body);
+    } else if (method === "GET" && url.includes("/blobs/")) void door.then(() => pass(incoming, response));
+    else pass(incoming, response);
+  });
+  const front = await freePort();
+  await new Promise<void>((resolve) => server.listen(front, "127.0.0.1", resolve));
+  stack.defer(async () => {
+    open();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  const address = `127.0.0.1:${front}`;
+  const owned = stack.move();
+  return {
+    address,
+    shut() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      door = promise;
+      open = resolve;
+    },
+    open: () => open(),
+    demand(username, password) {
+      credentials = `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+    },
+    answer: (path, type, body) => void answers.push({ path, type, body }),
+    async take(socketPath, image) {
+      const api = new Dockerode({ socketPath });
+      const [repo = "", tag = ""] = image.split(":");
+      await api.getImage(image).tag({ repo: `${address}/${repo}`, tag });
+      const stored = api.getImage(`${address}/${image}`);
+      const stream = await stored.push({ authconfig: { username: "x", password: "x" } });
+      let said = "";
+      for await (const chunk of stream) said += String(chunk);
+      if (/"error"/.test(said)) throw new Error(`the push failed: ${said.slice(-300)}`);
+      await stored.remove({ force: true });
+      await api.getImage(image).remove({ force: true });
+      return `${address}/${image}`;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
