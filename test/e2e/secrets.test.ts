@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { startProvider } from "../doubles/provider.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { readPublished } from "../support/published.ts";
+import { until } from "../support/until.ts";
+
+const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
+
+/** A secret of every kind, planted wherever one may be given; none may be found anywhere else. */
+const planted = {
+  adminPassword: "canary-admin-password-0001",
+  hubToken: "hf_canary0002canary0002canary",
+  commandLineToken: `svc_canary22.${"canary3".repeat(6)}A`,
+  wrongToken: `svc_canary33.${"canary4".repeat(6)}B`,
+  providerKey: "sk-canary0005canary0005canary",
+  engineSecret: "canary-engine-secret-0006",
+  basicPassword: "canary-basic-password-0007",
+  cookie: "canary-session-cookie-0008",
+  prompt: "canary-prompt-0009",
+} as const;
+
+test("no secret is in a log, an answer, a metric, a command line, another process or a file", async () => {
+  await using provider = await startProvider({ key: "another-key-than-is-sent" });
+  await using berth = await startBerth({
+    env: {
+      SVC_AUTH_ENABLED: "1",
+      SVC_LOG_LEVEL: "trace",
+      SVC_ADMIN_USER: "ada",
+      SVC_ADMIN_PASSWORD: planted.adminPassword,
+      SVC_TOKEN: planted.commandLineToken,
+      HF_TOKEN: planted.hubToken,
+      PROVIDER_KEY: planted.providerKey,
+    },
+    prepare: async ({ configDir, modelsDir }) => {
+      const secret = join(modelsDir, "../engine-secret");
+      await writeFile(secret, planted.engineSecret, { mode: 0o600 });
+      const command = JSON.stringify([process.execPath, "--disable-warning=ExperimentalWarning", engine]);
+      await writeFile(
+        join(configDir, "slots/coder.toml"),
+        `engine = "custom"\ncommand = ${command}\n[env]\nENGINE_SECRET = { valueFrom = { file = ${JSON.stringify(secret)} } }\n`,
+      );
+      await mkdir(join(configDir, "upstreams"));
+      await writeFile(
+        join(configDir, "upstreams/acme.yaml"),
+        `baseUrl: ${provider.baseUrl}\nauth:\n  type: bearer\n  valueFrom:\n    env: PROVIDER_KEY\nmodels:\n  - ref: big\n`,
+      );
+    },
+  });
+  const published = await until("the engine is ready", async () => {
+    const slot = await readPublished(berth.stateDir, "coder");
+    return slot?.status?.state === "ready" ? slot : undefined;
+  });
+  const created = await runBerth(["token", "create", "--label", "canary test", "--scope", "admin"], berth.env);
+  const token = created.stdout.trim();
+  const secrets = { ...planted, token: token.slice(13) };
+  const answers = await everyAnswer(berth, token);
+  await runBerth(["proxy", "render"], berth.env).then(({ stdout, stderr }) => answers.push(stdout, stderr));
+  await runBerth(["config", "show", "-o", "json"], berth.env).then(({ stdout, stderr }) =>
+    answers.push(stdout, stderr),
+  );
+  await runBerth(["status"], { ...berth.env, SVC_URL: berth.url }).then(({ stderr }) => answers.push(stderr));
+
+  const pid = published.status?.processes[0]?.pid ?? 0;
+  const environment = await readFile(`/proc/${pid}/environ`, "utf8");
+  assert.ok(environment.includes(`ENGINE_SECRET=${planted.engineSecret}`), "the engine has what its manifest gives it");
+  const { engineSecret: _, ...notForEngines } = secrets;
+  for (const [name, secret] of Object.entries(notForEngines)) {
+    assert.equal(environment.includes(secret), false, `${name} is in the engine's environment`);
+  }
+  const lines = await commandLines(berth);
+  assert.ok(lines.length >= 4, "up, operator, gateway and engine");
+  const places: (readonly [place: string, text: string])[] = [
+    ["the log", berth.log()],
+    ["an answer", answers.join("\n")],
+    ["a command line", lines.join("\n")],
+    [
+      "the provider's log of us",
+      JSON.stringify(provider.asked.map(({ headers: { authorization: _key, ...rest } }) => rest)),
+    ],
+    ...(await filesOf(berth.stateDir)),
+  ];
+  await berth.stop("SIGTERM");
+  places.push(["the log to its end", berth.log()], ...(await filesOf(berth.stateDir)));
+  // What is looked through is what it is meant to be.
+  assert.match(answers.join("\n"), /"label":"canary test"/);
+  assert.match(berth.log(), /coder: ready/);
+  assert.ok(places.some(([place]) => place.endsWith(`auth/tokens/${token.slice(4, 12)}.json`)));
+  for (const [place, text] of places) {
+    for (const [name, secret] of Object.entries(secrets)) {
+      assert.equal(text.includes(secret), false, `${name} is in ${place}`);
+      assert.equal(text.includes(Buffer.from(secret).toString("base64")), false, `${name} is in ${place} as base64`);
+    }
+  }
+});
+
+/** Good and bad requests of every kind; what came back, headers and all. */
+async function everyAnswer(berth: RunningBerth, token: string): Promise<string[]> {
+  const answers: string[] = [];
+  const good = { authorization: `Bearer ${token}` };
+  const wrong = { authorization: `Bearer ${planted.wrongToken}` };
+  const basic = { authorization: `Basic ${Buffer.from(`ada:${planted.basicPassword}`).toString("base64")}` };
+  const common = { cookie: `session=${planted.cookie}`, "content-type": "application/json" };
+  const message = [{ role: "user", content: planted.prompt }];
+  const bodies = [
+    { model: "coder", messages: message },
+    { model: "coder", messages: message, stream: true },
+    { model: "big", messages: message },
+    { model: "nothing", messages: message },
+    { messages: message },
+  ].map((body) => JSON.stringify(body));
+  const get = [
+    "/api/slots",
+    "/api/slots/coder",
+    "/api/slots/coder/plan",
+    "/api/slots/coder/logs",
+    "/api/models",
+    "/api/status",
+    "/api/health/system",
+    "/api/auth/me",
+    "/api/auth/tokens",
+    "/api/auth/status",
+    "/api/config",
+    "/api/upstreams",
+    "/v1/models",
+    "/metrics",
+    "/",
+    "/api/nothing",
+    `/api/slots?token=${planted.wrongToken}x`,
+  ];
+  for (const credentials of [good, wrong, basic, {}]) {
+    const ask = async (path: string, init: RequestInit = {}): Promise<void> => {
+      const answer = await fetch(new URL(path, berth.url), { ...init, headers: { ...common, ...credentials } });
+      answers.push(JSON.stringify([...answer.headers]), await answer.text());
+    };
+    for (const path of get) await ask(path);
+    for (const body of [...bodies, `{"model": "coder", "messages": "${planted.prompt}`, `"${planted.prompt}"`]) {
+      await ask("/v1/chat/completions", { method: "POST", body });
+    }
+    await ask("/api/auth/tokens", {
+      method: "POST",
+      body: JSON.stringify({ label: planted.prompt, scope: planted.cookie }),
+    });
+  }
+  answers.push(await (await fetch(`${berth.operatorUrl}/metrics`)).text());
+  return answers;
+}
+
+/** Of `berth up`, what it started, and what that started. */
+async function commandLines(berth: RunningBerth): Promise<string[]> {
+  const parents = new Map<number, number>();
+  for (const name of await readdir("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const text = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
+    parents.set(Number(name), Number(text.slice(text.lastIndexOf(")") + 2).split(" ")[1]));
+  }
+  const family = [berth.child.pid ?? 0];
+  for (const pid of family) for (const [child, parent] of parents) if (parent === pid) family.push(child);
+  return await Promise.all(family.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")));
+}
+
+/** Every file below, whoever may read it. */
+async function filesOf(directory: string): Promise<(readonly [place: string, text: string])[]> {
+  const files: (readonly [place: string, text: string])[] = [];
+  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (!entry.isFile() || !(await stat(path).catch(() => undefined))) continue;
+    files.push([path, await readFile(path, "latin1")]);
+  }
+  return files;
+}
