@@ -17,26 +17,38 @@ import { giveToOwner, privateDirectory } from "./state-owner.ts";
 import { TokenUse } from "./token-use.ts";
 
 interface Known {
-  /** Unequal when a person replaced or edited the file. */
-  readonly stamp: string;
   readonly record: TokenRecord;
+  /** Hexadecimal, as bytes. */
   readonly digest: Buffer;
+  /** What changes when a person replaces or edits the file. */
+  readonly inode: number;
+  readonly modifiedMs: number;
+  readonly sizeBytes: number;
+  /** The turn of the event loop in which the file was last seen. */
+  turn: number;
 }
 
 const warning = "This token is shown once and cannot be shown again: keep it now.";
+/** A turn with many requests ready looks again after so many. */
+const shareLimit = 64;
 /** Compared where there is no such token, so that an unknown id costs what a wrong secret costs. */
-const nobody = Buffer.alloc(32);
+const nobody = Buffer.alloc(64);
 
 /**
  * API tokens: one file each in `<state>/auth/tokens`, mode 0600, written once and never changed, so that any number
- * of processes create and revoke without a lock. A file that is gone is a token that is revoked: every check asks the
- * file system, and no cache can let a revoked token in.
+ * of processes create and revoke without a lock. A file that is gone is a token that is revoked: the file system is
+ * asked, and no cache outlives a turn of the event loop.
  */
 export class TokenStore implements AsyncDisposable {
   readonly path: string;
   readonly #stateDir: string;
   readonly #known = new Map<string, Known>();
   readonly #use: TokenUse;
+  /** Of the token in hand: filled anew by every check. */
+  readonly #presented = Buffer.alloc(64);
+  #turn = 0;
+  #isTurnEnding = false;
+  #sharing = 0;
 
   constructor(stateDir: string, options: { useIntervalMs?: number } = {}) {
     this.#stateDir = stateDir;
@@ -49,15 +61,23 @@ export class TokenStore implements AsyncDisposable {
   }
 
   /**
-   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. One `stat` and one
-   * hash, at once. Throws where the store cannot be read: nobody may be let in then.
+   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. At once: one hash and one
+   * `stat`; requests of one token that are read in the same turn of the event loop share the `stat`, and no request
+   * that came after a revocation shares one from before it. Throws where the store cannot be read.
    */
   verify({ id, secret }: PresentedToken): TokenRecord | undefined {
-    const known = this.#look(id);
-    const isSame = timingSafeEqual(hash("sha256", secret, "buffer"), known?.digest ?? nobody);
-    if (!isSame || known === undefined) return undefined;
+    this.#presented.write(hash("sha256", secret, "hex"), "latin1");
+    const known = this.#known.get(id);
+    const isSame = timingSafeEqual(this.#presented, known?.digest ?? nobody);
+    // A wrong secret pays for a look too, so that it costs what an unknown id costs.
+    const isSeen = isSame && known?.turn === this.#turn;
+    const found = isSeen ? known : this.#look(id, known);
+    if (found === undefined) return undefined;
+    if (found === known ? !isSame : !timingSafeEqual(this.#presented, found.digest)) return undefined;
+    found.turn = this.#turn;
+    this.#endTurn();
     this.#use.mark(id);
-    return known.record;
+    return found.record;
   }
 
   /** Resolves once the token would survive a power cut. The only time that its secret is seen. */
@@ -89,6 +109,7 @@ export class TokenStore implements AsyncDisposable {
       if (errorCode(error) === "ENOENT") return false;
       throw error;
     }
+    this.#known.delete(id);
     await syncDirectory(this.path);
     await this.#use.forget(id);
     return true;
@@ -124,22 +145,37 @@ export class TokenStore implements AsyncDisposable {
     return `${this.path}/${id}.json`;
   }
 
-  #look(id: string): Known | undefined {
+  #look(id: string, known: Known | undefined): Known | undefined {
     const file = this.#file(id);
     const status = statSync(file, { throwIfNoEntry: false });
     if (status === undefined) {
       this.#known.delete(id);
       return undefined;
     }
-    const stamp = `${status.ino}:${status.mtimeMs}:${status.ctimeMs}:${status.size}`;
-    const known = this.#known.get(id);
-    if (known?.stamp === stamp) return known;
+    const { ino: inode, mtimeMs: modifiedMs, size: sizeBytes } = status;
+    if (known?.inode === inode && known.modifiedMs === modifiedMs && known.sizeBytes === sizeBytes) return known;
     this.#known.delete(id);
     const record = parsed(textOf(file), id);
     if (record === undefined) return undefined;
-    const read = { stamp, record, digest: Buffer.from(record.sha256, "hex") };
+    const digest = Buffer.from(record.sha256, "latin1");
+    const read = { record, digest, inode, modifiedMs, sizeBytes, turn: -1 };
     this.#known.set(id, read);
     return read;
+  }
+
+  /** What was seen counts until the loop has read the sockets that are ready now, and not for all of a long turn. */
+  #endTurn(): void {
+    this.#sharing += 1;
+    if (this.#sharing >= shareLimit) {
+      this.#sharing = 0;
+      this.#turn += 1;
+    }
+    if (this.#isTurnEnding) return;
+    this.#isTurnEnding = true;
+    setImmediate(() => {
+      this.#isTurnEnding = false;
+      this.#turn += 1;
+    });
   }
 
   async #prepare(): Promise<void> {

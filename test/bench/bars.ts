@@ -1,4 +1,5 @@
 import type { Bar } from "./bar.ts";
+import { auth } from "./bars/auth.ts";
 import { bodies } from "./bars/bodies.ts";
 import { chat } from "./bars/chat.ts";
 import { cold } from "./bars/cold.ts";
@@ -24,4 +25,5 @@ export const bars: readonly Bar[] = [
   manifest,
   resync,
   crash,
+  auth,
 ];

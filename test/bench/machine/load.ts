@@ -1,6 +1,15 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { MixedResult, MixedSpec, RateResult, RateSpec, StreamsResult, StreamsSpec } from "../programs/spec.ts";
+import type {
+  FloodResult,
+  FloodSpec,
+  MixedResult,
+  MixedSpec,
+  RateResult,
+  RateSpec,
+  StreamsResult,
+  StreamsSpec,
+} from "../programs/spec.ts";
 import { runProgram } from "./process.ts";
 
 const programs = fileURLToPath(new URL("../programs", import.meta.url));
@@ -31,6 +40,12 @@ export async function loadStreams(
 /** Requests at a fixed rate, by a process of its own. */
 export async function loadRate(spec: RateSpec, cores?: string): Promise<RateResult> {
   const result: RateResult = JSON.parse(await loaded("rate.ts", spec, cores));
+  return result;
+}
+
+/** Wrong tokens, by a process of its own. */
+export async function loadFlood(spec: FloodSpec, cores?: string): Promise<FloodResult> {
+  const result: FloodResult = JSON.parse(await loaded("flood.ts", spec, cores));
   return result;
 }
 

@@ -18,12 +18,16 @@ export async function runWrk(options: {
   connections: number;
   seconds: number;
   cores?: string | undefined;
+  headers?: Readonly<Record<string, string>>;
 }): Promise<WrkResult> {
   const script = join(options.directory, "chat.lua");
   await writeFile(
     script,
     `wrk.method = "POST"
 wrk.headers["content-type"] = "application/json"
+${Object.entries(options.headers ?? {})
+  .map(([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`)
+  .join("\n")}
 wrk.body = ${JSON.stringify(options.body)}
 done = function(summary)
   local e = summary.errors

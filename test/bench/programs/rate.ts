@@ -11,6 +11,7 @@ const latenesses = new Float64Array(planned);
 const payload = JSON.stringify({ model: spec.model, messages: [{ role: "user", content: "How long is a minute?" }] });
 const request =
   `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n` +
+  (spec.authorization === undefined ? "" : `authorization: ${spec.authorization}\r\n`) +
   `content-length: ${payload.length}\r\n\r\n${payload}`;
 const expected = answerBody(spec.model).length;
 let answered = 0;

@@ -43,6 +43,25 @@ export interface RateSpec {
   readonly connections: number;
   readonly perSecond: number;
   readonly seconds: number;
+  /** Sent with every request. */
+  readonly authorization?: string;
+}
+
+export interface FloodSpec {
+  readonly port: number;
+  readonly connections: number;
+  readonly requests: number;
+  /** 0: as fast as they are answered. */
+  readonly perSecond: number;
+  /** Each request names another address behind a trusted proxy. */
+  readonly areManyPeers: boolean;
+}
+
+export interface FloodResult {
+  readonly sent: number;
+  /** By status. */
+  readonly answers: Readonly<Record<string, number>>;
+  readonly seconds: number;
 }
 
 export interface RateResult {
