@@ -11,6 +11,7 @@ import { tempDir } from "../../support/temp-dir.ts";
 export interface AudioSite extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
+  readonly requests: readonly IncomingMessage[];
   /** Every upload whose model became known. */
   readonly uploads: readonly Transcription[];
   /** Every failure, also those that no client was there to hear. */
@@ -35,10 +36,12 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
     timeouts = { firstByteMs: 10_000, idleMs: 10_000 },
   } = options;
   const dir = await tempDir();
+  const requests: IncomingMessage[] = [];
   const uploads: Transcription[] = [];
   const failures: ApiError[] = [];
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    requests.push(request);
     const upload = await openTranscription(request, { bodyLimitBytes, spoolDir: dir.path });
     uploads.push(upload);
     try {
@@ -96,6 +99,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
   return {
     url: `http://127.0.0.1:${port}`,
     port,
+    requests,
     uploads,
     failures,
     [Symbol.asyncDispose]: async () => {
