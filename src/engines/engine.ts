@@ -54,6 +54,8 @@ export interface ProbeTarget {
   readonly path: string;
   /** One small request that proves the model answers, sent once at the end of warm-up; undefined: none. */
   readonly warmUp: WarmUp | undefined;
+  /** What is to be asked for once it is warm, because versions of the engine differ in it. */
+  readonly protocols?: readonly EngineProtocol[];
 }
 
 /** A POST of JSON, or of a form with one file. */

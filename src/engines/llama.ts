@@ -72,7 +72,12 @@ export const llama = {
       embedding: { path: "/v1/embeddings", body: { model, input: ["warm"] } },
       reranking: { path: "/v1/rerank", body: { model, query: "warm", documents: ["up"] } },
     } satisfies Record<Mode, ProbeTarget["warmUp"]>;
-    return { path, warmUp: warmUps[modes(input).get(role) ?? "chat"] };
+    const warmUp = warmUps[modes(input).get(role) ?? "chat"];
+    return {
+      path,
+      warmUp,
+      protocols: role === "main" && input.spec.command === undefined ? llama.protocols(input) : [],
+    };
   },
 
   servedModel: (input) => input.ref ?? input.slot,

@@ -5,9 +5,14 @@ import type { Outcome } from "./summarise.ts";
 
 // What is decided when a slot is loaded, and kept until its engine stops (DECISIONS 2).
 
-/** Those of the engine that was started, whatever an operator after an upgrade would start now. */
+/**
+ * What the engine was seen to speak; until it is warm what its adapter says; and what an earlier operator has seen,
+ * whatever another `llama-server` would speak that was put on PATH meanwhile.
+ */
 export function protocolsOf(before: SlotStatus, outcome: Outcome): SlotStatus["protocols"] {
   const running = outcome.observed.filter(({ phase }) => phase === "running");
+  const seen = outcome.health.main?.protocols;
+  if (seen !== undefined && outcome.started === 0 && running.some(({ role }) => role === "main")) return [...seen];
   const isKept = before.processes.length > 0 && running.some(({ hash }) => hash === before.workloadHash);
   return isKept && outcome.started === 0 ? before.protocols : [...outcome.protocols];
 }

@@ -1,10 +1,11 @@
-import type { ProcessRole } from "../api/names.ts";
+import type { EngineProtocol, ProcessRole } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import type { ProbeTarget } from "../engines/engine.ts";
 import type { Health } from "./input.ts";
-import type { Probe, ProbeRequest, ProbeResult } from "./probe.ts";
+import type { Probe, ProbeResult } from "./probe.ts";
+import { spokenProtocols } from "./protocol-probe.ts";
 
 interface Memory extends Health {
   /** Which process this is about; another one starts from nothing. */
@@ -13,6 +14,17 @@ interface Memory extends Health {
   /** Why the warm-up request failed last; probes that pass say nothing about it. */
   readonly warmUpMessage: string;
 }
+
+/** One or more questions to one process. Never rejects. */
+type Ask<Result> = (request: { readonly port: number; readonly signal: AbortSignal }) => Promise<Result>;
+
+interface Warmed {
+  readonly result: ProbeResult;
+  readonly protocols?: readonly EngineProtocol[];
+}
+
+/** An engine that is warm says at once whether it has a route. */
+const protocolTimeoutMs = 3000;
 
 const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message: "", listeningAt: undefined };
 
@@ -71,7 +83,8 @@ export class HealthBook implements Disposable {
     if (!process.isListening || !(isDue || isBlind)) return memory;
     const isAdopted = memory.probedAt === 0 && wasReady(process, published);
     const timeoutMs = spec.probe.timeoutSeconds * 1000;
-    const asked = this.#ask(process, { path: target.path, timeoutMs }, (before, result) => {
+    const ask: Ask<ProbeResult> = (request) => this.#probe({ ...request, path: target.path, timeoutMs });
+    const asked = this.#ask(process, ask, (before, result) => {
       const isHealthy = result.outcome === "healthy";
       return {
         ...before,
@@ -91,10 +104,16 @@ export class HealthBook implements Disposable {
     const { warmUp } = target;
     if (warmUp === undefined) return;
     const question = "body" in warmUp ? { body: warmUp.body } : { form: warmUp };
-    void this.#ask(process, { path: warmUp.path, timeoutMs, ...question }, (before, result) => {
+    const ask: Ask<Warmed> = async (request) => {
+      const result = await this.#probe({ ...request, path: warmUp.path, timeoutMs, ...question });
+      const claimed = result.outcome === "healthy" ? (target.protocols ?? []) : [];
+      const protocols = await spokenProtocols(this.#probe, claimed, { ...request, timeoutMs: protocolTimeoutMs });
+      return { result, ...(claimed.length === 0 ? {} : { protocols }) };
+    };
+    void this.#ask(process, ask, (before, { result, ...seen }) => {
       const isWarm = result.outcome === "healthy";
       const message = isWarm ? "" : result.message;
-      return { ...before, isWarm, isHealthy: isWarm, message, warmUpMessage: message };
+      return { ...before, isWarm, isHealthy: isWarm, message, warmUpMessage: message, ...seen };
     });
   }
 
@@ -111,16 +130,16 @@ export class HealthBook implements Disposable {
   }
 
   /** Asks unless something is being asked of that very process. Never rejects. */
-  #ask(
+  #ask<Result>(
     { slot, role, port, ...rest }: Observed,
-    question: Omit<ProbeRequest, "port" | "signal">,
-    conclude: (before: Memory, result: ProbeResult) => Memory,
+    ask: Ask<Result>,
+    conclude: (before: Memory, result: Result) => Memory,
   ): Promise<void> {
     const key = keyOf(slot, role);
     const identity = identityOf(rest);
     const current = this.#asking.get(key);
     if (current?.process === identity) return current.done;
-    const done = this.#probe({ port, ...question, signal: this.#closing.signal }).then((result) => {
+    const done = ask({ port, signal: this.#closing.signal }).then((result) => {
       if (this.#asking.get(key)?.process === identity) this.#asking.delete(key);
       const before = this.#memory.get(key);
       // The answer of a process that has been replaced meanwhile tells nothing.

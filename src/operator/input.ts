@@ -1,5 +1,5 @@
 import type { ModelRecord } from "../api/model.ts";
-import type { ProcessRole, RuntimeKind } from "../api/names.ts";
+import type { EngineProtocol, ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed, Workload } from "../api/workload.ts";
@@ -27,6 +27,8 @@ export interface Health {
   readonly message: string;
   /** When it first listened; start-up time ends and warm-up begins. */
   readonly listeningAt: Date | undefined;
+  /** What it was seen to speak when it became warm; undefined: it was not asked. */
+  readonly protocols?: readonly EngineProtocol[];
 }
 
 /** Everything one decision about one slot may look at: gathered first, frozen, judged by pure functions. */

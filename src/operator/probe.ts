@@ -5,7 +5,8 @@ export type ProbeResult =
   | { readonly outcome: "healthy" }
   /** The engine answers, and says that it still loads. */
   | { readonly outcome: "loading"; readonly message: string }
-  | { readonly outcome: "failed"; readonly message: string };
+  /** `status`: of the answer, where there was one. */
+  | { readonly outcome: "failed"; readonly message: string; readonly status?: number };
 
 export interface ProbeRequest {
   readonly port: number;
@@ -52,7 +53,7 @@ export const httpProbe: Probe = async ({ port, path, timeoutMs, body, form, sign
           if (status >= 200 && status < 300) finish({ outcome: "healthy" });
           else {
             const message = `${path} answered ${status}: ${oneLine(Buffer.concat(chunks).toString())}`;
-            finish({ outcome: status === 503 ? "loading" : "failed", message });
+            finish(status === 503 ? { outcome: "loading", message } : { outcome: "failed", message, status });
           }
         });
       },

@@ -41,7 +41,10 @@ test("the embedded engine answers chats and completions", async (t) => {
   await t.test("a long answer keeps its blanks: one word per token", async () => {
     const words = String(await say({ ...chat, max_tokens: 150 })).split(" ");
     assert.equal(words.length, 150);
-    assert.ok(words.every((word) => /^[a-z]+$/i.test(word)), words.join("|"));
+    assert.ok(
+      words.every((word) => /^[a-z]+$/i.test(word)),
+      words.join("|"),
+    );
   });
 
   await t.test("each of two chats that take turns is answered as if it were alone", async () => {

@@ -7,7 +7,7 @@ import { writeToolCaller } from "../support/scripted-model.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
-const program = fileURLToPath(new URL("../../engines/src/main.ts", import.meta.url));
+export const embeddedProgram = fileURLToPath(new URL("../../engines/src/main.ts", import.meta.url));
 
 export interface RunningEngine extends AsyncDisposable {
   readonly url: string;
@@ -23,7 +23,7 @@ export async function startEngine(
   const file = join(path, "model.gguf");
   await (model === "tool caller" ? writeToolCaller(file) : writeTinyModel(file, model));
   const port = await freePort();
-  const line = [program, "--model", file, "--alias", "tiny", "--port", String(port), "--threads", "1", ...args];
+  const line = [embeddedProgram, "--model", file, "--alias", "tiny", "--port", String(port), "--threads", "1", ...args];
   const child = spawn(process.execPath, line, { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   child.stdout.on("data", (chunk: Buffer) => (log += chunk.toString()));

@@ -7,6 +7,8 @@ import { startBerth } from "../support/berth.ts";
 import { ask, events, list, post, record } from "../support/openai.ts";
 import { readPublished } from "../support/published.ts";
 import { writeToolCaller } from "../support/scripted-model.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { embeddedProgram } from "./engine.ts";
 
 const messages = [{ role: "user", content: "hello" }];
 
@@ -62,4 +64,22 @@ test("what the embedded engine lacks is translated or refused by the gateway", a
     assert.ok(Number(best?.["relevance_score"]) > 0);
     assert.ok(Number(record(ranked["usage"])["total_tokens"]) > 0);
   });
+});
+
+test("a llama-server without the newer routes is seen to be one, and messages are translated for it", async () => {
+  await using directory = await tempDir();
+  // A double of an old version: the embedded engine takes the same flags and has none of them.
+  const oldServer = join(directory.path, "llama-server");
+  await writeFile(oldServer, `#!/bin/sh\nexec "${process.execPath}" "${embeddedProgram}" "$@"\n`, { mode: 0o755 });
+  await using berth = await startBerth({
+    env: { SVC_LLAMA_SERVER: oldServer },
+    prepare: async ({ configDir, modelsDir }) => {
+      await writeTinyModel(join(modelsDir, "tiny.gguf"));
+      await writeFile(join(configDir, "slots/primary.toml"), '[model]\ndefault = "tiny"\n');
+    },
+  });
+  await berth.state("primary", "ready");
+  assert.deepEqual((await readPublished(berth.stateDir, "primary"))?.status.protocols, []);
+  const body = await ask(berth.url, "/v1/messages", { model: "primary", messages, max_tokens: 3 });
+  assert.equal(body["type"], "message");
 });

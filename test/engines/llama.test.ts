@@ -240,7 +240,9 @@ test("warm-up asks each mode for what it answers", () => {
       path: "/v1/chat/completions",
       body: { model: "tiny", messages: [{ role: "user", content: "hi" }], max_tokens: 1 },
     },
+    protocols: [],
   });
+  assert.deepEqual(llama.probe(input({ host: server }), "main").protocols, ["responses", "messages", "count_tokens"]);
   const both = input({ slot: "embed", spec: { model: { default: "tiny", rerank: "rank" } }, rerankModel: ranker });
   assert.deepEqual(llama.probe(both, "main").warmUp, {
     path: "/v1/embeddings",
