@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
 import { chat } from "../src/cli/chat.ts";
 import { isRecord } from "../src/cli/output.ts";
+import { watchOutput } from "../src/main/lost-output.ts";
 import { up } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { writeTinyModel } from "./tiny-model.ts";
@@ -28,6 +29,7 @@ const pollMs = 50;
 /** A line for a person, with what to do. */
 class Stop extends Error {}
 
+watchOutput();
 process.exit(await run());
 
 async function run(): Promise<number> {

@@ -1,12 +1,9 @@
 import { CommanderError } from "commander";
 import { CommandError } from "../cli/client.ts";
+import { watchOutput } from "./lost-output.ts";
 import { buildProgram } from "./program.ts";
 
-// What reads the output may have had enough of it (`| head`): that is no failure of ours.
-process.stdout.on("error", (error) => {
-  if ("code" in error && error.code === "EPIPE") process.exit(0);
-  throw error;
-});
+watchOutput();
 /** Exit codes: 0 done, 1 failed, 2 usage. */
 process.exitCode = await run(process.argv);
 // The channel to `berth up` would keep a part that could not start alive, and `up` waiting for its end.

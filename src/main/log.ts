@@ -1,4 +1,5 @@
 import { pino, type Logger } from "pino";
+import { goOnWithoutReaders } from "./lost-output.ts";
 
 const names: Readonly<Record<number, string>> = {
   10: "trace",
@@ -11,12 +12,17 @@ const names: Readonly<Record<number, string>> = {
 
 /**
  * JSON lines, or one readable line each where a person looks on: on a terminal, or with BERTH_LOG=text.
- * Secrets and prompts are never given to it.
+ * Secrets and prompts are never given to it. Nobody has to read it: a terminal or pipe that goes away ends nothing.
  */
 export function openLog(options: { level: string; component: string; env: NodeJS.ProcessEnv }): Logger {
   const asText = options.env["BERTH_LOG"] === "text" || (options.env["BERTH_LOG"] !== "json" && process.stdout.isTTY);
   const base = { level: options.level, base: { component: options.component } };
-  if (!asText) return pino(base, pino.destination({ fd: 1, sync: true }));
+  goOnWithoutReaders();
+  if (!asText) {
+    const destination = pino.destination({ fd: 1, sync: true });
+    destination.on("error", () => undefined);
+    return pino(base, destination);
+  }
   return pino(base, { write: (line: string) => void process.stdout.write(readable(line)) });
 }
 

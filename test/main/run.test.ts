@@ -61,6 +61,26 @@ describe("berth operator", () => {
   });
 });
 
+describe("berth up", () => {
+  for (const form of ["text", "json"]) {
+    it(`stops its engines though nobody reads its log any more (${form})`, async () => {
+      await using berth = await startBerth({ prepare: withSlot, env: { BERTH_LOG: form } });
+      berth.child.stdout?.destroy();
+      berth.child.stderr?.destroy();
+      const slot = await berth.state("coder", "ready", "idle");
+      // Every one of these is a line that cannot be written.
+      for (const seconds of [5, 6, 7]) {
+        await writeFile(join(berth.configDir, "slots/coder.toml"), `idle_seconds = ${seconds}\n${customSlot}`);
+        await until("the edit counts", async () => Number((await berth.slot("coder"))["generation"]) === seconds - 3);
+      }
+      assert.equal((await berth.slot("coder"))["port"], slot["port"]);
+      assert.equal(await berth.stop("SIGINT"), 0);
+      await assert.rejects(fetch(`http://127.0.0.1:${String(slot["port"])}/health`));
+      assert.equal((await beside(berth, "down")).stdout, "no engine runs\n");
+    });
+  }
+});
+
 describe("berth serve", () => {
   it("names the port that is taken, with what to do", async () => {
     const taken = createServer();

@@ -1,0 +1,20 @@
+let isService = false;
+
+/** From now on this process does its work whether or not anybody reads what it writes: engines hang on it. */
+export function goOnWithoutReaders(): void {
+  isService = true;
+}
+
+/**
+ * Decides what a broken pipe or a terminal that is gone means: a service goes on, a command ends quietly (`| head` has
+ * had enough of it).
+ */
+export function watchOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: Error & { code?: string }) => {
+      if (isService) return;
+      if (error.code === "EPIPE") process.exit(0);
+      throw error;
+    });
+  }
+}
