@@ -1,4 +1,5 @@
 import type { SlotSpec } from "../api/slot.ts";
+import { encodeRequest } from "./protocols/json.ts";
 
 /**
  * The body with a slot's `request` rules applied: fields removed, then set unless the client sent them; a trailing `!`
@@ -15,7 +16,7 @@ export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): B
     const name = isForced ? key.slice(0, -1) : key;
     if (isForced || !fields.has(name)) fields.set(name, value);
   }
-  return Buffer.from(JSON.stringify(Object.fromEntries(fields)));
+  return encodeRequest(Object.fromEntries(fields));
 }
 
 function objectOf(body: Buffer): Map<string, unknown> | undefined {

@@ -149,6 +149,16 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
     "dispatch.invalid_request",
   ],
   [
+    "rerank with nesting without end",
+    post("/v1/rerank", `{"model":"primary","query":"q","documents":["d"],"x":${deep}}`),
+    "dispatch.invalid_request",
+  ],
+  [
+    "nesting without end where the slot has rules",
+    chat(`{"model":"ruled","messages":${deep}}`),
+    "dispatch.invalid_request",
+  ],
+  [
     "an image of no size",
     post("/v1/images/generations", '{"model":"img","prompt":"a","size":"63x64"}'),
     "dispatch.invalid_request",
@@ -189,6 +199,7 @@ describe("bad input", () => {
     engine = await scriptedEngine((response) => json(response, { error: { message: "no" } }, 400));
     const slots = {
       primary: { port: engine.port },
+      ruled: { port: engine.port, spec: { request: { set: { seed: 1 } } } },
       stt: { port: engine.port, status: { capabilities: ["transcription" as const] } },
       img: { spec: { engine: "image" as const, model: { default: "sdxl" } } },
     };

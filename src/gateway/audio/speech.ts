@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
-import { parseAnswer, parseRequest } from "../protocols/json.ts";
+import { encodeRequest, parseAnswer, parseRequest } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
 
 const contentTypes = {
@@ -41,7 +41,7 @@ export function speechRequest(body: Buffer): SpeechRequest {
   if ((fields["stream_format"] ?? "audio") !== "audio")
     throw invalid("stream_format", "must be audio: the engines here send no events");
   const asked = { ...fields, response_format: format, speed };
-  return { body: Buffer.from(JSON.stringify(asked)), contentType: contentTypes[format] };
+  return { body: encodeRequest(asked), contentType: contentTypes[format] };
 }
 
 /** Speech is bytes; JSON with a good status is a failure that an engine disguises. */

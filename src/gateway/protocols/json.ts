@@ -9,6 +9,19 @@ export function parseRequest(body: Buffer): Record<string, unknown> {
   return value;
 }
 
+/**
+ * A client's body anew. What can be read may still be nested too deeply to be written: throws ApiError
+ * `dispatch.invalid_request` then.
+ */
+export function encodeRequest(value: object): Buffer {
+  try {
+    return Buffer.from(JSON.stringify(value));
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw new ApiError("dispatch.invalid_request", { message: "the body is nested too deeply" });
+  }
+}
+
 /** The engine's body. Throws ApiError `dispatch.upstream_failed`. */
 export function parseAnswer(body: Buffer): unknown {
   const value = parsed(body);

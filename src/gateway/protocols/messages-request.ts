@@ -6,6 +6,7 @@ import type {
   ToolResultBlock,
   UserBlock,
 } from "../../api/messages.ts";
+import { encodeRequest } from "./json.ts";
 
 type Part =
   { readonly type: "text"; readonly text: string } | { readonly type: "image_url"; readonly image_url: object };
@@ -132,7 +133,7 @@ function assistantMessage(blocks: readonly AssistantBlock[]): object {
           {
             id: block.id,
             type: "function",
-            function: { name: block.name, arguments: JSON.stringify(block.input ?? {}) },
+            function: { name: block.name, arguments: encodeRequest(block.input ?? {}).toString() },
           },
         ]
       : [],

@@ -2,7 +2,7 @@ import { chatAnswerSchema } from "../../api/chat-answer.ts";
 import { ApiError } from "../../api/errors.ts";
 import { messagesRequestSchema } from "../../api/messages.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
-import { parseAnswer, parseRequest } from "./json.ts";
+import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
 import { chatRequest } from "./messages-request.ts";
 import { MessagesStream } from "./messages-stream.ts";
@@ -21,7 +21,7 @@ export class MessagesTranslation implements Translation {
     this.#model = model;
     this.#isThinking = thinking?.type === "enabled" || thinking?.type === "adaptive";
     this.stream.expect({ model, isThinking: this.#isThinking });
-    return Buffer.from(JSON.stringify(chatRequest(parsed.data)));
+    return encodeRequest(chatRequest(parsed.data));
   }
 
   answer(body: Buffer): Buffer {

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { rerankAnswerSchema, rerankRequestSchema } from "../../api/rerank.ts";
-import { parseAnswer, parseRequest } from "./json.ts";
+import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 /**
@@ -24,7 +24,7 @@ export class RerankTranslation implements Translation {
     this.#count = all.length;
     this.#limit = topN ?? topK ?? Infinity;
     this.#documents = isReturning === true ? all : undefined;
-    return Buffer.from(JSON.stringify({ ...rest, query, documents: all }));
+    return encodeRequest({ ...rest, query, documents: all });
   }
 
   answer(body: Buffer): Buffer {

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { ApiError, type ErrorCode } from "../../../src/api/errors.ts";
+import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
+import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
+import type { Translation } from "../../../src/gateway/protocols/translation.ts";
+import { StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
+
+/** Passes when `act` succeeds, or fails with this code and nothing else. */
+function succeedsOrFails(act: () => unknown, code: ErrorCode): void {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof ApiError) assert.equal(error.code, code);
+    else if (!(error instanceof StreamGarbage)) throw error;
+  }
+}
+
+/** Objects with the fields that count, holding anything. */
+function objectWith(...fields: readonly string[]): fc.Arbitrary<string> {
+  const block = fc.record(
+    {
+      type: fc.constantFrom("text", "image", "tool_result", "tool_use", "thinking", "document", "x"),
+      text: fc.jsonValue(),
+      source: fc.jsonValue(),
+      content: fc.jsonValue(),
+      id: fc.jsonValue(),
+      name: fc.jsonValue(),
+      tool_use_id: fc.jsonValue(),
+      input: fc.jsonValue(),
+    },
+    { requiredKeys: [] },
+  );
+  const message = fc.record({
+    role: fc.constantFrom("user", "assistant", "system", "tool"),
+    content: fc.oneof(fc.string(), fc.array(block), fc.jsonValue()),
+  });
+  const value = fc.oneof(fc.jsonValue(), fc.array(fc.string()), fc.array(message), fc.string(), fc.nat());
+  const record = fc.record(Object.fromEntries(fields.map((field) => [field, value])), { requiredKeys: [] });
+  return fc.oneof({ weight: 4, arbitrary: record.map((object) => JSON.stringify(object)) }, fc.json(), fc.string());
+}
+
+const requests: readonly (readonly [name: string, open: () => Translation, bodies: fc.Arbitrary<string>])[] = [
+  [
+    "rerank",
+    () => new RerankTranslation(),
+    objectWith("model", "query", "documents", "texts", "top_n", "return_documents"),
+  ],
+  [
+    "Messages",
+    () => new MessagesTranslation(),
+    objectWith("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config"),
+  ],
+];
+
+describe("whatever is sent", () => {
+  for (const [name, open, bodies] of requests) {
+    it(`to ${name} is translated or refused as the client's fault`, () => {
+      fc.assert(
+        fc.property(bodies, (body) => {
+          succeedsOrFails(() => {
+            const chat: unknown = JSON.parse(open().request(Buffer.from(body)).toString());
+            assert.ok(typeof chat === "object" && chat !== null);
+          }, "dispatch.invalid_request");
+        }),
+        { numRuns: 200 },
+      );
+    });
+  }
+
+  it("nested without end is refused, not a failure of ours", () => {
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    const use = `{"type":"tool_use","id":"a","name":"b","input":${deep}}`;
+    const bodies: readonly (readonly [open: () => Translation, body: string])[] = [
+      [() => new RerankTranslation(), `{"query":"q","documents":["d"],"x":${deep}}`],
+      [
+        () => new MessagesTranslation(),
+        `{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":[${use}]}]}`,
+      ],
+      [
+        () => new MessagesTranslation(),
+        `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"t","input_schema":{"a":${deep}}}]}`,
+      ],
+    ];
+    for (const [open, body] of bodies) {
+      assert.throws(() => open().request(Buffer.from(body)), {
+        code: "dispatch.invalid_request",
+        message: "the body is nested too deeply",
+      });
+    }
+  });
+
+  const answers = objectWith("id", "choices", "usage", "results", "data", "error", "model");
+  for (const [name, open] of requests) {
+    it(`by the engine as an answer of ${name} is translated or the engine's failure`, () => {
+      fc.assert(
+        fc.property(answers, (body) => {
+          succeedsOrFails(() => open().answer(Buffer.from(body)), "dispatch.upstream_failed");
+        }),
+        { numRuns: 200 },
+      );
+    });
+  }
+
+  it("by the engine as a stream of Messages is translated or the engine's failure", () => {
+    const delta = fc.record(
+      { content: fc.jsonValue(), tool_calls: fc.jsonValue(), reasoning: fc.jsonValue() },
+      { requiredKeys: [] },
+    );
+    const choice = fc.record({ index: fc.jsonValue(), delta, finish_reason: fc.jsonValue() }, { requiredKeys: [] });
+    const chunk = fc.record(
+      { id: fc.jsonValue(), choices: fc.oneof(fc.jsonValue(), fc.array(choice)) },
+      { requiredKeys: [] },
+    );
+    const line = fc.oneof(
+      chunk.map((value) => `data: ${JSON.stringify(value)}\n\n`),
+      fc.string(),
+      fc.constantFrom("\n", "data:", "\r\n\r\n", ":x\n"),
+    );
+    fc.assert(
+      fc.property(fc.array(line), (lines) => {
+        const { stream } = new MessagesTranslation();
+        succeedsOrFails(() => {
+          for (const each of lines) stream.push(Buffer.from(each));
+          stream.end();
+        }, "dispatch.upstream_failed");
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
