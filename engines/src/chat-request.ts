@@ -40,7 +40,8 @@ export function readMessages(body: Body): ChatMessage[] {
       throw new Refusal(400, `messages[${index}] has no role`);
     const { role, tool_calls: calls, tool_call_id: id, name } = message;
     return {
-      role,
+      // A younger name of the same role, which no chat template knows.
+      role: role === "developer" ? "system" : role,
       content: readContent(message["content"], index),
       ...(calls === undefined || calls === null
         ? {}

@@ -156,7 +156,6 @@ export function toHistory(messages: readonly ChatMessage[]): ChatHistoryItem[] {
     const last = history.at(-1);
     switch (role) {
       case "system":
-      case "developer":
         history.push({ type: "system", text: content });
         break;
       case "user":

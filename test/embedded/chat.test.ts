@@ -53,6 +53,11 @@ test("the embedded engine answers chats and completions", async (t) => {
     for (let turn = 0; turn < 3; turn++) assert.deepEqual([await say(chat), await say(other)], alone);
   });
 
+  await t.test("what a developer says is what the system says", async () => {
+    const told = (role: string): object => ({ ...chat, messages: [{ role, content: "be kind" }, ...chat.messages] });
+    assert.equal(await say(told("developer")), await say(told("system")));
+  });
+
   await t.test("penalties reach the sampler", async () => {
     const words = (text: unknown): number => new Set(String(text).split(" ")).size;
     const plain = await say({ ...chat, max_tokens: 40 });
