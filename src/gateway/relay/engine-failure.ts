@@ -31,8 +31,14 @@ export function engineRefusal(status: number, body: Buffer, request: Buffer | un
   return new ApiError("dispatch.rejected", {
     status,
     message: (messageOf(upstream) ?? `the engine answered ${status}`).slice(0, 2000),
-    details: { upstream: upstream ?? body.toString("utf8", 0, 2000) },
+    details: { upstream: isShallow(upstream) ? upstream : body.toString("utf8", 0, 2000) },
   });
+}
+
+/** What is nested without end can be read, but not be written: nothing may come of it that reaches a client as JSON. */
+function isShallow(value: unknown, left = 50): boolean {
+  if (value === undefined || left === 0) return false;
+  return typeof value !== "object" || value === null || Object.values(value).every((each) => isShallow(each, left - 1));
 }
 
 /** What an engine says in the middle of its stream, in our envelope. */

@@ -5,6 +5,7 @@ import type { UpstreamSpec } from "../../../src/api/upstream.ts";
 import { startProvider } from "../../doubles/provider.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 import { secretKey, specOf } from "./fixture.ts";
 
@@ -210,6 +211,22 @@ describe("a provider behind the gateway", () => {
       assert.ok(!JSON.stringify(refusal.error).includes(secretKey));
     }
     assert.ok(!gateway.log().includes(secretKey));
+  });
+
+  it("does no harm with a refusal that is nested without end, nor does an engine", async () => {
+    const body = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
+    await using double = await startProvider();
+    await using engine = await scriptedEngine((response) => void response.writeHead(400).end(body));
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      registry: { upstreams: acme({ baseUrl: double.baseUrl }) },
+    });
+    double.fail({ kind: "answer", status: 400, body });
+    for (const model of ["big", "primary"]) {
+      const response = await gateway.post("/v1/chat/completions", { ...ask, model });
+      assert.equal(response.status, 400);
+      assert.equal((await envelopeOf(response)).error.details?.["upstream"], "[".repeat(2000));
+    }
   });
 
   it("says in the log which key is missing", async () => {
