@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { temporaryDirectory } from "../../support/directory.ts";
@@ -83,12 +83,10 @@ export async function openSite(options: { slotPorts?: number } = {}): Promise<Si
     });
     await until(
       `${name} is ready`,
-      async () => {
-        if (started.hasEnded()) throw new Error(`${name} ended; see ${started.logFile}`);
-        return (await fetch(`http://127.0.0.1:${port}${path}`)).ok;
-      },
+      async () => started.hasEnded() || (await fetch(`http://127.0.0.1:${port}${path}`)).ok,
       60_000,
     );
+    if (started.hasEnded()) throw new Error(`${name} ended: ${(await readFile(started.logFile, "utf8")).slice(-500)}`);
     return started;
   };
   const published = (name: string): Promise<PublishedSlot | undefined> =>

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { nginxEngine, nginxProxy } from "./nginx.ts";
 import { listening, startProgram, type Started } from "./process.ts";
-import { engineCommand, openSite, type Site } from "./site.ts";
+import { engineCommand, openSite, type PartOptions, type Site } from "./site.ts";
 
 /** Berth and nginx side by side before one warm engine, which the slot `bench` runs as model `fixed`. */
 export interface Stage extends AsyncDisposable {
@@ -17,9 +17,10 @@ export interface StageOptions {
   readonly engine: "instant" | "streams";
   /** Cores of both proxies and of the engine; absent: all. */
   readonly cores?: { readonly proxy: string; readonly others: string };
+  readonly gateway?: PartOptions;
 }
 
-export async function openStage({ engine, cores }: StageOptions): Promise<Stage> {
+export async function openStage({ engine, cores, gateway: more = {} }: StageOptions): Promise<Stage> {
   await using stack = new AsyncDisposableStack();
   const site = stack.use(await openSite({ slotPorts: 1 }));
   const command =
@@ -31,7 +32,7 @@ export async function openStage({ engine, cores }: StageOptions): Promise<Stage>
   await site.slot("bench", { model: { default: "fixed" }, command: pinned });
   await site.operator(cores === undefined ? {} : { cores: cores.others });
   await site.state("bench", "ready");
-  const gateway = await site.gateway(cores === undefined ? {} : { cores: cores.proxy });
+  const gateway = await site.gateway(cores === undefined ? more : { ...more, cores: cores.proxy });
   const nginxPort = site.sparePort;
   const nginx = stack.use(
     startProgram(await nginxProxy(join(site.directory, "nginx"), { port: nginxPort, enginePort: site.enginePort }), {
