@@ -25,6 +25,8 @@ const model = process.env["MODEL"] || undefined;
 const tinyModel = "tiny";
 const readySeconds = model === undefined ? 60 : 600;
 const pollMs = 50;
+/** `SVC_RUNTIME=docker make run`: the embedded engine in a container, its image made from this clone. */
+const isDocker = process.env["SVC_RUNTIME"] === "docker";
 
 /** A line for a person, with what to do. */
 class Stop extends Error {}
@@ -33,8 +35,10 @@ watchOutput();
 process.exit(await run());
 
 async function run(): Promise<number> {
+  let image: string | undefined;
   try {
     await prepare();
+    if (isDocker) image = await containerImage();
   } catch (error) {
     const isKnown = error instanceof Stop || (error instanceof Error && "code" in error);
     complain(isKnown && error instanceof Error ? error.message : String(error));
@@ -48,7 +52,8 @@ async function run(): Promise<number> {
       SVC_CONFIG_DIR: configDir,
       SVC_STATE_DIR: process.env["SVC_STATE_DIR"] || join(runDir, "state"),
       SVC_MODELS_DIR: modelsDir,
-      SVC_RUNTIME: "process",
+      SVC_RUNTIME: isDocker ? "docker" : "process",
+      ...(image === undefined ? {} : { SVC_LLAMA_IMAGE: image }),
       SVC_PORT: String(port),
       SVC_HOST: host,
     },
@@ -115,6 +120,18 @@ async function prepare(): Promise<void> {
   // The manifests name their editor schemas by `../../schemas`.
   await cp(join(root, "manifests/schemas"), join(runDir, "schemas"), { recursive: true });
   if (model !== undefined) await useModel(resolve(model));
+}
+
+async function containerImage(): Promise<string> {
+  if (process.env["SVC_LLAMA_IMAGE"]) return process.env["SVC_LLAMA_IMAGE"];
+  const socket = process.env["SVC_DOCKER_HOST"] || process.env["DOCKER_HOST"] || "unix:///var/run/docker.sock";
+  // Only here: its client is a large one.
+  const { embeddedImage } = await import("./images/embedded.ts");
+  try {
+    return await embeddedImage(socket.replace(/^unix:\/\//, ""), (line) => process.stdout.write(`${line}\n`));
+  } catch (error) {
+    throw new Stop(`${socket}: ${reason(error)}\nSVC_RUNTIME=docker needs a Docker or Podman socket that you may use`);
+  }
 }
 
 async function checkModel(path: string): Promise<void> {

@@ -49,4 +49,5 @@ done
 export BERTH_TEST_DOCKER="$dir/docker.sock"
 node=node_modules/node/bin/node
 "$node" --disable-warning=ExperimentalWarning test/docker/prepare.ts
+# Not exec: the daemon must be ended after the tests.
 "$node" --disable-warning=ExperimentalWarning --test --test-concurrency=2 "${@:-test/docker/**/*.test.ts}"

@@ -29,6 +29,10 @@ export class Stage implements AsyncDisposable {
   /** A program of this machine with the shared libraries that its loader finds, each at its own path. */
   async addProgram(source: string, target: string): Promise<void> {
     await this.add(source, target);
+    await this.addLibrariesOf(source);
+  }
+
+  async addLibrariesOf(source: string): Promise<void> {
     const { stdout } = spawnSync("ldd", [source], { encoding: "utf8" });
     for (const [, library = ""] of stdout.matchAll(/(?:=> |^\s*)(\/\S+) \(0x/gm)) await this.add(library, library);
   }

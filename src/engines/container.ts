@@ -1,7 +1,7 @@
 import type { Container } from "../api/workload.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineRefusal, SlotInputs } from "./engine.ts";
-import { imageOf } from "./image.ts";
+import { imageOf, isEmbeddedImage } from "./image.ts";
 import { devicesOfBackend } from "./placement.ts";
 
 /** What an engine needs of its container beyond the least that any gets. */
@@ -26,8 +26,9 @@ export function containerOf(
   const image = imageOf(input);
   if (typeof image !== "string") return image;
   const { backend } = placement;
-  // A command of the manifest's own brings its own needs: only what the manifest names is handed in.
-  const isOwn = spec.command !== undefined && spec.backend === "auto";
+  // A command of the manifest's own brings its own needs, and the embedded engine has none: only what the manifest
+  // names is handed in.
+  const isOwn = spec.backend === "auto" && (spec.command !== undefined || isEmbeddedImage(image));
   const devices = new Set([...(isOwn ? [] : devicesOfBackend[backend]), ...spec.devices]);
   const gpus = spec.resources.gpus ?? (backend === "cuda" && !isOwn ? "all" : undefined);
   const { memoryBytes, cpus } = spec.resources;

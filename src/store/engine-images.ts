@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { parse, stringify } from "yaml";
+import { parse, parseDocument, stringify } from "yaml";
 import { engineImagesSchema, engineLockSchema, type EngineImages, type EngineLock } from "../api/engine-images.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
@@ -15,6 +15,31 @@ export async function readEngineImages(path: string): Promise<EngineImages> {
     throw new BadImagesFile(`${path} cannot be read`, { cause: error });
   });
   return checked(path, () => engineImagesSchema.parse(parse(text)).engines);
+}
+
+/**
+ * Writes the lock's digests beside the images of `manifests/engines.yaml` that have none; comments stay. Resolves with
+ * the images that were pinned. Throws BadImagesFile.
+ */
+export async function pinEngineImages(path: string, lock: EngineLock): Promise<readonly string[]> {
+  const images = await readEngineImages(path);
+  const document = parseDocument(await readFile(path, "utf8"));
+  const pinned: string[] = [];
+  for (const [kind, pins] of Object.entries(images)) {
+    for (const [backend, pin] of Object.entries(pins)) {
+      const digest = pin.digest === undefined ? lock[pin.image] : undefined;
+      if (digest === undefined) continue;
+      document.setIn(["engines", kind, backend, "digest"], digest);
+      pinned.push(pin.image);
+    }
+  }
+  if (pinned.length === 0) return pinned;
+  try {
+    await writeFileAtomic(path, document.toString({ lineWidth: 0 }), { fsync: true });
+  } catch (error) {
+    throw new BadImagesFile(`${path} cannot be written`, { cause: error });
+  }
+  return pinned;
 }
 
 /** Digests of images that were named without one, as this installation first pulled them. */

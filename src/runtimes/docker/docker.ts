@@ -12,8 +12,9 @@ import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
 import { Images } from "./images.ts";
 import { hostFacts } from "./host-facts.ts";
 import { driftOf, isAlive, observed, type Inspected } from "./inspected.ts";
-import { endContainer, makeContainer, makeNetwork } from "./lifecycle.ts";
-import { instanceLabel, labelsFor, nameFor, networkFor } from "./label.ts";
+import { endContainer, makeContainer } from "./lifecycle.ts";
+import { Network } from "./network.ts";
+import { instanceLabel, labelsFor, nameFor } from "./label.ts";
 import { LogCopies } from "./log-copy.ts";
 import { refusePrivilegedMounts } from "./privileged-mounts.ts";
 import { startRefusal } from "./start-refusal.ts";
@@ -57,6 +58,7 @@ class DockerRuntime implements Runtime {
   readonly #view: ContainerView;
   readonly #logs: LogCopies;
   readonly #images: Images;
+  readonly #network: Network;
   readonly #listeners = new Set<(slot: string) => void>();
   readonly #refused = new Map<string, Refused>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
@@ -71,6 +73,7 @@ class DockerRuntime implements Runtime {
       stateDir: options.stateDir,
       logBytes: options.logBytes ?? defaultLogBytes,
     });
+    this.#network = new Network(this.#daemon, options.instance);
     this.#images = new Images({
       daemon: this.#daemon,
       env: options.env ?? process.env,
@@ -160,6 +163,7 @@ class DockerRuntime implements Runtime {
         await this.#delete(container);
       }),
     );
+    if (found.length > 0 && this.#view.lastKnown()?.length === 0) await this.#network.remove();
   }
 
   logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
@@ -213,9 +217,8 @@ class DockerRuntime implements Runtime {
       const guard = { socket: this.#daemon.path, guarded: [stateDir] };
       await refusePrivilegedMounts([...container.mounts, ...models], guard);
     }
-    const network = networkFor(instance);
+    const network = await this.#network.id();
     const env = await resolvedEnv(workload);
-    await makeNetwork(this.#daemon, network, instance);
     const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>
       containerOptions(workload, container, {
         name,

@@ -4,28 +4,12 @@ import type { ContainerCreateOptions } from "dockerode";
 import type { RemoveOptions } from "../runtime.ts";
 import { DaemonRefusal, type Daemon } from "./daemon.ts";
 import { isAlive, type Inspected } from "./inspected.ts";
-import { instanceLabel } from "./label.ts";
 
 /** The first process of a container ignores TERM until it has got as far as handling it: a young one is told again. */
 const youngMs = 10_000;
 const toldAgainMs = 500;
 /** A container that stays this long after KILL hangs in the kernel. */
 const killedMs = 30_000;
-
-/** Makes the instance's bridge network, on which engines cannot reach each other, unless it is there. */
-export async function makeNetwork(daemon: Daemon, name: string, instance: string): Promise<void> {
-  const found = await daemon.find((api) => api.getNetwork(name).inspect());
-  if (found !== undefined) return;
-  await daemon.settle((api) =>
-    api.createNetwork({
-      Name: name,
-      Driver: "bridge",
-      CheckDuplicate: true,
-      Labels: { [instanceLabel]: instance },
-      Options: { "com.docker.network.bridge.enable_icc": "false" },
-    }),
-  );
-}
 
 /** Makes a container of that name, or, where a stranger's has it, of one like it. Resolves with its id. */
 export async function makeContainer(

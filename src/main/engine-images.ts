@@ -1,0 +1,70 @@
+import { join } from "node:path";
+import type { EngineImages, EngineLock } from "../api/engine-images.ts";
+import { CommandError } from "../cli/client.ts";
+import { render, type Format } from "../cli/output.ts";
+import { shippedImages } from "./containers.ts";
+import { readSettings } from "./settings.ts";
+
+interface Row {
+  readonly engine: string;
+  readonly backend: string;
+  readonly image: string;
+  readonly digest: string;
+  /** Where the digest comes from. */
+  readonly pinned: "engines.yaml" | "first pull" | "";
+}
+
+/** `berth engine list`. Throws CommandError, SettingsError. */
+export async function engineTable(env: NodeJS.ProcessEnv, format: Format): Promise<string> {
+  const { images, lock } = await read(env);
+  const rows: Row[] = Object.entries(images).flatMap(([engine, pins]) =>
+    Object.entries(pins).map(([backend, { image, digest }]): Row => {
+      const locked = lock[image];
+      const pinned = digest === undefined ? (locked === undefined ? "" : "first pull") : "engines.yaml";
+      return { engine, backend, image, digest: digest ?? locked ?? "", pinned };
+    }),
+  );
+  return await render(
+    rows.map((row) => ({ ...row })),
+    [
+      { title: "ENGINE", value: ({ engine }) => String(engine) },
+      { title: "BACKEND", value: ({ backend }) => String(backend) },
+      { title: "IMAGE", value: ({ image }) => String(image) },
+      { title: "PINNED BY", value: ({ pinned }) => String(pinned) },
+      { title: "DIGEST", isWide: true, value: ({ digest }) => String(digest) },
+    ],
+    format,
+    "image",
+  );
+}
+
+/** `berth engine pin`. Throws CommandError, SettingsError. */
+export async function pinImages(env: NodeJS.ProcessEnv, file: string = shippedImages): Promise<string> {
+  const { lock } = await read(env, file);
+  const { pinEngineImages } = await import("../store/engine-images.ts");
+  const pinned = await understood(() => pinEngineImages(file, lock));
+  return pinned.length === 0
+    ? "nothing to pin: no image without a digest has been pulled\n"
+    : `pinned in ${file}: ${pinned.join(", ")}\n`;
+}
+
+async function read(
+  env: NodeJS.ProcessEnv,
+  file = shippedImages,
+): Promise<{ readonly images: EngineImages; readonly lock: EngineLock }> {
+  const { config } = await readSettings(env);
+  const { EngineLockFile, readEngineImages } = await import("../store/engine-images.ts");
+  return await understood(async () => ({
+    images: await readEngineImages(file),
+    lock: (await EngineLockFile.open(join(config.stateDir, "engines.lock.yaml"))).lock,
+  }));
+}
+
+async function understood<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== "BadImagesFile") throw error;
+    throw new CommandError("engine.images_unusable", error.message, "name another file with --file");
+  }
+}

@@ -1,0 +1,53 @@
+import { Serial } from "../../lib/serial.ts";
+import { DaemonRefusal, type Daemon } from "./daemon.ts";
+import { instanceLabel, networkFor } from "./label.ts";
+
+/**
+ * The bridge network of an instance, on which engines cannot reach each other. It is there as long as the instance has
+ * containers. One at a time: the daemon would make two of one name.
+ */
+export class Network {
+  readonly #daemon: Daemon;
+  readonly #instance: string;
+  readonly #serial = new Serial();
+
+  constructor(daemon: Daemon, instance: string) {
+    this.#daemon = daemon;
+    this.#instance = instance;
+  }
+
+  /** Makes it unless it is there. Resolves with its id. */
+  async id(): Promise<string> {
+    return await this.#serial.run(async () => {
+      const [known] = await this.#ids();
+      if (known !== undefined) return known;
+      const made = await this.#daemon.ask((api) =>
+        api.createNetwork({
+          Name: networkFor(this.#instance),
+          Driver: "bridge",
+          Labels: { [instanceLabel]: this.#instance },
+          Options: { "com.docker.network.bridge.enable_icc": "false" },
+        }),
+      );
+      return made.id;
+    });
+  }
+
+  /** Removes it; one that is in use stays. */
+  async remove(): Promise<void> {
+    await this.#serial.run(async () => {
+      for (const id of await this.#ids()) {
+        try {
+          await this.#daemon.ask((api) => api.getNetwork(id).remove());
+        } catch (error) {
+          if (!(error instanceof DaemonRefusal)) throw error;
+        }
+      }
+    });
+  }
+
+  async #ids(): Promise<readonly string[]> {
+    const filters = { label: [`${instanceLabel}=${this.#instance}`] };
+    return (await this.#daemon.ask((api) => api.listNetworks({ filters }))).map(({ Id: id }) => id);
+  }
+}

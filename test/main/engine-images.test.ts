@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { runBerth } from "../support/command.ts";
+import { temporaryDirectory } from "../support/directory.ts";
+
+const whisper = "ghcr.io/ggml-org/whisper.cpp:main";
+const digest = `sha256:${"a".repeat(64)}`;
+
+async function scene(
+  run: (dir: string, berth: (...args: string[]) => ReturnType<typeof runBerth>) => Promise<void>,
+): Promise<void> {
+  await using directory = await temporaryDirectory();
+  const stateDir = join(directory.path, "state");
+  await mkdir(stateDir);
+  const env = { SVC_STATE_DIR: stateDir, SVC_CONFIG_DIR: join(directory.path, "config") };
+  await run(directory.path, (...args) => runBerth(args, env));
+}
+
+const lockText = `images:\n  ${whisper}: ${digest}\n`;
+
+test("engine list names every shipped image and who pins it", async () => {
+  await scene(async (dir, berth) => {
+    await writeFile(join(dir, "state/engines.lock.yaml"), lockText);
+    const { code, stdout } = await berth("engine", "list", "-o", "json");
+    assert.equal(code, 0);
+    const list: { data: { engine: string; backend: string; pinned: string; digest: string }[] } = JSON.parse(stdout);
+    const rows = list.data;
+    assert.deepEqual(
+      rows.map(({ engine, backend, pinned }) => `${engine} ${backend} ${pinned}`),
+      [
+        "llama cpu engines.yaml",
+        "llama vulkan engines.yaml",
+        "llama rocm engines.yaml",
+        "llama cuda engines.yaml",
+        "stt cpu first pull",
+        "tts cpu ",
+      ],
+    );
+    assert.equal(rows[4]?.digest, digest);
+    assert.match((await berth("engine", "list")).stdout, /^ENGINE +BACKEND +IMAGE +PINNED BY/);
+  });
+});
+
+test("engine pin writes what pulls have found, keeps comments, and is idempotent", async () => {
+  await scene(async (dir, berth) => {
+    const file = join(dir, "engines.yaml");
+    await copyFile("manifests/engines.yaml", file);
+    assert.match((await berth("engine", "pin", "--file", file)).stdout, /^nothing to pin/);
+    await writeFile(join(dir, "state/engines.lock.yaml"), lockText);
+    assert.match((await berth("engine", "pin", "--file", file)).stdout, /^pinned in .*whisper\.cpp:main/);
+    const text = await readFile(file, "utf8");
+    assert.ok(text.startsWith("# Images that run engines"));
+    assert.ok(text.includes(`image: ${whisper}\n      digest: ${digest}\n`));
+    assert.match((await berth("engine", "pin", "--file", file)).stdout, /^nothing to pin/);
+  });
+});
+
+test("engine list and pin say which file cannot be used", async () => {
+  await scene(async (dir, berth) => {
+    await writeFile(join(dir, "state/engines.lock.yaml"), "images: [1]\n");
+    const { code, stderr } = await berth("engine", "list");
+    assert.equal(code, 1);
+    assert.match(stderr, /^engine\.images_unusable: .*engines\.lock\.yaml/);
+    const missing = await berth("engine", "pin", "--file", join(dir, "none.yaml"));
+    assert.match(missing.stderr, /none\.yaml cannot be read/);
+  });
+});
