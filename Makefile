@@ -28,7 +28,7 @@ test-llama-server: setup ## run llama slots on a real llama-server, built when t
 test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io
 	@hack/test-docker.sh
 
-test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback; as root it installs Debian's
+test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
 	@hack/test-edge.sh
 
 verify: setup ## types, lint, format, dead code, generated files

@@ -1,11 +1,12 @@
 #!/bin/sh
-# `make test-edge`: the proxy's configuration in real servers, Debian's Caddy and nginx, on loopback.
+# `make test-edge`: the proxy's configuration in real servers, Debian's Caddy and nginx, on loopback, with Pebble as the
+# certificate authority of a public name.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin
 
 missing=
-for program in caddy nginx; do
+for program in caddy nginx pebble openssl; do
   command -v "$program" >/dev/null || missing="$missing $program"
 done
 if [ -n "$missing" ]; then
