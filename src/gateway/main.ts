@@ -12,6 +12,7 @@ import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
 import { Gate } from "./auth/gate.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
+import { refusalCounter } from "./auth/metrics.ts";
 import { isLoopback, reachLines } from "./auth/reach.ts";
 import { DemandPublisher } from "./demand.ts";
 import { Dispatcher } from "./dispatch.ts";
@@ -116,6 +117,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     isEnabled: config.authEnabled,
     verify: (token) => tokens.verify(token),
     trustedProxies: config.trustedProxies,
+    onRefused: refusalCounter(metrics.registry),
     onThrottled: (peer) => log.warn(`${peer} failed to authenticate too often and gets 429 for a minute`),
   });
   const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts]), authenticator);

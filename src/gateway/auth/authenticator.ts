@@ -1,9 +1,11 @@
 import type { IncomingMessage } from "node:http";
-import { ApiError } from "../../api/errors.ts";
+import { ApiError, type ApiErrorOptions, type ErrorCode } from "../../api/errors.ts";
 import { isGranted, type Identity, type ScopeClass } from "../../api/scopes.ts";
 import { parseToken, type PresentedToken, type TokenRecord } from "../../api/token.ts";
 import { AddressSet, canonicalAddress, networkOf } from "./addresses.ts";
 import { FailureThrottle } from "./throttle.ts";
+
+export type AuthCode = Extract<ErrorCode, `auth.${string}`>;
 
 export interface AuthenticatorOptions {
   /** False: whoever reaches the service may do everything. */
@@ -13,6 +15,7 @@ export interface AuthenticatorOptions {
   /** Addresses and CIDR blocks whose X-Forwarded-Email and X-Forwarded-For are believed. */
   readonly trustedProxies: readonly string[];
   readonly throttle?: FailureThrottle;
+  readonly onRefused?: (code: AuthCode) => void;
   /** A peer has failed too often; told once per peer and window. */
   readonly onThrottled?: (peer: string) => void;
 }
@@ -49,10 +52,9 @@ export class Authenticator {
     if (wanted === "public") return nobody;
     const caller = this.#callerOf(request);
     if (isGranted(caller.scope, wanted)) return caller;
-    throw new ApiError("auth.forbidden", {
+    throw this.#refusal("auth.forbidden", request, {
       message: `this needs a higher scope than ${caller.scope}`,
       details: { scope: caller.scope },
-      headers: closing(request),
     });
   }
 
@@ -68,29 +70,34 @@ export class Authenticator {
     if (bearer !== undefined) {
       const token = parseToken(bearer);
       const record = token === undefined ? undefined : this.#options.verify(token);
-      if (record === undefined) throw this.#refused(request);
+      if (record === undefined) throw this.#failed(request);
       return { identity: record.label, scope: record.scope, source: "token", tokenId: record.id };
     }
     const user = request.headers["x-forwarded-email"];
     if (typeof user === "string" && userPattern.test(user) && this.isTrusted(request)) {
       return { identity: user, scope: "admin", source: "proxy" };
     }
-    if (authorization !== undefined) throw this.#refused(request);
-    throw new ApiError("auth.required", { headers: { ...closing(request), "www-authenticate": "Bearer" } });
+    if (authorization !== undefined) throw this.#failed(request);
+    throw this.#refusal("auth.required", request, { headers: { "www-authenticate": "Bearer" } });
   }
 
-  #refused(request: IncomingMessage): ApiError {
+  /** Counted against the peer. */
+  #failed(request: IncomingMessage): ApiError {
     const peer = this.#peerOf(request);
     const throttled = this.#throttle.failed(networkOf(peer));
     if (throttled === undefined) {
-      return new ApiError("auth.invalid", {
-        headers: { ...closing(request), "www-authenticate": 'Bearer error="invalid_token"' },
+      return this.#refusal("auth.invalid", request, {
+        headers: { "www-authenticate": 'Bearer error="invalid_token"' },
       });
     }
     if (throttled.isFirst) this.#options.onThrottled?.(peer);
-    return new ApiError("auth.throttled", {
-      headers: { ...closing(request), "retry-after": String(throttled.retryAfterSeconds) },
-    });
+    const headers = { "retry-after": String(throttled.retryAfterSeconds) };
+    return this.#refusal("auth.throttled", request, { headers });
+  }
+
+  #refusal(code: AuthCode, request: IncomingMessage, options: ApiErrorOptions): ApiError {
+    this.#options.onRefused?.(code);
+    return new ApiError(code, { ...options, headers: { ...closing(request), ...options.headers } });
   }
 
   /** The socket's peer; behind a trusted proxy whom that proxy saw: the last entry, which it wrote itself. */

@@ -88,6 +88,22 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.deepEqual(await status(strict), { enabled: true, modes: ["token", "proxy"], proxy_trusted: false });
   });
 
+  it("counts what it refuses", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    const refusals = (code: string): Promise<number | undefined> =>
+      gateway.metric(`berth_auth_refusals_total{code="${code}"}`);
+    assert.equal(await refusals("auth.throttled"), 0);
+    const wrong = { authorization: `Bearer svc_nobody22.${"A".repeat(43)}` };
+    for (let turn = 0; turn < 21; turn++) await gateway.ask("POST", "/v1/chat/completions", wrong, "{}");
+    await gateway.ask("GET", "/api/slots");
+    await gateway.ask("GET", "/api/slots", { authorization: `Bearer ${await gateway.token("v1-only")}` });
+    const codes = ["auth.invalid", "auth.throttled", "auth.required", "auth.forbidden"];
+    assert.deepEqual(await Promise.all(codes.map(refusals)), [20, 1, 1, 1]);
+    const line = 'berth_requests_total{route="/v1/chat/completions",slot="none",code="401"}';
+    assert.equal(await gateway.metric(line), 20);
+    assert.match(gateway.log(), /127\.0\.0\.1 failed to authenticate too often and gets 429 for a minute/);
+  });
+
   it("is shared by two gateways and the command line's store", async () => {
     await using first = await startGateway({ SVC_AUTH_ENABLED: "1" });
     await using second = await startGateway({ SVC_AUTH_ENABLED: "1", SVC_STATE_DIR: first.stateDir });
