@@ -144,7 +144,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     v1Routes: v1Routes({ stateDir: config.stateDir, images }),
     log,
     gate,
-    auth: { authenticator, tokens },
+    auth: { authenticator, tokens, log },
     routes: {
       index: () => index,
       operator: () => published.operator(),

@@ -3,28 +3,36 @@ import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { Serial } from "../lib/serial.ts";
 
+/** Several first uses in a row are one write. */
+const soonMs = 1000;
+
 /**
- * When each token was last used: a note in memory per request, a small file per token every `intervalMs`. Several
- * processes share the files; the later time stays.
+ * When each token was last used: a note in memory per request, a small file per token at most every `intervalMs`, and
+ * soon after the first use in a while. Several processes share the files; the later time stays.
  */
 export class TokenUse implements AsyncDisposable {
   readonly #options: { path: string; intervalMs: number; exists: (id: string) => boolean };
   readonly #unwritten = new Map<string, number>();
   readonly #writes = new Serial();
   #timer: NodeJS.Timeout | undefined;
+  #writtenAt = 0;
 
   constructor(options: { path: string; intervalMs: number; exists: (id: string) => boolean }) {
     this.#options = options;
   }
 
   mark(id: string): void {
-    this.#unwritten.set(id, Date.now());
+    const now = Date.now();
+    this.#unwritten.set(id, now);
     if (this.#timer !== undefined) return;
+    const { intervalMs } = this.#options;
+    const waitMs = Math.min(intervalMs, Math.max(soonMs, this.#writtenAt + intervalMs - now));
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
+      this.#writtenAt = Date.now();
       // It is written again with the next use: a full disk must not fail requests.
       void this.#writes.run(() => this.#write()).catch(() => undefined);
-    }, this.#options.intervalMs);
+    }, waitMs);
     this.#timer.unref();
   }
 

@@ -1,4 +1,5 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Logger } from "pino";
 import { ApiError } from "../../api/errors.ts";
 import { newTokenSchema, type CreatedToken, type TokenView } from "../../api/token.ts";
 import type { Identity } from "../../api/scopes.ts";
@@ -8,10 +9,11 @@ import type { Authenticator } from "./authenticator.ts";
 export interface AuthRouteContext {
   readonly authenticator: Authenticator;
   readonly tokens: Pick<TokenStore, "list" | "create" | "revoke">;
+  readonly log: Logger;
 }
 
 /** `/api/auth`: tokens, and who the caller is. Bodies are those of `src/api/token.ts`. */
-export function registerAuthRoutes(app: FastifyInstance, { authenticator, tokens }: AuthRouteContext): void {
+export function registerAuthRoutes(app: FastifyInstance, { authenticator, tokens, log }: AuthRouteContext): void {
   const isPublic = { config: { scope: "public" as const } };
   const isAdmin = { config: { scope: "admin" as const } };
 
@@ -28,6 +30,7 @@ export function registerAuthRoutes(app: FastifyInstance, { authenticator, tokens
       });
     }
     const created = await tokens.create(wanted.data);
+    log.info(`${callerOf(request)} created token ${created.id} of scope ${created.scope}`);
     void reply.code(201).header("cache-control", "no-store");
     return created;
   });
@@ -36,6 +39,7 @@ export function registerAuthRoutes(app: FastifyInstance, { authenticator, tokens
     if (!(await tokens.revoke(id))) {
       throw new ApiError("system.not_found", { message: `no token has the id "${id.slice(0, 64)}"` });
     }
+    log.info(`${callerOf(request)} revoked token ${id}`);
     return await reply.code(204).send();
   });
   app.get("/api/auth/status", isPublic, (request) => ({
@@ -52,4 +56,10 @@ export function registerAuthRoutes(app: FastifyInstance, { authenticator, tokens
     const { identity, scope, source } = request.identity ?? { identity: "anonymous", scope: "admin", source: "none" };
     return { identity, scope, source };
   });
+}
+
+/** Labels and names are a person's own words: told to whoever lists tokens, not to the log. */
+function callerOf({ identity }: FastifyRequest): string {
+  if (identity === undefined || identity.source === "none") return "somebody, authentication being off,";
+  return identity.source === "proxy" ? "the proxy's user" : `token ${identity.tokenId ?? ""}`;
 }

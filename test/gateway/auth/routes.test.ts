@@ -34,6 +34,9 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.notEqual(data[1]?.last_used_at, null);
     const revoked = await gateway.ask("DELETE", `/api/auth/tokens/${created.id}`, admin);
     assert.deepEqual([revoked.status, revoked.body], [204, ""]);
+    const [adminId] = data.map(({ id }) => id);
+    assert.match(gateway.log(), new RegExp(`token ${adminId} created token ${created.id} of scope read-only`));
+    assert.match(gateway.log(), new RegExp(`token ${adminId} revoked token ${created.id}`));
     assert.equal(codeOf(await gateway.ask("GET", "/api/auth/me", own)), "auth.invalid");
     assert.equal(codeOf(await gateway.ask("DELETE", `/api/auth/tokens/${created.id}`, admin)), "system.not_found");
     assert.equal(codeOf(await gateway.ask("DELETE", "/api/auth/tokens/..%2f..%2fx", admin)), "system.not_found");
