@@ -1,0 +1,15 @@
+import { z } from "zod";
+
+/** `?wait=ready&timeout=180`: answers once the slot has settled, or the time is over. */
+export const waitQuery = z.strictObject({
+  wait: z.enum(["ready", "settled"]).optional().describe("Answer only when the slot is there, or has failed"),
+  timeout: z.coerce.number().int().min(1).max(3600).default(180).describe("Seconds to wait"),
+});
+
+export const flag = z
+  .enum(["0", "1"])
+  .default("0")
+  .transform((text) => text === "1");
+
+/** A flat spec, or a whole manifest; which fields are known is for the spec's own schema to say. */
+export const manifestBody = z.record(z.string(), z.json());

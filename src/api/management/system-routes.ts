@@ -1,0 +1,95 @@
+import { z } from "zod";
+import type { RouteShape } from "./shape.ts";
+import * as view from "./views.ts";
+
+/** The service itself. */
+export const systemRoutes = {
+  hardware: {
+    method: "GET",
+    path: "/api/hardware",
+    scope: "read",
+    tag: "system",
+    summary: "What this machine has (not in this version)",
+    answers: { 200: z.looseObject({}) },
+  },
+  probeHardware: {
+    method: "POST",
+    path: "/api/hardware/probe",
+    scope: "admin",
+    tag: "system",
+    summary: "Looks at the machine anew (not in this version)",
+    answers: { 202: z.looseObject({}) },
+  },
+  status: {
+    method: "GET",
+    path: "/api/status",
+    scope: "public",
+    tag: "system",
+    summary: "Slots and their states: no models, paths or hosts",
+    answers: { 200: view.statusSchema },
+  },
+  health: {
+    method: "GET",
+    path: "/api/health/system",
+    scope: "public",
+    tag: "system",
+    summary: "Whether anything is degraded; always 200",
+    answers: { 200: view.healthSchema },
+  },
+  metrics: {
+    method: "GET",
+    path: "/api/metrics",
+    scope: "public",
+    tag: "system",
+    summary: "Prometheus metrics of this gateway, also at /metrics",
+    answers: { 200: { type: "text/plain" } },
+  },
+  features: {
+    method: "GET",
+    path: "/api/features",
+    scope: "public",
+    tag: "system",
+    summary: "What this version can do",
+    answers: { 200: view.featuresSchema },
+  },
+  installState: {
+    method: "GET",
+    path: "/api/install/state",
+    scope: "public",
+    tag: "system",
+    summary: "How far a new installation is",
+    answers: { 200: view.installStateSchema },
+  },
+  completeInstall: {
+    method: "POST",
+    path: "/api/install/complete",
+    scope: "public",
+    tag: "system",
+    summary: "Ends the first run; changes nothing else",
+    answers: { 200: view.installStateSchema },
+  },
+  urls: {
+    method: "GET",
+    path: "/api/config/urls",
+    scope: "public",
+    tag: "system",
+    summary: "Where things are, as seen by the caller",
+    answers: { 200: view.urlsSchema },
+  },
+  openapi: {
+    method: "GET",
+    path: "/api/openapi.json",
+    scope: "read",
+    tag: "system",
+    summary: "This document",
+    answers: { 200: z.looseObject({ openapi: z.string() }) },
+  },
+  docs: {
+    method: "GET",
+    path: "/api/docs",
+    scope: "read",
+    tag: "system",
+    summary: "The same for people",
+    answers: { 200: { type: "text/html" } },
+  },
+} as const satisfies Record<string, RouteShape>;

@@ -1,0 +1,163 @@
+import { z } from "zod";
+import { conditionSchema } from "../conditions.ts";
+import { modelRecordSchema } from "../model.ts";
+import { backends, engineKinds, runtimeKinds, slotCapabilities } from "../names.ts";
+import { planSchema } from "../plan.ts";
+import { slotSpecSchema } from "../slot.ts";
+import { slotStates } from "../states.ts";
+import { slotStatusSchema, transitionSchema } from "../status.ts";
+import { upstreamSpecSchema } from "../upstream.ts";
+import { processStatusSchema } from "../workload.ts";
+
+/** What `/api` answers: snake_case; conditions, specs and manifests stay camelCase (CONTRACT "/api"). */
+
+const seconds = z.number().min(0).nullable();
+const count = z.int().min(0);
+
+export function listOf<T extends z.ZodType>(
+  item: T,
+): z.ZodObject<{ object: z.ZodLiteral<"list">; data: z.ZodArray<T> }> {
+  return z.strictObject({ object: z.literal("list"), data: z.array(item) });
+}
+
+export const slotViewSchema = z.strictObject({
+  name: z.string(),
+  state: z.enum(slotStates),
+  model: z.string().nullable(),
+  model_origin: slotStatusSchema.shape.model.shape.origin,
+  engine: z.enum(engineKinds),
+  backend: z.union([z.enum(backends), z.string()]),
+  runtime: z.union([z.enum(runtimeKinds), z.string()]),
+  port: z.int().nullable(),
+  endpoint: z.string().nullable(),
+  enabled: z.boolean(),
+  load: z.enum(["always", "onDemand"]),
+  capabilities: z.array(z.enum(slotCapabilities)),
+  in_flight: count,
+  queued: count,
+  held: count,
+  conditions: z.array(conditionSchema),
+  generation: count,
+  observed_generation: count,
+  spec_hash: z.string().nullable(),
+  restarts: count,
+  failures: count,
+  last_error: slotStatusSchema.shape.lastError.unwrap().nullable(),
+  next_retry_at: z.iso.datetime().nullable(),
+  progress: slotStatusSchema.shape.progress.unwrap().nullable(),
+  last_load_seconds: seconds,
+  memory_bytes: z.int().min(0).nullable(),
+  uptime_seconds: seconds,
+  processes: z.array(processStatusSchema),
+  decisions: slotStatusSchema.shape.decisions.unwrap(),
+  file: z.string().nullable(),
+  aliases: z.array(z.string()),
+});
+export type SlotView = z.output<typeof slotViewSchema>;
+
+/** One slot with its history. */
+export const slotDetailSchema = slotViewSchema.extend({
+  transitions: z.array(transitionSchema),
+  spec: slotSpecSchema,
+});
+export type SlotDetail = z.output<typeof slotDetailSchema>;
+
+export const planViewSchema = z.strictObject({ slot: z.string(), plan: planSchema, text: z.string() });
+
+export const modelViewSchema = z.strictObject({
+  id: z.string(),
+  size_bytes: z.int().min(0).nullable(),
+  backend: z.string(),
+  capabilities: modelRecordSchema.shape.capabilities.unwrap(),
+  license: z.string().nullable(),
+  license_url: z.string().nullable(),
+  source: z.string(),
+  sha256: z.string().nullable(),
+  path: z.string().nullable(),
+  slots: z.array(z.string()),
+  state: z.enum(["available", "assigned", "missing", "unsupported", "invalid"]),
+  message: z.string().nullable(),
+  architecture: z.string().nullable(),
+  context_length: z.int().nullable(),
+  parameters: z.int().nullable(),
+  quantization: z.string().nullable(),
+  pooling: z.string().nullable(),
+  origin: modelRecordSchema.shape.origin,
+});
+export type ModelView = z.output<typeof modelViewSchema>;
+
+/** An item of `/v1/models`. */
+export const v1ModelSchema = z.strictObject({
+  id: z.string(),
+  object: z.literal("model"),
+  created: z.int().min(0),
+  owned_by: z.literal("berth"),
+  berth: z.looseObject({
+    kind: z.enum(["slot", "model", "upstream"]),
+    state: z.string(),
+    slot: z.string().nullable(),
+    capabilities: z.array(z.string()),
+  }),
+});
+export type V1Model = z.output<typeof v1ModelSchema>;
+
+export const upstreamViewSchema = z.strictObject({
+  name: z.string(),
+  spec: upstreamSpecSchema,
+  circuit: z.enum(["closed", "open", "halfOpen"]),
+  in_flight: count,
+  queued: count,
+  models: count,
+  problem: z.string().nullable(),
+});
+
+export const statusSchema = z.strictObject({
+  name: z.literal("berth"),
+  version: z.string(),
+  uptime_seconds: z.int().min(0),
+  ready: z.boolean(),
+  slots: z.array(z.strictObject({ name: z.string(), state: z.enum(slotStates) })),
+  counts: z.partialRecord(z.enum(slotStates), count),
+});
+
+const checkStatus = z.enum(["ok", "degraded"]);
+export const healthSchema = z.strictObject({
+  status: checkStatus,
+  checks: z.strictObject({
+    store: z.strictObject({ status: checkStatus, reasons: z.array(z.string()) }),
+    operator_heartbeat: z.strictObject({ status: checkStatus, last: z.iso.datetime().nullable() }),
+    disk: z.strictObject({ status: checkStatus, free_bytes: z.int().min(0).nullable() }),
+    slots: z.strictObject({ status: checkStatus, failed: z.array(z.string()) }),
+  }),
+});
+
+export const settingSchema = z.strictObject({
+  value: z.json(),
+  origin: z.enum(["default", "environment", "file"]),
+  environment: z.string(),
+  toml: z.string(),
+});
+export const configViewSchema = z.strictObject({
+  config_dir: z.string(),
+  read_only: z.boolean(),
+  settings: z.record(z.string(), settingSchema),
+});
+
+/** One problem of a configuration; `file` is relative to the configuration directory. */
+export const diagnosticSchema = z.strictObject({
+  reason: z.string(),
+  file: z.string(),
+  line: z.int().optional(),
+  column: z.int().optional(),
+  path: z.array(z.union([z.string(), z.number()])).optional(),
+  message: z.string(),
+});
+export const diagnosticsSchema = z.strictObject({ valid: z.boolean(), diagnostics: z.array(diagnosticSchema) });
+
+export const installStateSchema = z.strictObject({
+  first_run: z.boolean(),
+  has_models: z.boolean(),
+  has_ready_slot: z.boolean(),
+});
+export const urlsSchema = z.strictObject({ api: z.string(), dashboard: z.string(), chat: z.string().nullable() });
+export const featuresSchema = z.record(z.string(), z.boolean());

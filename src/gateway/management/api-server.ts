@@ -1,0 +1,108 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../../api/errors.ts";
+import type { ApiRoutes } from "../../api/management/routes.ts";
+import type { AnswerOf, AnswerShape, BodyOf, QueryOf, RouteShape } from "../../api/management/shape.ts";
+import { invalidRequest, problemsOf } from "../../api/problems.ts";
+
+/** One request, checked against its route's shape. */
+export interface Asked<S extends RouteShape> {
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: QueryOf<S>;
+  readonly body: BodyOf<S>;
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+}
+
+/** Answers with what its shape promises, or with a reply that it has sent itself. */
+export type Handler<S extends RouteShape> = (
+  asked: Asked<S>,
+) => AnswerOf<S> | FastifyReply | Promise<AnswerOf<S> | FastifyReply>;
+
+/** A handler for every route; those of one subject are a part of it. */
+export type Handlers = { readonly [K in keyof ApiRoutes]: Handler<ApiRoutes[K]> };
+
+export interface ApiServerOptions {
+  readonly routes: ApiRoutes;
+  readonly handlers: Handlers;
+  /** Tests: an answer that its schema does not allow is an error. */
+  readonly isStrict: boolean;
+}
+
+/** Registers every management route with its scope class, and checks what comes in. */
+export function serveApi(app: FastifyInstance, { routes, handlers, isStrict }: ApiServerOptions): void {
+  const serve = <K extends keyof ApiRoutes>(name: K): void => {
+    serveRoute(app, routes[name], handlers[name], isStrict);
+  };
+  let name: keyof ApiRoutes;
+  for (name in routes) serve(name);
+}
+
+function serveRoute<S extends RouteShape>(
+  app: FastifyInstance,
+  shape: S,
+  handler: Handler<S>,
+  isStrict: boolean,
+): void {
+  const match = matcherOf(shape.path);
+  const statuses = Object.keys(shape.answers).map(Number);
+  const [status = 200] = statuses;
+  app.route({
+    method: shape.method,
+    url: match.url,
+    config: { scope: shape.scope },
+    handler: async (request, reply) => {
+      const params = match.params(request);
+      const query: QueryOf<S> = checked(shape.query, request.query, "the query");
+      const body: BodyOf<S> = checked(shape.body, request.body, "the body");
+      void reply.code(status);
+      const answer = await handler({ params, query, body, request, reply });
+      if (reply.sent || answer === reply) return reply;
+      if (isStrict) checkAnswer(shape, reply.statusCode, answer);
+      return await reply.send(answer);
+    },
+  });
+}
+
+/** `{ref}` may hold slashes, which routers match only at the end of a path: what follows it is compared here. */
+function matcherOf(path: string): { url: string; params: (request: FastifyRequest) => Record<string, string> } {
+  const refAt = path.indexOf("{ref}");
+  const before = refAt < 0 ? path : path.slice(0, refAt);
+  const suffix = refAt < 0 ? "" : path.slice(refAt + "{ref}".length);
+  return {
+    url: `${before.replaceAll(/\{(\w+)\}/g, ":$1")}${refAt < 0 ? "" : "*"}`,
+    params(request) {
+      const params = textsOf(request.params);
+      if (refAt < 0) return params;
+      const rest = params["*"] ?? "";
+      if (!rest.endsWith(suffix) || rest.length === suffix.length) {
+        throw new ApiError("system.not_found", { message: `there is nothing at ${request.url.slice(0, 200)}` });
+      }
+      return { ...params, ref: rest.slice(0, rest.length - suffix.length) };
+    },
+  };
+}
+
+function textsOf(params: unknown): Record<string, string> {
+  const texts: Record<string, string> = {};
+  for (const [key, value] of Object.entries(params ?? {})) if (typeof value === "string") texts[key] = value;
+  return texts;
+}
+
+/** `never` stands for whatever type the schema gives: only the caller can name it. */
+function checked(schema: RouteShape["body"], value: unknown, what: string): never;
+function checked(schema: RouteShape["body"], value: unknown, what: string): unknown {
+  if (schema === undefined) return undefined;
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const problems = problemsOf(parsed.error);
+  if (value === undefined) problems.splice(0, problems.length, { path: [], message: `${what} is missing` });
+  throw invalidRequest(problems);
+}
+
+function checkAnswer(shape: RouteShape, status: number, answer: unknown): void {
+  const promised: AnswerShape | undefined = shape.answers[status];
+  if (promised === undefined) throw new Error(`${shape.method} ${shape.path} promises no ${status}`);
+  if (promised === "nothing" || !("safeParse" in promised)) return;
+  const parsed = promised.safeParse(answer);
+  if (!parsed.success) throw new Error(`${shape.method} ${shape.path} broke its promise: ${parsed.error.message}`);
+}
