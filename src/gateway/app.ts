@@ -12,20 +12,21 @@ import { ApiError } from "../api/errors.ts";
 import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
-import { registerAuthRoutes, type AuthRouteContext } from "./auth/routes.ts";
 import { Cors } from "./cors.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import { takeJsonOnly } from "./json-bodies.ts";
-import { registerRoutes, type RouteContext } from "./management/routes.ts";
+import type { ManagementContext } from "./management/context.ts";
+import { registerRoutes } from "./management/routes.ts";
 import type { Logger } from "pino";
 import type { V1Route } from "./v1/route.ts";
 
 export interface AppOptions {
   readonly dispatcher: Dispatcher;
   readonly v1Routes: readonly V1Route[];
-  readonly routes: RouteContext;
+  readonly management: ManagementContext;
+  /** Tests: an answer that its schema does not allow is an error. */
+  readonly isStrict: boolean;
   readonly gate: Gate;
-  readonly auth: AuthRouteContext;
   /** SVC_CORS_ORIGINS. */
   readonly corsOrigins: readonly string[];
   readonly bodyLimitBytes: number;
@@ -90,8 +91,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     const failure = notFound(app, request.method, request.url, hot);
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
-  registerRoutes(app, options.routes);
-  registerAuthRoutes(app, options.auth);
+  registerRoutes(app, options.management, { isStrict: options.isStrict });
   await app.ready();
   if (server === undefined) throw new Error("the framework made no server");
   const hotOnes = [...hot].map(([path, { method }]) => ({ method, path, scope: "v1" as const }));

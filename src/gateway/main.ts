@@ -1,10 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { Logger } from "pino";
-import type { Config } from "../api/config.ts";
+import type { Config, ConfigOrigin } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { openDemandWriter } from "../store/demand.ts";
+import { openManifestWriter } from "../store/manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
+import { openRequestStore } from "../store/requests.ts";
 import { TokenStore } from "../store/tokens.ts";
 import { Admission } from "./admission/admission.ts";
 import { BufferBudget } from "./admission/budget.ts";
@@ -40,6 +42,10 @@ export interface RunningGateway {
 export interface GatewayOptions {
   readonly log: Logger;
   readonly version: string;
+  /** Where each setting comes from; absent: not known. */
+  readonly configOrigins?: Readonly<Record<string, ConfigOrigin>>;
+  /** Tests: an answer of `/api` that its schema does not allow is an error. */
+  readonly isStrict?: boolean;
   /** When a client that waits for a stream hears something; tests shorten it. */
   readonly holdTimes?: HoldTimes;
 }
@@ -144,18 +150,26 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     v1Routes: v1Routes({ stateDir: config.stateDir, images }),
     log,
     gate,
-    auth: { authenticator, tokens, log },
-    routes: {
+    isStrict: options.isStrict === true,
+    management: {
       index: () => index,
       operator: () => published.operator(),
       traffic,
       admission,
       metrics,
       images,
-      stateDir: config.stateDir,
+      upstreams,
+      requests: stack.use(await openRequestStore(config.stateDir)),
+      writer: openManifestWriter({ configDir: config.configDir, isReadOnly: config.readOnly }),
+      authenticator,
+      tokens,
+      log,
+      config,
+      configOrigins: options.configOrigins ?? {},
       version,
       startedAt,
       isReady,
+      watch: (onChange) => published.watch(onChange),
     },
   });
   await app.fastify.listen({ port: config.port, host: config.host });

@@ -14,14 +14,14 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
     ...(options.host === undefined ? {} : { SVC_HOST: options.host }),
     ...(options.port === undefined ? {} : { SVC_PORT: String(options.port) }),
   };
-  const { config, warnings } = await readSettings(env);
+  const { config, origins, warnings } = await readSettings(env);
   const log = openLog({ level: config.logLevel, component: "gateway", env });
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const { runGateway } = await import("../gateway/main.ts");
   let running;
   try {
-    running = await runGateway(config, { log, version });
+    running = await runGateway(config, { log, version, configOrigins: origins });
   } catch (error) {
     const line = explainStart(error, { portName: "SVC_PORT", port: config.port, stateDir: config.stateDir });
     if (line === undefined) throw error;

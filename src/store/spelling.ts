@@ -27,6 +27,18 @@ export function fromToml(value: unknown): unknown {
   );
 }
 
+/** A resource's data with its keys as a TOML document spells them. */
+export function toToml(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toToml);
+  if (typeof value !== "object" || value === null || value instanceof Date) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => {
+      const isFree = opaque.has(name) || (opaqueMaps.has(name) && typeof inner === "object");
+      return [snakeCase(name), isFree ? inner : toToml(inner)];
+    }),
+  );
+}
+
 /** A path in a TOML file as the resources spell it. */
 export function pathFromToml(path: readonly string[]): string[] {
   return spelled<string>(path, camelCase);

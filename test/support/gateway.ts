@@ -74,7 +74,7 @@ export async function startGateway(
   if (config === undefined) throw new Error(JSON.stringify(problems));
   let text = "";
   const log = pino({ level: "info" }, { write: (line: string) => void (text += line) });
-  const running = await runGateway(config, { log, version: "0.0.0-test", ...options.gateway });
+  const running = await runGateway(config, { log, version: "0.0.0-test", isStrict: true, ...options.gateway });
   stack.defer(() => running.close({ drainSeconds: 0 }));
   const demands = stack.use(await openDemandStore(stateDir));
   const demand = (slot: string): Demand["slots"][string] | undefined =>

@@ -44,7 +44,13 @@ export const slotViewSchema = z.strictObject({
   failures: count,
   last_error: slotStatusSchema.shape.lastError.unwrap().nullable(),
   next_retry_at: z.iso.datetime().nullable(),
-  progress: slotStatusSchema.shape.progress.unwrap().nullable(),
+  progress: z
+    .strictObject({
+      bytes_done: z.int(),
+      bytes_total: z.int().nullable(),
+      bytes_per_second: z.number().nullable(),
+    })
+    .nullable(),
   last_load_seconds: seconds,
   memory_bytes: z.int().min(0).nullable(),
   uptime_seconds: seconds,
@@ -62,6 +68,7 @@ export const slotDetailSchema = slotViewSchema.extend({
 });
 export type SlotDetail = z.output<typeof slotDetailSchema>;
 
+export type PlanView = z.output<typeof planViewSchema>;
 export const planViewSchema = z.strictObject({ slot: z.string(), plan: planSchema, text: z.string() });
 
 export const modelViewSchema = z.strictObject({
@@ -131,8 +138,15 @@ export const healthSchema = z.strictObject({
   }),
 });
 
+/** What JSON can say, and nothing else. Throws ZodError. */
+export function jsonValue(value: unknown): z.output<typeof json> {
+  return json.parse(value);
+}
+const json = z.json();
+
+export type Setting = z.output<typeof settingSchema>;
 export const settingSchema = z.strictObject({
-  value: z.json(),
+  value: json,
   origin: z.enum(["default", "environment", "file"]),
   environment: z.string(),
   toml: z.string(),

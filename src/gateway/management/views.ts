@@ -1,8 +1,10 @@
 import type { ModelRecord } from "../../api/model.ts";
+import type { ModelView, PlanView, SlotDetail, SlotView, V1Model } from "../../api/management/views.ts";
 import type { Condition } from "../../api/conditions.ts";
 
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
 import type { Admission } from "../admission/admission.ts";
+import type { SlotStatus } from "../../api/status.ts";
 import type { Traffic } from "../traffic.ts";
 
 /** Bodies of `/v1/models` and `/api`: snake_case JSON, as CONTRACT has it. */
@@ -13,10 +15,7 @@ export interface ViewContext {
   readonly isOperatorLost: boolean;
 }
 
-export function slotView(
-  slot: KnownSlot,
-  { traffic, admission, isOperatorLost }: ViewContext,
-): Record<string, unknown> {
+export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }: ViewContext): SlotView {
   const { spec, status, published, name } = slot;
   const waiting = admission.counts(name);
   const load = status?.lastLoad;
@@ -44,6 +43,7 @@ export function slotView(
     failures: status?.failures ?? 0,
     last_error: status?.lastError ?? null,
     next_retry_at: status?.nextRetryAt ?? null,
+    progress: progressOf(status?.progress),
     last_load_seconds:
       load?.warmSeconds === undefined
         ? null
@@ -59,12 +59,12 @@ export function slotView(
 }
 
 /** A slot with its history, for one slot only. */
-export function slotDetail(slot: KnownSlot, context: ViewContext): Record<string, unknown> {
+export function slotDetail(slot: KnownSlot, context: ViewContext): SlotDetail {
   return { ...slotView(slot, context), transitions: slot.status?.transitions ?? [], spec: slot.spec };
 }
 
-function conditionsOf(conditions: readonly Condition[], isOperatorLost: boolean): readonly Condition[] {
-  if (!isOperatorLost) return conditions;
+function conditionsOf(conditions: readonly Condition[], isOperatorLost: boolean): Condition[] {
+  if (!isOperatorLost) return [...conditions];
   // Nobody watches the engines: what was true may not be any more.
   return conditions.map((condition) =>
     condition.type === "Ready"
@@ -78,11 +78,17 @@ function conditionsOf(conditions: readonly Condition[], isOperatorLost: boolean)
   );
 }
 
+function progressOf(progress: SlotStatus["progress"]): SlotView["progress"] {
+  if (progress === undefined) return null;
+  const { bytesDone, bytesTotal, bytesPerSecond } = progress;
+  return { bytes_done: bytesDone, bytes_total: bytesTotal ?? null, bytes_per_second: bytesPerSecond ?? null };
+}
+
 function round(seconds: number): number {
   return Math.round(seconds * 1000) / 1000;
 }
 
-export function planView({ name, published }: KnownSlot): Record<string, unknown> {
+export function planView({ name, published }: KnownSlot): PlanView {
   const plan = published?.plan ?? {
     reason: "NotPublished",
     message: "no operator has planned this slot yet",
@@ -99,7 +105,7 @@ export function planView({ name, published }: KnownSlot): Record<string, unknown
   return { slot: name, plan, text: `${text}\n` };
 }
 
-export function modelView(model: ModelRecord, index: ResolutionIndex): Record<string, unknown> {
+export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView {
   const slots = (index.owners.get(model.ref) ?? []).map(({ name }) => name);
   return {
     id: model.ref,
@@ -124,8 +130,8 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): Record<st
 }
 
 /** `/v1/models`: slots in the specification's order, then registry models, then upstream models. */
-export function v1Models({ index, traffic }: ViewContext): Record<string, unknown>[] {
-  const item = (id: string, created: number, berth: Record<string, unknown>): Record<string, unknown> => ({
+export function v1Models({ index, traffic }: ViewContext): V1Model[] {
+  const item = (id: string, created: number, berth: V1Model["berth"]): V1Model => ({
     id,
     object: "model",
     created,

@@ -1,0 +1,151 @@
+import { relative } from "node:path";
+import type { FastifyRequest } from "fastify";
+import { configShape, environmentName, secretConfigKeys, tomlName, type ConfigKey } from "../../api/config.ts";
+import { ApiError } from "../../api/errors.ts";
+import { jsonValue, type Setting } from "../../api/management/views.ts";
+import { slotNameSchema } from "../../api/names.ts";
+import { invalidRequest } from "../../api/problems.ts";
+import { readManifests } from "../../store/manifest.ts";
+import type { Diagnostic } from "../../store/store.ts";
+import { validateDirectory } from "../../store/validate.ts";
+import type { Handlers } from "./api-server.ts";
+import type { ManagementContext } from "./context.ts";
+import { readManifest } from "./manifest-body.ts";
+
+type AdminHandlers = Pick<
+  Handlers,
+  | "listUpstreams"
+  | "putUpstream"
+  | "deleteUpstream"
+  | "getConfig"
+  | "validateConfig"
+  | "listTokens"
+  | "createToken"
+  | "revokeToken"
+  | "authStatus"
+  | "login"
+  | "me"
+>;
+
+export function adminHandlers(context: ManagementContext): AdminHandlers {
+  const { upstreams, writer, tokens, authenticator, config, log } = context;
+  return {
+    listUpstreams: () => ({
+      object: "list",
+      data: upstreams.views().map(({ name, spec, circuit, inFlight, queued, refs, problem }) => ({
+        name,
+        spec,
+        circuit,
+        in_flight: inFlight,
+        queued,
+        models: refs,
+        problem: problem ?? null,
+      })),
+    }),
+    putUpstream: async ({ params: { name = "" }, body, reply }) => {
+      checkName(name);
+      const { spec, labels } = readManifest("Upstream", body, name);
+      const outcome = await writer.replace("Upstream", name, { spec, labels });
+      void reply.code(outcome === "created" ? 201 : 202);
+      return { name };
+    },
+    deleteUpstream: async ({ params: { name = "" } }) => {
+      if (!(await writer.remove("Upstream", name)))
+        throw new ApiError("system.not_found", { message: `no upstream is called "${name.slice(0, 64)}"` });
+      return { name };
+    },
+    getConfig: async () => ({
+      config_dir: config.configDir,
+      read_only: (await writer.readOnlyReason()) !== undefined,
+      settings: settingsOf(context),
+    }),
+    validateConfig: async ({ body }) => {
+      const found =
+        body === undefined
+          ? await validateDirectory(config.configDir)
+          : Object.entries(body.files).flatMap(([file, text]) =>
+              readManifests(file, text).flatMap(({ diagnostics }) => diagnostics),
+            );
+      const diagnostics = found.map((each) => diagnosticView(each, body === undefined ? config.configDir : undefined));
+      return { valid: diagnostics.length === 0, diagnostics };
+    },
+    listTokens: async () => ({ object: "list", data: await tokens.list() }),
+    createToken: async ({ body, request, reply }) => {
+      void reply.header("cache-control", "no-store");
+      const created = await tokens.create(body);
+      log.info(`${callerOf(request)} created token ${created.id} of scope ${created.scope}`);
+      return created;
+    },
+    revokeToken: async ({ params: { id = "" }, request, reply }) => {
+      if (!(await tokens.revoke(id)))
+        throw new ApiError("system.not_found", { message: `no token has the id "${id.slice(0, 64)}"` });
+      log.info(`${callerOf(request)} revoked token ${id}`);
+      return await reply.code(204).send();
+    },
+    authStatus: ({ request }) => ({
+      enabled: authenticator.isEnabled,
+      modes: authenticator.isEnabled ? ["token", "proxy"] : ["none"],
+      proxy_trusted: authenticator.isEnabled && authenticator.isTrusted(request.raw),
+    }),
+    login: () => ({
+      message: authenticator.isEnabled
+        ? "There is no login here: browsers log in at the edge proxy in front of this service, programs send a token as Authorization: Bearer."
+        : "Authentication is off: nobody needs to log in.",
+    }),
+    me: ({ request }) => {
+      const { identity, scope, source } = request.identity ?? { identity: "anonymous", scope: "admin", source: "none" };
+      return { identity, scope, source };
+    },
+  };
+}
+
+/** Labels and names are a person's own words: told to whoever lists tokens, not to the log. */
+function callerOf({ identity }: FastifyRequest): string {
+  if (identity === undefined || identity.source === "none") return "somebody, authentication being off,";
+  return identity.source === "proxy" ? "the proxy's user" : `token ${identity.tokenId ?? ""}`;
+}
+
+function settingsOf({ config, configOrigins }: ManagementContext): Record<string, Setting> {
+  const secrets: readonly string[] = secretConfigKeys;
+  const values: Readonly<Record<string, unknown>> = { ...config };
+  const settings: Record<string, Setting> = {};
+  let key: ConfigKey;
+  for (key in configShape) {
+    const value = values[key];
+    settings[key] = {
+      value: jsonValue(secrets.includes(key) && value !== undefined ? "********" : (value ?? null)),
+      origin: configOrigins[key] ?? "default",
+      environment: environmentName(key),
+      toml: tomlName(key),
+    };
+  }
+  return settings;
+}
+
+function diagnosticView(
+  { reason, file, line, column, path, message }: Diagnostic,
+  configDir: string | undefined,
+): {
+  reason: string;
+  file: string;
+  line?: number;
+  column?: number;
+  path?: (string | number)[];
+  message: string;
+} {
+  return {
+    reason,
+    file: configDir === undefined ? file : relative(configDir, file),
+    ...(line === undefined ? {} : { line }),
+    ...(column === undefined ? {} : { column }),
+    ...(path === undefined ? {} : { path: path.map((part) => (typeof part === "number" ? part : String(part))) }),
+    message,
+  };
+}
+
+function checkName(name: string): void {
+  const parsed = slotNameSchema.safeParse(name);
+  if (!parsed.success) {
+    throw invalidRequest([{ path: ["name"], message: parsed.error.issues[0]?.message ?? "is no name of an upstream" }]);
+  }
+}

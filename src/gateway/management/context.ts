@@ -1,0 +1,56 @@
+import type { Logger } from "pino";
+import type { Config, ConfigOrigin } from "../../api/config.ts";
+import { ApiError } from "../../api/errors.ts";
+import type { PublishedOperator } from "../../api/status.ts";
+import type { RequestStore } from "../../store/store.ts";
+import type { TokenStore } from "../../store/tokens.ts";
+import type { ManifestWriter } from "../../store/writer.ts";
+import type { Admission } from "../admission/admission.ts";
+import { isOperatorLost } from "../admission/availability.ts";
+import type { Authenticator } from "../auth/authenticator.ts";
+import type { ImageCache } from "../images/cache.ts";
+import type { KnownSlot, ResolutionIndex } from "../index.ts";
+import type { GatewayMetrics } from "../metrics.ts";
+import type { Traffic } from "../traffic.ts";
+import type { Upstreams } from "../upstreams/upstreams.ts";
+import type { ViewContext } from "./views.ts";
+
+/** Everything that management routes act on. */
+export interface ManagementContext {
+  readonly index: () => ResolutionIndex;
+  readonly operator: () => PublishedOperator | undefined;
+  readonly traffic: Traffic;
+  readonly admission: Admission;
+  readonly metrics: GatewayMetrics;
+  readonly images: ImageCache;
+  readonly upstreams: Upstreams;
+  readonly requests: RequestStore;
+  readonly writer: ManifestWriter;
+  readonly authenticator: Authenticator;
+  readonly tokens: Pick<TokenStore, "list" | "create" | "revoke">;
+  readonly log: Logger;
+  readonly config: Config;
+  readonly configOrigins: Readonly<Record<string, ConfigOrigin>>;
+  readonly version: string;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly isReady: () => boolean;
+  /** Hears the name of a slot whose published state changed; undefined: anything may have. */
+  readonly watch: (onChange: (slot: string | undefined) => void) => Disposable;
+}
+
+export function viewOf(context: ManagementContext): ViewContext {
+  return {
+    index: context.index(),
+    traffic: context.traffic,
+    admission: context.admission,
+    isOperatorLost: isOperatorLost(context.operator()),
+  };
+}
+
+/** Throws ApiError `slot.not_found`. */
+export function slotNamed(context: ManagementContext, name: string): KnownSlot {
+  const slot = context.index().slots.get(name);
+  if (slot === undefined) throw new ApiError("slot.not_found", { message: `no slot is called "${name.slice(0, 64)}"` });
+  return slot;
+}

@@ -1,0 +1,66 @@
+import { randomBytes } from "node:crypto";
+import { isGranted } from "../../api/scopes.ts";
+import { slotsInOrder } from "../index.ts";
+import type { Handlers } from "./api-server.ts";
+import { ChangeFeed, type FeedEvent } from "./change-feed.ts";
+import { viewOf, type ManagementContext } from "./context.ts";
+import { openEvents } from "./event-response.ts";
+import { slotView } from "./views.ts";
+
+/** Serving and idle are this gateway's own: looked at this often while somebody follows. */
+const lookMs = 500;
+const heartbeatMs = 15_000;
+/** A reader that is further behind loses what it missed, and is told to begin anew. */
+const behindLimitBytes = 1024 * 1024;
+
+/** `GET /api/events`: a snapshot, then every change, for as long as the client stays. */
+export function eventHandlers(context: ManagementContext): Pick<Handlers, "events"> & Disposable {
+  const feed = new ChangeFeed(randomBytes(4).toString("hex"));
+  const look = (): void => {
+    const view = viewOf(context);
+    for (const slot of view.index.slots.values()) {
+      const { uptime_seconds: _moves, ...data } = slotView(slot, view);
+      feed.tell("slot", `slot ${slot.name}`, data);
+    }
+    feed.tell("config", "config", { problems: context.operator()?.problems ?? [] });
+  };
+  const lookIfFollowed = (): void => {
+    if (feed.readers > 0) look();
+  };
+  const watching = context.watch(lookIfFollowed);
+  const timer = setInterval(lookIfFollowed, lookMs);
+  timer.unref();
+  return {
+    [Symbol.dispose]() {
+      watching[Symbol.dispose]();
+      clearInterval(timer);
+    },
+    async events({ request, reply }) {
+      const mayAdminister = request.identity !== undefined && isGranted(request.identity.scope, "admin");
+      const { response, left } = openEvents(reply);
+      const send = ({ id, event, data }: FeedEvent): void => {
+        if (event === "config" && !mayAdminister) return;
+        if (response.writableLength > behindLimitBytes) {
+          response.end("event: resync\ndata: {}\n\n");
+          return;
+        }
+        if (!response.writableEnded) response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+      };
+      look();
+      const lastSeen = request.headers["last-event-id"];
+      const missed = typeof lastSeen === "string" ? feed.since(lastSeen) : undefined;
+      if (missed === undefined) {
+        const view = viewOf(context);
+        const slots = slotsInOrder(view.index).map((slot) => slotView(slot, view));
+        send({ id: feed.lastId, event: "snapshot", data: { slots, pulls: [] } });
+      } else for (const event of missed) send(event);
+      using _following = feed.follow(send);
+      const heartbeat = setInterval(() => {
+        if (!response.writableEnded) response.write(": still here\n\n");
+      }, heartbeatMs);
+      await new Promise<void>((resolve) => left.addEventListener("abort", () => resolve(), { once: true }));
+      clearInterval(heartbeat);
+      return reply;
+    },
+  };
+}

@@ -1,0 +1,25 @@
+import { once } from "node:events";
+import type { FastifyReply } from "fastify";
+import { tailLogs } from "../../runtimes/logs.ts";
+import { openEvents } from "./event-response.ts";
+
+/** What an engine wrote: lines as text, or with `follow` one event per line, until the client leaves. */
+export async function sendLogs(
+  reply: FastifyReply,
+  stateDir: string,
+  slot: string,
+  { tail, follow }: { tail: number; follow: boolean },
+): Promise<FastifyReply> {
+  if (!follow) {
+    const lines: string[] = [];
+    for await (const { line } of tailLogs(stateDir, slot, { tail, follow: false })) lines.push(`${line}\n`);
+    return await reply.type("text/plain; charset=utf-8").send(lines.join(""));
+  }
+  const { response, left } = openEvents(reply);
+  for await (const { time, stream, line } of tailLogs(stateDir, slot, { tail, follow: true, signal: left })) {
+    const isTaken = response.write(`data: ${JSON.stringify({ time: time.toISOString(), stream, line })}\n\n`);
+    if (!isTaken) await once(response, "drain", { signal: left }).catch(() => undefined);
+  }
+  response.end();
+  return reply;
+}

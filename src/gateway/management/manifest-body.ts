@@ -1,0 +1,85 @@
+import { modelRules, modelSpecSchema } from "../../api/model.ts";
+import { apiVersion, type Kind } from "../../api/names.ts";
+import { ApiError } from "../../api/errors.ts";
+import { problemsOf, type Problem } from "../../api/problems.ts";
+import { completeSlot, slotRules, slotSpecSchema } from "../../api/slot.ts";
+import { upstreamRules, upstreamSpecSchema } from "../../api/upstream.ts";
+import { isRecord } from "../../lib/record.ts";
+
+export interface WrittenManifest {
+  readonly name: string | undefined;
+  /** As the client sent it: only what it said, no defaults. */
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly labels: Readonly<Record<string, string>> | undefined;
+}
+
+/**
+ * A whole manifest (`apiVersion`, `kind`, `metadata`, `spec`) or a flat spec with `name` beside its fields. Throws
+ * ApiError `config.invalid` naming the field.
+ */
+export function readManifest(
+  kind: Kind,
+  body: Readonly<Record<string, unknown>>,
+  name: string | undefined,
+): WrittenManifest {
+  const isManifest = "spec" in body && ("kind" in body || "apiVersion" in body || "metadata" in body);
+  const problems: Problem[] = [];
+  let spec: Readonly<Record<string, unknown>>;
+  let ownName = name;
+  let labels: Record<string, string> | undefined;
+  if (isManifest) {
+    if (body["apiVersion"] !== undefined && body["apiVersion"] !== apiVersion)
+      problems.push({ path: ["apiVersion"], message: `must be ${apiVersion}` });
+    if (body["kind"] !== undefined && body["kind"] !== kind)
+      problems.push({ path: ["kind"], message: `must be ${kind}` });
+    const metadata = isRecord(body["metadata"]) ? body["metadata"] : {};
+    if (typeof metadata["name"] === "string") ownName ??= metadata["name"];
+    if (isRecord(metadata["labels"])) labels = textsOf(metadata["labels"]);
+    spec = isRecord(body["spec"]) ? body["spec"] : {};
+    if (name !== undefined && metadata["name"] !== undefined && metadata["name"] !== name)
+      problems.push({ path: ["metadata", "name"], message: `must be ${name}, as in the path` });
+  } else {
+    const { name: given, ...rest } = body;
+    if (typeof given === "string") ownName ??= given;
+    spec = rest;
+    if (name !== undefined && given !== undefined && given !== name)
+      problems.push({ path: ["name"], message: `must be ${name}, as in the path` });
+  }
+  problems.push(
+    ...specProblems(kind, ownName ?? "", spec).map((problem) => ({
+      ...problem,
+      path: isManifest ? ["spec", ...problem.path] : problem.path,
+    })),
+  );
+  const [first, ...more] = problems;
+  if (first === undefined) return { name: ownName, spec, labels };
+  throw new ApiError("config.invalid", {
+    message: `${first.path.join(".") || "the manifest"}: ${first.message}`,
+    details: { path: first.path, message: first.message, ...(more.length === 0 ? {} : { more: more.slice(0, 20) }) },
+  });
+}
+
+function specProblems(kind: Kind, name: string, spec: Readonly<Record<string, unknown>>): Problem[] {
+  switch (kind) {
+    case "Slot": {
+      const parsed = slotSpecSchema.safeParse(spec);
+      return parsed.success ? slotRules(name, completeSlot(name, parsed.data)) : problemsOf(parsed.error);
+    }
+    case "Model": {
+      const parsed = modelSpecSchema.safeParse(spec);
+      return parsed.success ? modelRules(parsed.data) : problemsOf(parsed.error);
+    }
+    case "Upstream": {
+      const parsed = upstreamSpecSchema.safeParse(spec);
+      return parsed.success ? upstreamRules(parsed.data) : problemsOf(parsed.error);
+    }
+    default:
+      return kind satisfies never;
+  }
+}
+
+function textsOf(labels: Readonly<Record<string, unknown>>): Record<string, string> {
+  const texts: Record<string, string> = {};
+  for (const [key, value] of Object.entries(labels)) if (typeof value === "string") texts[key] = value;
+  return texts;
+}

@@ -1,0 +1,106 @@
+import { rm } from "node:fs/promises";
+import { ApiError } from "../../api/errors.ts";
+import type { ModelRecord } from "../../api/model.ts";
+import type { Handlers } from "./api-server.ts";
+import { viewOf, type ManagementContext } from "./context.ts";
+import { modelView, v1Models } from "./views.ts";
+
+type ModelHandlers = Pick<
+  Handlers,
+  | "listModels"
+  | "getModel"
+  | "deleteModel"
+  | "modelCatalog"
+  | "pullModel"
+  | "listPulls"
+  | "getPull"
+  | "cancelPull"
+  | "cachedImage"
+  | "listV1Models"
+  | "getV1Model"
+>;
+
+export function modelHandlers(context: ManagementContext): ModelHandlers {
+  return {
+    listModels: () => {
+      const { index } = viewOf(context);
+      return { object: "list", data: [...index.models.values()].map((model) => modelView(model, index)) };
+    },
+    getModel: ({ params: { ref = "" } }) => modelView(modelNamed(context, ref), context.index()),
+    deleteModel: async ({ params: { ref = "" }, query: { force, files } }) => {
+      const model = modelNamed(context, ref);
+      const view = modelView(model, context.index());
+      if (view.slots.length > 0 && !force) {
+        throw new ApiError("model.in_use", {
+          message: `${ref} is held by ${view.slots.join(", ")}; ?force=1 removes it all the same`,
+          details: { ref, slots: view.slots },
+        });
+      }
+      await removeModel(context, model, files);
+      return view;
+    },
+    modelCatalog: () => {
+      throw later("there is no catalogue of curated models in this version");
+    },
+    pullModel: () => {
+      throw later("models are not fetched in this version: put the file into the models directory");
+    },
+    listPulls: () => ({ object: "list", data: [] }),
+    getPull: ({ params: { id = "" } }) => {
+      throw noPull(id);
+    },
+    cancelPull: ({ params: { id = "" } }) => {
+      throw noPull(id);
+    },
+    cachedImage: async ({ params: { name = "" }, reply }) => {
+      const image = await context.images.open(name);
+      if (image === undefined) throw new ApiError("system.not_found", { message: "there is no such image any more" });
+      return await reply
+        .type("image/png")
+        .header("content-length", image.sizeBytes)
+        .header("cache-control", "private, max-age=86400, immutable")
+        .send(image.file.createReadStream());
+    },
+    listV1Models: () => ({ object: "list", data: v1Models(viewOf(context)) }),
+    getV1Model: ({ params: { ref = "" } }) => {
+      const found = v1Models(viewOf(context)).find(({ id }) => id === ref);
+      if (found === undefined) throw notFound(ref);
+      return found;
+    },
+  };
+}
+
+async function removeModel({ writer }: ManagementContext, model: ModelRecord, withFiles: boolean): Promise<void> {
+  if (model.origin === "manifest") {
+    if (!(await writer.remove("Model", model.ref))) {
+      throw new ApiError("config.read_only", {
+        message: `${model.ref} is declared in a manifest that does not carry its name: remove it there`,
+      });
+    }
+  } else if (!withFiles) {
+    throw new ApiError("dispatch.invalid_request", {
+      message: `${model.ref} is a file of the models directory: ?files=1 removes it from there`,
+      details: { path: ["files"], message: "is needed" },
+    });
+  }
+  if (withFiles) await Promise.all(model.files.map((file) => rm(file, { force: true })));
+}
+
+/** Throws ApiError `model.not_found`. */
+function modelNamed(context: ManagementContext, ref: string): ModelRecord {
+  const model = context.index().models.get(ref);
+  if (model === undefined) throw notFound(ref);
+  return model;
+}
+
+function notFound(ref: string): ApiError {
+  return new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"` });
+}
+
+function noPull(id: string): ApiError {
+  return new ApiError("system.not_found", { message: `no fetch has the id "${id.slice(0, 64)}"` });
+}
+
+function later(message: string): ApiError {
+  return new ApiError("system.not_implemented", { message });
+}

@@ -1,0 +1,176 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import type { FastifyReply } from "fastify";
+import { ApiError } from "../../api/errors.ts";
+import type { SlotDetail } from "../../api/management/views.ts";
+import { isBuiltin, slotNameSchema } from "../../api/names.ts";
+import { invalidRequest } from "../../api/problems.ts";
+import type { RequestKind } from "../../api/status.ts";
+import type { KnownSlot } from "../index.ts";
+import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
+import { guardExecFields } from "./exec-fields.ts";
+import { readManifest } from "./manifest-body.ts";
+import { slotDetail } from "./views.ts";
+import { settled, type WaitQuery } from "./wait.ts";
+
+type ManifestBody = Readonly<Record<string, unknown>>;
+
+/** A restart, load, unload or swap as the API takes it. */
+interface WantedChange {
+  readonly kind: RequestKind;
+  readonly model?: string | undefined;
+  readonly reset?: boolean | undefined;
+  /** Into the manifest instead of beside it. */
+  readonly write?: boolean | undefined;
+}
+
+/** Asks the operator for something that is no spec, and answers with the slot as it is then. */
+export async function changeSlot(
+  context: ManagementContext,
+  name: string,
+  { kind, model, reset, write }: WantedChange,
+  query: WaitQuery,
+  client: IncomingMessage,
+): Promise<SlotDetail> {
+  const slot = slotNamed(context, name);
+  if (kind === "swap-model") checkSwap(context, slot, model, reset === true);
+  if (!slot.spec.enabled) {
+    throw new ApiError("slot.disabled", {
+      status: 409,
+      message: `slot ${name} is disabled: its manifest says so`,
+      details: { slot: name, state: "offline", reason: "Disabled" },
+    });
+  }
+  if (write === true && model !== undefined) {
+    await context.writer.set("Slot", name, ["model", "default"], model);
+    return await answered(context, name, query, client, (now) => now.status?.model.ref === model);
+  }
+  const token = randomUUID();
+  await context.requests.put({
+    schema: 1,
+    slot: name,
+    kind,
+    token,
+    specHash: slot.published?.specHash ?? "",
+    requestedAt: new Date().toISOString(),
+    ...(kind === "swap-model" && reset !== true && model !== undefined ? { model } : {}),
+    ...(slot.spec.model.default === undefined ? {} : { specModel: slot.spec.model.default }),
+  });
+  return await answered(context, name, query, client, (now) => now.status?.handledRequests[kind] === token);
+}
+
+function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | undefined, isReset: boolean): void {
+  if ((model === undefined) === !isReset)
+    throw invalidRequest([{ path: ["model"], message: "name a model, or reset: true" }]);
+  if (model === undefined) return;
+  const { index } = viewOf(context);
+  // A custom slot may name a model that nobody declared (RESOURCES "Slot").
+  if (index.models.has(model) || slot.spec.engine === "custom" || slot.spec.model.default === model) return;
+  throw new ApiError("model.not_found", { message: `no model is called "${model.slice(0, 200)}"` });
+}
+
+export async function createSlot(
+  context: ManagementContext,
+  body: ManifestBody,
+  query: WaitQuery,
+  client: IncomingMessage,
+): Promise<SlotDetail> {
+  const { name, spec, labels } = readManifest("Slot", body, undefined);
+  if (name === undefined) throw invalidRequest([{ path: ["name"], message: "is required" }]);
+  checkName(name);
+  const known = context.index().slots.get(name);
+  if (known?.published?.file !== undefined)
+    throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });
+  guardExecFields(spec, {}, { isAllowed: context.config.apiExec, file: `slots/${name}.toml` });
+  await context.writer.create("Slot", name, { spec, labels });
+  return await answered(context, name, query, client, ({ published }) => published?.file !== undefined);
+}
+
+export async function putSlot(
+  context: ManagementContext,
+  name: string,
+  body: ManifestBody,
+  query: WaitQuery,
+  { reply, request }: { reply: FastifyReply; request: IncomingMessage },
+): Promise<SlotDetail> {
+  checkName(name);
+  const { spec, labels } = readManifest("Slot", body, name);
+  const known = context.index().slots.get(name);
+  const before = known?.published;
+  guardExecFields(
+    spec,
+    { ...known?.spec },
+    {
+      isAllowed: context.config.apiExec,
+      file: before?.file ?? `slots/${name}.toml`,
+    },
+  );
+  const outcome = await context.writer.replace("Slot", name, { spec, labels });
+  void reply.code(outcome === "created" ? 201 : 202);
+  const isSeen = ({ published }: KnownSlot): boolean =>
+    outcome === "unchanged" || (published !== undefined && published.revision !== before?.revision);
+  return await answered(context, name, query, request, isSeen);
+}
+
+export async function deleteSlot(context: ManagementContext, name: string): Promise<SlotDetail> {
+  const slot = slotNamed(context, name);
+  if (isBuiltin(name)) {
+    throw new ApiError("slot.builtin", { message: `${name} is built in: PUT it with enabled: false instead` });
+  }
+  const detail = slotDetail(slot, viewOf(context));
+  await context.writer.remove("Slot", name);
+  return detail;
+}
+
+/** The slot at once, or, where it is waited for, once it has settled under what was asked. */
+async function answered(
+  context: ManagementContext,
+  name: string,
+  query: WaitQuery,
+  client: IncomingMessage,
+  isSeen: (slot: KnownSlot) => boolean,
+): Promise<SlotDetail> {
+  // A slot that was just written is known once the operator has seen it: soon, and in any case within seconds.
+  const patienceMs = query.wait === undefined ? 2000 : query.timeout * 1000;
+  const isOver =
+    query.wait === undefined
+      ? (slot: KnownSlot | undefined) => slot !== undefined
+      : (slot: KnownSlot | undefined) => slot !== undefined && isSeen(slot) && settled(slot);
+  await waitFor(context, name, isOver, patienceMs, client);
+  const slot = context.index().slots.get(name);
+  if (slot === undefined) {
+    throw new ApiError("slot.not_ready", {
+      message: `${name} is written; no operator has taken it up yet`,
+      details: { slot: name, state: "offline", reason: "OperatorLost" },
+      headers: { "retry-after": "2" },
+    });
+  }
+  return slotDetail(slot, viewOf(context));
+}
+
+async function waitFor(
+  { index, watch }: ManagementContext,
+  name: string,
+  isOver: (slot: KnownSlot | undefined) => boolean,
+  patienceMs: number,
+  client: IncomingMessage,
+): Promise<void> {
+  if (isOver(index().slots.get(name))) return;
+  const over = Promise.withResolvers<void>();
+  const timer = setTimeout(() => over.resolve(), patienceMs);
+  const onLeave = (): void => over.resolve();
+  client.socket.once("close", onLeave);
+  using _watching = watch(() => {
+    if (isOver(index().slots.get(name))) over.resolve();
+  });
+  await over.promise;
+  clearTimeout(timer);
+  client.socket.off("close", onLeave);
+}
+
+function checkName(name: string): void {
+  const parsed = slotNameSchema.safeParse(name);
+  if (parsed.success) return;
+  const [issue] = parsed.error.issues;
+  throw invalidRequest([{ path: ["name"], message: issue?.message ?? "is no name of a slot" }]);
+}

@@ -1,0 +1,49 @@
+import { slotsInOrder } from "../index.ts";
+import type { Handlers } from "./api-server.ts";
+import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
+import { sendLogs } from "./logs.ts";
+import { changeSlot, createSlot, deleteSlot, putSlot } from "./slot-changes.ts";
+import { planView, slotDetail, slotView } from "./views.ts";
+
+type SlotHandlers = Pick<
+  Handlers,
+  | "listSlots"
+  | "getSlot"
+  | "createSlot"
+  | "putSlot"
+  | "deleteSlot"
+  | "planSlot"
+  | "loadSlot"
+  | "unloadSlot"
+  | "restartSlot"
+  | "swapSlot"
+  | "slotLogs"
+  | "assignModel"
+>;
+
+export function slotHandlers(context: ManagementContext): SlotHandlers {
+  return {
+    listSlots: () => {
+      const view = viewOf(context);
+      return { object: "list", data: slotsInOrder(view.index).map((slot) => slotView(slot, view)) };
+    },
+    getSlot: ({ params: { name = "" } }) => slotDetail(slotNamed(context, name), viewOf(context)),
+    planSlot: ({ params: { name = "" } }) => planView(slotNamed(context, name)),
+    createSlot: async ({ body, query, request }) => await createSlot(context, body, query, request.raw),
+    putSlot: async ({ params: { name = "" }, body, query, reply, request }) =>
+      await putSlot(context, name, body, query, { reply, request: request.raw }),
+    deleteSlot: async ({ params: { name = "" } }) => await deleteSlot(context, name),
+    loadSlot: async ({ params: { name = "" }, query, request }) =>
+      await changeSlot(context, name, { kind: "load" }, query, request.raw),
+    unloadSlot: async ({ params: { name = "" }, query, request }) =>
+      await changeSlot(context, name, { kind: "unload" }, query, request.raw),
+    restartSlot: async ({ params: { name = "" }, query, request }) =>
+      await changeSlot(context, name, { kind: "restart" }, query, request.raw),
+    swapSlot: async ({ params: { name = "" }, body, query, request }) =>
+      await changeSlot(context, name, { kind: "swap-model", ...body }, query, request.raw),
+    assignModel: async ({ params: { ref = "" }, body, query, request }) =>
+      await changeSlot(context, body.slot, { kind: "swap-model", model: ref }, query, request.raw),
+    slotLogs: async ({ params: { name = "" }, query, reply }) =>
+      await sendLogs(reply, context.config.stateDir, slotNamed(context, name).name, query),
+  };
+}

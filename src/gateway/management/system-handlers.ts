@@ -1,0 +1,116 @@
+import { statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { ApiError } from "../../api/errors.ts";
+import { openApiDocument } from "../../api/management/openapi.ts";
+import type { SlotState } from "../../api/states.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { isOperatorLost } from "../admission/availability.ts";
+import { slotsInOrder } from "../index.ts";
+import type { Handlers } from "./api-server.ts";
+import { viewOf, type ManagementContext } from "./context.ts";
+import { docsPage } from "./docs-page.ts";
+import { existsSync } from "node:fs";
+
+type SystemHandlers = Pick<
+  Handlers,
+  | "status"
+  | "health"
+  | "metrics"
+  | "features"
+  | "installState"
+  | "completeInstall"
+  | "urls"
+  | "openapi"
+  | "docs"
+  | "hardware"
+  | "probeHardware"
+>;
+
+/** Less room than this for status, logs and models is a problem soon. */
+const freeBytesMin = 1024 ** 3;
+
+export function systemHandlers(context: ManagementContext): SystemHandlers {
+  const { config, version, startedAt } = context;
+  const installMark = join(config.stateDir, "installed");
+  const installState = (): { first_run: boolean; has_models: boolean; has_ready_slot: boolean } => {
+    const { index, traffic } = viewOf(context);
+    const states = slotsInOrder(index).map((slot) => traffic.stateOf(slot));
+    return {
+      first_run: !existsSync(installMark),
+      has_models: index.models.size > 0,
+      has_ready_slot: states.some((state) => state === "ready" || state === "serving" || state === "idle"),
+    };
+  };
+  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version);
+  return {
+    status: () => {
+      const { index, traffic } = viewOf(context);
+      const slots = slotsInOrder(index).map((slot) => ({ name: slot.name, state: traffic.stateOf(slot) }));
+      const counts: Partial<Record<SlotState, number>> = {};
+      for (const { state } of slots) counts[state] = (counts[state] ?? 0) + 1;
+      const uptime = Math.floor((Date.now() - startedAt) / 1000);
+      return { name: "berth", version, uptime_seconds: uptime, ready: context.isReady(), slots, counts };
+    },
+    health: async () => await health(context),
+    metrics: async ({ reply }) =>
+      await reply.type(context.metrics.registry.contentType).send(await context.metrics.registry.metrics()),
+    features: () => ({
+      auth: true,
+      catalog: false,
+      containers: true,
+      events: true,
+      hardware_probe: false,
+      held_requests: true,
+      management_writes: true,
+      pulls: false,
+      upstreams: true,
+    }),
+    installState,
+    completeInstall: async () => {
+      await writeFileAtomic(installMark, "", { fsync: false });
+      return installState();
+    },
+    urls: ({ request }) => {
+      const base = `${request.protocol}://${request.host}`;
+      return { api: `${base}/v1`, dashboard: `${base}/`, chat: null };
+    },
+    openapi: document,
+    docs: async ({ reply }) => await reply.type("text/html; charset=utf-8").send(docsPage(document())),
+    hardware: () => {
+      throw new ApiError("system.not_implemented", { message: "this version does not look at the hardware" });
+    },
+    probeHardware: () => {
+      throw new ApiError("system.not_implemented", { message: "this version does not look at the hardware" });
+    },
+  };
+}
+
+interface Health {
+  status: "ok" | "degraded";
+  checks: {
+    store: { status: "ok" | "degraded"; reasons: string[] };
+    operator_heartbeat: { status: "ok" | "degraded"; last: string | null };
+    disk: { status: "ok" | "degraded"; free_bytes: number | null };
+    slots: { status: "ok" | "degraded"; failed: string[] };
+  };
+}
+
+async function health(context: ManagementContext): Promise<Health> {
+  const operator = context.operator();
+  const failed = slotsInOrder(context.index())
+    .filter(({ status }) => status?.state === "error")
+    .map(({ name }) => name);
+  const reasons = operator?.problems.map(({ reason }) => reason) ?? [];
+  const free = await statfs(context.config.stateDir).then(
+    ({ bavail, bsize }) => bavail * bsize,
+    () => null,
+  );
+  const word = (isOk: boolean): "ok" | "degraded" => (isOk ? "ok" : "degraded");
+  const checks = {
+    store: { status: word(reasons.length === 0), reasons },
+    operator_heartbeat: { status: word(!isOperatorLost(operator)), last: operator?.heartbeat ?? null },
+    disk: { status: word(free === null || free >= freeBytesMin), free_bytes: free },
+    slots: { status: word(failed.length === 0), failed },
+  };
+  return { status: word(Object.values(checks).every(({ status }) => status === "ok")), checks };
+}

@@ -1,0 +1,27 @@
+import { canonicalJson } from "../../lib/canonical.ts";
+import { isRecord } from "../../lib/record.ts";
+
+/** One field to change; `value` undefined: to remove. */
+export interface FieldChange {
+  readonly path: readonly string[];
+  readonly value: unknown;
+}
+
+/** The fewest fields to change so that `before` says `after`. Maps are compared field by field, all else as a whole. */
+export function differences(
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+  base: readonly string[] = [],
+): FieldChange[] {
+  const changes: FieldChange[] = [];
+  for (const key of Object.keys(before))
+    if (after[key] === undefined) changes.push({ path: [...base, key], value: undefined });
+  for (const [key, value] of Object.entries(after)) {
+    if (value === undefined) continue;
+    const old = before[key];
+    if (isRecord(old) && isRecord(value)) changes.push(...differences(old, value, [...base, key]));
+    else if (old === undefined || canonicalJson(old) !== canonicalJson(value))
+      changes.push({ path: [...base, key], value });
+  }
+  return changes;
+}

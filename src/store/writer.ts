@@ -1,0 +1,26 @@
+import type { Kind } from "../api/names.ts";
+
+/** What a person asked the API to write; spec and labels as the resource's schema has them, camelCase. */
+export interface ManifestChange {
+  readonly spec: Readonly<Record<string, unknown>>;
+  /** Undefined: labels stay as they are. */
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+}
+
+/**
+ * Writes manifests for a person (DESIGN decision 4): whole files atomically, edits that keep comments, order and
+ * spelling. Every method rejects with ApiError `config.read_only` where nothing may be written, and
+ * `config.invalid` where the result would not be valid; then nothing has changed.
+ */
+export interface ManifestWriter {
+  /** Why nothing may be written; undefined: it may. */
+  readOnlyReason(): Promise<string | undefined>;
+  /** A new file. Rejects with `slot.already_exists` where the name is declared already. Answers with its path. */
+  create(kind: Kind, name: string, change: ManifestChange): Promise<string>;
+  /** Makes the declaration say exactly this, touching only what differs; creates it where there is none. */
+  replace(kind: Kind, name: string, change: ManifestChange): Promise<"created" | "changed" | "unchanged">;
+  /** Sets one field of the spec, such as `["model", "default"]`. Rejects with `slot.not_found` where there is no file. */
+  set(kind: Kind, name: string, path: readonly string[], value: string | number | boolean): Promise<void>;
+  /** Removes the declaration, and the file when it held nothing else. False when there was none. */
+  remove(kind: Kind, name: string): Promise<boolean>;
+}
