@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { pino } from "pino";
 import type { Condition } from "../../src/api/conditions.ts";
 import { loadConfig } from "../../src/api/config.ts";
@@ -63,7 +64,7 @@ export async function startGateway(
   const { config, problems } = loadConfig(
     {
       SVC_STATE_DIR: stateDir,
-      SVC_CONFIG_DIR: stateDir,
+      SVC_CONFIG_DIR: join(stateDir, "config"),
       SVC_HOST: "127.0.0.1",
       SVC_PORT: "0",
       ...options.env,

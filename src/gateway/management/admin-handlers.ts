@@ -138,7 +138,7 @@ function diagnosticView(
     file: configDir === undefined ? file : relative(configDir, file),
     ...(line === undefined ? {} : { line }),
     ...(column === undefined ? {} : { column }),
-    ...(path === undefined ? {} : { path: path.map((part) => (typeof part === "number" ? part : String(part))) }),
+    ...(path === undefined ? {} : { path: [...path] }),
     message,
   };
 }

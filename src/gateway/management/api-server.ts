@@ -30,11 +30,11 @@ export interface ApiServerOptions {
 
 /** Registers every management route with its scope class, and checks what comes in. */
 export function serveApi(app: FastifyInstance, { routes, handlers, isStrict }: ApiServerOptions): void {
-  const serve = <K extends keyof ApiRoutes>(name: K): void => {
-    serveRoute(app, routes[name], handlers[name], isStrict);
+  const serve = <K extends keyof ApiRoutes>(name: K, handler: Handlers[K]): void => {
+    serveRoute(app, routes[name], handler, isStrict);
   };
   let name: keyof ApiRoutes;
-  for (name in routes) serve(name);
+  for (name in routes) serve(name, handlers[name]);
 }
 
 function serveRoute<S extends RouteShape>(
@@ -50,6 +50,8 @@ function serveRoute<S extends RouteShape>(
     method: shape.method,
     url: match.url,
     config: { scope: shape.scope },
+    // A stream has no end that a HEAD could wait for.
+    exposeHeadRoute: shape.method === "GET" && !isEvents(shape),
     handler: async (request, reply) => {
       const params = match.params(request);
       const query: QueryOf<S> = checked(shape.query, request.query, "the query");
@@ -61,6 +63,12 @@ function serveRoute<S extends RouteShape>(
       return await reply.send(answer);
     },
   });
+}
+
+function isEvents({ answers }: RouteShape): boolean {
+  return Object.values(answers).some(
+    (answer) => answer !== "nothing" && "type" in answer && answer.type === "text/event-stream",
+  );
 }
 
 /** `{ref}` may hold slashes, which routers match only at the end of a path: what follows it is compared here. */

@@ -52,6 +52,12 @@ async function ask(
 ): Promise<Answer> {
   return await new Promise((resolve, reject) => {
     const request = httpRequest({ host: "127.0.0.1", port, method, path, headers, agent: false }, (response) => {
+      if (response.headers["content-type"]?.startsWith("text/event-stream") === true) {
+        // It has no end.
+        response.destroy();
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: "" });
+        return;
+      }
       let text = "";
       response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
       response.once("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }));
