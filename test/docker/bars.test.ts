@@ -1,0 +1,151 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { test, type TestContext } from "node:test";
+import Dockerode from "dockerode";
+import { temporaryDirectory } from "../support/directory.ts";
+import { freePorts } from "../support/ports.ts";
+import { readPublished } from "../support/published.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { countingSocket } from "./counting-socket.ts";
+import { testSocket } from "./docker-site.ts";
+import { engineImage } from "./images.ts";
+
+const runningCount = 16;
+const restingCount = 34;
+const api = new Dockerode({ socketPath: testSocket() });
+const names = Array.from({ length: runningCount }, (_, index) => `slot-${index}`);
+const text = `engine = "custom"\nimage = "${engineImage}"\n[model]\ndefault = "double"\n`;
+
+async function operatorPid(running: RunningBerth): Promise<number> {
+  const published: { pid: number } = JSON.parse(await readFile(join(running.stateDir, "operator.json"), "utf8"));
+  return published.pid;
+}
+
+/** Seconds of processor time that the process has used. */
+function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+async function containerOf(running: RunningBerth, slot: string): Promise<string | undefined> {
+  return (await readPublished(running.stateDir, slot))?.status.processes[0]?.containerId;
+}
+
+/**
+ * The bars of fifty slots, of which sixteen run. Figures are told as diagnostics; what is asserted leaves room for a
+ * machine that does other things.
+ */
+test(
+  "fifty slots, sixteen containers: quiet when idle, quick when one dies, adopted whole",
+  { timeout: 300_000 },
+  async (context: TestContext) => {
+    await using directory = await temporaryDirectory();
+    await using socket = await countingSocket(testSocket(), join(directory.path, "docker.sock"));
+    const { first, last } = await freePorts(runningCount + 4);
+    await using running = await startBerth({
+      env: {
+        SVC_RUNTIME: "docker",
+        DOCKER_HOST: `unix://${socket.path}`,
+        SVC_SLOT_PORTS: `${first}-${last}`,
+        SVC_LOG_LEVEL: "warn",
+      },
+      prepare: async ({ configDir }) => {
+        for (const name of names) await writeFile(join(configDir, `slots/${name}.toml`), text);
+        for (let index = 0; index < restingCount; index++) {
+          await writeFile(join(configDir, `slots/resting-${index}.toml`), `load = "onDemand"\n${text}`);
+        }
+      },
+    });
+    await until(
+      "all are ready",
+      async () => {
+        const states = await Promise.all(
+          names.map(async (name) => (await readPublished(running.stateDir, name))?.status.state),
+        );
+        return states.every((state) => state === "ready");
+      },
+      120_000,
+    );
+    const before = await Promise.all(names.map((name) => containerOf(running, name)));
+
+    // Idle, for longer than two probes of each slot.
+    const idleSeconds = 12;
+    const pid = await operatorPid(running);
+    socket.asked.length = 0;
+    const used = cpuSeconds(pid);
+    await delay(idleSeconds * 1000);
+    const share = (cpuSeconds(pid) - used) / idleSeconds;
+    context.diagnostic(`idle: ${(share * 100).toFixed(2)} % of a core, asked ${socket.asked.length} times`);
+    assert.deepEqual(
+      socket.asked.filter((line) => line.endsWith("/containers/json")),
+      [],
+    );
+    assert.ok(share < 0.1, `${share} of a core`);
+
+    // One is killed by the kernel's hand.
+    const [victim = ""] = before;
+    const killedAt = Date.now();
+    process.kill((await api.getContainer(victim).inspect()).State.Pid, "SIGKILL");
+    const told = await until(
+      "its end is told",
+      async () => {
+        const status = (await readPublished(running.stateDir, "slot-0"))?.status;
+        return status?.lastError?.reason === "Signalled" && status.lastError;
+      },
+      10_000,
+    );
+    const again = await until(
+      "it was started again",
+      async () => {
+        const status = (await readPublished(running.stateDir, "slot-0"))?.status;
+        return status?.processes[0]?.containerId !== victim && status?.processes[0]?.startedAt;
+      },
+      20_000,
+    );
+    context.diagnostic(
+      `killed: told after ${Date.parse(told.time) - killedAt} ms, started after ${Date.parse(again) - killedAt} ms`,
+    );
+    await until(
+      "it is ready",
+      async () => (await readPublished(running.stateDir, "slot-0"))?.status.state === "ready",
+      20_000,
+    );
+    assert.match(told.message, /SIGKILL/);
+
+    // The operator is killed; requests go on.
+    const known = await Promise.all(names.map((name) => containerOf(running, name)));
+    let isOver = false;
+    const failures: string[] = [];
+    const load = (async () => {
+      for (let turn = 0; !isOver; turn++) {
+        const response = await fetch(`${running.url}/v1/chat/completions`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ model: names[turn % names.length], messages: [{ role: "user", content: "hi" }] }),
+        });
+        const body = await response.text();
+        if (response.status !== 200) failures.push(`${response.status} ${body}`);
+      }
+    })();
+    process.kill(pid, "SIGKILL");
+    await until("another operator writes", async () => (await operatorPid(running)) !== pid, 20_000);
+    const heartAt = Date.now();
+    await until("it is ready", async () => (await fetch(`${running.operatorUrl}/readyz`)).ok, 20_000);
+    context.diagnostic(
+      `adopted: ${runningCount} containers within ${Date.now() - heartAt} ms of the operator's first heartbeat`,
+    );
+    isOver = true;
+    await load;
+    assert.deepEqual(failures, []);
+    assert.deepEqual(await Promise.all(names.map((name) => containerOf(running, name))), known);
+    for (const name of names) {
+      const status = (await readPublished(running.stateDir, name))?.status;
+      assert.equal(status?.state, "ready", name);
+      assert.equal(status?.restarts, name === "slot-0" ? 1 : 0, name);
+    }
+  },
+);
