@@ -87,7 +87,11 @@ export class RuntimeSet implements Runtime {
   }
 
   async remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void> {
-    await Promise.all(this.#opened.map((runtime) => runtime.remove(slot, role, options)));
+    await Promise.all(
+      this.#opened.map(async (runtime) => {
+        if (await mayHave(runtime, slot)) await runtime.remove(slot, role, options);
+      }),
+    );
   }
 
   logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
@@ -109,5 +113,15 @@ export class RuntimeSet implements Runtime {
 
   #tell(slot: string): void {
     for (const listener of this.#listeners) listener(slot);
+  }
+}
+
+/** Looking for what is left of an engine is dear: nothing is looked for where there has been none. */
+async function mayHave(runtime: Runtime, slot: string): Promise<boolean> {
+  try {
+    return (await runtime.observe(slot)).length > 0;
+  } catch (error) {
+    if (!(error instanceof RuntimeUnavailable)) throw error;
+    return true;
   }
 }

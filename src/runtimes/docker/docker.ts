@@ -15,6 +15,7 @@ import { driftOf, isAlive, observed, type Inspected } from "./inspected.ts";
 import { endContainer, makeContainer } from "./lifecycle.ts";
 import { Network } from "./network.ts";
 import { instanceLabel, labelsFor, nameFor } from "./label.ts";
+import { Listeners } from "./listening.ts";
 import { LogCopies } from "./log-copy.ts";
 import { refusePrivilegedMounts } from "./privileged-mounts.ts";
 import { startRefusal } from "./start-refusal.ts";
@@ -59,6 +60,7 @@ class DockerRuntime implements Runtime {
   readonly #logs: LogCopies;
   readonly #images: Images;
   readonly #network: Network;
+  readonly #listeningEngines = new Listeners();
   readonly #listeners = new Set<(slot: string) => void>();
   readonly #refused = new Map<string, Refused>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
@@ -194,7 +196,7 @@ class DockerRuntime implements Runtime {
         "",
       );
     }
-    const seen = observed(container, said);
+    const seen = observed(container, said, this.#listeningEngines);
     if (seen.drift?.reason !== "Renamed" || !this.#keepsName.has(container.id)) return seen;
     const { drift: _drift, ...rest } = seen;
     return rest;
@@ -259,6 +261,7 @@ class DockerRuntime implements Runtime {
     await this.#daemon.settle((api) => api.getContainer(id).remove({ force: true, v: true }));
     await this.#view.refresh(id);
     this.#logs.forget(id);
+    this.#listeningEngines.forget(id);
     this.#keepsName.delete(id);
   }
 

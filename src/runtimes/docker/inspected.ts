@@ -2,7 +2,7 @@ import { constants } from "node:os";
 import type { ContainerInspectInfo } from "dockerode";
 import type { Exit, Observed } from "../../api/workload.ts";
 import type { ContainerLabel } from "./label.ts";
-import { isListeningInside } from "./listening.ts";
+import type { Listeners } from "./listening.ts";
 
 /** A container of ours as the daemon described it last. */
 export interface Inspected {
@@ -16,7 +16,7 @@ export function isAlive({ info }: Inspected): boolean {
 }
 
 /** `lastLine` is what the engine said last, to stand beside its exit code. */
-export function observed(container: Inspected, lastLine: string): Observed {
+export function observed(container: Inspected, lastLine: string, listeners: Listeners): Observed {
   const { id, label, info } = container;
   const { slot, role, hash, port } = label;
   const base = { slot, role, hash, port, isPortTaken: false, startedAt: new Date(info.State.StartedAt) } as const;
@@ -27,7 +27,7 @@ export function observed(container: Inspected, lastLine: string): Observed {
   return {
     ...base,
     phase: "running",
-    isListening: !info.State.Paused && isListeningInside(info.State.Pid, id, insidePorts(info)),
+    isListening: !info.State.Paused && listeners.has(container),
     ...(drift === undefined ? {} : { drift }),
     id: { containerId: id },
   };
@@ -42,10 +42,6 @@ export function driftOf({ info, label }: Inspected): Observed["drift"] {
 
 export function nameOf(info: ContainerInspectInfo): string {
   return info.Name.replace(/^\//, "");
-}
-
-function insidePorts(info: ContainerInspectInfo): readonly number[] {
-  return Object.keys(info.Config.ExposedPorts ?? {}).map((port) => Number.parseInt(port, 10));
 }
 
 /** Shells and Docker say 128 + n for a program that signal n ended; the daemon keeps nothing more exact. */

@@ -1,15 +1,29 @@
 import { readFileSync } from "node:fs";
 import { listeningPorts } from "../proc.ts";
+import type { Inspected } from "./inspected.ts";
 
 /**
- * Whether a program in the container listens on one of the ports. Docker's own proxy listens on the host's port from
- * the start, so only the container's network tells. Where that cannot be read (the daemon's processes are in another
- * pid namespace), a running container counts: the probe through the published port decides.
+ * Whether the program in a container listens. Docker's own proxy listens on the host's port from the start, so only the
+ * container's network tells. Where that cannot be read (the daemon's processes are in another pid namespace), a running
+ * container counts: the probe through the published port decides.
  */
-export function isListeningInside(pid: number, containerId: string, ports: readonly number[]): boolean {
-  if (!isInContainer(pid, containerId)) return true;
-  const found = listeningPorts(`/proc/${pid}/net`);
-  return found === undefined || ports.some((port) => found.has(port));
+export class Listeners {
+  /** Reading a network's sockets costs milliseconds, and what has listened is probed from then on. */
+  readonly #seen = new Map<string, string>();
+
+  has({ id, info }: Inspected): boolean {
+    const { Pid: pid, StartedAt: startedAt } = info.State;
+    if (this.#seen.get(id) === startedAt) return true;
+    const ports = Object.keys(info.Config.ExposedPorts ?? {}).map((port) => Number.parseInt(port, 10));
+    const found = isInContainer(pid, id) ? listeningPorts(`/proc/${pid}/net`) : undefined;
+    const isListening = found === undefined || ports.some((port) => found.has(port));
+    if (isListening) this.#seen.set(id, startedAt);
+    return isListening;
+  }
+
+  forget(id: string): void {
+    this.#seen.delete(id);
+  }
 }
 
 /** The number may belong to another process of this namespace: the control group names the container. */
