@@ -19,6 +19,13 @@ major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || fail "node
 [ "$major" -ge 20 ] || fail "node is $(node --version); npm needs Node 20 or newer to install what is here"
 [ -w . ] || fail "$(pwd) cannot be written; clone into a directory of your own"
 
+# Without a network npm would try for minutes; what its cache holds is then all there is.
+offline=
+if ! npm view --fetch-retries=0 --fetch-timeout=20000 node version >/dev/null 2>&1; then
+  echo "the package registry does not answer; trying what npm's cache holds"
+  offline=--offline
+fi
+
 echo "installing packages (about 300 MB, Node 24 among them)"
 rm -f "$stamp"
 # Where npm draws no progress of its own, lines show that something happens.
@@ -35,7 +42,7 @@ if [ ! -t 2 ]; then
   trap 'kill "$reporter" 2>/dev/null || true' EXIT INT TERM
 fi
 # `install` and not `ci`: some registries lack platform packages that only other machines need, and `ci` insists.
-npm install --no-save --no-fund --no-audit --loglevel=error ||
+npm install --no-save --no-fund --no-audit --loglevel=error $offline ||
   fail "npm could not install the packages: is the package registry in reach? run make setup again"
 # Where npm's settings forbid the install scripts that fetch Node for this machine, this one package may run its own.
 [ -x "$node" ] || npm rebuild --loglevel=error --ignore-scripts=false node || true

@@ -121,8 +121,15 @@ export class Client {
 
   #unreachable(error: Error): CommandError {
     const code = "code" in error && typeof error.code === "string" ? error.code : "";
-    if (/CERT|SELF_SIGNED|TLS|SSL/.test(code))
-      return new CommandError("unreachable", `the certificate of ${this.#server} is not trusted (${code})`);
+    if (/CERT|SELF_SIGNED|ALTNAME/.test(code)) {
+      return new CommandError(
+        "unreachable",
+        `the certificate of ${this.#server} is not trusted (${code})`,
+        "name a file with the root certificate of its edge proxy in NODE_EXTRA_CA_CERTS",
+      );
+    }
+    if (code === "EPROTO" || code.startsWith("ERR_SSL_"))
+      return notBerth(`what answers at ${this.#server} does not speak TLS`);
     if (code.startsWith("HPE_")) return notBerth(`what answers at ${this.#server} does not speak HTTP`);
     return new CommandError(
       "unreachable",

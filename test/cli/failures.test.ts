@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:net";
 import { describe, it } from "node:test";
 import { apiDouble, failure, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
@@ -25,6 +26,29 @@ describe("a command that cannot be done", () => {
     const port = await freePort();
     const { stderr } = await runBerth(["slot", "list"], { SVC_PORT: String(port) });
     assert.match(stderr, new RegExp(`nothing answers at http://127\\.0\\.0\\.1:${port}\n`));
+  });
+
+  it("tells plain HTTP from TLS, and what is neither", async () => {
+    await using api = await apiDouble({});
+    const https = api.url.replace("http:", "https:");
+    const next = "is it a Berth? name another with --server or SVC_URL\n";
+    assert.equal(
+      (await runBerth(["--server", https, "status"])).stderr,
+      `server.invalid: what answers at ${https} does not speak TLS\n${next}`,
+    );
+    const server = createServer((socket) => socket.end("220 mail ESMTP\r\n"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    try {
+      const address = server.address();
+      assert.ok(typeof address === "object" && address !== null);
+      const url = `http://127.0.0.1:${address.port}`;
+      assert.equal(
+        (await runBerth(["--server", url, "status"])).stderr,
+        `server.invalid: what answers at ${url} does not speak HTTP\n${next}`,
+      );
+    } finally {
+      server.close();
+    }
   });
 
   it("refuses what is no address", async () => {
