@@ -21,7 +21,8 @@ major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || fail "node
 
 # Without a network npm would try for minutes; what its cache holds is then all there is.
 offline=
-if ! npm view --prefer-online --fetch-retries=0 --fetch-timeout=20000 node version >/dev/null 2>&1; then
+if npm ping --fetch-retries=0 --fetch-timeout=20000 2>&1 |
+  grep -qE 'EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ENETUNREACH|EHOSTUNREACH|ETIMEDOUT'; then
   echo "the package registry does not answer; trying what npm's cache holds"
   offline=--offline
 fi
