@@ -57,7 +57,10 @@ export interface Ask {
 export function ask(provider: Provider, request: Partial<ProviderRequest> = {}): Ask {
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   const events = {
-    onHead: (head: ResponseHead) => void (found.head = head),
+    onHead: (head: ResponseHead) => {
+      assert.equal(found.head, undefined, "an answer begins once");
+      found.head = head;
+    },
     onData: (chunk: Buffer) => void found.chunks.push(chunk),
     onEnd: () => {
       found.ends += 1;

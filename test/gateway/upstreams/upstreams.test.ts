@@ -115,6 +115,24 @@ describe("upstreams", () => {
     assert.equal(open.upstreams.views()[0]?.problem, undefined);
   });
 
+  it("ask a dropped one for its models no more", async () => {
+    await using dropped = await startProvider();
+    await using other = await startProvider();
+    await using open = openUpstreams();
+    for (const double of [dropped, other]) double.models = { kind: "answer", status: 500 };
+    const [a, b] = [dropped, other].map(({ baseUrl }, index) => ({
+      name: String(index),
+      spec: specOf({ baseUrl, discover: {} }),
+    }));
+    open.upstreams.update([a ?? assert.fail(), b ?? assert.fail()]);
+    await until("both were asked", () => dropped.asked.length > 0 && other.asked.length > 0);
+    open.upstreams.update([b ?? assert.fail()]);
+    const before = dropped.asked.length;
+    const then = other.asked.length;
+    await until("the other one is asked on", () => other.asked.length >= then + 3);
+    assert.ok(dropped.asked.length <= before + 1);
+  });
+
   it("keep the last good list while a provider is edited, and drop it for another one", async () => {
     await using first = await startProvider({ models: ["m1"] });
     await using second = await startProvider({ models: ["m2"] });
