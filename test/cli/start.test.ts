@@ -38,26 +38,20 @@ for (const [args, own] of [
 ] as const) {
   it(`berth ${args.join(" ")} loads little`, async () => {
     assert.deepEqual(
-      await loadedBy(args),
+      // The declarations of commands are many and small; what they do is loaded when it is done.
+      (await loadedBy(args)).filter((path) => !path.endsWith("-commands.ts")),
       [
         "commander",
         "src/api/scopes.ts",
         "src/cli/client.ts",
         "src/cli/commands.ts",
         "src/cli/credentials.ts",
-        "src/cli/model-change-commands.ts",
-        "src/cli/model-commands.ts",
         "src/cli/options.ts",
         "src/cli/output.ts",
-        "src/cli/slot-change-commands.ts",
-        "src/cli/slot-commands.ts",
         "src/cli/watch.ts",
         "src/main/berth.ts",
-        "src/main/config-commands.ts",
+        "src/main/lost-output.ts",
         "src/main/program.ts",
-        "src/main/proxy-commands.ts",
-        "src/main/run-commands.ts",
-        "src/main/token-commands.ts",
         "src/main/version.ts",
         ...own,
       ].toSorted(),
