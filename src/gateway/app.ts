@@ -12,7 +12,7 @@ import { ApiError } from "../api/errors.ts";
 import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
-import { Cors } from "./cors.ts";
+import type { Cors } from "./cors.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import { takeJsonOnly } from "./json-bodies.ts";
 import type { ManagementContext } from "./management/context.ts";
@@ -28,7 +28,7 @@ export interface AppOptions {
   readonly isStrict: boolean;
   readonly gate: Gate;
   /** SVC_CORS_ORIGINS. */
-  readonly corsOrigins: readonly string[];
+  readonly cors: Cors;
   readonly bodyLimitBytes: number;
   readonly log: Logger;
 }
@@ -100,10 +100,9 @@ export async function buildApp(options: AppOptions): Promise<App> {
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  { dispatcher, corsOrigins }: AppOptions,
+  { dispatcher, cors }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
-  const cors = new Cors(corsOrigins);
   return (request: IncomingMessage, response: ServerResponse) => {
     if (request.headers.host === undefined && request.httpVersionMinor === 1) {
       const failure = new ApiError("dispatch.invalid_request", { message: "the request names no host" });

@@ -11,12 +11,15 @@ export class Cors {
     this.#origins = new Set(origins.map((origin) => origin.replace(/\/$/, "").toLowerCase()));
   }
 
+  isWelcome(origin: string): boolean {
+    return this.#origins.has("*") || this.#origins.has(origin.toLowerCase());
+  }
+
   /** Adds what the browser asks for. True when that was all: a preflight, answered here. */
   handle(request: IncomingMessage, response: ServerResponse): boolean {
     const { origin } = request.headers;
-    if (origin === undefined || this.#origins.size === 0) return false;
+    if (origin === undefined || !this.isWelcome(origin)) return false;
     const isAny = this.#origins.has("*");
-    if (!isAny && !this.#origins.has(origin.toLowerCase())) return false;
     response.setHeader("access-control-allow-origin", isAny ? "*" : origin);
     response.setHeader("access-control-expose-headers", "x-request-id, retry-after, x-should-retry");
     if (!isAny) response.setHeader("vary", "origin");

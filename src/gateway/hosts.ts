@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { isIP } from "node:net";
 import { hostname as machineName } from "node:os";
 import { ApiError } from "../api/errors.ts";
+import { Cors } from "./cors.ts";
 
 /** What of a request the guard looks at; an `IncomingMessage` is one. */
 export interface GuardedRequest {
@@ -18,8 +19,11 @@ export type RouteKind = "api" | "v1" | "other";
  */
 export class HostGuard {
   readonly #allowed: ReadonlySet<string>;
+  readonly #cors: Cors;
 
-  constructor(names: readonly string[]) {
+  /** `names`: what this service is called. `cors`: whose pages may call /v1. */
+  constructor(names: readonly string[], cors = new Cors([])) {
+    this.#cors = cors;
     const machine = machineName().toLowerCase();
     this.#allowed = new Set(["localhost", machine, `${machine}.local`, ...names.map((name) => name.toLowerCase())]);
   }
@@ -28,7 +32,7 @@ export class HostGuard {
   check({ method, headers }: GuardedRequest, kind: RouteKind): void {
     if (kind === "other") return;
     // Only browsers send an Origin. Programs may call /v1 by whatever name the network has for us.
-    if (kind === "v1" && headers.origin === undefined) return;
+    if (kind === "v1" && (headers.origin === undefined || this.#cors.isWelcome(headers.origin))) return;
     this.#checkHost(headers.host ?? "");
     if (method === "GET" || method === "HEAD") return;
     // A browser asks before it sends JSON across sites, and is told no: a JSON body is no page's doing.

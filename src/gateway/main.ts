@@ -17,6 +17,7 @@ import type { GuardedRoute } from "./auth/hook.ts";
 import { refusalCounter } from "./auth/metrics.ts";
 import { isLoopback, reachLines } from "./auth/reach.ts";
 import { DemandPublisher } from "./demand.ts";
+import { Cors } from "./cors.ts";
 import { Dispatcher } from "./dispatch.ts";
 import { HostGuard } from "./hosts.ts";
 import { ImageCache } from "./images/cache.ts";
@@ -126,7 +127,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     onRefused: refusalCounter(metrics.registry),
     onThrottled: (peer) => log.warn(`${peer} failed to authenticate too often and gets 429 for a minute`),
   });
-  const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts]), authenticator);
+  const cors = new Cors(config.corsOrigins);
+  const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
   const dispatcher = new Dispatcher({
     index: () => index,
     admission,
@@ -145,7 +147,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const images = new ImageCache(join(config.stateDir, "images"));
   const app = await buildApp({
     dispatcher,
-    corsOrigins: config.corsOrigins,
+    cors,
     bodyLimitBytes: config.bodyLimit,
     v1Routes: v1Routes({ stateDir: config.stateDir, images }),
     log,

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { hostname } from "node:os";
 import { describe, it } from "node:test";
 import { ApiError } from "../../src/api/errors.ts";
+import { Cors } from "../../src/gateway/cors.ts";
 import { HostGuard, type RouteKind } from "../../src/gateway/hosts.ts";
 import { codeOf, startGateway } from "./auth/gateway.ts";
 
@@ -105,6 +106,18 @@ describe("host guard", () => {
       [{ host: "localhost", origin: "http://localhost", "content-type": "multipart/form-data; boundary=x" }, true],
     ];
     for (const [headers, isIn] of rows) assert.equal(isLetIn("POST", "v1", headers), isIn, JSON.stringify(headers));
+  });
+
+  it("lets a page of an origin that is named call /v1 with whatever it sends, and no more", () => {
+    const welcoming = new HostGuard(["svc.local"], new Cors(["https://chat.example"]));
+    const page = (origin: string, kind: RouteKind) => () =>
+      welcoming.check(
+        { method: "POST", headers: { host: "ai.lan:8080", origin, "content-type": "multipart/form-data; boundary=x" } },
+        kind,
+      );
+    assert.doesNotThrow(page("https://chat.example", "v1"));
+    assert.throws(page("https://chat.example.evil.example", "v1"), { code: "auth.forbidden" });
+    assert.throws(page("https://chat.example", "api"), { code: "auth.forbidden" });
   });
 });
 
