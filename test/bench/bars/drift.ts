@@ -1,8 +1,5 @@
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
-import { until } from "../../support/until.ts";
+import { HeapGauge } from "../machine/heap.ts";
 import { atMost, figure, mebibyte, told, type Bar } from "../bar.ts";
 import { loadMixed } from "../machine/load.ts";
 import { engineCommand, openSite } from "../machine/site.ts";
@@ -11,7 +8,6 @@ import type { HeapSample } from "../programs/spec.ts";
 const requests = 200_000;
 const batches = 5;
 const warmUp = 40_000;
-const hook = fileURLToPath(new URL("../programs/heap-hook.ts", import.meta.url));
 
 /** What 200 000 requests of every kind leave behind. */
 export const drift: Bar = {
@@ -26,28 +22,18 @@ export const drift: Bar = {
     });
     await site.operator();
     await site.state("bench", "ready");
-    const file = join(site.directory, "heap.jsonl");
-    const { pid } = await site.gateway({
-      nodeFlags: ["--import", hook],
-      env: { BENCH_HEAP_FILE: file },
-    });
+    const gauge = new HeapGauge(site.directory);
+    const { pid } = await site.gateway(gauge.options);
     const answers: Record<string, number> = {};
     const load = async (count: number): Promise<void> => {
       const spec = { port: site.gatewayPort, model: "bench", connections: 32, requests: count };
       const result = await loadMixed(spec);
       for (const [key, number] of Object.entries(result.answers)) answers[key] = (answers[key] ?? 0) + number;
     };
-    let taken = 0;
     const sample = async (): Promise<HeapSample> => {
       // What the last clients left is closed by then.
       await delay(1500);
-      process.kill(pid, "SIGUSR2");
-      taken += 1;
-      const lines = await until("the gateway tells its memory", async () => {
-        const found = (await readFile(file, "utf8").catch(() => "")).trim().split("\n");
-        return found.length === taken && found[0] !== "" ? found : undefined;
-      });
-      const last: HeapSample = JSON.parse(lines.at(-1) ?? "{}");
+      const last = await gauge.sample(pid);
       bench.say(
         `heap ${figure(last.heapUsed / mebibyte)} MiB, resident ${figure(last.rss / mebibyte)} MiB, ${JSON.stringify(last.resources)}`,
       );

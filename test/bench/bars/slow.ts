@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { temporaryDirectory } from "../../support/directory.ts";
 import { atMost, figure, mebibyte, median, range, told, type Bar } from "../bar.ts";
-import { residentBytes } from "../machine/cpu.ts";
+import { HeapGauge } from "../machine/heap.ts";
 import { befallen, loadStreams } from "../machine/load.ts";
 import { openStage } from "../machine/stage.ts";
 
@@ -14,7 +15,9 @@ export const slowReaders: Bar = {
   name: "slow",
   about: `${slow} slow readers beside ${fast} fast ones`,
   async run(bench) {
-    await using stage = await openStage({ engine: "streams" });
+    await using directory = await temporaryDirectory();
+    const gauge = new HeapGauge(directory.path);
+    await using stage = await openStage({ engine: "streams", gateway: gauge.options });
     const port = stage.site.gatewayPort;
     const measure = async (): Promise<number[]> => {
       const p99s: number[] = [];
@@ -27,7 +30,7 @@ export const slowReaders: Bar = {
     };
     await loadStreams(port, { streams: fast });
     const alone = await measure();
-    const before = residentBytes(stage.gateway.pid);
+    const before = await gauge.sample(stage.gateway.pid);
     const reading = loadStreams(port, {
       streams: slow,
       events: 100_000,
@@ -39,7 +42,8 @@ export const slowReaders: Bar = {
     // Until the kernel's buffers are full, and what comes more waits in the gateway or before it.
     await delay(10_000);
     const beside = await measure();
-    const grown = (residentBytes(stage.gateway.pid) - before) / mebibyte;
+    const held = await gauge.sample(stage.gateway.pid);
+    const grown = (held.heapUsed + held.external - before.heapUsed - before.external) / mebibyte;
     await reading;
     const ratio = median(beside) / median(alone);
     return [
@@ -48,7 +52,8 @@ export const slowReaders: Bar = {
         "the same in figures",
         `alone ${figure(median(alone))} ms${range(alone)}, beside ${figure(median(beside))} ms${range(beside)}`,
       ),
-      atMost(`${slow} slow readers: memory`, grown, (slow * heldBytes) / mebibyte, " MiB"),
+      atMost(`${slow} slow readers: held for them`, grown, (slow * heldBytes) / mebibyte, " MiB"),
+      told(`${slow} slow readers: resident memory`, `${figure((held.rss - before.rss) / mebibyte)} MiB more`),
     ];
   },
 };
