@@ -17,24 +17,38 @@ export function isLoopback(host: string): boolean {
 
 /** Who can reach what, said at the start: a person who reads it must not be surprised later. */
 export function reachLines(
-  config: Pick<Config, "host" | "authEnabled" | "trustedProxies">,
+  config: Pick<Config, "host" | "authEnabled" | "trustedProxies" | "adminPassword">,
   port: number,
   tokenCount: number,
 ): ReachLine[] {
-  const address = config.host.includes(":") ? `[${config.host}]:${port}` : `${config.host}:${port}`;
-  const isLocal = isLoopback(config.host);
-  if (!config.authEnabled) {
-    return [
-      isLocal
-        ? { level: "info", text: `authentication is off; ${address} is reachable from this machine only` }
-        : {
-            level: "warn",
-            text: `authentication is off and ${address} is reachable from the network: everyone there can use it; SVC_HOST=127.0.0.1 keeps it to this machine`,
-          },
-    ];
-  }
+  const needless: ReachLine = {
+    level: "warn",
+    text: "SVC_ADMIN_PASSWORD is given to the service, which has no use for it: berth proxy render alone reads it, once",
+  };
+  const lines = config.authEnabled ? guarded(config, port, tokenCount) : [unguarded(config, port)];
+  return config.adminPassword === undefined ? lines : [...lines, needless];
+}
+
+type Reached = Pick<Config, "host" | "trustedProxies">;
+
+function addressOf({ host }: Reached, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+function unguarded(config: Reached, port: number): ReachLine {
+  const address = addressOf(config, port);
+  return isLoopback(config.host)
+    ? { level: "info", text: `authentication is off; ${address} is reachable from this machine only` }
+    : {
+        level: "warn",
+        text: `authentication is off and ${address} is reachable from the network: everyone there can use it; SVC_HOST=127.0.0.1 keeps it to this machine`,
+      };
+}
+
+function guarded(config: Reached, port: number, tokenCount: number): ReachLine[] {
+  const address = addressOf(config, port);
   const lines: ReachLine[] = [
-    isLocal
+    isLoopback(config.host)
       ? {
           level: "info",
           text: `authentication is on; ${address} is reachable from this machine only, for others put the edge proxy in front of it (berth proxy render)`,

@@ -7,9 +7,8 @@ const trustedProxies = ["127.0.0.0/8", "::1/128"];
 const publicLine = /^info open without credentials: \/api\/health\/system, .*, \/v1\/models, \/livez, /;
 
 function lines(host: string, authEnabled: boolean, tokenCount = 1, proxies = trustedProxies): string[] {
-  return reachLines({ host, authEnabled, trustedProxies: proxies }, 8080, tokenCount).map(
-    ({ level, text }) => `${level} ${text}`,
-  );
+  const config = { host, authEnabled, trustedProxies: proxies, adminPassword: undefined };
+  return reachLines(config, 8080, tokenCount).map(({ level, text }) => `${level} ${text}`);
 }
 
 describe("what the start says about who reaches what", () => {
@@ -41,6 +40,14 @@ describe("what the start says about who reaches what", () => {
       lines("127.0.0.1", true, 0)[3],
       "warn there is no token yet: berth token create --label NAME --scope admin",
     );
+  });
+
+  it("warns of a password that the service has no use for, without telling it", () => {
+    const config = { host: "127.0.0.1", authEnabled: false, trustedProxies, adminPassword: "canary" };
+    const [, line] = reachLines(config, 8080, 0);
+    assert.equal(line?.level, "warn");
+    assert.match(line?.text ?? "", /^SVC_ADMIN_PASSWORD is given to the service, which has no use for it/);
+    assert.doesNotMatch(line?.text ?? "", /canary/);
   });
 
   it("is in the log, and authentication listens on loopback unless told otherwise", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { rename, rm, symlink } from "node:fs/promises";
 import { describe, it } from "node:test";
 import {
   authStatusSchema,
@@ -105,6 +106,25 @@ describe("/api/auth", { concurrency: true }, () => {
     const line = 'berth_requests_total{route="/v1/chat/completions",slot="none",code="401"}';
     assert.equal(await gateway.metric(line), 20);
     assert.match(gateway.log(), /127\.0\.0\.1 failed to authenticate too often and gets 429 for a minute/);
+  });
+
+  it("lets nobody in where the store cannot be read, and tells strangers nothing of it", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    const own = { authorization: `Bearer ${await gateway.token("admin")}`, ...json };
+    await rename(gateway.tokens.path, `${gateway.tokens.path}.aside`);
+    await symlink(gateway.tokens.path, gateway.tokens.path);
+    for (const [method, path] of [
+      ["GET", "/api/slots"],
+      ["POST", "/v1/chat/completions"],
+    ] as const) {
+      const answer = await gateway.ask(method, path, own, method === "POST" ? '{"model":"primary"}' : undefined);
+      assert.deepEqual([answer.status, codeOf(answer)], [500, "system.internal"], path);
+      assert.equal(/ELOOP|tokens/.test(answer.body), false, answer.body);
+    }
+    assert.match(gateway.log(), /ELOOP/);
+    await rm(gateway.tokens.path);
+    await rename(`${gateway.tokens.path}.aside`, gateway.tokens.path);
+    assert.equal((await gateway.ask("GET", "/api/slots", own)).status, 200);
   });
 
   it("is shared by two gateways and the command line's store", async () => {
