@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { connect } from "node:net";
 import { until } from "../../support/until.ts";
@@ -18,6 +18,11 @@ export interface StartOptions {
   readonly logFile: string;
 }
 
+const running = new Set<ChildProcess>();
+// Nothing that was started outlives the benchmark, however it ends.
+process.once("exit", () => running.forEach((child) => child.kill()));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
+
 /** Starts a program with its output in a file; disposing ends it. */
 export function startProgram(command: readonly string[], options: StartOptions): Started {
   const pinned = options.cores === undefined ? command : ["taskset", "-c", options.cores, ...command];
@@ -25,6 +30,8 @@ export function startProgram(command: readonly string[], options: StartOptions):
   const log = openSync(options.logFile, "a");
   const child = spawn(program, args, { env: options.env ?? process.env, stdio: ["ignore", log, log] });
   closeSync(log);
+  running.add(child);
+  child.once("exit", () => running.delete(child));
   const ended = new Promise<number | null>((resolve) => {
     child.once("exit", (code) => resolve(code));
     child.once("error", () => resolve(null));
@@ -67,6 +74,8 @@ function accepts(port: number): Promise<boolean> {
 export async function runProgram(command: readonly string[], cores?: string): Promise<string> {
   const [program = "", ...args] = cores === undefined ? command : ["taskset", "-c", cores, ...command];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  running.add(child);
+  child.once("exit", () => running.delete(child));
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
