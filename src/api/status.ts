@@ -111,6 +111,8 @@ export const publishedOperatorSchema = z.strictObject({
   startedAt: time,
   heartbeat: time,
   isPaused: z.boolean(),
+  /** Every slot has been reconciled once since it started: what is not published does not exist. */
+  isSettled: z.boolean(),
   configDir: z.string(),
   runtime: z.string(),
   /** Problems of the configuration that belong to no slot, e.g. SourceEmpty or a file that names nothing. */

@@ -1,72 +1,42 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Logger } from "pino";
 import { ApiError } from "../api/errors.ts";
 import { EnginePool } from "../lib/http1/client.ts";
 import type { Admission, Line } from "./admission/admission.ts";
 import { checkCapability, roleFor, type Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
+import type { AccessLog } from "./access-log.ts";
 import { toApiError } from "./answer.ts";
+import type { FirstLook } from "./first-look.ts";
+import { nobody, type Asker, type Call } from "./call.ts";
 import { Flight } from "./flight.ts";
-import type { KnownSlot, ResolutionIndex } from "./index.ts";
+import type { KnownSlot } from "./index.ts";
 import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
 import { Answer, type AnswerSink } from "./relay/answer.ts";
 import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
 import { SharedAnswer } from "./relay/shared-answer.ts";
-import { resolve } from "./resolve.ts";
-import { StreamHold, type HoldTimes } from "./stream-hold.ts";
+import type { Target } from "./resolve.ts";
+import { StreamHold, type HoldTimes, type Waiter } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
 import type { UpstreamModel } from "./upstreams/catalog.ts";
 import type { Upstreams } from "./upstreams/upstreams.ts";
 import type { Leg, V1Request, V1Route } from "./v1/route.ts";
 
-/** Who asks, as far as queues and shared streams care. */
-export interface Asker {
-  /** Requests of one client stand in line behind each other. */
-  readonly client: string;
-  /** Streams are shared only among those with the same rights. */
-  readonly scope: string;
-}
-
 export interface DispatchOptions {
-  readonly index: () => ResolutionIndex;
+  readonly firstLook: FirstLook;
   readonly admission: Admission;
   readonly upstreams: Upstreams;
   readonly traffic: Traffic;
   readonly budget: BufferBudget;
   readonly metrics: GatewayMetrics;
-  readonly log: Logger;
+  readonly log: AccessLog;
   readonly bodyLimitBytes: number;
   readonly holdTimes: HoldTimes;
   /** The gateway takes no new requests. */
   readonly isDraining: () => boolean;
   /** Who asks, at once. Throws ApiError of `auth.*`. */
   readonly admit: (request: IncomingMessage) => Asker;
-}
-
-const nobody: Asker = { client: "", scope: "" };
-
-/** One client's request, from its header to the end of its answer. */
-interface Call {
-  readonly route: V1Route;
-  readonly response: ServerResponse;
-  readonly requestId: string;
-  asker: Asker;
-  readonly answer: Answer;
-  readonly began: number;
-  slot: string;
-  hold: StreamHold | undefined;
-  /**
-   * Ends what is done for this client alone. An object, made at once: whatever hangs on a function that is assigned
-   * to a field outlives V8's young collections (docs/performance.md), here every request with its body.
-   */
-  work: Work | undefined;
-}
-
-/** What is done for a client, and can be given up. */
-interface Work {
-  abandon(): void;
 }
 
 /** A request's way to an engine, and the line before it. */
@@ -100,18 +70,14 @@ export class Dispatcher {
       response,
       requestId,
       asker: nobody,
-      answer: new Answer(response, requestId, route.errors),
+      answer: new Answer(response, requestId, route.errors, this.#options.log),
       began: performance.now(),
       slot: noSlot,
       hold: undefined,
       work: undefined,
     };
     response.once("close", () => this.#closed(call));
-    this.#read(call, request).catch((error: unknown) => {
-      const failure = toApiError(error);
-      if (failure.code === "system.internal") this.#options.log.error({ err: error, requestId }, "request failed");
-      call.answer.refuse(failure);
-    });
+    this.#read(call, request).catch((error: unknown) => call.answer.refuse(toApiError(error)));
   }
 
   /** Clients that get, or will get, a stream that others may share. */
@@ -138,21 +104,45 @@ export class Dispatcher {
       asked.discard?.();
       return;
     }
+    this.#try(call, asked, () => {
+      const target = this.#options.firstLook.resolve(asked.slot ?? asked.model);
+      if (target === undefined) this.#awaitMeaning(call, asked);
+      else this.#dispatch(call, asked, target);
+    });
+  }
+
+  /** What throws on the way of a request ends it. */
+  #try(call: Call, asked: V1Request, act: () => void): void {
     try {
-      this.#dispatch(call, asked);
+      act();
     } catch (error) {
       asked.discard?.();
-      throw error;
+      call.answer.refuse(toApiError(error));
     }
   }
 
-  #dispatch(call: Call, asked: V1Request): void {
-    const { index, traffic, admission } = this.#options;
-    const target = resolve(index(), asked.slot ?? asked.model, (name) => traffic.inFlight(name));
+  #awaitMeaning(call: Call, asked: V1Request): void {
+    const newcomer = this.#options.firstLook.wait(asked.slot ?? asked.model, asked.body?.length ?? 0, (outcome) => {
+      this.#try(call, asked, () => this.#dispatch(call, asked, outcome()));
+    });
+    const abandon = (): void => {
+      if (newcomer.isWaiting) asked.discard?.();
+      newcomer.abandon();
+    };
+    call.work = { abandon };
+    asked.onBroken?.((failure) => {
+      abandon();
+      call.answer.refuse(failure);
+    });
+    this.#holdStream(call, newcomer, asked.isStream);
+  }
+
+  #dispatch(call: Call, asked: V1Request, target: Target): void {
     if (target.kind === "upstream") {
       this.#askProvider(call, asked, target.model);
       return;
     }
+    const { admission } = this.#options;
     const { slot } = target;
     call.slot = slot.name;
     const leg = asked.forSlot(slot);
@@ -234,8 +224,10 @@ export class Dispatcher {
     if (this.#shared.get(key)?.answer === answer) this.#shared.delete(key);
   }
 
-  #holdStream(call: Call, flight: Flight, isStream: boolean): void {
-    if (isStream && flight.isWaiting) call.hold = new StreamHold(call.answer, flight, this.#options.holdTimes);
+  #holdStream(call: Call, waiter: Waiter, isStream: boolean): void {
+    if (!isStream || !waiter.isWaiting) return;
+    call.hold?.end();
+    call.hold = new StreamHold(call.answer, waiter, this.#options.holdTimes);
   }
 
   #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, onSettled: () => void): Flight {
@@ -271,13 +263,7 @@ export class Dispatcher {
     const metrics = this.#metrics(call);
     metrics.duration.observe(seconds);
     metrics.count(code);
-    const { log } = this.#options;
-    if (!log.isLevelEnabled("info")) return;
-    const failure = call.answer.failure?.code;
-    log.info(
-      { requestId, slot, status: code, ms: Math.round(seconds * 1000), ...(failure === undefined ? {} : { failure }) },
-      `${route.path} ${slot} ${code}${failure === undefined ? "" : ` ${failure}`}`,
-    );
+    this.#options.log.closed({ requestId, path: route.path, slot, code, seconds, failure: call.answer.failure });
   }
 
   #metrics(call: Call): RouteMetrics {

@@ -8,6 +8,8 @@ import { openManifestWriter } from "../store/manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { TokenStore } from "../store/tokens.ts";
+import { ApiError } from "../api/errors.ts";
+import { AccessLog } from "./access-log.ts";
 import { Admission } from "./admission/admission.ts";
 import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
@@ -19,6 +21,7 @@ import { isLoopback, reachLines } from "./auth/reach.ts";
 import { DemandPublisher } from "./demand.ts";
 import { Cors } from "./cors.ts";
 import { Dispatcher } from "./dispatch.ts";
+import { FirstLook } from "./first-look.ts";
 import { HostGuard } from "./hosts.ts";
 import { ImageCache } from "./images/cache.ts";
 import { buildIndex } from "./index.ts";
@@ -98,6 +101,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       if (slot === undefined) upstreams.update(published.registry().upstreams);
       index = buildIndex(published, upstreams.refs());
       admission.refresh(slot);
+      firstLook.refresh();
       const state = slot === undefined ? undefined : index.slots.get(slot)?.status?.state;
       if (state === "unloading") demand.publish();
     }),
@@ -109,7 +113,15 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     holdMs: config.holdSeconds * 1000,
   });
   stack.defer(() => admission.close());
-  const metrics = new GatewayMetrics({ traffic, admission, index: () => index });
+  const firstLook = new FirstLook({
+    index: () => index,
+    inFlight: (slot) => traffic.inFlight(slot),
+    operator: () => published.operator(),
+    bootId: bootId(),
+    budget,
+    holdMs: config.holdSeconds * 1000,
+  });
+  const metrics = new GatewayMetrics({ traffic, admission, index: () => index, newcomers: () => firstLook.waiting });
   const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
   let isDraining = false;
   const startedAt = Date.now();
@@ -130,13 +142,13 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const cors = new Cors(config.corsOrigins);
   const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
   const dispatcher = new Dispatcher({
-    index: () => index,
+    firstLook,
     admission,
     upstreams,
     traffic,
     budget,
     metrics,
-    log,
+    log: new AccessLog(log),
     bodyLimitBytes: config.bodyLimit,
     holdTimes: holdTimes ?? defaultHoldTimes,
     isDraining: () => isDraining,
@@ -189,6 +201,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     seenRevision: (slot) => index.slots.get(slot)?.revision,
     async close({ drainSeconds }) {
       isDraining = true;
+      firstLook.close(new ApiError("system.overloaded", { message: "the gateway is stopping" }));
       // Idle connections first; those with requests get their time.
       app.server.closeIdleConnections();
       const deadline = Date.now() + drainSeconds * 1000;

@@ -24,7 +24,13 @@ export class GatewayMetrics {
   readonly #firstByte: Histogram<"route" | "slot">;
   readonly #routes = new Map<string, RouteMetrics>();
 
-  constructor(options: { traffic: Traffic; admission: Admission; index: () => ResolutionIndex }) {
+  constructor(options: {
+    traffic: Traffic;
+    admission: Admission;
+    index: () => ResolutionIndex;
+    /** Requests that wait to hear what their model means. */
+    newcomers: () => number;
+  }) {
     const registers = [this.registry];
     // Its default samples the event loop every 10 ms, which would be all that wakes a process at rest.
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 1000 });
@@ -49,7 +55,7 @@ export class GatewayMetrics {
       buckets,
       registers,
     });
-    const { traffic, admission, index } = options;
+    const { traffic, admission, index, newcomers } = options;
     new Gauge({
       name: "berth_requests_in_flight",
       help: "Requests that an engine works on",
@@ -78,6 +84,7 @@ export class GatewayMetrics {
       collect() {
         this.reset();
         for (const { name } of slotsInOrder(index())) this.set({ slot: name }, admission.counts(name).held);
+        this.set({ slot: noSlot }, newcomers());
       },
     });
     new Gauge({

@@ -12,7 +12,7 @@ export interface HoldTimes {
 export const defaultHoldTimes: HoldTimes = { silenceMs: 5000, everyMs: 10_000 };
 
 /** Who waits, and where. */
-interface Waiter {
+export interface Waiter {
   readonly isWaiting: boolean;
   readonly place: Place;
 }

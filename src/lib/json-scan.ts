@@ -118,9 +118,8 @@ function nestedEnd(bytes: Buffer, from: number): number {
 
 function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {
   if (end - start === key.length + 2) return bytes.toString("latin1", start + 1, end - 1) === key;
-  // A longer spelling is the same key only with escapes.
-  if (end - start < key.length + 2 || bytes.indexOf(backslash, start) >= end || bytes.indexOf(backslash, start) < 0)
-    return false;
+  // A longer spelling is the same key only with escapes. Looked for in the key alone: keys may be many.
+  if (end - start < key.length + 2 || !bytes.subarray(start, end).includes(backslash)) return false;
   return text(bytes, start, end) === key;
 }
 

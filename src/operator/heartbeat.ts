@@ -5,13 +5,13 @@ const intervalMs = 1000;
 
 /**
  * Publishes once a second that the operator lives. A write that fails is reported and tried again: readers see the
- * heartbeat age, which is the truth.
+ * heartbeat age, which is the truth. `beat` publishes out of turn.
  */
 export async function startHeartbeat(options: {
   publisher: Publisher;
   read: () => Omit<PublishedOperator, "heartbeat">;
   onError: (error: unknown) => void;
-}): Promise<AsyncDisposable> {
+}): Promise<AsyncDisposable & { beat(): Promise<void> }> {
   const beat = async (): Promise<void> => {
     await options.publisher.writeOperator({ ...options.read(), heartbeat: new Date().toISOString() });
   };
@@ -28,6 +28,7 @@ export async function startHeartbeat(options: {
       });
   }, intervalMs);
   return {
+    beat,
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
       await running;

@@ -102,7 +102,7 @@ export async function runOperator(
     await serveOperator({ port: config.operatorPort, registry: controller.metrics.registry, isReady: () => isReady }),
   );
   const startedAt = new Date().toISOString();
-  stack.use(
+  const heartbeat = stack.use(
     await startHeartbeat({
       publisher,
       onError: (error) => log.error({ err: error }, "the heartbeat could not be written"),
@@ -113,6 +113,7 @@ export async function runOperator(
         bootId: bootId(),
         startedAt,
         isPaused: options.isPaused,
+        isSettled: isReady,
         configDir: config.configDir,
         runtime: runtime.kind,
         problems: source
@@ -124,6 +125,7 @@ export async function runOperator(
   for (const { reason, message } of source.problems()) log.warn({ reason }, message);
   await controller.start();
   isReady = true;
+  await heartbeat.beat();
   log.info({ config: config.configDir, state: config.stateDir }, `operator watches ${config.configDir}`);
   const owned = stack.move();
   return {

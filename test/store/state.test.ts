@@ -19,6 +19,7 @@ const operator: PublishedOperator = {
   startedAt: new Date(0).toISOString(),
   heartbeat: new Date(0).toISOString(),
   isPaused: false,
+  isSettled: true,
   configDir: "/c",
   runtime: "process",
   problems: [],

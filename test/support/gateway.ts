@@ -2,11 +2,13 @@ import { join } from "node:path";
 import { pino } from "pino";
 import type { Condition } from "../../src/api/conditions.ts";
 import { loadConfig } from "../../src/api/config.ts";
+import { builtinSlots } from "../../src/api/names.ts";
 import { modelRecordSchema, type ModelRecord } from "../../src/api/model.ts";
 import { slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import type { SlotState } from "../../src/api/states.ts";
-import type { Demand, PublishedRegistry, PublishedSlot, SlotStatus } from "../../src/api/status.ts";
+import type { Demand, PublishedOperator, PublishedRegistry, PublishedSlot, SlotStatus } from "../../src/api/status.ts";
 import { runGateway, type GatewayOptions, type RunningGateway } from "../../src/gateway/main.ts";
+import { bootId } from "../../src/lib/boot-id.ts";
 import { openDemandStore } from "../../src/store/demand.ts";
 import { openPublisher } from "../../src/store/published.ts";
 import { temporaryDirectory } from "./directory.ts";
@@ -32,6 +34,8 @@ export interface TestGateway extends AsyncDisposable {
   /** Publishes and waits until the gateway has seen it. */
   publish(name: string, sketch: SlotSketch): Promise<void>;
   publishRegistry(registry: Partial<PublishedRegistry>): Promise<void>;
+  /** A heartbeat. */
+  publishOperator(sketch?: Partial<PublishedOperator>): Promise<void>;
   post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
   /** What this gateway tells the operator of a slot. */
   demand(slot: string): Demand["slots"][string] | undefined;
@@ -44,6 +48,8 @@ export async function startGateway(
   options: {
     slots?: Readonly<Record<string, SlotSketch>>;
     registry?: Partial<PublishedRegistry>;
+    /** What an operator said of itself just before; `none`: there was none. */
+    operator?: Partial<PublishedOperator> | "none";
     env?: Readonly<Record<string, string>>;
     gateway?: Partial<GatewayOptions>;
   } = {},
@@ -59,8 +65,15 @@ export async function startGateway(
     await publisher.writeSlot(publishedSlot(name, sketch, revision));
     return revision;
   };
-  for (const [name, sketch] of Object.entries(options.slots ?? {})) await write(name, sketch);
+  // An operator that has looked at everything has told of the built-in slots, whether they are configured or not.
+  const builtins = options.operator === undefined ? builtinSlots.map((name) => [name, unconfigured] as const) : [];
+  const slots = { ...Object.fromEntries(builtins), ...options.slots };
+  for (const [name, sketch] of Object.entries(slots)) await write(name, sketch);
   await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], ...options.registry });
+  const publishOperator = async (sketch: Partial<PublishedOperator> = {}): Promise<void> => {
+    await publisher.writeOperator({ ...operatorNow(), ...sketch });
+  };
+  if (options.operator !== "none") await publishOperator(options.operator);
   const { config, problems } = loadConfig(
     {
       SVC_STATE_DIR: stateDir,
@@ -94,6 +107,7 @@ export async function startGateway(
     async publishRegistry(registry) {
       await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], ...registry });
     },
+    publishOperator,
     post: (path, body, init = {}) =>
       fetch(new URL(path, running.url), {
         method: "POST",
@@ -107,6 +121,28 @@ export async function startGateway(
       return found === undefined ? undefined : Number(found.slice(line.length + 1));
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const unconfigured: SlotSketch = {
+  spec: { enabled: false, model: {} },
+  status: { model: { origin: "spec" }, capabilities: [] },
+};
+
+function operatorNow(): PublishedOperator {
+  const now = new Date().toISOString();
+  return {
+    schema: 1,
+    instance: "test",
+    pid: 1,
+    bootId: bootId(),
+    startedAt: now,
+    heartbeat: now,
+    isPaused: false,
+    isSettled: true,
+    configDir: "/config",
+    runtime: "process",
+    problems: [],
   };
 }
 

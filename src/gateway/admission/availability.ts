@@ -49,8 +49,8 @@ export function roleFor({ status, spec }: KnownSlot, capability: SlotCapability)
 /** Where a request for that process of the slot goes now, whether it waits, or why it need not wait. */
 export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surroundings): Availability {
   const { spec, status, name } = slot;
-  if (!spec.enabled) return { kind: "closed", failure: disabled(slot) };
   if (status === undefined) return { kind: "shut", failure: notReady(name, "offline", "NotPublished") };
+  if (!spec.enabled) return { kind: "closed", failure: disabled(name, status) };
   // After a reboot what was published before speaks of engines that are gone.
   if (around.operator !== undefined && around.operator.bootId !== around.bootId)
     return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
@@ -83,9 +83,8 @@ function failed(slot: string, status: SlotStatus, now: number): Availability {
   return { kind: "shut", reopensAt, failure };
 }
 
-function disabled({ name, status }: KnownSlot): ApiError {
-  const reason =
-    status === undefined ? "NotConfigured" : (findCondition(status.conditions, "Ready")?.reason ?? "Disabled");
+function disabled(name: string, status: SlotStatus): ApiError {
+  const reason = findCondition(status.conditions, "Ready")?.reason ?? "Disabled";
   return new ApiError("slot.disabled", {
     message: `slot ${name} is disabled`,
     details: { slot: name, state: "offline", reason },

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Identity, ScopeClass } from "../../api/scopes.ts";
-import type { Asker } from "../dispatch.ts";
+import type { Asker } from "../call.ts";
 import type { HostGuard, RouteKind } from "../hosts.ts";
 import type { Authenticator } from "./authenticator.ts";
 

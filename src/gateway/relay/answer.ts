@@ -17,6 +17,11 @@ export interface AnswerSink {
   refuse(failure: ApiError): void;
 }
 
+/** Where failures go, with what no client may know. */
+interface FailureLog {
+  failed(failure: ApiError, requestId: string): void;
+}
+
 /** How much may wait for a slow reader before the engine is paused. */
 const highWaterBytes = 65_536;
 /** Up to this size one copy costs less than a write in parts. */
@@ -27,15 +32,17 @@ export class Answer implements AnswerSink {
   readonly #response: ServerResponse;
   readonly #requestId: string;
   readonly #errors: ErrorForm;
+  readonly #log: FailureLog | undefined;
   #isStream = false;
   #isHeld = false;
   /** Why the client did not get what it asked for. */
   failure: ApiError | undefined;
 
-  constructor(response: ServerResponse, requestId: string, errors: ErrorForm = plainErrors) {
+  constructor(response: ServerResponse, requestId: string, errors: ErrorForm = plainErrors, log?: FailureLog) {
     this.#response = response;
     this.#requestId = requestId;
     this.#errors = errors;
+    this.#log = log;
   }
 
   get hasBegun(): boolean {
@@ -91,6 +98,8 @@ export class Answer implements AnswerSink {
   }
 
   refuse(failure: ApiError): void {
+    // Also of one whose client has left: somebody has to mend it.
+    this.#log?.failed(failure, this.#requestId);
     if (this.isOver) return;
     this.failure = failure;
     if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors.body(failure));

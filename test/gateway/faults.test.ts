@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { isRecord } from "../../src/lib/record.ts";
+import { startComfyDouble } from "../doubles/comfyui.ts";
+import { envelopeOf } from "../support/envelope.ts";
+import { formBody } from "../support/form.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+
+/** Lines of the log at the level of an error. */
+function faults(gateway: TestGateway): readonly Record<string, unknown>[] {
+  const lines = gateway
+    .log()
+    .split("\n")
+    .flatMap((line): unknown[] => (line === "" ? [] : [JSON.parse(line)]));
+  return lines.filter(isRecord).filter(({ level }) => Number(level) >= 50);
+}
+
+/** That the client learns nothing, and the log everything, of a file in the way of a directory. */
+async function assertLogged(gateway: TestGateway, response: Response, directory: string): Promise<void> {
+  assert.equal(response.status, 500);
+  const { error } = await envelopeOf(response);
+  assert.deepEqual([error.code, error.message], ["system.internal", "Something failed inside the service"]);
+  const [line, ...others] = faults(gateway);
+  assert.deepEqual(others, []);
+  assert.equal(line?.["requestId"], response.headers.get("x-request-id"));
+  assert.ok(isRecord(line?.["err"]));
+  assert.match(String(line["err"]["message"]), new RegExp(`^(EEXIST|ENOTDIR): .*${directory}`));
+  assert.match(String(line["err"]["stack"]), /\n {4}at /);
+}
+
+describe("a failure inside the gateway is logged with its cause, which no client sees", () => {
+  it("of an upload that cannot be kept", async () => {
+    await using gateway = await startGateway({
+      slots: { stt: { spec: { engine: "stt" }, status: { capabilities: ["transcription"] } } },
+    });
+    await writeFile(join(gateway.stateDir, "spool"), "in the way");
+    const audio = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(3_000_000)]);
+    const form = formBody("b", [
+      { name: "model", value: "stt" },
+      { name: "file", filename: "a.wav", value: audio },
+    ]);
+    const response = await gateway.post("/v1/audio/transcriptions", "", {
+      headers: { "content-type": "multipart/form-data; boundary=b" },
+      body: new Uint8Array(form),
+    });
+    await assertLogged(gateway, response, "spool");
+  });
+
+  it("of images that cannot be kept", async () => {
+    await using engine = await startComfyDouble();
+    const model = { ref: "sdxl-turbo", origin: "spec", served: "sdxl-turbo" } as const;
+    await using gateway = await startGateway({
+      slots: {
+        img: {
+          port: engine.port,
+          spec: { engine: "image", model: { default: "sdxl-turbo" } },
+          status: { capabilities: ["image"], model },
+        },
+      },
+    });
+    await writeFile(join(gateway.stateDir, "images"), "in the way");
+    const response = await gateway.post("/v1/images/generations", { model: "img", prompt: "x" });
+    await assertLogged(gateway, response, "images");
+  });
+
+  it("and nothing else is", async () => {
+    await using gateway = await startGateway();
+    await gateway.post("/v1/chat/completions", { model: "nobody" });
+    await gateway.post("/v1/chat/completions", "{");
+    assert.deepEqual(faults(gateway), []);
+  });
+});

@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { envelopeOf } from "../support/envelope.ts";
+import { modelRecord, startGateway } from "../support/gateway.ts";
+import { helloChunks, scriptedEngine } from "../support/scripted-engine.ts";
+import { until } from "../support/until.ts";
+
+const messages = [{ role: "user", content: "hi" }];
+const ask = (model: string): object => ({ model, messages });
+const quick = { gateway: { holdTimes: { silenceMs: 50, everyMs: 50 } } };
+
+/** What operators say of themselves while nobody can know yet which slots there are. */
+const early = [
+  ["there is no operator", "none"],
+  ["the operator has not looked at everything yet", { isSettled: false }],
+  ["only an operator that is gone has told", { heartbeat: new Date(0).toISOString() }],
+  ["only an operator of another boot has told", { bootId: "another" }],
+] as const;
+
+describe("a request that comes before the operator has told of all slots", () => {
+  for (const [what, operator] of early) {
+    it(`is held for a built-in slot while ${what}, and is answered once it is published`, async () => {
+      await using engine = await scriptedEngine();
+      await using gateway = await startGateway({ operator });
+      const answered = gateway.post("/v1/chat/completions", ask("primary"));
+      const unknown = gateway.post("/v1/chat/completions", ask("coder"));
+      const nonsense = gateway.post("/v1/chat/completions", ask("nonsense"));
+      await gateway.publishOperator({ isSettled: false });
+      await gateway.publish("primary", { port: engine.port });
+      assert.equal((await answered).status, 200);
+      assert.match(engine.seen[0]?.body ?? "", /"engine-model"/, "the engine's own name is known by then");
+      await gateway.publish("coder", { port: engine.port, status: { model: { ref: "c", origin: "spec" } } });
+      assert.equal((await unknown).status, 200);
+      await gateway.publishOperator();
+      assert.equal((await envelopeOf(await nonsense)).error.code, "model.not_found");
+    });
+  }
+
+  it("is told that the slot is disabled only when the operator says so", async () => {
+    await using gateway = await startGateway({ operator: "none" });
+    const answered = gateway.post("/v1/chat/completions", ask("primary"));
+    await gateway.publish("primary", { spec: { enabled: false } });
+    assert.equal((await envelopeOf(await answered)).error.code, "slot.disabled");
+  });
+
+  for (const [path, body] of [
+    ["/v1/chat/completions", ask("primary")],
+    ["/v1/chat/completions", ask("gpt-4o")],
+    ["/v1/embeddings", { model: "primary:test-model", input: "x" }],
+    ["/v1/images/generations", { model: "sdxl", prompt: "x" }],
+  ] as const) {
+    it(`is refused when its time is over: ${path} ${JSON.stringify(body)}`, async () => {
+      await using gateway = await startGateway({ operator: "none", env: { SVC_HOLD_SECONDS: "1" } });
+      const response = await gateway.post(path, body);
+      assert.equal(response.status, 503);
+      assert.equal(response.headers.get("retry-after"), "2");
+      assert.equal(response.headers.get("x-should-retry"), null);
+      const { error } = await envelopeOf(response);
+      assert.deepEqual([error.code, error.details?.["reason"]], ["slot.not_ready", "NotPublished"]);
+    });
+  }
+
+  it("is refused at once with SVC_HOLD_SECONDS=0", async () => {
+    await using gateway = await startGateway({ operator: "none", env: { SVC_HOLD_SECONDS: "0" } });
+    const response = await gateway.post("/v1/chat/completions", ask("primary"));
+    assert.equal((await envelopeOf(response)).error.code, "slot.not_ready");
+  });
+
+  it("waits for the registry and the upstreams too", async () => {
+    await using gateway = await startGateway({ operator: { isSettled: false } });
+    const answered = gateway.post("/v1/chat/completions", ask("qwen3:4b"));
+    await gateway.publishRegistry({ models: [modelRecord("qwen3:4b")] });
+    await gateway.publishOperator();
+    assert.equal((await envelopeOf(await answered)).error.code, "model.not_loaded");
+  });
+
+  it("is told of the wait in its stream, and then of the slot's", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ operator: "none", ...quick });
+    const response = await gateway.post("/v1/chat/completions", { ...ask("primary"), stream: true });
+    assert.equal(response.status, 200);
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    const first = await reader?.read();
+    assert.match(String(first?.value), /^: waiting slot=unknown state=offline waited=0s\n\n/);
+    await gateway.publish("primary", { state: "starting" });
+    let text = "";
+    await until("it hears of the slot", async () => {
+      text += (await reader?.read())?.value ?? "";
+      return text.includes("state=starting");
+    });
+    await gateway.publish("primary", { port: engine.port });
+    for (;;) {
+      const next = await reader?.read();
+      if (next === undefined || next.done) break;
+      text += next.value;
+    }
+    const events = text.split("\n\n").filter((event) => !event.startsWith(":"));
+    assert.equal(events.join("\n\n"), helloChunks.join("").replaceAll("engine-model", "primary"));
+  });
+
+  it("gives up its place when its client leaves, and what it kept", async () => {
+    await using gateway = await startGateway({ operator: "none" });
+    const leaving = new AbortController();
+    const answered = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
+    const left = assert.rejects(answered);
+    await until("it waits", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 1);
+    leaving.abort();
+    await left;
+    await until("it is counted", async () => {
+      const line = 'berth_requests_total{route="/v1/chat/completions",slot="none",code="499"}';
+      return (await gateway.metric(line)) === 1;
+    });
+    assert.equal(await gateway.metric('berth_requests_held{slot="none"}'), 0);
+  });
+
+  it("is sent away when the gateway stops", async () => {
+    await using gateway = await startGateway({ operator: "none" });
+    const answered = gateway.post("/v1/chat/completions", ask("primary"));
+    const other = gateway.post("/v1/chat/completions", { ...ask("other"), stream: true });
+    await until("both wait", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 2);
+    const closed = gateway.running.close({ drainSeconds: 5 });
+    for (const each of [answered, other]) {
+      assert.equal((await envelopeOf(await each)).error.code, "system.overloaded");
+    }
+    await closed;
+  });
+});

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { scanBody } from "../../src/lib/json-scan.ts";
+import { isRecord } from "../../src/lib/record.ts";
+
+/** One way to write a value down: any blanks, any letters escaped. */
+interface Style {
+  readonly blanks: readonly string[];
+  readonly escapeEvery: number;
+}
+
+const style: fc.Arbitrary<Style> = fc.record({
+  blanks: fc.array(fc.constantFrom("", " ", "\n", "\t", "\r\n  "), { minLength: 1, maxLength: 5 }),
+  escapeEvery: fc.nat(4),
+});
+
+/** JSON text of members that may repeat a name, which an object cannot hold. */
+function write(members: readonly (readonly [name: string, value: unknown])[], { blanks, escapeEvery }: Style): string {
+  let count = 0;
+  const blank = (): string => blanks[count++ % blanks.length] ?? "";
+  const letter = (of: string): string => {
+    const isEscaped = escapeEvery > 0 && /^[a-z]$/.test(of) && count++ % escapeEvery === 0;
+    return isEscaped ? `\\u00${of.charCodeAt(0).toString(16)}` : JSON.stringify(of).slice(1, -1);
+  };
+  const string = (text: string): string => `"${Array.from(text, letter).join("")}"`;
+  const value = (of: unknown): string => {
+    if (typeof of === "string") return string(of);
+    if (Array.isArray(of)) return `[${blank()}${of.map((each) => value(each) + blank()).join(`,${blank()}`)}]`;
+    return isRecord(of) ? object(Object.entries(of)) : JSON.stringify(of);
+  };
+  const object = (pairs: readonly (readonly [string, unknown])[]): string =>
+    `{${blank()}${pairs.map(([name, of]) => `${string(name)}${blank()}:${blank()}${value(of)}${blank()}`).join(`,${blank()}`)}}`;
+  return blank() + object(members) + blank();
+}
+
+const json = fc.jsonValue({ maxDepth: 3 });
+const member: fc.Arbitrary<readonly [string, unknown]> = fc.oneof(
+  fc.tuple(fc.constant("model"), fc.oneof(fc.string({ unit: "binary" }), fc.string(), json)),
+  fc.tuple(fc.constant("stream"), fc.oneof(fc.boolean(), json)),
+  fc.tuple(
+    fc.oneof(fc.string({ unit: "binary" }), fc.constantFrom('model"', "mode", "models", "streams", "\\model", "")),
+    json,
+  ),
+  fc.tuple(
+    fc.string(),
+    fc.constantFrom<unknown>({ model: "inner", stream: true }, ['"model":"x"'], '","model":"y","stream":true,"'),
+  ),
+);
+const members = fc.array(member, { maxLength: 8 });
+
+/** Also of lone surrogates, which UTF-8 does not have: both sides see what is in the bytes. */
+function parsed(bytes: Buffer): unknown {
+  return JSON.parse(bytes.toString());
+}
+
+describe("scanBody", () => {
+  it("finds what JSON.parse finds, in every object however written", () => {
+    fc.assert(
+      fc.property(members, style, (of, how) => {
+        const bytes = Buffer.from(write(of, how));
+        const whole = parsed(bytes);
+        assert.ok(isRecord(whole));
+        const scanned = scanBody(bytes);
+        assert.ok(scanned !== undefined, "valid JSON is never refused");
+        assert.equal(scanned.model, typeof whole["model"] === "string" ? whole["model"] : undefined);
+        assert.equal(scanned.isStream, whole["stream"] === true);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("tells where the model stands, so that another may take its place", () => {
+    fc.assert(
+      fc.property(members, style, fc.string({ unit: "binary" }), (of, how, name) => {
+        const bytes = Buffer.from(write([...of, ["model", "before"]], how));
+        const scanned = scanBody(bytes);
+        assert.ok(scanned?.modelStart !== undefined && scanned.modelStart > 0);
+        const replaced = Buffer.concat([
+          bytes.subarray(0, scanned.modelStart),
+          Buffer.from(JSON.stringify(name)),
+          bytes.subarray(scanned.modelEnd),
+        ]);
+        const [before, after] = [parsed(bytes), parsed(replaced)];
+        assert.ok(isRecord(before) && isRecord(after));
+        const written: unknown = JSON.parse(Buffer.from(JSON.stringify(name)).toString());
+        assert.deepEqual(
+          Object.entries(after),
+          Object.entries(before).map(([key, value]) => [key, key === "model" ? written : value]),
+        );
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("refuses every JSON value that is no object", () => {
+    fc.assert(
+      fc.property(
+        fc.json().filter((text) => !isRecord(JSON.parse(text))),
+        (text) => {
+          assert.equal(scanBody(Buffer.from(text)), undefined);
+        },
+      ),
+    );
+  });
+
+  it("never throws or runs away, whatever bytes are changed, cut or put in", () => {
+    const damage = fc.array(
+      fc.record({
+        at: fc.nat(),
+        drop: fc.nat(3),
+        put: fc.uint8Array({ maxLength: 3 }),
+        structural: fc.string({ unit: fc.constantFrom('"', "\\", "{", "}", "[", "]", ",", ":"), maxLength: 2 }),
+      }),
+      { minLength: 1, maxLength: 4 },
+    );
+    fc.assert(
+      fc.property(members, style, damage, (of, how, changes) => {
+        let bytes = Buffer.from(write(of, how));
+        for (const { at, drop, put, structural } of changes) {
+          const from = at % (bytes.length + 1);
+          bytes = Buffer.concat([bytes.subarray(0, from), put, Buffer.from(structural), bytes.subarray(from + drop)]);
+        }
+        const scanned = scanBody(bytes);
+        let whole: unknown;
+        try {
+          whole = parsed(bytes);
+        } catch {
+          // What is no JSON at all may pass: the engine refuses it. But it must not pass for something else.
+          if (scanned?.model !== undefined) assert.equal(bytes[scanned.modelStart], 0x22);
+          return;
+        }
+        assert.equal(scanned !== undefined, isRecord(whole));
+        if (!isRecord(whole)) return;
+        assert.equal(scanned?.model, typeof whole["model"] === "string" ? whole["model"] : undefined);
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  for (const [what, text] of [
+    ["nothing", ""],
+    ["blanks", " \n"],
+    ["an array", '[{"model":"x"}]'],
+    ["two objects", '{"model":"x"}{"model":"y"}'],
+    ["an object that does not end", '{"model":"x"'],
+    ["a string that does not end", '{"model":"x'],
+    ["a string whose end is escaped", '{"model":"x\\"}'],
+    ["a key without quotes", '{model:"x"}'],
+    ["no colon", '{"model" "x"}'],
+    ["a comma too many", '{"model":"x",}'],
+    ["a model with a broken escape", '{"model":"\\x"}'],
+    ["a model with a bare line end", '{"model":"a\nb"}'],
+    ["something behind it", '{"model":"x"} x'],
+  ] as const) {
+    it(`refuses ${what}`, () => {
+      assert.equal(scanBody(Buffer.from(text)), undefined);
+    });
+  }
+
+  it("takes time by length alone: many keys, many quotes, deep nesting", () => {
+    const count = 500_000;
+    const bodies = [
+      `{${'"a-key-of-some-length":0,'.repeat(count)}"model":"m"}`,
+      `{"x":"${'\\"'.repeat(count * 4)}","model":"m"}`,
+      `{"x":"${"\\\\".repeat(count * 4)}","model":"m"}`,
+      `{"x":${"[".repeat(count)}${"]".repeat(count)},"model":"m"}`,
+    ];
+    const began = performance.now();
+    for (const body of bodies) assert.equal(scanBody(Buffer.from(body))?.model, "m");
+    assert.ok(performance.now() - began < 20_000, `took ${performance.now() - began} ms`);
+  });
+});
