@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
-import { open, readdir, rename, rm, stat } from "node:fs/promises";
+import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 export interface AtomicWriteOptions {
   /** True: survives a power cut once resolved. False: only a crash of this process. */
   readonly fsync: boolean;
   readonly mode?: number;
+  /** A file whose mode and, where this process may give files away, owner the new one gets. */
+  readonly like?: { readonly mode: number; readonly uid: number; readonly gid: number };
 }
 
 /**
@@ -23,6 +25,7 @@ export async function writeFileAtomic(
     const file = await open(temporary, "wx", options.mode ?? 0o644);
     try {
       await file.writeFile(content);
+      if (options.like !== undefined) await resemble(file, options.like);
       if (options.fsync) await file.sync();
     } finally {
       await file.close();
@@ -33,6 +36,13 @@ export async function writeFileAtomic(
     throw error;
   }
   if (options.fsync) await syncDirectory(dir);
+}
+
+async function resemble(file: FileHandle, { mode, uid, gid }: NonNullable<AtomicWriteOptions["like"]>): Promise<void> {
+  const own = await file.stat();
+  // Only root may: for others the file stays theirs.
+  if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid).catch(() => undefined);
+  await file.chmod(mode & 0o777);
 }
 
 /** Makes a file that was written without it survive a power cut, under its name. */

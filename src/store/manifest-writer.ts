@@ -1,17 +1,15 @@
-import { access, constants, mkdir, readFile, rm, stat } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { access, constants, mkdir, readFile, realpath, rm, stat } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
 import { ApiError } from "../api/errors.ts";
 import type { Kind } from "../api/names.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { canonicalJson } from "../lib/canonical.ts";
 import { errorCode } from "../lib/error-code.ts";
-import { isRecord } from "../lib/record.ts";
 import { Serial } from "../lib/serial.ts";
-import { parseDocuments } from "./documents.ts";
-import { differences, type FieldChange } from "./edit/difference.ts";
-import { editToml, tomlText } from "./edit/toml-edit.ts";
-import { editYaml } from "./edit/yaml-edit.ts";
-import { listManifests } from "./listing.ts";
+import { withField } from "./edit/difference.ts";
+import { beyondToml, edit } from "./edit/edit.ts";
+import { changesAt, findPlace, valuesOf, type Place } from "./edit/place.ts";
+import { tomlText } from "./edit/toml-edit.ts";
+import { yamlText } from "./edit/yaml-text.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { ManifestChange, ManifestWriter } from "./writer.ts";
 
@@ -23,182 +21,155 @@ export interface ManifestWriterOptions {
 
 /** Marks a directory that belongs to Git or to somebody else (DECISIONS 21). */
 const marker = ".berth-read-only";
+/** How often an edit begins anew because somebody else has written the file meanwhile. */
+const tries = 5;
+
+type Spec = Readonly<Record<string, unknown>>;
 
 /** Writes the manifests of a configuration directory. One writer at a time per process; the files are the truth. */
 export function openManifestWriter({ configDir, isReadOnly }: ManifestWriterOptions): ManifestWriter {
   const writes = new Serial();
   const readOnlyReason = async (): Promise<string | undefined> => {
     if (isReadOnly) return "read_only is set";
-    if (await exists(join(configDir, marker))) return `${marker} is there`;
-    try {
-      await access((await exists(configDir)) ? configDir : join(configDir, ".."), constants.W_OK);
-      return undefined;
-    } catch {
-      return "the directory is not writable";
-    }
+    if ((await kindOf(join(configDir, marker))) !== undefined) return `${marker} is there`;
+    return (await isWritable(configDir)) ? undefined : "the directory is not writable";
   };
-  const guard = async (): Promise<void> => {
-    const reason = await readOnlyReason();
-    if (reason === undefined) return;
-    throw new ApiError("config.read_only", { message: `the configuration belongs to somebody else: ${reason}` });
-  };
-  const write = async (file: string, text: string): Promise<void> => {
-    try {
-      await writeFileAtomic(file, text, { fsync: true });
-    } catch (error) {
-      const code = errorCode(error);
-      if (code !== "EACCES" && code !== "EROFS" && code !== "EPERM") throw error;
-      throw new ApiError("config.read_only", { message: "the configuration is not writable", cause: error });
-    }
-  };
-  const change = async (found: Place, next: (spec: Spec) => Spec, labels?: Labels): Promise<boolean> => {
-    const text = await readFile(found.file, "utf8");
-    const before = specOf(found, text);
-    const changes = differences(before, next(before)).map((each) => at(found, each));
-    if (labels !== undefined) {
-      const base = found.isManifest ? ["metadata", "labels"] : ["labels"];
-      changes.push(
-        ...differences(found.declaration.labels, labels).map((each) => ({ ...each, path: [...base, ...each.path] })),
-      );
-    }
-    if (changes.length === 0) return false;
-    const edited = found.file.endsWith(".toml") ? editToml(text, changes) : editYaml(text, found.index, changes);
-    checkResult(configDir, found, edited, next(before));
-    await write(found.file, edited);
-    return true;
-  };
+  /** Runs `task` where writing is allowed, after all that came before. */
+  const write = async <T>(task: () => Promise<T>): Promise<T> =>
+    await writes.run(async () => {
+      const reason = await readOnlyReason();
+      if (reason !== undefined) throw readOnly(`the configuration belongs to somebody else: ${reason}`);
+      try {
+        return await task();
+      } catch (error) {
+        const isDenied = ["EACCES", "EROFS", "EPERM", "ENOTDIR", "EEXIST", "ELOOP"].includes(errorCode(error) ?? "");
+        throw isDenied ? readOnly("the configuration is not writable", error) : error;
+      }
+    });
   const create = async (kind: Kind, name: string, { spec, labels }: ManifestChange): Promise<string> => {
     const directory = join(configDir, directoryOfKind[kind]);
-    const file = join(directory, `${name}.toml`);
-    await mkdir(directory, { recursive: true });
-    const text = tomlText({ ...spec, ...(labels === undefined || Object.keys(labels).length === 0 ? {} : { labels }) });
+    const content = { ...spec, ...(labels === undefined || Object.keys(labels).length === 0 ? {} : { labels }) };
+    const isToml = beyondToml(content) === undefined;
+    const file = join(directory, `${name}.${isToml ? "toml" : "yaml"}`);
+    const text = isToml ? tomlText(content) : yamlText(content);
     const [declaration] = readManifests(file, text);
-    if (declaration?.spec === undefined) throw invalid(configDir, declaration);
-    if (await exists(file))
+    if (declaration?.spec === undefined) throw invalid(configDir, file, declaration);
+    await mkdir(directory, { recursive: true });
+    if ((await kindOf(file)) !== undefined)
       throw new ApiError("slot.already_exists", { message: `${relative(configDir, file)} exists` });
-    await write(file, text);
+    await writeFileAtomic(file, text, { fsync: true });
     return file;
+  };
+  /** False when there is nothing to change; undefined when it is not declared. */
+  const change = async (kind: Kind, name: string, next: (spec: Spec) => Spec, labels?: ManifestChange["labels"]) => {
+    for (let left = tries; left > 0; left -= 1) {
+      const found = await findPlace(configDir, kind, name);
+      if (found === undefined) return undefined;
+      const edited = editedText(configDir, found, next(found.spec), labels);
+      if (edited === found.text) return false;
+      if ((await readFile(found.file, "utf8")) !== found.text) continue;
+      // A link stays one, and the file its owner's.
+      const file = await realpath(found.file);
+      await writeFileAtomic(file, edited, { fsync: true, like: await stat(file) });
+      return true;
+    }
+    throw new ApiError("config.read_only", { message: `somebody else keeps writing the manifest of ${name}` });
   };
   return {
     readOnlyReason,
     create: (kind, name, given) =>
-      writes.run(async () => {
-        await guard();
-        if ((await find(configDir, kind, name)) !== undefined)
+      write(async () => {
+        if ((await findPlace(configDir, kind, name)) !== undefined)
           throw new ApiError("slot.already_exists", { message: `${name} is declared already` });
         return await create(kind, name, given);
       }),
     replace: (kind, name, given) =>
-      writes.run(async () => {
-        await guard();
-        const found = await find(configDir, kind, name);
-        if (found === undefined) {
-          await create(kind, name, given);
-          return "created";
-        }
-        return (await change(found, () => ({ ...given.spec }), given.labels)) ? "changed" : "unchanged";
+      write(async () => {
+        const isChanged = await change(kind, name, () => given.spec, given.labels);
+        if (isChanged !== undefined) return isChanged ? "changed" : "unchanged";
+        await create(kind, name, given);
+        return "created";
       }),
     set: (kind, name, path, value) =>
-      writes.run(async () => {
-        await guard();
-        const found = await find(configDir, kind, name);
-        if (found === undefined) {
+      write(async () => {
+        const isChanged = await change(kind, name, (spec) => recordOf(withField(spec, path, value)));
+        if (isChanged === undefined)
           throw new ApiError("slot.not_found", { message: `${name} has no manifest: it cannot be written into` });
-        }
-        await change(found, (spec) => withField(spec, path, value));
       }),
     remove: (kind, name) =>
-      writes.run(async () => {
-        await guard();
-        const found = await find(configDir, kind, name);
+      write(async () => {
+        const found = await findPlace(configDir, kind, name);
         if (found === undefined) return false;
-        if (found.count > 1) {
-          throw new ApiError("config.read_only", {
-            message: `${relative(configDir, found.file)} declares more than ${name}: remove it there`,
-          });
-        }
+        if (found.count > 1)
+          throw readOnly(`${relative(configDir, found.file)} declares more than ${name}: remove it there`);
         await rm(found.file);
         return true;
       }),
   };
 }
 
-type Spec = Readonly<Record<string, unknown>>;
-type Labels = Readonly<Record<string, string>>;
-
-/** Where a resource is declared. */
-interface Place {
-  readonly file: string;
-  readonly declaration: Declaration;
-  /** Its number among the documents of the file, and how many there are. */
-  readonly index: number;
-  readonly count: number;
-  readonly isManifest: boolean;
-}
-
-async function find(configDir: string, kind: Kind, name: string): Promise<Place | undefined> {
-  const listing = await listManifests(configDir, Object.values(directoryOfKind));
-  for (const file of listing.files.keys()) {
-    const text = await readFile(file, "utf8");
-    const declarations = readManifests(file, text);
-    const index = declarations.findIndex((each) => each.kind === kind && each.name === name);
-    const declaration = declarations[index];
-    if (declaration === undefined) continue;
-    const value = valueOf(file, text, index);
-    const isManifest = "apiVersion" in value || "kind" in value || ("spec" in value && "metadata" in value);
-    return { file, declaration, index, count: declarations.length, isManifest };
+/** The file's text with this spec: valid, and saying that. Throws ApiError `config.invalid`. */
+function editedText(configDir: string, place: Place, spec: Spec, labels: ManifestChange["labels"]): string {
+  const { file, text, index, declaration } = place;
+  if (valuesOf(file, text) === undefined) throw invalid(configDir, file, declaration);
+  const changes = changesAt(place, spec, labels);
+  if (changes.length === 0) return text;
+  const unsaid = file.endsWith(".toml") ? beyondToml(spec) : undefined;
+  if (unsaid !== undefined)
+    throw invalid(configDir, file, undefined, { path: unsaid, message: "TOML has no null: use a YAML manifest" });
+  const edited = edit(file, text, index, changes);
+  if (edited === undefined) {
+    const [first] = changes;
+    const message = "it is written in a way that cannot be edited here: change it by hand";
+    throw invalid(configDir, file, undefined, { path: first?.path ?? [], message });
   }
-  return undefined;
+  const result = readManifests(file, edited)[index];
+  if (result?.spec === undefined) throw invalid(configDir, file, result);
+  return edited;
 }
 
-function valueOf(file: string, text: string, index: number): Record<string, unknown> {
-  const parsed = parseDocuments(file, text);
-  const value = "documents" in parsed ? parsed.documents[index]?.value : undefined;
-  return isRecord(value) ? value : {};
+function recordOf(value: unknown): Spec {
+  return typeof value === "object" && value !== null ? { ...value } : {};
 }
 
-/** What the file itself says of the spec, without defaults. */
-function specOf({ file, index, isManifest }: Place, text: string): Spec {
-  const value = valueOf(file, text, index);
-  if (isManifest) return isRecord(value["spec"]) ? value["spec"] : {};
-  const { labels: _labels, annotations: _annotations, ...spec } = value;
-  return spec;
-}
-
-function at({ isManifest }: Place, { path, value }: FieldChange): FieldChange {
-  return { path: isManifest ? ["spec", ...path] : path, value };
-}
-
-function withField(spec: Spec, [first = "", ...rest]: readonly string[], value: unknown): Spec {
-  if (rest.length === 0) return { ...spec, [first]: value };
-  const inner = spec[first];
-  return { ...spec, [first]: withField(isRecord(inner) ? inner : {}, rest, value) };
-}
-
-/** The edited text must be valid and say what was wanted: an edit that fails halfway is never written. */
-function checkResult(configDir: string, place: Place, text: string, wanted: Spec): void {
-  const declaration = readManifests(place.file, text)[place.index];
-  if (declaration?.spec === undefined) throw invalid(configDir, declaration);
-  if (canonicalJson(specOf(place, text)) === canonicalJson(wanted)) return;
-  throw new ApiError("config.invalid", {
-    message: `${relative(configDir, place.file)} is written in a way that cannot be edited here: change it by hand`,
-    details: { file: relative(configDir, place.file) },
-  });
-}
-
-function invalid(configDir: string, declaration: Declaration | undefined): ApiError {
-  const [first] = declaration?.diagnostics ?? [];
-  if (first === undefined) return new ApiError("config.invalid");
-  const { file, line, column, path, message } = first;
+/** With file, line, column and path of the first problem. */
+function invalid(
+  configDir: string,
+  file: string,
+  declaration: Declaration | undefined,
+  problem: { readonly path: readonly string[]; readonly message: string } = { path: [], message: "is invalid" },
+): ApiError {
+  const { line, column, path, message } = {
+    line: undefined,
+    column: undefined,
+    ...problem,
+    ...declaration?.diagnostics[0],
+  };
+  const place = relative(configDir, file);
   return new ApiError("config.invalid", {
-    message,
-    details: { file: relative(configDir, file), line: line ?? null, column: column ?? null, path: path ?? [], message },
+    message: `${[place, ...(line === undefined ? [] : [line, column ?? 1])].join(":")}: ${message}`,
+    details: { file: place, line: line ?? null, column: column ?? null, path: path ?? [], message },
   });
 }
 
-async function exists(path: string): Promise<boolean> {
-  return await stat(path).then(
+function readOnly(message: string, cause?: unknown): ApiError {
+  return new ApiError("config.read_only", { message, cause });
+}
+
+/** By the nearest directory that is there: the others are made in it. */
+async function isWritable(directory: string): Promise<boolean> {
+  const kind = await kindOf(directory);
+  if (kind === undefined && dirname(directory) !== directory) return await isWritable(dirname(directory));
+  if (kind !== "directory") return false;
+  return await access(directory, constants.W_OK).then(
     () => true,
     () => false,
+  );
+}
+
+async function kindOf(path: string): Promise<"directory" | "other" | undefined> {
+  return await stat(path).then(
+    (status) => (status.isDirectory() ? "directory" : "other"),
+    () => undefined,
   );
 }

@@ -25,3 +25,19 @@ export function differences(
   }
   return changes;
 }
+
+/** A value with fields changed: what an edited text has to say. */
+export function withChanges(value: unknown, changes: readonly FieldChange[]): unknown {
+  let changed = value;
+  for (const { path, value: field } of changes) changed = withField(changed, path, field);
+  return changed;
+}
+
+/** Maps that are missing on the way are made. */
+export function withField(value: unknown, [first, ...rest]: readonly string[], field: unknown): unknown {
+  if (first === undefined) return field;
+  const map: Readonly<Record<string, unknown>> = isRecord(value) ? value : {};
+  if (rest.length > 0 || field !== undefined) return { ...map, [first]: withField(map[first], rest, field) };
+  const { [first]: _gone, ...others } = map;
+  return others;
+}

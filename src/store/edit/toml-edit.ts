@@ -1,141 +1,191 @@
-import { stringify } from "smol-toml";
+import { parse } from "smol-toml";
 import { parseTOML, type AST } from "toml-eslint-parser";
 import { isRecord } from "../../lib/record.ts";
 import { pathToToml, toToml } from "../spelling.ts";
 import type { FieldChange } from "./difference.ts";
+import { lineEnd, lineStart, nextLine, replaced, withLines } from "./lines.ts";
+import { editInlineList } from "./list.ts";
+import { inlineText, isSectioned, keyText, tableLines, valueText } from "./toml-text.ts";
 
 /**
  * A TOML text with fields changed, each where it stands: a value is replaced, a key is added at the end of its table,
- * a key goes with its line. Everything else stays as it is, comments included. Paths are spelled as the resources
- * spell them.
+ * a key goes with its lines. Everything else stays as it is, comments included. Paths are spelled as the resources
+ * spell them. The caller reads the result and compares.
  */
 export function editToml(text: string, changes: readonly FieldChange[]): string {
   let edited = text;
   for (const { path, value } of changes) {
     const spelled = pathToToml(path).map(String);
-    edited = value === undefined ? remove(edited, spelled) : put(edited, spelled, spelledValue(path, value));
+    edited = value === undefined ? removeField(edited, spelled) : put(edited, spelled, spelledValue(path, value));
   }
   return edited;
 }
 
 /** A spec as a new TOML file. */
 export function tomlText(spec: Readonly<Record<string, unknown>>): string {
-  return stringify(toToml(spec));
+  const lines = tableLines([], toToml(spec));
+  return lines.map((line) => `${line}\n`).join("");
 }
 
+type Path = readonly string[];
+
 interface FoundPair {
-  readonly path: readonly string[];
+  readonly path: Path;
+  /** Of the table that it is written in: the rest of its path is its dotted key. */
+  readonly table: Path;
   readonly node: AST.TOMLKeyValue;
-  readonly isInline: boolean;
+  /** The inline table around it. */
+  readonly inline: AST.TOMLInlineTable | undefined;
+}
+
+interface FoundTable {
+  readonly path: Path;
+  readonly start: number;
+  /** Of its last pair, or of its header. */
+  readonly end: number;
 }
 
 interface Found {
   readonly pairs: readonly FoundPair[];
-  /** Where the keys of a table end, by its path; the top of the file is the empty one. */
-  readonly ends: ReadonlyMap<string, number>;
+  readonly tables: readonly FoundTable[];
 }
 
 function look(text: string): Found {
   const pairs: FoundPair[] = [];
-  const ends = new Map<string, number>();
-  const visitPair = (node: AST.TOMLKeyValue, base: readonly string[], isInline: boolean): void => {
+  const tables: FoundTable[] = [];
+  const visit = (node: AST.TOMLKeyValue, table: Path, base: Path, inline?: AST.TOMLInlineTable): void => {
     const path = [...base, ...node.key.keys.map((key) => (key.type === "TOMLBare" ? key.name : key.value))];
-    pairs.push({ path, node, isInline });
-    if (node.value.type === "TOMLInlineTable") for (const inner of node.value.body) visitPair(inner, path, true);
+    pairs.push({ path, table, node, inline });
+    if (node.value.type !== "TOMLInlineTable") return;
+    for (const inner of node.value.body) visit(inner, path, path, node.value);
   };
   for (const node of parseTOML(text).body.flatMap((top) => top.body)) {
     if (node.type === "TOMLKeyValue") {
-      visitPair(node, [], false);
-      ends.set("", node.range[1]);
+      visit(node, [], []);
       continue;
     }
     const path = node.resolvedKey.map(String);
-    ends.set(path.join("\0"), node.body.at(-1)?.range[1] ?? headerEnd(text, node.range[0]));
-    for (const pair of node.body) visitPair(pair, path, false);
+    const end = node.body.at(-1)?.range[1] ?? text.indexOf("]", node.key.range[1]) + 1;
+    tables.push({ path, start: node.range[0], end });
+    for (const pair of node.body) visit(pair, path, path);
   }
-  return { pairs, ends };
+  return { pairs, tables };
 }
 
-function headerEnd(text: string, from: number): number {
-  const end = text.indexOf("\n", from);
-  return end < 0 ? text.length : end;
-}
-
-function put(text: string, path: readonly string[], value: unknown): string {
-  const { pairs, ends } = look(text);
-  const own = pairs.find((pair) => samePath(pair.path, path));
-  if (own !== undefined) {
-    const [start, end] = own.node.value.range;
-    return `${text.slice(0, start)}${inline(value)}${text.slice(end)}`;
-  }
+function put(text: string, path: Path, value: unknown): string {
+  const { pairs, tables } = look(text);
+  const own = pairs.find((pair) => isSame(pair.path, path));
+  if (own !== undefined) return replaceValue(text, own.node.value, value);
+  // Written as tables or dotted keys, and now something else.
+  if ([...pairs, ...tables].some((each) => isSame(each.path, path) || isBelow(each.path, path)))
+    return put(remove(text, path), path, value);
   const parent = path.slice(0, -1);
-  const key = keyText(path.at(-1) ?? "");
-  const holder = pairs.find((pair) => samePath(pair.path, parent));
-  if (holder?.node.value.type === "TOMLInlineTable") {
-    const at = holder.node.value.range[1] - 1;
-    const isEmpty = holder.node.value.body.length === 0;
-    const before = text.slice(0, at).trimEnd();
-    return `${before}${isEmpty ? " " : ", "}${key} = ${inline(value)} ${text.slice(at)}`;
+  const holder = pairs.find((pair) => isSame(pair.path, parent))?.node.value;
+  if (holder?.type === "TOMLInlineTable")
+    return putInline(text, holder, `${keyText(path.slice(-1))} = ${inlineText(value)}`);
+  const isAround = pairs.some((pair) => pair.node.value.type === "TOMLInlineTable" && isBelow(path, pair.path));
+  if (isAround) return put(text, parent, { [path.at(-1) ?? ""]: value });
+  const dotted = pairs.findLast(
+    (pair) => pair.inline === undefined && parent.length > pair.table.length && isBelow(pair.path, parent),
+  );
+  if (dotted !== undefined) {
+    const key = keyText(path.slice(dotted.table.length));
+    return withLines(text, nextLine(text, dotted.node.range[1]), [`${key} = ${inlineText(value)}`]);
   }
-  const end = ends.get(parent.join("\0"));
-  if (end !== undefined) return insertLine(text, end, `${key} = ${inline(value)}`);
-  if (parent.length === 0)
-    return `${key} = ${inline(value)}\n${text === "" || text.startsWith("\n") ? "" : "\n"}${text}`;
-  const header = parent.map(keyText).join(".");
-  return `${text.trimEnd()}\n\n[${header}]\n${key} = ${inline(value)}\n`;
+  if (isSectioned(value)) return withSection(text, path, value);
+  const line = `${keyText(path.slice(-1))} = ${inlineText(value)}`;
+  if (parent.length === 0) return putTop(text, pairs, tables, line);
+  const table = tables.find((each) => isSame(each.path, parent));
+  if (table !== undefined) return withLines(text, nextLine(text, table.end), [line]);
+  return withSection(text, parent, { [path.at(-1) ?? ""]: value });
 }
 
-/** After the line that ends what ends at `end`: a comment behind it stays with it. */
-function insertLine(text: string, end: number, line: string): string {
-  const at = text.indexOf("\n", end);
-  if (at < 0) return `${text}\n${line}\n`;
-  return `${text.slice(0, at)}\n${line}${text.slice(at)}`;
+function withSection(text: string, path: Path, value: unknown): string {
+  const lines = tableLines(path, value);
+  return withLines(text, text.length, text.trim() === "" ? lines : ["", ...lines]);
 }
 
-function remove(text: string, path: readonly string[]): string {
-  const { pairs } = look(text);
-  const gone = pairs.filter((pair) => path.every((part, index) => pair.path[index] === part) && !pair.isInline);
+function putTop(text: string, pairs: Found["pairs"], tables: Found["tables"], line: string): string {
+  const last = pairs.findLast(({ table, inline }) => table.length === 0 && inline === undefined);
+  if (last !== undefined) return withLines(text, nextLine(text, last.node.range[1]), [line]);
+  const [first] = tables;
+  if (first === undefined) return withLines(text, text.length, [line]);
+  // In front of the first table and of the comment that belongs to it.
+  let at = lineStart(text, first.start);
+  while (at > 0 && /^[ \t]*#(?!:)/.test(text.slice(lineStart(text, at - 1), at))) at = lineStart(text, at - 1);
+  return withLines(text, at, [line, ""]);
+}
+
+function putInline(text: string, { body, range: [start, end] }: AST.TOMLInlineTable, pair: string): string {
+  const last = body.at(-1)?.range[1];
+  return last === undefined ? replaced(text, start, end, `{ ${pair} }`) : replaced(text, last, last, `, ${pair}`);
+}
+
+function replaceValue(text: string, node: AST.TOMLContentNode, value: unknown): string {
+  const [start, end] = node.range;
+  if (node.type === "TOMLArray" && Array.isArray(value)) {
+    const old: unknown = parse(`list = ${text.slice(start, end)}`)["list"];
+    const values: readonly unknown[] = Array.isArray(old) ? old : [];
+    const items = node.elements.map(({ range }, index) => ({ start: range[0], end: range[1], value: values[index] }));
+    const edited = editInlineList(text, items, value, inlineText);
+    if (edited !== undefined) return edited;
+  }
+  return replaced(text, start, end, valueText(value, text.slice(start, end)));
+}
+
+/** Removes a field; the map that held it stays, empty if need be. */
+function removeField(text: string, path: Path): string {
+  const removed = remove(text, path);
+  const parent = path.slice(0, -1);
+  const { pairs, tables } = look(removed);
+  const isThere = [...pairs, ...tables].some((each) => isSame(each.path, parent) || isBelow(each.path, parent));
+  return parent.length === 0 || isThere ? removed : put(removed, parent, {});
+}
+
+function remove(text: string, path: Path): string {
+  const { pairs, tables } = look(text);
+  const inlined = pairs.find((pair) => pair.inline !== undefined && isSame(pair.path, path));
+  if (inlined?.inline !== undefined) return removeInline(text, inlined.inline, inlined.node);
+  const gone = [
+    ...pairs
+      .filter((pair) => pair.inline === undefined && (isSame(pair.path, path) || isBelow(pair.path, path)))
+      .filter((pair) => !isSame(pair.table, path) && !isBelow(pair.table, path))
+      .map(({ node: { range } }) => ({ start: range[0], end: range[1] })),
+    ...tables.filter((table) => isSame(table.path, path) || isBelow(table.path, path)),
+  ];
   let edited = text;
-  for (const { node } of gone.toReversed()) {
-    const lineStart = edited.lastIndexOf("\n", node.range[0] - 1) + 1;
-    const lineEnd = edited.indexOf("\n", node.range[1]);
-    edited = edited.slice(0, lineStart) + (lineEnd < 0 ? "" : edited.slice(lineEnd + 1));
+  for (const { start, end } of gone.toSorted((a, b) => b.start - a.start)) {
+    let from = lineStart(edited, start);
+    const to = nextLine(edited, end);
+    // A section takes the empty line before it along.
+    const isBetween = /^\r?\n/.test(edited.slice(to)) || to === edited.length;
+    if (edited[start] === "[" && isBetween && /\n\r?\n$/.test(edited.slice(0, from))) from -= lineEnd(edited).length;
+    edited = replaced(edited, from, to, "");
   }
-  if (gone.length > 0) return edited;
-  const inlined = pairs.find((pair) => samePath(pair.path, path));
-  if (inlined === undefined) return text;
-  const [start, end] = inlined.node.range;
-  const after = /^\s*,\s*/.exec(text.slice(end))?.[0].length;
-  if (after !== undefined) return text.slice(0, start) + text.slice(end + after);
-  return text.slice(0, start).replace(/,?\s*$/, " ") + text.slice(end).trimStart();
+  return edited;
 }
 
-function samePath(a: readonly string[], b: readonly string[]): boolean {
+function removeInline(text: string, { body, range }: AST.TOMLInlineTable, node: AST.TOMLKeyValue): string {
+  const at = body.indexOf(node);
+  const before = body[at - 1];
+  const next = body[at + 1];
+  if (before !== undefined) return replaced(text, before.range[1], node.range[1], "");
+  if (next !== undefined) return replaced(text, node.range[0], next.range[0], "");
+  return replaced(text, range[0], range[1], "{}");
+}
+
+function isSame(a: Path, b: Path): boolean {
   return a.length === b.length && a.every((part, index) => part === b[index]);
 }
 
-function keyText(key: string): string {
-  return /^[A-Za-z0-9_-]+$/.test(key) ? key : JSON.stringify(key);
-}
-
-/** A value on one line. */
-function inline(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(inline).join(", ")}]`;
-  if (isRecord(value)) {
-    const pairs = Object.entries(value).filter(([, inner]) => inner !== undefined);
-    return pairs.length === 0
-      ? "{}"
-      : `{ ${pairs.map(([key, inner]) => `${keyText(key)} = ${inline(inner)}`).join(", ")} }`;
-  }
-  if (typeof value === "string") return JSON.stringify(value).replaceAll("\u007f", "\\u007f");
-  return String(value);
+/** True when `path` is further down than `above`. */
+function isBelow(path: Path, above: Path): boolean {
+  return path.length > above.length && above.every((part, index) => part === path[index]);
 }
 
 /** A map's keys as TOML spells them, as far as they are the resources' own words. */
-function spelledValue(path: readonly string[], value: unknown): unknown {
-  let nested: Record<string, unknown> = { [path.at(-1) ?? ""]: value };
-  for (const part of path.slice(0, -1).toReversed()) nested = { [part]: nested };
-  let spelled: unknown = toToml(nested);
+function spelledValue(path: Path, value: unknown): unknown {
+  let spelled: unknown = toToml(path.toReversed().reduce<unknown>((inner, part) => ({ [part]: inner }), value));
   for (const part of pathToToml(path).map(String)) spelled = isRecord(spelled) ? spelled[part] : undefined;
   return spelled;
 }

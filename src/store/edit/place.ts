@@ -1,0 +1,68 @@
+import { readFile } from "node:fs/promises";
+import type { Kind } from "../../api/names.ts";
+import { isRecord } from "../../lib/record.ts";
+import { parseDocuments } from "../documents.ts";
+import { listManifests } from "../listing.ts";
+import { directoryOfKind, readManifests, type Declaration } from "../manifest.ts";
+import { differences, type FieldChange } from "./difference.ts";
+
+type Spec = Readonly<Record<string, unknown>>;
+
+/** Where a resource is declared. */
+export interface Place {
+  readonly file: string;
+  readonly text: string;
+  readonly declaration: Declaration;
+  /** Its number among the documents of the file, and how many there are. */
+  readonly index: number;
+  readonly count: number;
+  readonly isManifest: boolean;
+  /** What the file itself says, without defaults. */
+  readonly spec: Spec;
+}
+
+/** The first declaration of this name, in the order of paths. */
+export async function findPlace(configDir: string, kind: Kind, name: string): Promise<Place | undefined> {
+  const listing = await listManifests(configDir, Object.values(directoryOfKind));
+  for (const file of listing.files.keys()) {
+    const text = await readFile(file, "utf8");
+    const declarations = readManifests(file, text);
+    const index = declarations.findIndex((each) => each.kind === kind && each.name === name);
+    const declaration = declarations[index];
+    if (declaration === undefined) continue;
+    const value = valuesOf(file, text)?.[index];
+    const document = isRecord(value) ? value : {};
+    const isManifest = "apiVersion" in document || "kind" in document || ("spec" in document && "metadata" in document);
+    return {
+      file,
+      text,
+      declaration,
+      index,
+      count: declarations.length,
+      isManifest,
+      spec: specOf(document, isManifest),
+    };
+  }
+  return undefined;
+}
+
+/** What every document of a file says; undefined when it does not parse. */
+export function valuesOf(file: string, text: string): readonly unknown[] | undefined {
+  const parsed = parseDocuments(file, text);
+  return "documents" in parsed ? parsed.documents.map(({ value }) => value) : undefined;
+}
+
+function specOf(document: Spec, isManifest: boolean): Spec {
+  if (isManifest) return isRecord(document["spec"]) ? document["spec"] : {};
+  const { labels: _labels, annotations: _annotations, ...spec } = document;
+  return spec;
+}
+
+/** The fields of the file to change for this spec, and these labels where they are given. */
+export function changesAt(place: Place, spec: Spec, labels?: Readonly<Record<string, string>>): FieldChange[] {
+  const { isManifest, declaration } = place;
+  const changes = differences(place.spec, spec, isManifest ? ["spec"] : []);
+  if (labels !== undefined)
+    changes.push(...differences(declaration.labels, labels, isManifest ? ["metadata", "labels"] : ["labels"]));
+  return changes;
+}

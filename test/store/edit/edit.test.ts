@@ -1,0 +1,434 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { edit } from "../../../src/store/edit/edit.ts";
+import type { FieldChange } from "../../../src/store/edit/difference.ts";
+
+const lines = (...text: string[]): string => `${text.join("\n")}\n`;
+const set = (path: string, value: unknown): FieldChange => ({ path: path.split("."), value });
+const remove = (path: string): FieldChange => ({ path: path.split("."), value: undefined });
+
+interface Case {
+  readonly title: string;
+  readonly changes: readonly FieldChange[];
+  readonly before: string;
+  readonly after: string;
+  readonly document?: number;
+}
+
+const tomlCases: readonly Case[] = [
+  {
+    title: "swaps a model and leaves comments, blanks and spelling alone",
+    changes: [set("model.default", "qwen3-8b")],
+    before: lines(
+      "# The chat model of the house.",
+      'load   =  "onDemand"  # by request',
+      "",
+      "[model]",
+      '  default = "qwen3-4b" # the small one',
+      "  # more would not fit",
+      "  context_size = 8_192",
+    ),
+    after: lines(
+      "# The chat model of the house.",
+      'load   =  "onDemand"  # by request',
+      "",
+      "[model]",
+      '  default = "qwen3-8b" # the small one',
+      "  # more would not fit",
+      "  context_size = 8_192",
+    ),
+  },
+  {
+    title: "keeps the kind of quotes where the text allows it",
+    changes: [set("model.default", "other"), set("group", "it's")],
+    before: lines("group = 'a'", "[model]", "default = 'm'"),
+    after: lines('group = "it\'s"', "[model]", "default = 'other'"),
+  },
+  {
+    title: "sees dotted keys, and adds one beside them",
+    changes: [set("model.default", "other"), set("model.contextSize", 4096), set("idleSeconds", 5)],
+    before: lines('model.default = "m" # dotted', "enabled = true", "[labels]", 'a = "b"'),
+    after: lines(
+      'model.default = "other" # dotted',
+      "model.context_size = 4096",
+      "enabled = true",
+      "idle_seconds = 5",
+      "[labels]",
+      'a = "b"',
+    ),
+  },
+  {
+    title: "edits inline tables in place",
+    changes: [set("model.default", "other"), set("model.parallel", 2), remove("model.threads"), set("env.A", "1")],
+    before: lines('model = { default = "m", threads = 4 } # one line', "env = {}"),
+    after: lines('model = { default = "other", parallel = 2 } # one line', 'env = { A = "1" }'),
+  },
+  {
+    title: "adds a field at the end of its table, before the next one and its comment",
+    changes: [set("model.contextSize", 4096)],
+    before: lines("[model]", 'default = "m" # kept', "", "# Labels.", "[labels]", 'a = "b"'),
+    after: lines("[model]", 'default = "m" # kept', "context_size = 4096", "", "# Labels.", "[labels]", 'a = "b"'),
+  },
+  {
+    title: "adds a top-level field before the first table, below what heads the file",
+    changes: [set("enabled", false)],
+    before: lines("#:schema ./slot.json", "# Ours.", "", "# What it holds.", "[model]", 'default = "m"'),
+    after: lines(
+      "#:schema ./slot.json",
+      "# Ours.",
+      "",
+      "enabled = false",
+      "",
+      "# What it holds.",
+      "[model]",
+      'default = "m"',
+    ),
+  },
+  {
+    title: "adds maps as tables of their own",
+    changes: [set("env", { HTTP_PROXY: "x" }), set("request", { set: { top_k: 3 } }), set("resources.gpus", 1)],
+    before: lines("[model]", 'default = "m"'),
+    after: lines(
+      "[model]",
+      'default = "m"',
+      "",
+      "[env]",
+      'HTTP_PROXY = "x"',
+      "",
+      "[request.set]",
+      "top_k = 3",
+      "",
+      "[resources]",
+      "gpus = 1",
+    ),
+  },
+  {
+    title: "removes fields with their lines, and tables with their headers",
+    changes: [remove("idleSeconds"), remove("env"), remove("model.contextSize")],
+    before: lines(
+      "enabled = true",
+      "idle_seconds = 5 # soon",
+      "",
+      "[env]",
+      'A = "1"',
+      'B = "2"',
+      "",
+      "[model]",
+      "context_size = 4096",
+      'default = "m"',
+    ),
+    after: lines("enabled = true", "", "[model]", 'default = "m"'),
+  },
+  {
+    title: "leaves an empty map behind where the map is to stay",
+    changes: [remove("env.A"), remove("model.threads"), remove("labels.a")],
+    before: lines("model.threads = 4", "env = { A = '1' }", "", "[labels]", 'a = "b"'),
+    after: lines("env = {}", "", "[labels]", "", "[model]"),
+  },
+  {
+    title: "changes lists item by item, comments and lines kept",
+    changes: [set("aliases", ["a", "c", "d"]), set("capabilities", ["chat"]), set("args", ["--x"])],
+    before: lines('capabilities = ["chat", "vision"]', "args = []", "aliases = [", '  "a", # first', '  "c",', "]"),
+    after: lines('capabilities = ["chat"]', 'args = ["--x"]', "aliases = [", '  "a", # first', '  "c", "d",', "]"),
+  },
+  {
+    title: "writes a list of tables anew when one of them changes",
+    changes: [set("mounts", [{ source: "/b", target: "/y", readOnly: false }])],
+    before: lines("enabled = true", "[[mounts]]", 'source = "/a"', 'target = "/x"', "", "[model]", 'default = "m"'),
+    after: lines(
+      "enabled = true",
+      "",
+      "[model]",
+      'default = "m"',
+      "",
+      "[[mounts]]",
+      'source = "/b"',
+      'target = "/y"',
+      "read_only = false",
+    ),
+  },
+  {
+    title: "never converts a person's own keys",
+    changes: [set("env.my_key", "v"), set("request.set.topK", 1), set("labels.with space", "x")],
+    before: lines("[env]", 'a_b = "1"', "[request.set]", "topP = 0.5"),
+    after: lines(
+      "[env]",
+      'a_b = "1"',
+      'my_key = "v"',
+      "[request.set]",
+      "topP = 0.5",
+      "topK = 1",
+      "",
+      "[labels]",
+      '"with space" = "x"',
+    ),
+  },
+  {
+    title: "edits a full manifest",
+    changes: [set("spec.model.default", "other"), set("metadata.labels.team", "x")],
+    before: lines(
+      'api_version = "berth.dev/v1alpha1"',
+      'kind = "Slot"',
+      "[metadata]",
+      'name = "a"',
+      "[spec.model]",
+      'default = "m"',
+    ),
+    after: lines(
+      'api_version = "berth.dev/v1alpha1"',
+      'kind = "Slot"',
+      "[metadata]",
+      'name = "a"',
+      "[spec.model]",
+      'default = "other"',
+      "",
+      "[metadata.labels]",
+      'team = "x"',
+    ),
+  },
+  {
+    title: "keeps lines that end as on Windows",
+    changes: [
+      set("model.default", "other"),
+      set("model.contextSize", 1),
+      set("idleSeconds", 1),
+      set("env", { A: "1" }),
+    ],
+    before: '# c\r\nload = "always"\r\n\r\n[model]\r\ndefault = "m"\r\n',
+    after:
+      '# c\r\nload = "always"\r\nidle_seconds = 1\r\n\r\n[model]\r\ndefault = "other"\r\ncontext_size = 1\r\n\r\n[env]\r\nA = "1"\r\n',
+  },
+  {
+    title: "ends the last line that had no end",
+    changes: [set("model.contextSize", 1)],
+    before: '[model]\ndefault = "m"',
+    after: '[model]\ndefault = "m"\ncontext_size = 1\n',
+  },
+];
+
+const yamlCases: readonly Case[] = [
+  {
+    title: "swaps a model and leaves comments, blanks and spelling alone",
+    changes: [set("model.default", "qwen3-8b")],
+    before: lines(
+      "# The chat model of the house.",
+      "load:   onDemand  # by request",
+      "",
+      "model:",
+      "    default:  qwen3-4b   # the small one",
+      "    # more would not fit",
+      "    contextSize: 8192",
+    ),
+    after: lines(
+      "# The chat model of the house.",
+      "load:   onDemand  # by request",
+      "",
+      "model:",
+      "    default:  qwen3-8b   # the small one",
+      "    # more would not fit",
+      "    contextSize: 8192",
+    ),
+  },
+  {
+    title: "keeps the kind of quotes, and quotes what needs it",
+    changes: [set("model.default", "other"), set("model.projector", "it's"), set("group", "on"), set("env.A", "1")],
+    before: lines("group: a", "env: {A: x}", "model:", '  default: "m"', "  projector: 'p'"),
+    after: lines('group: "on"', 'env: {A: "1"}', "model:", '  default: "other"', "  projector: 'it''s'"),
+  },
+  {
+    title: "adds fields at the end of their maps, below comments of the line and above those that follow",
+    changes: [set("model.contextSize", 4096), set("idleSeconds", 5)],
+    before: lines("model:", "  default: m # kept", "", "# Labels.", "labels:", "  a: b"),
+    after: lines(
+      "model:",
+      "  default: m # kept",
+      "  contextSize: 4096",
+      "",
+      "# Labels.",
+      "labels:",
+      "  a: b",
+      "idleSeconds: 5",
+    ),
+  },
+  {
+    title: "edits flow maps in place",
+    changes: [set("model.default", "other"), set("model.parallel", 2), remove("model.threads"), set("env.A", "a, b")],
+    before: lines("model: {default: m, threads: 4} # one line", "env: {}"),
+    after: lines("model: {default: other, parallel: 2} # one line", 'env: {A: "a, b"}'),
+  },
+  {
+    title: "fills in a key without a value",
+    changes: [set("model.default", "m"), set("aliases", ["a", "b"])],
+    before: lines("model: # to come", "aliases:", "enabled: true"),
+    after: lines("model: # to come", "  default: m", "aliases:", "  - a", "  - b", "enabled: true"),
+  },
+  {
+    title: "adds maps and lists as lines",
+    changes: [set("env", { HTTP_PROXY: "x" }), set("request", { set: { top_k: 3 }, strip: ["a"] })],
+    before: lines("model:", "    default: m"),
+    after: lines(
+      "model:",
+      "    default: m",
+      "env:",
+      "  HTTP_PROXY: x",
+      "request:",
+      "  set:",
+      "    top_k: 3",
+      "  strip:",
+      "    - a",
+    ),
+  },
+  {
+    title: "removes fields with their lines",
+    changes: [remove("idleSeconds"), remove("env"), remove("model.contextSize")],
+    before: lines(
+      "enabled: true",
+      "idleSeconds: 5 # soon",
+      "env:",
+      "  A: '1'",
+      "  B: '2'",
+      "",
+      "model:",
+      "  contextSize: 4096",
+      "  default: m",
+    ),
+    after: lines("enabled: true", "", "model:", "  default: m"),
+  },
+  {
+    title: "leaves an empty map behind where the map is to stay",
+    changes: [remove("env.A"), remove("model.threads")],
+    before: lines("env: {A: '1'}", "model:", "  threads: 4", "labels: {a: b}"),
+    after: lines("env: {}", "model: {}", "labels: {a: b}"),
+  },
+  {
+    title: "changes lists item by item, comments kept",
+    changes: [
+      set("aliases", ["a", "c", "d"]),
+      set("capabilities", ["chat"]),
+      set("args", ["--x", "--z"]),
+      set("request.strip", ["p", "q"]),
+    ],
+    before: lines(
+      "capabilities: [chat, vision]",
+      "args: []",
+      "aliases:",
+      "- a # first",
+      "# then",
+      "- b",
+      "- c",
+      "request:",
+      "  strip:",
+      "    - q",
+    ),
+    after: lines(
+      "capabilities: [chat]",
+      "args: [--x, --z]",
+      "aliases:",
+      "- a # first",
+      "# then",
+      "- c",
+      "- d",
+      "request:",
+      "  strip:",
+      "    - p",
+      "    - q",
+    ),
+  },
+  {
+    title: "replaces texts of several lines",
+    changes: [set("env.A", "short"), set("env.C", "x\ny")],
+    before: lines("env:", "  A: |", "    one", "    two", "  B: '1'", "  C: c"),
+    after: lines("env:", "  A: short", "  B: '1'", '  C: "x\\ny"'),
+  },
+  {
+    title: "touches one of several documents, empty ones not counted",
+    changes: [set("spec.model.default", "other"), set("spec.idleSeconds", 5), set("metadata.labels", { team: "x" })],
+    document: 1,
+    before: lines(
+      "%YAML 1.2",
+      "---",
+      "# first",
+      "kind: Slot",
+      "spec: {model: {default: m}}",
+      "---",
+      "# nothing",
+      "---",
+      "kind: Slot # second",
+      "metadata:",
+      "  name: b",
+      "spec:",
+      "  model: {default: m}",
+      "...",
+      "---",
+      "kind: Slot # third",
+    ),
+    after: lines(
+      "%YAML 1.2",
+      "---",
+      "# first",
+      "kind: Slot",
+      "spec: {model: {default: m}}",
+      "---",
+      "# nothing",
+      "---",
+      "kind: Slot # second",
+      "metadata:",
+      "  name: b",
+      "  labels:",
+      "    team: x",
+      "spec:",
+      "  model: {default: other}",
+      "  idleSeconds: 5",
+      "...",
+      "---",
+      "kind: Slot # third",
+    ),
+  },
+  {
+    title: "keeps lines that end as on Windows",
+    changes: [set("model.default", "other"), set("model.contextSize", 1), set("aliases", ["a"]), remove("idleSeconds")],
+    before: "# c\r\nidleSeconds: 5\r\nmodel:\r\n  default: m\r\n\r\nload: always\r\n",
+    after: "# c\r\nmodel:\r\n  default: other\r\n  contextSize: 1\r\n\r\nload: always\r\naliases:\r\n  - a\r\n",
+  },
+  {
+    title: "ends the last line that had no end",
+    changes: [set("model.contextSize", 1)],
+    before: "model:\n  default: m",
+    after: "model:\n  default: m\n  contextSize: 1\n",
+  },
+  {
+    title: "edits JSON, which is YAML too",
+    changes: [set("model.default", "other"), set("aliases", ["b"])],
+    before: lines("{", '  "model": { "default": "m" }', "}"),
+    after: lines("{", '  "model": { "default": "other" }, aliases: [b]', "}"),
+  },
+];
+
+describe("an edit", () => {
+  for (const [file, cases] of [
+    ["/c/slots/a.toml", tomlCases],
+    ["/c/slots/a.yaml", yamlCases],
+  ] as const) {
+    describe(file.endsWith("toml") ? "of TOML" : "of YAML", () => {
+      for (const { title, before, after, changes, document = 0 } of cases) {
+        it(title, () => assert.equal(edit(file, before, document, changes), after));
+      }
+    });
+  }
+
+  it("refuses what shares its value with something else", () => {
+    const anchored = lines("model: &m", "  default: m", "podTemplate: *m");
+    assert.equal(edit("/c/slots/a.yaml", anchored, 0, [set("model.default", "other")]), undefined);
+    const alias = lines("group: &g x", "model: {default: *g}");
+    assert.equal(edit("/c/slots/a.yaml", alias, 0, [set("group", "y")]), undefined);
+    assert.equal(
+      edit("/c/slots/a.yaml", alias, 0, [set("model.default", "z")]),
+      lines("group: &g x", "model: {default: z}"),
+    );
+  });
+
+  it("refuses a file that does not parse", () => {
+    assert.equal(edit("/c/slots/a.yaml", "model: [", 0, [set("model", {})]), undefined);
+    assert.equal(edit("/c/slots/a.toml", "model = = 1", 0, [set("model", {})]), undefined);
+  });
+});
