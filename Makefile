@@ -5,7 +5,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker test-edge verify generate pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge verify generate pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -26,7 +26,10 @@ test-llama-server: setup ## run llama slots on a real llama-server, built when t
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary $(RUN) --test --test-concurrency=1 "test/llama-server/**/*.test.ts"
 
 test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io
-	@hack/test-docker.sh
+	@hack/test-containers.sh docker "test/docker/**/*.test.ts"
+
+test-podman: setup ## the same suite over Podman's socket; needs root, installs Debian's podman
+	@hack/test-containers.sh podman test/docker/conformance.test.ts test/docker/faults.test.ts
 
 test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
 	@hack/test-edge.sh

@@ -45,7 +45,8 @@ export class Stage implements AsyncDisposable {
     const tar = spawn("tar", ["-C", this.root, "--owner=0", "--group=0", "-c", "."], {
       stdio: ["ignore", "pipe", "inherit"],
     });
-    const options = { repo: image.repo, tag: image.tag, changes: [...image.changes] };
+    // Docker takes the tag either way, Podman only so.
+    const options = { repo: `${image.repo}:${image.tag}`, changes: [...image.changes] };
     // The tar stream is an HTTP body: through a PassThrough its end is seen in time.
     const answer = await new Dockerode({ socketPath }).importImage(tar.stdout.pipe(new PassThrough()), options);
     let said = "";

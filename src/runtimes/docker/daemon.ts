@@ -13,6 +13,7 @@ export class DaemonRefusal extends Error {
   }
 }
 
+const conflict = 409;
 const defaultSocket = "/var/run/docker.sock";
 
 /**
@@ -58,7 +59,7 @@ export class Daemon {
     try {
       await this.ask(question);
     } catch (error) {
-      if (!(error instanceof DaemonRefusal) || ![304, 404, 409].includes(error.status)) throw error;
+      if (!(error instanceof DaemonRefusal) || ![304, 404, conflict].includes(error.status)) throw error;
     }
   }
 
@@ -66,7 +67,10 @@ export class Daemon {
     if (!(error instanceof Error)) return new Error(String(error));
     if (error.name === "AbortError") return error;
     if ("statusCode" in error && typeof error.statusCode === "number") {
-      return new DaemonRefusal(error.statusCode, saidBy(error));
+      const said = saidBy(error);
+      // Podman calls a conflict, with a container's state or a name, a failure of its own.
+      const isConflict = error.statusCode === 500 && /container state improper|name is already in use/.test(said);
+      return new DaemonRefusal(isConflict ? conflict : error.statusCode, said);
     }
     const hint = "code" in error && error.code === "EACCES" ? ": this user may not use it (group docker)" : "";
     return new RuntimeUnavailable(`the Docker daemon at ${this.path} does not answer: ${error.message}${hint}`, {

@@ -79,7 +79,7 @@ export class LogCopies {
 
   async #copy({ id, label }: Inspected, signal: AbortSignal): Promise<void> {
     const path = containerLogFile(this.#stateDir, label.slot, label.role);
-    const last = await lastStamp(path);
+    const { last, lines: known } = await lastCopied(path);
     const since =
       last === 0n ? undefined : `${last / 1_000_000_000n}.${String(last % 1_000_000_000n).padStart(9, "0")}`;
     const stream = await this.#daemon.find((api) =>
@@ -96,11 +96,19 @@ export class LogCopies {
     const frames = new FrameCutter();
     const lines = new LineJoiner();
     let written = 0;
+    let again = 0;
+    // Podman's stamps are of whole seconds: of the last one, only as many lines are known as were copied.
+    const isNew = ({ stamp, isWhole }: Message): boolean => {
+      const at = nanoseconds(stamp);
+      if (at !== last || again >= known) return at >= last;
+      if (isWhole) again += 1;
+      return false;
+    };
     try {
       for await (const chunk of stream) {
         const text = frames
           .push(Buffer.from(chunk))
-          .filter(({ stamp }) => nanoseconds(stamp) > last)
+          .filter(isNew)
           .map((message) => lines.push(message))
           .join("");
         if (text === "") continue;
@@ -157,8 +165,8 @@ function formatted(stream: Message["stream"], { stamp, text }: { stamp: string; 
 
 const tailBytes = 2 * lineBytes;
 
-/** Stamp of the last line that was copied, in nanoseconds; 0 without one. */
-async function lastStamp(path: string): Promise<bigint> {
+/** Stamp of the last line that was copied, in nanoseconds, and how many lines have it; 0 without one. */
+async function lastCopied(path: string): Promise<{ readonly last: bigint; readonly lines: number }> {
   for (const file of [path, rotatedFile(path)]) {
     const found = await stat(file).catch(() => undefined);
     if (found === undefined || found.size === 0) continue;
@@ -167,11 +175,13 @@ async function lastStamp(path: string): Promise<bigint> {
       chunks.push(Buffer.from(chunk));
     }
     let last = 0n;
+    let lines = 0;
     for (const line of Buffer.concat(chunks).toString("latin1").split("\n")) {
       const stamp = nanoseconds(line.slice(0, Math.max(0, line.indexOf(" "))));
+      lines = stamp > last ? 1 : stamp === last ? lines + 1 : lines;
       if (stamp > last) last = stamp;
     }
-    if (last > 0n) return last;
+    if (last > 0n) return { last, lines };
   }
-  return 0n;
+  return { last: 0n, lines: 0 };
 }

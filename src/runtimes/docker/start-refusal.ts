@@ -24,6 +24,7 @@ export function startRefusal(error: unknown, port: number): Pick<Exit, "reason" 
   if (/error (gathering device information|mounting)|bind source path does not exist/i.test(said)) {
     return { reason: "StartFailed", message: `its container cannot be made: ${said}` };
   }
-  if (error.status === 400) return { reason: "StartFailed", message: `its container is not valid: ${said}` };
+  if (error.status === 400 || /no command or entrypoint provided/i.test(said))
+    return { reason: "StartFailed", message: `its container is not valid: ${said}` };
   return undefined;
 }

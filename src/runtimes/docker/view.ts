@@ -3,6 +3,7 @@ import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import { LineCutter } from "../log-lines.ts";
 import type { Daemon } from "./daemon.ts";
 import type { Inspected } from "./inspected.ts";
+import { PidWatch } from "./pid-watch.ts";
 import { instanceLabel, labelIn } from "./label.ts";
 
 const firstRetryMs = 50;
@@ -19,6 +20,8 @@ const changes = new Set([
   "stop",
   "kill",
   "destroy",
+  // Podman's word for it.
+  "remove",
   "update",
 ]);
 
@@ -41,6 +44,7 @@ export class ContainerView {
   readonly #firstTry = Promise.withResolvers<void>();
   #down: RuntimeUnavailable | undefined;
   #isListed = false;
+  #pidWatch: PidWatch | undefined;
 
   constructor(options: { daemon: Daemon; instance: string; onSlot: (slot: string) => void }) {
     this.#daemon = options.daemon;
@@ -71,6 +75,7 @@ export class ContainerView {
   }
 
   async close(): Promise<void> {
+    this.#pidWatch?.[Symbol.dispose]();
     this.#closing.abort();
     await this.#loop;
     await Promise.all([...this.#looks.values()].map(({ running }) => running));
@@ -157,6 +162,12 @@ export class ContainerView {
       for (const line of cutter.push(chunk)) this.#onEvent(line);
     });
     await this.relist();
+    if (this.#pidWatch === undefined && (await this.#isPodman())) {
+      this.#pidWatch = new PidWatch(
+        () => this.#containers.values(),
+        (id) => void this.refresh(id).catch(() => undefined),
+      );
+    }
     this.#down = undefined;
     this.#isListed = true;
     onUp();
@@ -165,10 +176,15 @@ export class ContainerView {
     await ended;
   }
 
+  async #isPodman(): Promise<boolean> {
+    const { Components: components } = await this.#daemon.ask((api) => api.version());
+    return components.some(({ Name: name }) => name.startsWith("Podman"));
+  }
+
   #onEvent(line: string): void {
     const event = parsed(line);
     if (event === undefined || !changes.has(event.action)) return;
-    if (event.action === "destroy") return this.forget(event.id);
+    if (event.action === "destroy" || event.action === "remove") return this.forget(event.id);
     // A look that fails here is not lost: the stream ends with the daemon, and the list follows.
     void this.refresh(event.id).catch(() => undefined);
   }
