@@ -26,7 +26,16 @@ export type Probe = (probe: ProbeRequest) => Promise<ProbeResult>;
 /** More of an answer than this says nothing about health. */
 const answerLimitBytes = 65_536;
 
-export const httpProbe: Probe = async ({ port, path, timeoutMs, body, form, signal }) => {
+export const httpProbe: Probe = async (probe) => {
+  try {
+    return await ask(probe);
+  } catch (error) {
+    // A manifest's path may hold what no request can carry: Node throws before it sends.
+    return { outcome: "failed", message: `${probe.path}: ${error instanceof Error ? error.message : String(error)}` };
+  }
+};
+
+async function ask({ port, path, timeoutMs, body, form, signal }: ProbeRequest): Promise<ProbeResult> {
   const { payload, type } = await encoded(body, form);
   return await new Promise((resolve) => {
     const outgoing = request(
@@ -69,7 +78,7 @@ export const httpProbe: Probe = async ({ port, path, timeoutMs, body, form, sign
     outgoing.on("error", (error) => finish({ outcome: "failed", message: `${path}: ${error.message}` }));
     outgoing.end(payload);
   });
-};
+}
 
 async function encoded(
   body: unknown,
