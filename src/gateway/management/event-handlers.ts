@@ -40,11 +40,13 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       const { response, left } = openEvents(reply);
       const send = ({ id, event, data }: FeedEvent): void => {
         if (event === "config" && !mayAdminister) return;
+        // Ended below and not taken yet: another end would be an error that nobody catches.
+        if (response.writableEnded) return;
         if (response.writableLength > behindLimitBytes) {
           response.end("event: resync\ndata: {}\n\n");
           return;
         }
-        if (!response.writableEnded) response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+        response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
       };
       look();
       const lastSeen = request.headers["last-event-id"];
