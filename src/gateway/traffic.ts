@@ -47,7 +47,11 @@ export class Traffic {
     const traffic = this.of(slot);
     traffic.inFlight += 1;
     traffic.lastRequestAt = Date.now();
-    if (traffic.inFlight === 1) this.#onEdge(slot);
+    if (traffic.inFlight === 1) {
+      // An engine's silence begins with the first request that it works on, not with the last answer of yesterday.
+      traffic.lastByteAt = traffic.lastRequestAt;
+      this.#onEdge(slot);
+    }
     return traffic;
   }
 
