@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
@@ -9,7 +9,9 @@ import type { ModelRecord } from "../api/model.ts";
 import type { EngineHost } from "../engines/engine.ts";
 import type { Devices } from "../engines/placement.ts";
 import { engines } from "../engines/registry.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
+import { errorCode } from "../lib/error-code.ts";
 import { openRegistry } from "../models/registry.ts";
 import { openPortLeases, type HeldPort } from "../runtimes/ports.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
@@ -160,9 +162,10 @@ export async function instanceId(stateDir: string): Promise<string> {
     const known = (await readFile(path, "utf8")).trim();
     if (known !== "") return known;
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
+    if (errorCode(error) !== "ENOENT") throw error;
   }
   const made = randomUUID();
-  await writeFile(path, `${made}\n`, { flag: "w", mode: 0o644 });
+  // For good: under another name this installation would not find its own containers again.
+  await writeFileAtomic(path, `${made}\n`, { fsync: true });
   return made;
 }
