@@ -10,6 +10,7 @@ import type { Diagnostic } from "../../store/store.ts";
 import { validateDirectory } from "../../store/validate.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
+import { guardKeySource } from "./exec-fields.ts";
 import { readManifest } from "./manifest-body.ts";
 
 type AdminHandlers = Pick<
@@ -45,6 +46,9 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
     putUpstream: async ({ params: { name = "" }, body, reply }) => {
       checkName(name);
       const { spec, labels } = readManifest("Upstream", body, name);
+      const before = { ...upstreams.get(name)?.options.spec };
+      const isAllowed = config.apiExec || config.authEnabled;
+      guardKeySource(spec, before, { isAllowed, file: `upstreams/${name}.toml` });
       const outcome = await writer.replace("Upstream", name, { spec, labels });
       void reply.code(outcome === "created" ? 201 : 202);
       return { name };

@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 
-/** Fields that run code or reach files of this machine (DECISIONS 1). */
+/** Fields that run code or reach files of this machine (DECISIONS 1); `env` beside them, variable by variable. */
 const execFields = [
   "command",
   "args",
@@ -23,7 +23,7 @@ export function guardExecFields(
   { isAllowed, file }: { isAllowed: boolean; file: string },
 ): void {
   if (isAllowed) return;
-  const [touched] = [...execFields.filter((field) => differs(spec[field], before[field])), ...secretsIn(spec, before)];
+  const [touched] = [...execFields.filter((field) => differs(spec[field], before[field])), ...envIn(spec, before)];
   if (touched === undefined) return;
   throw new ApiError("auth.forbidden", {
     message: `${touched} may not be written over the API: edit ${file}, or start with SVC_API_EXEC=1`,
@@ -35,12 +35,30 @@ function differs(now: unknown, before: unknown): boolean {
   return now !== undefined && canonicalJson(now) !== canonicalJson(before ?? null);
 }
 
-function secretsIn(spec: Readonly<Record<string, unknown>>, before: Readonly<Record<string, unknown>>): string[] {
-  const env = entriesOf(spec["env"]);
+/** Plain values too: NODE_OPTIONS, LD_PRELOAD and their like are code. */
+function envIn(spec: Readonly<Record<string, unknown>>, before: Readonly<Record<string, unknown>>): string[] {
   const known = new Map(entriesOf(before["env"]));
-  return env
-    .filter(([name, value]) => typeof value === "object" && differs(value, known.get(name)))
+  return entriesOf(spec["env"])
+    .filter(([name, value]) => differs(value, known.get(name)))
     .map(([name]) => `env.${name}`);
+}
+
+/**
+ * The same for a provider's key: whoever names its source and where it is sent may read any variable of the gateway and
+ * many files. Throws ApiError `auth.forbidden` that names the file.
+ */
+export function guardKeySource(
+  spec: Readonly<Record<string, unknown>>,
+  before: Readonly<Record<string, unknown>>,
+  { isAllowed, file }: { isAllowed: boolean; file: string },
+): void {
+  const { auth, baseUrl } = spec;
+  const isSigned = typeof auth === "object" && auth !== null && "valueFrom" in auth;
+  if (isAllowed || !isSigned || (!differs(auth, before["auth"]) && !differs(baseUrl, before["baseUrl"]))) return;
+  throw new ApiError("auth.forbidden", {
+    message: `auth.valueFrom may not be written over the API while authentication is off: edit ${file}, or start with SVC_API_EXEC=1`,
+    details: { path: ["auth", "valueFrom"], file },
+  });
 }
 
 function entriesOf(value: unknown): [string, unknown][] {

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { guardExecFields, guardKeySource } from "../../../src/gateway/management/exec-fields.ts";
+
+const refused = { isAllowed: false, file: "slots/a.toml" };
+const allowed = { ...refused, isAllowed: true };
+
+describe("what the API may not write", () => {
+  for (const [path, spec] of [
+    ["command", { command: ["sh"] }],
+    ["args", { args: ["--x"] }],
+    ["image", { image: "evil" }],
+    ["mounts", { mounts: [{ source: "/", target: "/host" }] }],
+    ["devices", { devices: ["/dev/mem"] }],
+    ["workingDir", { workingDir: "/" }],
+    ["podTemplate", { podTemplate: {} }],
+    ["env.NODE_OPTIONS", { env: { NODE_OPTIONS: "--import=data:text/javascript,0" } }],
+    ["env.KEY", { env: { KEY: { valueFrom: { file: "/etc/shadow" } } } }],
+  ] as const) {
+    it(`refuses ${path}, unless it stays as it is or SVC_API_EXEC allows it`, () => {
+      assert.throws(() => guardExecFields(spec, {}, refused), {
+        code: "auth.forbidden",
+        details: { path: path.split("."), file: "slots/a.toml" },
+      });
+      guardExecFields(spec, spec, refused);
+      guardExecFields(spec, {}, allowed);
+    });
+  }
+
+  it("lets everything else pass", () => {
+    guardExecFields({ enabled: false, idleSeconds: 5, labels: { a: "b" } }, {}, refused);
+  });
+
+  it("refuses to send a provider's key elsewhere, or another secret to a provider", () => {
+    const auth = { type: "bearer", valueFrom: { env: "KEY" } };
+    const before = { baseUrl: "https://api.example.com/v1", auth };
+    guardKeySource({ ...before, retries: 2 }, before, refused);
+    guardKeySource({ baseUrl: "http://127.0.0.1:1/v1" }, {}, refused);
+    guardKeySource({ baseUrl: "http://127.0.0.1:1/v1", auth: { type: "none" } }, before, refused);
+    guardKeySource(before, {}, allowed);
+    for (const spec of [
+      { ...before, baseUrl: "https://evil.example/v1" },
+      { ...before, auth: { type: "bearer", valueFrom: { env: "SVC_ADMIN_PASSWORD" } } },
+    ]) {
+      assert.throws(() => guardKeySource(spec, before, refused), { code: "auth.forbidden" });
+    }
+    assert.throws(() => guardKeySource(before, {}, refused), { code: "auth.forbidden" });
+  });
+});
