@@ -165,7 +165,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   await t.test("a removed manifest drains and deletes its slot after the second look", async () => {
     const pid = pidOf(await berth.slot("embed"));
     await rm(join(berth.configDir, "slots/embed.yaml"));
-    await until("the engine is gone", () => startTimeOf(pid) === undefined, 10_000);
+    await until("the engine is gone", () => startTimeOf(pid) === undefined);
     const slot = await until("it is unconfigured again", async () => {
       const found = await berth.slot("embed");
       return found["state"] === "offline" ? found : undefined;

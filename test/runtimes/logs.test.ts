@@ -125,7 +125,8 @@ test("a rotation shows a follower every line once, also those it had not read", 
     const lines = Array.from({ length: 200 }, (_, index) => `${round}.${index}`);
     expected.push(...lines, `after ${round}`);
     appendFileSync(state.main, `${lines.join("\n")}\n`);
-    await rotateLog(state.main, 100);
+    // Less than twice the limit: a larger log keeps its newest part alone.
+    await rotateLog(state.main, 700);
     appendFileSync(state.main, `after ${round}\n`);
     await until("the round came", () => follower.seen.includes(`after ${round}`));
   }

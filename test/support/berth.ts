@@ -96,15 +96,11 @@ export async function startBerth(options: {
     state: async (name, ...states) => {
       let last: unknown;
       try {
-        return await until(
-          `${name} is ${states.join(" or ")}`,
-          async () => {
-            const found = await slot(name);
-            last = found["state"];
-            return states.includes(String(last)) ? found : undefined;
-          },
-          12_000,
-        );
+        return await until(`${name} is ${states.join(" or ")}`, async () => {
+          const found = await slot(name);
+          last = found["state"];
+          return states.includes(String(last)) ? found : undefined;
+        });
       } catch (error) {
         throw new Error(`${name} is ${String(last)}, not ${states.join(" or ")}\n${log}`, { cause: error });
       }
