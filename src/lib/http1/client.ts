@@ -68,7 +68,8 @@ export class EnginePool {
 class PooledExchange implements Exchange, ConnectionEvents {
   readonly #pool: EnginePool;
   readonly #events: ConnectionEvents;
-  #connection: Connection;
+  /** Undefined once it is over: then the connection is another's. */
+  #connection: Connection | undefined;
   /** Kept only while it may have to be sent again: a stream must not hold its request's body. */
   #resend: { readonly head: string; readonly body: readonly Buffer[]; readonly timeouts: Timeouts } | undefined;
 
@@ -82,16 +83,16 @@ class PooledExchange implements Exchange, ConnectionEvents {
   }
 
   pause(): void {
-    this.#connection.pause();
+    this.#connection?.pause();
   }
 
   resume(): void {
-    this.#connection.resume();
+    this.#connection?.resume();
   }
 
   abort(): void {
     this.#resend = undefined;
-    this.#connection.destroy();
+    this.#connection?.destroy();
   }
 
   onHead(head: ResponseHead): void {
@@ -104,7 +105,9 @@ class PooledExchange implements Exchange, ConnectionEvents {
   }
 
   onEnd(): void {
-    this.#pool.give(this.#connection);
+    const connection = this.#connection;
+    this.#connection = undefined;
+    if (connection !== undefined) this.#pool.give(connection);
     this.#events.onEnd();
   }
 
@@ -112,6 +115,7 @@ class PooledExchange implements Exchange, ConnectionEvents {
     const again = this.#resend;
     this.#resend = undefined;
     if (again === undefined || error.phase !== "closed") {
+      this.#connection = undefined;
       this.#events.onError(error);
       return;
     }

@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { removeLeftovers, writeFileAtomic } from "../../src/lib/atomic-file.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+describe("writeFileAtomic", () => {
+  for (const fsync of [false, true]) {
+    it(`is never seen half, and leaves nothing beside it${fsync ? ", with fsync" : ""}`, async () => {
+      await using dir = await tempDir();
+      const path = join(dir.path, "file");
+      const texts = ["a", "b"].map((letter) => letter.repeat(200_000));
+      await writeFileAtomic(path, texts[0] ?? "", { fsync, mode: 0o600 });
+      let isWriting = true;
+      const seen = new Set<string>();
+      const reading = (async () => {
+        while (isWriting) seen.add(await readFile(path, "utf8"));
+      })();
+      await Promise.all(Array.from({ length: 20 }, (_, nth) => writeFileAtomic(path, texts[nth % 2] ?? "", { fsync })));
+      isWriting = false;
+      await reading;
+      assert.ok([...seen].every((text) => texts.includes(text)));
+      assert.deepEqual(await readdir(dir.path), ["file"]);
+    });
+  }
+
+  it("gives the file the mode that was asked for", async () => {
+    await using dir = await tempDir();
+    await writeFileAtomic(join(dir.path, "secret"), "x", { fsync: false, mode: 0o600 });
+    assert.equal((await stat(join(dir.path, "secret"))).mode & 0o777, 0o600);
+  });
+
+  it("leaves nothing behind when it cannot be", async () => {
+    await using dir = await tempDir();
+    await mkdir(join(dir.path, "file", "full"), { recursive: true });
+    await assert.rejects(writeFileAtomic(join(dir.path, "file"), "x", { fsync: false }), { code: "EISDIR" });
+    assert.deepEqual(await readdir(dir.path), ["file"]);
+    await assert.rejects(writeFileAtomic(join(dir.path, "no", "file"), "x", { fsync: false }), { code: "ENOENT" });
+  });
+});
+
+it("removeLeftovers removes old temporary files, and nothing else", async () => {
+  await using dir = await tempDir();
+  const long = new Date(Date.now() - 120_000);
+  for (const [name, isOld] of [
+    [".old.tmp", true],
+    [".young.tmp", false],
+    ["old.tmp", true],
+    [".hidden", true],
+  ] as const) {
+    await writeFile(join(dir.path, name), "");
+    if (isOld) await utimes(join(dir.path, name), long, long);
+  }
+  await removeLeftovers(dir.path);
+  assert.deepEqual((await readdir(dir.path)).toSorted(), [".hidden", ".young.tmp", "old.tmp"]);
+});

@@ -1,0 +1,265 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Socket } from "node:net";
+import { EnginePool, type Exchange, type ExchangeError } from "../../src/lib/http1/client.ts";
+import type { ResponseHead } from "../../src/lib/http1/response-parser.ts";
+import { tcpServer } from "../support/tcp-server.ts";
+import { freePort } from "../support/free-port.ts";
+import { until } from "../support/until.ts";
+
+const ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const post = (body: string): string => `POST /x HTTP/1.1\r\nhost: e\r\ncontent-length: ${body.length}\r\n\r\n`;
+const none = { firstByteMs: 0, idleMs: 0 };
+
+interface Asked {
+  readonly exchange: Exchange;
+  readonly log: string[];
+  readonly head: () => ResponseHead | undefined;
+  readonly text: () => string;
+  readonly error: () => ExchangeError | undefined;
+  /** Resolves at the end or the failure. */
+  readonly over: Promise<"end" | ExchangeError>;
+}
+
+function ask(pool: EnginePool, body = "", timeouts = none): Asked {
+  const log: string[] = [];
+  const over = Promise.withResolvers<"end" | ExchangeError>();
+  let head: ResponseHead | undefined;
+  let text = "";
+  let error: ExchangeError | undefined;
+  const exchange = pool.request(post(body), [Buffer.from(body)], timeouts, {
+    onHead(got) {
+      log.push("head");
+      head = got;
+    },
+    onData(chunk) {
+      log.push("data");
+      text += chunk.toString();
+    },
+    onEnd() {
+      log.push("end");
+      over.resolve("end");
+    },
+    onError(got) {
+      log.push(`error ${got.phase}`);
+      error = got;
+      over.resolve(got);
+    },
+  });
+  return { exchange, log, head: () => head, text: () => text, error: () => error, over: over.promise };
+}
+
+/** Answers every whole request (they have no body here) on any connection. */
+function answering(answer: string): (socket: Socket, text: string) => void {
+  const answered = new WeakMap<Socket, number>();
+  return (socket, text) => {
+    const requests = text.split("\r\n\r\n").length - 1;
+    for (let done = answered.get(socket) ?? 0; done < requests; done += 1) socket.write(answer);
+    answered.set(socket, requests);
+  };
+}
+
+describe("EnginePool", () => {
+  it("sends what it is given, and tells head, bytes and end once", async () => {
+    await using server = await tcpServer((socket, text) => {
+      if (text.endsWith("hello")) socket.write(ok);
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const asked = ask(pool, "hello");
+    assert.equal(await asked.over, "end");
+    assert.deepEqual(asked.log, ["head", "data", "end"]);
+    assert.deepEqual([asked.head()?.status, asked.text()], [200, "ok"]);
+    assert.equal(server.received[0], `${post("hello")}hello`);
+    pool.close();
+  });
+
+  it("uses a connection again, one request at a time", async () => {
+    await using server = await tcpServer(answering(ok));
+    const pool = new EnginePool("127.0.0.1", server.port);
+    for (let count = 0; count < 5; count += 1) assert.equal(await ask(pool).over, "end");
+    assert.equal(server.sockets.length, 1);
+    await Promise.all([ask(pool).over, ask(pool).over, ask(pool).over]);
+    assert.equal(server.sockets.length, 3);
+    pool.close();
+    await until("all are closed", () => server.sockets.every((socket) => socket.readyState === "closed"));
+  });
+
+  for (const [what, answer] of [
+    ["says close", "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"],
+    ["speaks HTTP/1.0", "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"],
+  ] as const) {
+    it(`uses no connection again whose engine ${what}`, async () => {
+      await using server = await tcpServer(answering(answer));
+      const pool = new EnginePool("127.0.0.1", server.port);
+      assert.equal(await ask(pool).over, "end");
+      assert.equal(await ask(pool).over, "end");
+      assert.equal(server.sockets.length, 2);
+      pool.close();
+    });
+  }
+
+  it("drops a resting connection that the engine closed, or over which it speaks unasked", async () => {
+    await using server = await tcpServer(answering(ok));
+    const pool = new EnginePool("127.0.0.1", server.port);
+    await ask(pool).over;
+    server.sockets[0]?.end();
+    await until("our side is closed too", () => server.sockets[0]?.readyState === "closed");
+    await ask(pool).over;
+    assert.equal(server.sockets.length, 2);
+    server.sockets[1]?.write("HTTP/1.1 408 Request Timeout\r\n\r\n");
+    await until("it is dropped", () => server.sockets[1]?.readyState === "closed");
+    const third = ask(pool);
+    assert.equal(await third.over, "end");
+    assert.deepEqual([third.head()?.status, server.sockets.length], [200, 3]);
+    pool.close();
+  });
+
+  it("sends a request again where a kept connection ends before any byte of an answer, once", async () => {
+    await using server = await tcpServer((socket, text, nth) => {
+      if (nth > 0) answer(socket, text);
+      else if (text.split("POST").length === 2) socket.write(ok);
+      else socket.destroy();
+    });
+    const answer = answering(ok);
+    const pool = new EnginePool("127.0.0.1", server.port);
+    await ask(pool).over;
+    const again = ask(pool);
+    assert.equal(await again.over, "end");
+    assert.deepEqual([again.log, server.sockets.length], [["head", "data", "end"], 2]);
+    pool.close();
+  });
+
+  it("does not send it again a second time, nor over a fresh connection, nor after a byte of an answer", async () => {
+    await using silent = await tcpServer((socket, text) => {
+      if (text.split("POST").length === 2 && silent.sockets.length === 1) socket.write(ok);
+      else socket.destroy();
+    });
+    const pool = new EnginePool("127.0.0.1", silent.port);
+    await ask(pool).over;
+    const twice = ask(pool);
+    await twice.over;
+    assert.deepEqual([twice.log, silent.sockets.length], [["error closed"], 2]);
+    const fresh = ask(pool);
+    await fresh.over;
+    assert.deepEqual([fresh.log, silent.sockets.length], [["error closed"], 3]);
+
+    await using hasty = await tcpServer((socket, text) => {
+      if (text.split("POST").length === 2) socket.write(ok);
+      else socket.end("HTTP/1.1 200");
+    });
+    const other = new EnginePool("127.0.0.1", hasty.port);
+    await ask(other).over;
+    const begun = ask(other);
+    await begun.over;
+    assert.deepEqual([begun.log, hasty.sockets.length], [["error broken"], 1]);
+  });
+
+  it("tells a refused connection from one that closes, from garbage, and from half an answer", async () => {
+    const refused = ask(new EnginePool("127.0.0.1", await freePort()));
+    await refused.over;
+    assert.deepEqual(refused.log, ["error connect"]);
+    for (const [bytes, log] of [
+      ["", ["error closed"]],
+      ["hello\r\n\r\n", ["error broken"]],
+      ["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nok", ["head", "data", "error broken"]],
+      ["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n", ["head", "data", "error broken"]],
+      ["HTTP/1.1 200 OK\r\n\r\nok", ["head", "data", "end"]],
+    ] as const) {
+      await using server = await tcpServer((socket) => socket.end(bytes));
+      const asked = ask(new EnginePool("127.0.0.1", server.port));
+      await asked.over;
+      assert.deepEqual(asked.log, log, bytes);
+    }
+  });
+
+  it("gives up an engine that says nothing in time, and one that falls silent", async () => {
+    await using server = await tcpServer((socket, text) => {
+      if (text.includes("begin")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nok");
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const mute = ask(pool, "", { firstByteMs: 50, idleMs: 0 });
+    await mute.over;
+    assert.deepEqual(mute.log, ["error timeout"]);
+    const silent = ask(pool, "begin", { firstByteMs: 0, idleMs: 50 });
+    await silent.over;
+    assert.deepEqual(silent.log, ["head", "data", "error timeout"]);
+    await until("both are closed", () => server.sockets.every((socket) => socket.readyState === "closed"));
+  });
+
+  it("does not take a pause for silence, and gives every byte after it", async () => {
+    const large = "x".repeat(32_000_000);
+    await using server = await tcpServer((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${large.length}\r\n\r\n`);
+      socket.write(large);
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const asked = ask(pool, "", { firstByteMs: 0, idleMs: 300 });
+    await until("it has begun", () => asked.log.includes("data"));
+    asked.exchange.pause();
+    const before = asked.text().length;
+    const began = performance.now();
+    await until("more than the time-out has gone by", () => performance.now() - began > 600);
+    assert.equal(asked.error(), undefined);
+    assert.ok(asked.text().length - before <= 65_536, "at most what was read already came meanwhile");
+    assert.ok((server.sockets[0]?.writableLength ?? 0) > 0, "the engine feels it");
+    asked.exchange.resume();
+    assert.equal(await asked.over, "end");
+    assert.equal(asked.text().length, large.length);
+    pool.close();
+  });
+
+  it("can use a connection again whose reader paused at the very end", async () => {
+    await using server = await tcpServer(answering(ok));
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const over = Promise.withResolvers<void>();
+    const exchange = pool.request(post(""), [], none, {
+      onHead: () => exchange.pause(),
+      onData: () => undefined,
+      onEnd: () => over.resolve(),
+      onError: (error) => over.reject(error),
+    });
+    await over.promise;
+    assert.equal(await ask(pool).over, "end");
+    assert.equal(server.sockets.length, 1);
+    pool.close();
+  });
+
+  it("ends at once when aborted, whenever that is, and says no more", async () => {
+    await using server = await tcpServer((socket, text) => {
+      if (text.includes("begin")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nok");
+      if (text.includes("finish")) socket.write(ok);
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const atOnce = ask(pool);
+    atOnce.exchange.abort();
+    const waiting = ask(pool, "wait");
+    await until("it is sent", () => server.received.some((text) => text.includes("wait")));
+    waiting.exchange.abort();
+    const begun = ask(pool, "begin");
+    await until("it has begun", () => begun.log.length === 2);
+    begun.exchange.abort();
+    const finished = ask(pool, "finish");
+    await finished.over;
+    assert.deepEqual([atOnce.log, waiting.log, begun.log], [[], [], ["head", "data"]]);
+    const open = (): number => server.sockets.filter((socket) => socket.readyState !== "closed").length;
+    await until("only the one that may be used again is open", () => open() === 1);
+    pool.close();
+    await until("none is", () => open() === 0);
+  });
+
+  it("does not end another's request when one that is over is aborted", async () => {
+    await using server = await tcpServer((socket, text) => {
+      if (text.split("POST").length === 2) socket.write(ok);
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const first = ask(pool);
+    await first.over;
+    const second = ask(pool);
+    await until("it is sent", () => server.received[0]?.split("POST").length === 3);
+    first.exchange.abort();
+    first.exchange.pause();
+    server.sockets[0]?.write(ok);
+    assert.equal(await second.over, "end");
+    pool.close();
+  });
+});

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { startTimeOf } from "../../src/lib/process-identity.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+describe("startTimeOf", () => {
+  it("is one value as long as the process lives, and none for one that never was", () => {
+    assert.match(startTimeOf(process.pid) ?? "", /^\d+$/);
+    assert.equal(startTimeOf(process.pid), startTimeOf(process.pid));
+    assert.equal(startTimeOf(2 ** 30), undefined);
+  });
+
+  it("takes a zombie for gone", async () => {
+    // The shell's child is dead at once, and stays a zombie: the shell became sleep, which waits for nobody.
+    const parent = spawn("sh", ["-c", "true & echo $!; exec sleep 30"], { stdio: ["ignore", "pipe", "ignore"] });
+    try {
+      const [chunk]: unknown[] = await once(parent.stdout, "data");
+      const child = Number(String(chunk).trim());
+      await until("the child is dead", () => startTimeOf(child) === undefined);
+      assert.notEqual(startTimeOf(parent.pid ?? 0), undefined);
+      process.kill(child, 0);
+    } finally {
+      parent.kill("SIGKILL");
+    }
+  });
+
+  it("reads past a name with spaces and parentheses", async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, "a) Z 1 (b");
+    await symlink(process.execPath, path);
+    const child = spawn(path, ["-e", "setTimeout(() => {}, 30000)"], { stdio: "ignore" });
+    try {
+      await until("it runs under its name", async () =>
+        (await readFile(`/proc/${child.pid}/stat`, "utf8")).includes("(a) Z 1 (b)"),
+      );
+      assert.match(startTimeOf(child.pid ?? 0) ?? "", /^\d{3,}$/);
+    } finally {
+      child.kill("SIGKILL");
+    }
+  });
+});

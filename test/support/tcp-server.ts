@@ -1,0 +1,36 @@
+import { createServer, type Socket } from "node:net";
+
+export interface TcpServer extends AsyncDisposable {
+  readonly port: number;
+  /** Every connection so far, oldest first. */
+  readonly sockets: readonly Socket[];
+  /** What came over all connections, each as text. */
+  readonly received: readonly string[];
+}
+
+/** A DOUBLE of an engine that is told byte for byte what to do: `onText` is called with all a connection has sent. */
+export async function tcpServer(onText: (socket: Socket, text: string, nth: number) => void): Promise<TcpServer> {
+  const sockets: Socket[] = [];
+  const received: string[] = [];
+  const server = createServer((socket) => {
+    const nth = sockets.push(socket) - 1;
+    received[nth] = "";
+    socket.on("error", () => undefined);
+    socket.on("data", (chunk) => {
+      received[nth] += chunk.toString("latin1");
+      onText(socket, received[nth] ?? "", nth);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  if (typeof address !== "object" || address === null) throw new Error("the server has no port");
+  return {
+    port: address.port,
+    sockets,
+    received,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
