@@ -24,7 +24,7 @@ export function backendOf(
   return { value: "cpu", reason: "there is no GPU" };
 }
 
-/** Device nodes that a backend needs (the projects' own container instructions; ENGINES "Devices"). */
+/** Device nodes that a backend needs (the projects' own container instructions). */
 export const devicesOfBackend = {
   cpu: [],
   vulkan: ["/dev/dri"],
