@@ -14,8 +14,8 @@ const stopLimitMs = {
   terminate: { gateway: 3_700_000, operator: 60_000 },
 } as const;
 
-/** The operator makes little garbage: without this V8 keeps 32 MiB for it. bin/berth says the same to `berth operator`. */
-const smallHeap = ["--max-semi-space-size=1"];
+/** Memory for young garbage, MiB; bin/berth says why, and says the same to `berth operator` and `berth serve`. */
+const youngHeap = { operator: ["--max-semi-space-size=1"], gateway: ["--max-semi-space-size=4"] } as const;
 
 interface Part {
   readonly name: "operator" | "gateway";
@@ -38,8 +38,14 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   const failed = Promise.withResolvers<"failed">();
   let isStopping = false;
   const parts: Part[] = [
-    { name: "operator", args: ["operator", "--stop-engines"], flags: smallHeap, child: undefined, hasBeenReady: false },
-    { name: "gateway", args: ["serve"], flags: [], child: undefined, hasBeenReady: false },
+    {
+      name: "operator",
+      args: ["operator", "--stop-engines"],
+      flags: youngHeap.operator,
+      child: undefined,
+      hasBeenReady: false,
+    },
+    { name: "gateway", args: ["serve"], flags: youngHeap.gateway, child: undefined, hasBeenReady: false },
   ];
 
   function start(part: Part): void {
