@@ -26,7 +26,7 @@ test-llama-server: setup ## run llama slots on a real llama-server, built when t
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary $(RUN) --test --test-concurrency=1 "test/llama-server/**/*.test.ts"
 
 test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io
-	@hack/test-containers.sh docker "test/docker/**/*.test.ts"
+	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh docker "test/docker/**/*.test.ts"
 
 test-podman: setup ## the same suite over Podman's socket; needs root, installs Debian's podman
 	@hack/test-containers.sh podman test/docker/conformance.test.ts test/docker/faults.test.ts

@@ -10,7 +10,7 @@ import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
 import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
 import { Images } from "./images.ts";
-import { hostFacts } from "./host-facts.ts";
+import { gpuDriver, hostFacts } from "./host-facts.ts";
 import { driftOf, isAlive, observed, type Inspected } from "./inspected.ts";
 import { endContainer, makeContainer } from "./lifecycle.ts";
 import { Network } from "./network.ts";
@@ -213,7 +213,7 @@ class DockerRuntime implements Runtime {
 
   async #start(workload: Workload, container: Container): Promise<void> {
     const { instance, stateDir, allowsHostMounts } = this.#options;
-    const facts = await hostFacts(container, "nvidia");
+    const facts = await hostFacts(container, await gpuDriver(this.#daemon, container));
     const models = facts.modelDirectories.map((source) => ({ source, target: source, readOnly: true }));
     if (allowsHostMounts !== true) {
       const guard = { socket: this.#daemon.path, guarded: [stateDir] };

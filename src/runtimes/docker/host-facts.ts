@@ -2,6 +2,7 @@ import { readdir, readlink, realpath, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
+import type { Daemon } from "./daemon.ts";
 
 /** What a container's settings depend on and only this machine knows. */
 export interface HostFacts {
@@ -11,6 +12,17 @@ export interface HostFacts {
   readonly modelDirectories: readonly string[];
   /** How the daemon hands out NVIDIA GPUs. */
   readonly gpuDriver: "cdi" | "nvidia";
+}
+
+/**
+ * CDI where the daemon has found NVIDIA's devices by it (Docker 28.2 and later), or is Podman, which knows no other way;
+ * else the runtime hook that `docker run --gpus` uses.
+ */
+export async function gpuDriver(daemon: Daemon, { gpus }: Container): Promise<HostFacts["gpuDriver"]> {
+  if (gpus === undefined) return "nvidia";
+  const info = JSON.stringify(await daemon.ask((api) => api.info()));
+  const isPodman = JSON.stringify(await daemon.ask((api) => api.version())).includes("Podman Engine");
+  return isPodman || info.includes('"nvidia.com/gpu=') ? "cdi" : "nvidia";
 }
 
 /** Looks at what the container asks for. Throws BadWorkload for a device or file that is not there. */
