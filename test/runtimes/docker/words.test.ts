@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { DaemonRefusal, socketPath } from "../../../src/runtimes/docker/daemon.ts";
+import { FrameCutter, nanoseconds } from "../../../src/runtimes/docker/frames.ts";
+import { labelIn, labelsFor, nameFor } from "../../../src/runtimes/docker/label.ts";
+import { pullFailure } from "../../../src/runtimes/docker/pull-failure.ts";
+import { PullProgress } from "../../../src/runtimes/docker/pull-progress.ts";
+import { registryAuth, registryOf } from "../../../src/runtimes/docker/registry-auth.ts";
+import { startRefusal } from "../../../src/runtimes/docker/start-refusal.ts";
+import { temporaryDirectory } from "../../support/directory.ts";
+
+describe("a start that is refused", () => {
+  const table: readonly [said: string, status: number, reason: string | undefined, message: RegExp][] = [
+    [
+      "driver failed programming external connectivity on endpoint x: Bind for 127.0.0.1:8081 failed: port is already allocated",
+      500,
+      "PortInUse",
+      /port 8081/,
+    ],
+    ["rootlessport listen tcp 127.0.0.1:8081: bind: address already in use", 500, "PortInUse", /port 8081/],
+    [
+      'failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "serve": executable file not found in $PATH: unknown',
+      400,
+      "StartFailed",
+      /exec: "serve": executable file not found in \$PATH$/,
+    ],
+    ['could not select device driver "" with capabilities: [[gpu]]', 500, "StartFailed", /NVIDIA container toolkit/],
+    ["no command specified", 400, "StartFailed", /no command specified/],
+    [
+      "container create: no command or entrypoint provided, and no CMD or ENTRYPOINT from image",
+      500,
+      "StartFailed",
+      /no command/,
+    ],
+    ["No such image: x:1", 404, undefined, /x/],
+    ["something in the daemon broke", 500, undefined, /x/],
+  ];
+  for (const [said, status, reason, message] of table) {
+    it(said.slice(0, 60), () => {
+      const refusal = startRefusal(new DaemonRefusal(status, said), 8081);
+      assert.equal(refusal?.reason, reason);
+      if (refusal !== undefined) assert.match(refusal.message, message);
+    });
+  }
+});
+
+describe("a pull that failed", () => {
+  const table: readonly [said: string, reason: string, isTerminal: boolean][] = [
+    ["write /var/lib/docker/tmp/x: no space left on device", "NoSpace", false],
+    ["no matching manifest for linux/arm64/v8 in the manifest list entries", "WrongPlatform", true],
+    ["pull access denied for x, repository does not exist or may require 'docker login'", "ImageNotFound", true],
+    ["unauthorized: authentication required", "Unauthorized", true],
+    ['Head "http://r/v2/x/manifests/1": no basic auth credentials', "Unauthorized", true],
+    ["manifest for x:1 not found: manifest unknown: manifest unknown", "ImageNotFound", true],
+    ["dial tcp 127.0.0.1:5000: connect: connection refused", "PullFailed", false],
+    ["net/http: TLS handshake timeout", "PullFailed", false],
+  ];
+  for (const [said, reason, isTerminal] of table) {
+    it(said.slice(0, 60), () => {
+      const failure = pullFailure("x:1", new Error(said));
+      assert.deepEqual([failure.reason, failure.isTerminal], [reason, isTerminal]);
+      assert.ok(failure.message.startsWith("the image x:1 "));
+    });
+  }
+});
+
+describe("the progress of a pull", () => {
+  it("is bytes over all layers, and has a total once each has begun", () => {
+    const progress = new PullProgress(0);
+    const say = (line: object): void => progress.take(JSON.stringify(line));
+    say({ status: "Pulling from library/x", id: "1" });
+    say({ status: "Already exists", id: "a" });
+    say({ status: "Pulling fs layer", id: "b" });
+    say({ status: "Pulling fs layer", id: "c" });
+    say({ status: "Downloading", id: "b", progressDetail: { current: 40, total: 100 } });
+    assert.deepEqual(progress.read(2000), { bytesDone: 40, bytesPerSecond: 20 });
+    say({ status: "Downloading", id: "c", progressDetail: { current: 10, total: 50 } });
+    say({ status: "Download complete", id: "b" });
+    say({ status: "Extracting", id: "b", progressDetail: { current: 1, total: 300 } });
+    assert.deepEqual(progress.read(1000), { bytesDone: 110, bytesTotal: 150, bytesPerSecond: 110 });
+    progress.take("no JSON");
+    assert.equal(progress.error, undefined);
+    say({ error: "boom", errorDetail: { message: "boom" } });
+    assert.equal(progress.error, "boom");
+  });
+});
+
+describe("the daemon's log frames", () => {
+  const frame = (stream: number, text: string): Buffer => {
+    const payload = Buffer.from(text);
+    const head = Buffer.from([stream, 0, 0, 0, 0, 0, 0, 0]);
+    head.writeUInt32BE(payload.length, 4);
+    return Buffer.concat([head, payload]);
+  };
+
+  it("are cut wherever the chunks end, characters whole", () => {
+    const bytes = Buffer.concat([
+      frame(1, "2026-01-01T00:00:00.000000001Z grüße\n"),
+      frame(2, "2026-01-01T00:00:00.000000002Z a part"),
+    ]);
+    for (let at = 0; at <= bytes.length; at++) {
+      const cutter = new FrameCutter();
+      const messages = [...cutter.push(bytes.subarray(0, at)), ...cutter.push(bytes.subarray(at))];
+      assert.deepEqual(
+        messages.map(({ stream, text, isWhole }) => [stream, text.toString(), isWhole]),
+        [
+          ["stdout", "grüße", true],
+          ["stderr", "a part", false],
+        ],
+      );
+    }
+  });
+
+  it("that are none are refused, not read for ever", () => {
+    assert.throws(() => new FrameCutter().push(Buffer.from("HTTP/1.1 200 OK\r\n")), /log frame/);
+  });
+
+  it("have stamps that compare across zones and lengths", () => {
+    assert.equal(nanoseconds("2026-01-01T00:00:00.5Z"), nanoseconds("2026-01-01T01:00:00.500000000+01:00"));
+    assert.ok(nanoseconds("2026-01-01T00:00:00.000000001Z") > nanoseconds("2026-01-01T00:00:00Z"));
+    assert.equal(nanoseconds("no stamp"), 0n);
+  });
+});
+
+describe("credentials of registries", () => {
+  it("are looked up by the reference's host", () => {
+    for (const [image, registry] of [
+      ["ghcr.io/a/b:1", "ghcr.io"],
+      ["127.0.0.1:5000/b", "127.0.0.1:5000"],
+      ["localhost/b", "localhost"],
+      ["library/redis", "https://index.docker.io/v1/"],
+      ["redis:7", "https://index.docker.io/v1/"],
+    ] as const) {
+      assert.equal(registryOf(image), registry);
+    }
+  });
+
+  it("come from auths, identity tokens or a helper, and from nothing when there is nothing", async () => {
+    await using directory = await temporaryDirectory();
+    const env = { DOCKER_CONFIG: directory.path, PATH: `${join(directory.path, "bin")}:${process.env["PATH"] ?? ""}` };
+    assert.equal(await registryAuth("ghcr.io/a", env), undefined);
+    const file = join(directory.path, "config.json");
+    await writeFile(file, "{ broken");
+    assert.equal(await registryAuth("ghcr.io/a", env), undefined);
+    const auth = Buffer.from("ada:pass:word").toString("base64");
+    await writeFile(
+      file,
+      JSON.stringify({
+        auths: { "ghcr.io": { auth }, "quay.io": { identitytoken: "idt" } },
+        credHelpers: { "r.example": "test" },
+      }),
+    );
+    assert.deepEqual(await registryAuth("ghcr.io/a", env), {
+      username: "ada",
+      password: "pass:word",
+      serveraddress: "ghcr.io",
+    });
+    assert.deepEqual(await registryAuth("quay.io/a", env), { identitytoken: "idt", serveraddress: "quay.io" });
+    await mkdir(join(directory.path, "bin"));
+    const helper = join(directory.path, "bin/docker-credential-test");
+    await writeFile(helper, '#!/bin/sh\nread -r host\necho "{\\"Username\\":\\"u\\",\\"Secret\\":\\"for $host\\"}"\n');
+    await chmod(helper, 0o755);
+    assert.deepEqual(await registryAuth("r.example/a", env), {
+      username: "u",
+      password: "for r.example",
+      serveraddress: "r.example",
+    });
+  });
+});
+
+describe("labels and names", () => {
+  const workload = {
+    slot: "primary",
+    role: "rerank",
+    hash: "h",
+    runtime: "docker",
+    command: [],
+    env: {},
+    workingDir: undefined,
+    host: "127.0.0.1",
+    port: 8081,
+    stopSeconds: 1,
+  } as const;
+
+  it("are read back as they were given, by their own instance only", () => {
+    const labels = labelsFor(workload, "one", "n");
+    assert.deepEqual(labelIn(labels, "one"), {
+      instance: "one",
+      slot: "primary",
+      role: "rerank",
+      hash: "h",
+      port: 8081,
+      name: "n",
+    });
+    assert.equal(labelIn(labels, "another"), undefined);
+    assert.equal(labelIn({ ...labels, "dev.berth.slot": "../x" }, "one"), undefined);
+    assert.equal(labelIn(undefined, "one"), undefined);
+  });
+
+  it("never give two processes one name", () => {
+    const names = (["main", "rerank"] as const).flatMap((role) =>
+      ["a", "a-rerank"].map((slot) => nameFor({ slot, role }, "0f8e-1234567890")),
+    );
+    assert.equal(new Set(names).size, 4);
+  });
+});
+
+describe("the daemon's socket", () => {
+  it("is DOCKER_HOST's, and of this machine", () => {
+    assert.equal(socketPath(undefined), "/var/run/docker.sock");
+    assert.equal(socketPath("unix:///run/podman/podman.sock"), "/run/podman/podman.sock");
+    assert.throws(() => socketPath("tcp://10.0.0.1:2375"), /only a daemon of this machine/);
+  });
+});
