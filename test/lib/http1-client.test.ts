@@ -98,6 +98,25 @@ describe("EnginePool", () => {
     });
   }
 
+  it("takes no bytes behind an answer for the answer to a request that is sent at its end", async () => {
+    const stray = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray";
+    await using server = await tcpServer((socket) => {
+      socket.write(server.sockets.length === 1 ? `${ok}${stray}` : ok);
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const next = Promise.withResolvers<Asked>();
+    pool.request(post(""), [], none, {
+      onHead: () => undefined,
+      onData: () => undefined,
+      onEnd: () => next.resolve(ask(pool)),
+      onError: next.reject,
+    });
+    const asked = await next.promise;
+    assert.equal(await asked.over, "end");
+    assert.equal(asked.text(), "ok");
+    pool.close();
+  });
+
   it("drops a resting connection that the engine closed, or over which it speaks unasked", async () => {
     await using server = await tcpServer(answering(ok));
     const pool = new EnginePool("127.0.0.1", server.port);

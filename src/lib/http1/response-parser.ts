@@ -69,13 +69,20 @@ export class ResponseParser {
         return;
       }
       rest = rest.subarray(used);
+      if (this.#state !== "done") continue;
+      // Whoever hears of the end may send the next request at once, and these bytes are no answer to it.
+      if (rest.length > 0) this.#isKeptAlive = false;
+      this.#events.onEnd();
+      if (rest.length > 0) throw new ProtocolError("bytes came after the response");
+      return;
     }
   }
 
   /** The peer closed. Throws ProtocolError when the response was not whole. */
   end(): void {
     if (this.#state === "close") {
-      this.#finish();
+      this.#state = "done";
+      this.#events.onEnd();
       return;
     }
     if (this.#state !== "done") throw new ProtocolError("the connection closed within a response");
@@ -92,8 +99,7 @@ export class ResponseParser {
         this.#left -= length;
         this.#events.onData(length === bytes.length ? bytes : bytes.subarray(0, length));
         if (this.#left === 0) {
-          if (this.#state === "length") this.#finish();
-          else this.#state = "chunkEnd";
+          this.#state = this.#state === "length" ? "done" : "chunkEnd";
         }
         return length;
       }
@@ -114,7 +120,7 @@ export class ResponseParser {
       case "trailer": {
         const at = this.#lineAt(bytes);
         if (at < 0) return -1;
-        if (at === 0) this.#finish();
+        if (at === 0) this.#state = "done";
         return at + 2;
       }
       case "close":
@@ -162,7 +168,6 @@ export class ResponseParser {
     this.#isKeptAlive = match[1] === "1" ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection);
     this.#body(status, headers);
     this.#events.onHead({ status, headers, isKeptAlive: this.#isKeptAlive });
-    if (this.#state === "done") this.#events.onEnd();
     return at + 4;
   }
 
@@ -182,10 +187,5 @@ export class ResponseParser {
       this.#state = "length";
       this.#left = Number(length);
     }
-  }
-
-  #finish(): void {
-    this.#state = "done";
-    this.#events.onEnd();
   }
 }
