@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { slotNameSchema } from "../api/names.ts";
 import {
@@ -67,6 +67,7 @@ export async function openPublisher(stateDir: string): Promise<Publisher> {
     await mkdir(dir, { recursive: true });
     await removeLeftovers(dir);
   }
+  await removeVoidDemand(join(stateDir, "demand"));
   /** Generations that are on disk for certain, or on their way (DECISIONS 15). */
   const generations = new Map<string, number>();
   return {
@@ -99,6 +100,18 @@ export async function openPublisher(stateDir: string): Promise<Publisher> {
     writeOperator: (operator) => write(join(stateDir, "operator.json"), operator),
   };
 }
+
+/** Files of gateways that were killed: nobody else removes them, and a live one writes its own every second. */
+async function removeVoidDemand(dir: string): Promise<void> {
+  for (const file of await readdir(dir)) {
+    const path = join(dir, file);
+    const found = await stat(path).catch(() => undefined);
+    if (found !== undefined && Date.now() - found.mtimeMs > voidDemandMs) await rm(path, { force: true });
+  }
+}
+
+/** Many times what makes demand void. */
+const voidDemandMs = 60_000;
 
 function write(path: string, value: unknown): Promise<void> {
   return writeFileAtomic(path, JSON.stringify(value), { fsync: false });

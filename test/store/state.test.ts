@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Demand, PublishedOperator, SlotRequest } from "../../src/api/status.ts";
@@ -139,6 +139,22 @@ describe("demand", { concurrency: true }, () => {
     await until("its end", () => told.length > 0);
     assert.deepEqual(told, ["a"]);
     assert.deepEqual(store.list(), []);
+  });
+
+  it("of a gateway that was killed long ago is cleared away by the next operator", async () => {
+    await using dir = await tempDir();
+    const directory = join(dir.path, "demand");
+    await mkdir(directory);
+    for (const [name, ageSeconds] of [
+      ["killed.json", 120],
+      ["alive.json", 1],
+    ] as const) {
+      await writeFile(join(directory, name), "{}");
+      const then = Date.now() / 1000 - ageSeconds;
+      await utimes(join(directory, name), then, then);
+    }
+    await openPublisher(dir.path);
+    assert.deepEqual(await readdir(directory), ["alive.json"]);
   });
 
   it("of another boot, or far from the future, is void", async () => {
