@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { runtimeKinds, slotPorts } from "./names.ts";
+import { nearest } from "./nearest.ts";
 
 const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
 
@@ -237,6 +238,9 @@ export function loadConfig(
   if (settled.success && settled.data.slotPorts.first > settled.data.slotPorts.last) {
     problems.push({ key: "SVC_SLOT_PORTS", message: "ends before it begins" });
   }
+  if (settled.success && settled.data.store === "kubernetes") {
+    problems.push({ key: "SVC_STORE", message: "must be files: this version reads no Slots from a cluster" });
+  }
   for (const key of keys) origins[key] ??= "default";
   if (problems.length > 0 || !settled.success || configDir === undefined || stateDir === undefined) {
     return { config: undefined, origins, problems, warnings };
@@ -270,30 +274,4 @@ function wanted(message: string): string {
 function hint(name: string, known: readonly string[]): string {
   const close = nearest(name, known);
   return close === undefined ? "" : `; did you mean ${close}?`;
-}
-
-/** The known word within two edits (three for long words), or undefined. */
-export function nearest(word: string, known: readonly string[]): string | undefined {
-  const limit = word.length > 8 ? 3 : word.length > 3 ? 2 : 1;
-  let best: string | undefined;
-  let bestDistance = limit + 1;
-  for (const candidate of known) {
-    if (Math.abs(candidate.length - word.length) > limit) continue;
-    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
-    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
-  }
-  return best;
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const substitution = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, substitution));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

@@ -1,6 +1,6 @@
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineKind, ProcessRole } from "../api/names.ts";
-import { nearest } from "../api/config.ts";
+import { nearest } from "../api/nearest.ts";
 import type { EnvValue, Workload } from "../api/workload.ts";
 import { expand } from "./expand.ts";
 import type { EngineInput, EngineRefusal, SlotInputs } from "./engine.ts";

@@ -1,4 +1,4 @@
-import { nearest } from "../api/config.ts";
+import { nearest } from "../api/nearest.ts";
 import { ApiError } from "../api/errors.ts";
 import { isAvailable } from "../api/states.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";

@@ -1,6 +1,6 @@
 import { basename, dirname, extname } from "node:path";
 import type { z } from "zod";
-import { nearest } from "../api/config.ts";
+import { nearest } from "../api/nearest.ts";
 import { modelRules, modelSpecSchema } from "../api/model.ts";
 import { apiVersion, kinds, slotNameSchema, type Kind } from "../api/names.ts";
 import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../api/slot.ts";

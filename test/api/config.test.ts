@@ -6,7 +6,6 @@ import {
   defaultStateDir,
   environmentName,
   loadConfig,
-  nearest,
   tomlName,
   type ConfigKey,
   type ConfigPlaces,
@@ -96,6 +95,15 @@ describe("configuration", () => {
     assert.deepEqual([config.bodyLimit, config.bufferLimit], [2_097_152, 1_073_741_824]);
     assert.deepEqual(config.slotPorts, { first: 9100, last: 9110 });
     assert.equal(config.runtime, "process");
+  });
+
+  it("refuses a store that this version does not have", () => {
+    const { config, problems } = load({ SVC_STORE: "kubernetes" });
+    assert.equal(config, undefined);
+    assert.deepEqual(
+      problems.map(({ key }) => key),
+      ["SVC_STORE"],
+    );
   });
 
   const sizes: readonly (readonly [string, number])[] = [
@@ -236,16 +244,5 @@ describe("configuration", () => {
       ["SVC_CONFIG_DIR", "SVC_STATE_DIR"],
     );
     assert.notEqual(load({ SVC_CONFIG_DIR: "/c", SVC_STATE_DIR: "/s" }, {}, homeless).config, undefined);
-  });
-});
-
-describe("nearest", () => {
-  it("forgives more in long words than in short ones", () => {
-    const known = ["port", "host", "trustedProxies"];
-    assert.equal(nearest("prot", known), "port");
-    assert.equal(nearest("trusted_proxys", known), "trustedProxies");
-    assert.equal(nearest("PORT", known), "port");
-    assert.equal(nearest("abc", known), undefined);
-    assert.equal(nearest("something", []), undefined);
   });
 });

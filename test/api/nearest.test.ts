@@ -1,0 +1,14 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { nearest } from "../../src/api/nearest.ts";
+
+describe("nearest", () => {
+  it("forgives more in long words than in short ones", () => {
+    const known = ["port", "host", "trustedProxies"];
+    assert.equal(nearest("prot", known), "port");
+    assert.equal(nearest("trusted_proxys", known), "trustedProxies");
+    assert.equal(nearest("PORT", known), "port");
+    assert.equal(nearest("abc", known), undefined);
+    assert.equal(nearest("something", []), undefined);
+  });
+});
