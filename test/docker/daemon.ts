@@ -38,6 +38,8 @@ export async function testDaemon(options: { isLiveRestore?: boolean; dataRoot?: 
     await mkdir(join(directory, "exec"), { recursive: true });
     const args = ["--data-root", options.dataRoot ?? join(directory, "data"), "--exec-root", join(directory, "exec")];
     args.push("--pidfile", join(directory, "pid"), "--host", `unix://${socketPath}`, "--bridge", "none");
+    // Two daemons in one network: each would throw the other's rules away at its start.
+    args.push("--iptables=false");
     // Not the addresses that the daemon beside it hands out at the same moment.
     args.push("--default-address-pool", "base=10.198.0.0/16,size=24");
     if (options.isLiveRestore === true) args.push("--live-restore");
