@@ -9,6 +9,7 @@ import {
 import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
+import { allowedMethods } from "./allowed-methods.ts";
 import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
@@ -82,19 +83,19 @@ export async function buildApp(options: AppOptions): Promise<App> {
   });
   takeJsonOnly(app);
   const guarded = guardRoutes(app, options.gate);
+  const hotOnes = [...hot].map(([path, { method }]) => ({ method, path, scope: "v1" as const }));
   app.setErrorHandler((error, request, reply) => {
     const failure = fromFramework(error);
     if (failure.code === "system.internal") options.log.error({ err: error, requestId: request.id }, "request failed");
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
   app.setNotFoundHandler((request, reply) => {
-    const failure = notFound(app, request.method, request.url, hot);
+    const failure = notFound([...hotOnes, ...guarded], request.method, request.url);
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
   registerRoutes(app, options.management, { isStrict: options.isStrict });
   await app.ready();
   if (server === undefined) throw new Error("the framework made no server");
-  const hotOnes = [...hot].map(([path, { method }]) => ({ method, path, scope: "v1" as const }));
   return { fastify: app, server, routes: [...hotOnes, ...guarded] };
 }
 
@@ -148,15 +149,18 @@ function fromFramework(error: unknown): ApiError {
   return toApiError(error);
 }
 
-function notFound(app: FastifyInstance, method: string, url: string, hot: ReadonlyMap<string, V1Route>): ApiError {
+function notFound(routes: readonly GuardedRoute[], method: string, url: string): ApiError {
   const path = pathOf(url);
-  const allow = hot.get(path)?.method;
-  if (allow !== undefined)
-    return new ApiError("system.method_not_allowed", { message: `${path} takes ${allow}`, headers: { allow } });
-  if (method !== "GET" && app.findRoute({ method: "GET", url: path }) !== null) {
-    return new ApiError("system.method_not_allowed", { message: `${path} takes GET`, headers: { allow: "GET, HEAD" } });
+  const allowed = allowedMethods(routes, path);
+  if (allowed.length > 0 && !allowed.includes(method)) {
+    const allow = allowed.join(", ");
+    return new ApiError("system.method_not_allowed", {
+      message: `${path.slice(0, 200)} takes ${allow}`,
+      headers: { allow },
+    });
   }
-  const meant = ["/v1", ""].map((prefix) => `${prefix}${path.replace(/^(\/v1)+/, "")}`).find((known) => hot.has(known));
+  const tails = ["/v1", ""].map((prefix) => `${prefix}${path.replace(/^(\/v1)+/, "")}`);
+  const meant = tails.find((tail) => routes.some((route) => route.method === "POST" && route.path === tail));
   const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
   return new ApiError("system.not_found", { message: `there is nothing at ${path.slice(0, 200)}${hint}` });
 }

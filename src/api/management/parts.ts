@@ -13,3 +13,5 @@ export const flag = z
 
 /** A flat spec, or a whole manifest; which fields are known is for the spec's own schema to say. */
 export const manifestBody = z.record(z.string(), z.json());
+
+export const labelsSchema = z.record(z.string(), z.string());

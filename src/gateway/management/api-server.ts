@@ -83,7 +83,11 @@ function matcherOf(path: string): { url: string; params: (request: FastifyReques
       if (refAt < 0) return params;
       const rest = params["*"] ?? "";
       if (!rest.endsWith(suffix) || rest.length === suffix.length) {
-        throw new ApiError("system.not_found", { message: `there is nothing at ${request.url.slice(0, 200)}` });
+        // Only routes that change something have more behind the ref: what is there to read is there to remove.
+        throw new ApiError("system.method_not_allowed", {
+          message: `${request.url.slice(0, 200)} takes DELETE, GET, HEAD`,
+          headers: { allow: "DELETE, GET, HEAD" },
+        });
       }
       return { ...params, ref: rest.slice(0, rest.length - suffix.length) };
     },

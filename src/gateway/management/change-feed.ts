@@ -39,6 +39,15 @@ export class ChangeFeed {
     const text = canonicalJson(data);
     if (this.#last.get(key) === text) return;
     this.#last.set(key, text);
+    this.#tellAll(event, data);
+  }
+
+  /** Tells that there is no `key` any more. */
+  forget(event: string, key: string, data: unknown): void {
+    if (this.#last.delete(key)) this.#tellAll(event, data);
+  }
+
+  #tellAll(event: string, data: unknown): void {
     this.#count += 1;
     const told: FeedEvent = { id: this.lastId, event, data };
     this.#history.push(told);

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { isGranted } from "../../api/scopes.ts";
 import { slotsInOrder } from "../index.ts";
 import type { Handlers } from "./api-server.ts";
@@ -12,17 +13,22 @@ const lookMs = 500;
 const heartbeatMs = 15_000;
 /** A reader that is further behind loses what it missed, and is told to begin anew. */
 const behindLimitBytes = 1024 * 1024;
+/** How long it may take to read what it was sent before it was dropped. */
+const resyncPatienceMs = 5000;
 
 /** `GET /api/events`: a snapshot, then every change, for as long as the client stays. */
 export function eventHandlers(context: ManagementContext): Pick<Handlers, "events"> & Disposable {
   const feed = new ChangeFeed(randomBytes(4).toString("hex"));
+  let known: readonly string[] = [];
   const look = (): void => {
     const view = viewOf(context);
     for (const slot of view.index.slots.values()) {
       const { uptime_seconds: _moves, ...data } = slotView(slot, view);
-      feed.tell("slot", `slot ${slot.name}`, data);
+      feed.tell("slot", slot.name, data);
     }
-    feed.tell("config", "config", { problems: context.operator()?.problems ?? [] });
+    for (const name of known) if (!view.index.slots.has(name)) feed.forget("slot", name, { name, removed: true });
+    known = [...view.index.slots.keys()];
+    feed.tell("config", ":config", { problems: context.operator()?.problems ?? [] });
   };
   const lookIfFollowed = (): void => {
     if (feed.readers > 0) look();
@@ -39,14 +45,14 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       const mayAdminister = request.identity !== undefined && isGranted(request.identity.scope, "admin");
       const { response, left } = openEvents(reply);
       const send = ({ id, event, data }: FeedEvent): void => {
-        if (event === "config" && !mayAdminister) return;
-        // Ended below and not taken yet: another end would be an error that nobody catches.
-        if (response.writableEnded) return;
-        if (response.writableLength > behindLimitBytes) {
-          response.end("event: resync\ndata: {}\n\n");
+        if (response.writableEnded || (event === "config" && !mayAdminister)) return;
+        if (response.writableLength <= behindLimitBytes) {
+          response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
           return;
         }
-        response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+        response.end("event: resync\ndata: {}\n\n");
+        const patience = setTimeout(() => response.destroy(), resyncPatienceMs);
+        response.once("close", () => clearTimeout(patience));
       };
       look();
       const lastSeen = request.headers["last-event-id"];
@@ -60,7 +66,7 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       const heartbeat = setInterval(() => {
         if (!response.writableEnded) response.write(": still here\n\n");
       }, heartbeatMs);
-      await new Promise<void>((resolve) => left.addEventListener("abort", () => resolve(), { once: true }));
+      if (!left.aborted) await once(left, "abort");
       clearInterval(heartbeat);
       return reply;
     },

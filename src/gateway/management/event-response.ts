@@ -7,6 +7,7 @@ export function openEvents(reply: FastifyReply): { response: ServerResponse; lef
   const { raw } = reply;
   const left = new AbortController();
   raw.once("close", () => left.abort());
+  if (raw.destroyed) left.abort();
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);
   raw.writeHead(200, {
     "content-type": "text/event-stream",

@@ -15,7 +15,7 @@ const execFields = [
 
 /**
  * With authentication off the API is open to the network, and these fields run code: they are for the manifest, unless
- * SVC_API_EXEC=1. What stays as it is may be sent along. Throws ApiError `auth.forbidden` that names the file.
+ * SVC_API_EXEC=1. What stays as it is may be sent along; leaving it out takes it away. Throws ApiError `auth.forbidden` that names the file.
  */
 export function guardExecFields(
   spec: Readonly<Record<string, unknown>>,
@@ -32,7 +32,7 @@ export function guardExecFields(
 }
 
 function differs(now: unknown, before: unknown): boolean {
-  return now !== undefined && canonicalJson(now) !== canonicalJson(before ?? null);
+  return canonicalJson(now ?? []) !== canonicalJson(before ?? []);
 }
 
 /** Plain values too: NODE_OPTIONS, LD_PRELOAD and their like are code. */

@@ -1,3 +1,4 @@
+import { labelsSchema } from "../../api/management/parts.ts";
 import { modelRules, modelSpecSchema } from "../../api/model.ts";
 import { apiVersion, type Kind } from "../../api/names.ts";
 import { ApiError } from "../../api/errors.ts";
@@ -32,14 +33,21 @@ export function readManifest(
       problems.push({ path: ["apiVersion"], message: `must be ${apiVersion}` });
     if (body["kind"] !== undefined && body["kind"] !== kind)
       problems.push({ path: ["kind"], message: `must be ${kind}` });
-    const metadata = isRecord(body["metadata"]) ? body["metadata"] : {};
+    const known = ["apiVersion", "kind", "metadata", "spec", "status"];
+    for (const key of Object.keys(body))
+      if (!known.includes(key)) problems.push({ path: [key], message: "unknown key" });
+    const metadata = recordAt(body, "metadata", problems);
+    for (const key of Object.keys(metadata))
+      if (key !== "name" && key !== "labels") problems.push({ path: ["metadata", key], message: "cannot be set here" });
     if (typeof metadata["name"] === "string") ownName ??= metadata["name"];
-    if (isRecord(metadata["labels"])) labels = textsOf(metadata["labels"]);
-    spec = isRecord(body["spec"]) ? body["spec"] : {};
+    labels = labelsIn(metadata["labels"], ["metadata", "labels"], problems);
+    spec = recordAt(body, "spec", problems);
     if (name !== undefined && metadata["name"] !== undefined && metadata["name"] !== name)
       problems.push({ path: ["metadata", "name"], message: `must be ${name}, as in the path` });
   } else {
-    const { name: given, ...rest } = body;
+    const { name: given, labels: givenLabels, ...rest } = body;
+    labels = labelsIn(givenLabels, ["labels"], problems);
+    if (given !== undefined && typeof given !== "string") problems.push({ path: ["name"], message: "must be a text" });
     if (typeof given === "string") ownName ??= given;
     spec = rest;
     if (name !== undefined && given !== undefined && given !== name)
@@ -78,8 +86,21 @@ function specProblems(kind: Kind, name: string, spec: Readonly<Record<string, un
   }
 }
 
-function textsOf(labels: Readonly<Record<string, unknown>>): Record<string, string> {
-  const texts: Record<string, string> = {};
-  for (const [key, value] of Object.entries(labels)) if (typeof value === "string") texts[key] = value;
-  return texts;
+function recordAt(
+  body: Readonly<Record<string, unknown>>,
+  key: string,
+  problems: Problem[],
+): Readonly<Record<string, unknown>> {
+  const value = body[key] ?? {};
+  if (isRecord(value)) return value;
+  problems.push({ path: [key], message: "must be a map of fields" });
+  return {};
+}
+
+function labelsIn(value: unknown, path: readonly string[], problems: Problem[]): Record<string, string> | undefined {
+  if (value === undefined) return undefined;
+  const parsed = labelsSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  problems.push({ path: [...path], message: "must be a map of texts" });
+  return undefined;
 }

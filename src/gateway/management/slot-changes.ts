@@ -34,6 +34,8 @@ export async function changeSlot(
 ): Promise<SlotDetail> {
   const slot = slotNamed(context, name);
   if (kind === "swap-model") checkSwap(context, slot, model, reset === true);
+  if (write === true && model === undefined)
+    throw invalidRequest([{ path: ["write"], message: "needs a model: the manifest already says what it says" }]);
   if (!slot.spec.enabled) {
     throw new ApiError("slot.disabled", {
       status: 409,

@@ -109,7 +109,7 @@ async function health(context: ManagementContext): Promise<Health> {
   const checks = {
     store: { status: word(reasons.length === 0), reasons },
     operator_heartbeat: { status: word(!isOperatorLost(operator)), last: operator?.heartbeat ?? null },
-    disk: { status: word(free === null || free >= freeBytesMin), free_bytes: free },
+    disk: { status: word(free !== null && free >= freeBytesMin), free_bytes: free },
     slots: { status: word(failed.length === 0), failed },
   };
   return { status: word(Object.values(checks).every(({ status }) => status === "ok")), checks };

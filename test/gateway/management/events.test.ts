@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { appendFile, mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { describe, it } from "node:test";
+import { isRecord } from "../../../src/lib/record.ts";
+import { ChangeFeed, type FeedEvent } from "../../../src/gateway/management/change-feed.ts";
+import { logFile } from "../../../src/runtimes/logs.ts";
+import { openPublisher } from "../../../src/store/published.ts";
+import { startGateway as startWithTokens } from "../auth/gateway.ts";
+import { startGateway } from "../../support/gateway.ts";
+import { until } from "../../support/until.ts";
+import { followEvents } from "./event-reader.ts";
+
+const isOf = (field: string, value: unknown) => (data: unknown) => isRecord(data) && data[field] === value;
+
+describe("events", () => {
+  it("begin with a snapshot, then tell every change within a second of it", async () => {
+    await using gateway = await startGateway({ slots: { primary: {}, coder: { port: 1 } } });
+    using reader = await followEvents(gateway.url);
+    assert.equal(reader.status, 200);
+    const { data, id } = await reader.find("snapshot");
+    assert.ok(id !== undefined && isRecord(data) && Array.isArray(data["slots"]));
+    const states = data["slots"].map(
+      (slot: unknown) => isRecord(slot) && `${String(slot["name"])} ${String(slot["state"])}`,
+    );
+    assert.deepEqual(states, [
+      "primary offline",
+      "embed offline",
+      "stt offline",
+      "tts offline",
+      "img offline",
+      "coder ready",
+    ]);
+    const begun = Date.now();
+    await gateway.publish("coder", { state: "error" });
+    const { data: changed } = await reader.find("slot", isOf("state", "error"));
+    assert.ok(Date.now() - begun < 1000);
+    assert.ok(isRecord(changed) && changed["name"] === "coder" && !("uptime_seconds" in changed));
+    assert.equal(reader.events[0]?.event, "snapshot");
+    assert.equal(new Set(reader.events.map((event) => event.id)).size, reader.events.length);
+  });
+
+  it("tell what this gateway alone knows: a slot that serves", async () => {
+    await using gateway = await startGateway({ slots: { primary: { state: "offline" } } });
+    using reader = await followEvents(gateway.url);
+    await reader.find("snapshot");
+    const left = new AbortController();
+    const body = JSON.stringify({ model: "primary", messages: [] });
+    const asked = gateway.post("/v1/chat/completions", body, { signal: left.signal }).catch(() => undefined);
+    await reader.find("slot", isOf("held", 1));
+    left.abort();
+    await asked;
+    await reader.find("slot", isOf("held", 0));
+  });
+
+  it("tell of a slot that is gone", async () => {
+    await using gateway = await startGateway({ slots: { primary: {}, coder: {} } });
+    using reader = await followEvents(gateway.url);
+    await reader.find("snapshot");
+    const publisher = await openPublisher(gateway.stateDir);
+    await publisher.deleteSlot("coder");
+    const { data } = await reader.find("slot", isOf("removed", true));
+    assert.deepEqual(data, { name: "coder", removed: true });
+  });
+
+  it("go on where a reader left off, and begin anew where that is not known", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    let lastId = "";
+    {
+      using reader = await followEvents(gateway.url);
+      lastId = (await reader.find("snapshot")).id ?? "";
+    }
+    await gateway.publish("primary", { state: "error" });
+    using resumed = await followEvents(gateway.url, "/api/events", { "last-event-id": lastId });
+    await resumed.find("slot", isOf("state", "error"));
+    assert.equal(
+      resumed.events.some(({ event }) => event === "snapshot"),
+      false,
+    );
+    for (const unknown of ["nonsense", "00000000-5", `${lastId}9`, ""]) {
+      using reader = await followEvents(gateway.url, "/api/events", { "last-event-id": unknown });
+      await reader.find("snapshot");
+      assert.equal(reader.events[0]?.event, "snapshot");
+    }
+  });
+
+  it("tell of the configuration to admins alone", async () => {
+    await using gateway = await startWithTokens({ SVC_AUTH_ENABLED: "1" }, { primary: {} });
+    const headers = async (scope: "admin" | "read-only"): Promise<Record<string, string>> => ({
+      authorization: `Bearer ${await gateway.token(scope)}`,
+    });
+    using admin = await followEvents(gateway.url, "/api/events", await headers("admin"));
+    using other = await followEvents(gateway.url, "/api/events", await headers("read-only"));
+    using stranger = await followEvents(gateway.url);
+    assert.equal(stranger.status, 401);
+    await Promise.all([admin.find("snapshot"), other.find("snapshot")]);
+    const publisher = await openPublisher(gateway.stateDir);
+    const now = new Date().toISOString();
+    await publisher.writeOperator({
+      schema: 1,
+      instance: "test",
+      pid: process.pid,
+      bootId: "test",
+      startedAt: now,
+      heartbeat: now,
+      isPaused: false,
+      isSettled: true,
+      configDir: "/c",
+      runtime: "process",
+      problems: [{ reason: "SourceEmpty", message: "secret of the house" }],
+    });
+    await admin.find("config");
+    await gateway.publish("primary", { state: "error" });
+    await other.find("slot", isOf("state", "error"));
+    assert.equal(
+      other.events.some(({ event }) => event === "config"),
+      false,
+    );
+  });
+
+  it("drop a reader that does not read, alone, and leave nothing behind", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    using slow = await followEvents(gateway.url);
+    using quick = await followEvents(gateway.url);
+    await Promise.all([slow.find("snapshot"), quick.find("snapshot")]);
+    slow.pause();
+    for (let round = 0; round < 60; round += 1) {
+      const message = `${round} ${"x".repeat(300_000)}`;
+      await gateway.publish("primary", {
+        status: { lastError: { reason: "Exited", message, time: new Date().toISOString() } },
+      });
+      await quick.find("slot", (data) => isRecord(data) && JSON.stringify(data).includes(`"message":"${round} x`));
+    }
+    assert.equal(
+      quick.events.some(({ event }) => event === "resync"),
+      false,
+    );
+    slow.resume();
+    await until("the slow one is dropped", () => slow.isOver());
+    assert.ok(slow.events.length < quick.events.length);
+  });
+
+  it("end with their readers and with the gateway", async () => {
+    const gateway = await startGateway({ slots: { primary: {} } });
+    const timers = (): number => process.getActiveResourcesInfo().filter((each) => each === "Timeout").length;
+    const before = timers();
+    const readers = await Promise.all(Array.from({ length: 20 }, () => followEvents(gateway.url)));
+    await Promise.all(readers.map((reader) => reader.find("snapshot")));
+    assert.ok(timers() >= before + 20);
+    for (const reader of readers) reader[Symbol.dispose]();
+    await until("their heartbeats have ended", () => timers() < before + 5);
+    using last = await followEvents(gateway.url);
+    await last.find("snapshot");
+    await gateway[Symbol.asyncDispose]();
+    await until("the stream is over", () => last.isOver());
+  });
+});
+
+describe("a change feed", () => {
+  it("remembers so much and no more, and tells a change once", () => {
+    const feed = new ChangeFeed("me");
+    const told: FeedEvent[] = [];
+    using _reader = feed.follow((event) => told.push(event));
+    const first = feed.lastId;
+    for (let count = 0; count < 1000; count += 1) feed.tell("slot", "a", { count });
+    feed.tell("slot", "a", { count: 999 });
+    assert.equal(told.length, 1000);
+    assert.equal(feed.since(first)?.length, 1000);
+    assert.deepEqual(feed.since(feed.lastId), []);
+    feed.tell("slot", "a", {});
+    assert.equal(feed.since(first), undefined);
+    assert.equal(feed.since(told[0]?.id ?? "")?.length, 1000);
+    assert.equal(feed.since("you-1"), undefined);
+    feed.forget("slot", "b", {});
+    assert.equal(told.length, 1001);
+  });
+});
+
+describe("a log that is followed", () => {
+  it("tells a line within a second of it, and ends with its reader", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    const file = logFile(gateway.stateDir, "primary", "main");
+    await mkdir(dirname(file), { recursive: true });
+    await appendFile(file, "old\n");
+    using reader = await followEvents(gateway.url, "/api/slots/primary/logs?follow=1&tail=5");
+    await reader.find("message", isOf("line", "old"));
+    const begun = Date.now();
+    await appendFile(file, "new\n");
+    const { data } = await reader.find("message", isOf("line", "new"));
+    assert.ok(Date.now() - begun < 1000);
+    assert.deepEqual(isRecord(data) && Object.keys(data), ["time", "stream", "line"]);
+    const plain = await fetch(`${gateway.url}/api/slots/primary/logs?tail=1`);
+    assert.equal(plain.headers.get("content-type"), "text/plain; charset=utf-8");
+    assert.equal(await plain.text(), "new\n");
+  });
+});

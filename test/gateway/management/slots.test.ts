@@ -1,0 +1,308 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { isRecord } from "../../../src/lib/record.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { modelRecord, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
+import { until } from "../../support/until.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+async function send(gateway: TestGateway, method: string, path: string, body?: unknown): Promise<Response> {
+  return await fetch(new URL(path, gateway.url), {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+  });
+}
+
+/** Status, code and details of a refusal. */
+async function refused(answer: Promise<Response>): Promise<[status: number, code: string, details: Json | undefined]> {
+  const response = await answer;
+  const { error } = await envelopeOf(response);
+  return [response.status, error.code, error.details];
+}
+
+/** What was asked of the operator, by kind. */
+async function requestsOf(gateway: TestGateway): Promise<Map<string, Json>> {
+  const directory = join(gateway.stateDir, "requests");
+  const found = new Map<string, Json>();
+  for (const file of await readdir(directory)) {
+    const request: unknown = JSON.parse(await readFile(join(directory, file), "utf8"));
+    if (isRecord(request)) found.set(String(request["kind"]), request);
+  }
+  return found;
+}
+
+const written = (gateway: TestGateway, file: string): Promise<string> =>
+  readFile(join(gateway.stateDir, "config", file), "utf8");
+const declare = async (gateway: TestGateway, file: string, text: string): Promise<void> => {
+  await mkdir(join(gateway.stateDir, "config/slots"), { recursive: true });
+  await writeFile(join(gateway.stateDir, "config", file), text);
+};
+
+describe("requests to a slot", () => {
+  it("are written down for the operator and answered with the slot", async () => {
+    await using gateway = await startGateway({
+      slots: { primary: { port: 1 } },
+      registry: { models: [modelRecord("other")] },
+    });
+    for (const [verb, kind] of [
+      ["load", "load"],
+      ["unload", "unload"],
+      ["restart", "restart"],
+    ] as const) {
+      const answer = await send(gateway, "POST", `/api/slots/primary/${verb}`);
+      assert.equal(answer.status, 202);
+      const slot: unknown = await answer.json();
+      assert.ok(isRecord(slot) && slot["name"] === "primary");
+      const request = (await requestsOf(gateway)).get(kind);
+      assert.equal(request?.["slot"], "primary");
+      assert.equal(request["specHash"], "test");
+    }
+    assert.equal((await send(gateway, "POST", "/api/slots/primary/swap", { model: "other" })).status, 202);
+    const swap = (await requestsOf(gateway)).get("swap-model");
+    assert.equal(swap?.["model"], "other");
+    assert.equal(swap["specModel"], "test-model");
+    assert.equal((await send(gateway, "POST", "/api/slots/primary/swap", { reset: true })).status, 202);
+    assert.equal((await requestsOf(gateway)).get("swap-model")?.["model"], undefined);
+    assert.equal((await send(gateway, "POST", "/api/models/other/assign", { slot: "primary" })).status, 202);
+    assert.equal((await requestsOf(gateway)).get("swap-model")?.["model"], "other");
+  });
+
+  it("wait until the operator has taken them up and the slot has settled", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    let isAnswered = false;
+    const answer = send(gateway, "POST", "/api/slots/primary/restart?wait=ready&timeout=30").finally(() => {
+      isAnswered = true;
+    });
+    const token = await until(
+      "the request is written",
+      async () => (await requestsOf(gateway)).get("restart")?.["token"],
+    );
+    const handledRequests = { restart: String(token) };
+    await gateway.publish("primary", { state: "starting", status: { handledRequests } });
+    assert.equal(isAnswered, false);
+    await gateway.publish("primary", { port: 1, status: { handledRequests } });
+    const slot: unknown = await (await answer).json();
+    assert.ok(isRecord(slot) && slot["state"] === "ready");
+  });
+
+  it("answer with the slot as it is when the time is over", async () => {
+    await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
+    const answer = await send(gateway, "POST", "/api/slots/primary/load?wait=ready&timeout=1");
+    assert.equal(answer.status, 202);
+    const slot: unknown = await answer.json();
+    assert.ok(isRecord(slot) && slot["state"] === "starting");
+  });
+
+  it("are refused where they make no sense", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 }, coder: { spec: { enabled: false } } } });
+    const disabled = { slot: "coder", state: "offline", reason: "Disabled" };
+    for (const verb of ["load", "unload", "restart"]) {
+      assert.deepEqual(await refused(send(gateway, "POST", `/api/slots/coder/${verb}`)), [
+        409,
+        "slot.disabled",
+        disabled,
+      ]);
+      const [status, code] = await refused(send(gateway, "POST", `/api/slots/nobody/${verb}`));
+      assert.deepEqual([status, code], [404, "slot.not_found"]);
+    }
+    const swap = (body: Json): Promise<[number, string, Json | undefined]> =>
+      refused(send(gateway, "POST", "/api/slots/primary/swap", body));
+    const choose = { path: ["model"], message: "name a model, or reset: true" };
+    assert.deepEqual(await swap({}), [400, "dispatch.invalid_request", choose]);
+    assert.deepEqual(await swap({ model: "m", reset: true }), [400, "dispatch.invalid_request", choose]);
+    assert.deepEqual((await swap({ model: "m", force: 1 })).slice(0, 2), [400, "dispatch.invalid_request"]);
+    const [status, code] = await refused(send(gateway, "POST", "/api/models/test-model/assign", { slot: "nobody" }));
+    assert.deepEqual([status, code], [404, "slot.not_found"]);
+    assert.equal((await requestsOf(gateway)).size, 0);
+  });
+
+  it("are refused for a model that nobody knows", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1, spec: { engine: "llama" } } } });
+    const answer = await refused(send(gateway, "POST", "/api/slots/primary/swap", { model: "nope" }));
+    assert.deepEqual(answer, [404, "model.not_found", undefined]);
+  });
+
+  it("change one line of the manifest where they are to be written", async () => {
+    await using gateway = await startGateway({
+      slots: { primary: { port: 1 } },
+      registry: { models: [modelRecord("other")] },
+    });
+    const manifest = '# ours\nengine = "custom"\ncommand = ["run"]\n\n[model]\ndefault = "test-model" # small\n';
+    await declare(gateway, "slots/primary.toml", manifest);
+    const answer = await send(gateway, "POST", "/api/slots/primary/swap", { model: "other", write: true });
+    assert.equal(answer.status, 202);
+    assert.equal(await written(gateway, "slots/primary.toml"), manifest.replace("test-model", "other"));
+    assert.equal((await requestsOf(gateway)).size, 0);
+    const [status, code] = await refused(
+      send(gateway, "POST", "/api/slots/primary/swap", { reset: true, write: true }),
+    );
+    assert.deepEqual([status, code], [400, "dispatch.invalid_request"]);
+  });
+});
+
+describe("a slot's manifest", () => {
+  it("is created, replaced and removed", async () => {
+    await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
+    const spec = { load: "onDemand", model: { default: "m" } };
+    const created = await send(gateway, "POST", "/api/slots", { name: "coder", ...spec, labels: { team: "x" } });
+    assert.equal(created.status, 201);
+    assert.equal(
+      await written(gateway, "slots/coder.toml"),
+      'load = "onDemand"\n\n[model]\ndefault = "m"\n\n[labels]\nteam = "x"\n',
+    );
+    const manifest = {
+      apiVersion: "berth.dev/v1alpha1",
+      kind: "Slot",
+      metadata: { name: "coder" },
+      spec: { ...spec, pinned: false },
+    };
+    assert.equal((await send(gateway, "PUT", "/api/slots/coder", manifest)).status, 202);
+    assert.match(await written(gateway, "slots/coder.toml"), /^load = "onDemand"\npinned = false\n/);
+    assert.equal((await send(gateway, "PUT", "/api/slots/coder", manifest)).status, 202);
+    const removed = await send(gateway, "DELETE", "/api/slots/coder");
+    assert.equal(removed.status, 202);
+    assert.deepEqual(await readdir(join(gateway.stateDir, "config/slots")), []);
+    assert.equal((await send(gateway, "PUT", "/api/slots/coder", spec)).status, 201);
+  });
+
+  it("is told to be written when no operator takes it up", async () => {
+    await using gateway = await startGateway();
+    const [status, code, details] = await refused(
+      send(gateway, "POST", "/api/slots", { name: "new", model: { default: "m" } }),
+    );
+    assert.deepEqual([status, code], [503, "slot.not_ready"]);
+    assert.deepEqual(details, { slot: "new", state: "offline", reason: "OperatorLost" });
+    assert.deepEqual(await readdir(join(gateway.stateDir, "config/slots")), ["new.toml"]);
+  });
+
+  it("is refused with the field that is wrong", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    for (const [body, path] of [
+      [{ name: "a", modle: {} }, []],
+      [{ name: "a", model: { default: "m", parallel: "2" } }, ["model", "parallel"]],
+      [{ name: "a" }, ["model", "default"]],
+      [{ name: "a", model: { default: "m" }, labels: { a: 1 } }, ["labels"]],
+      [{ name: 5, model: { default: "m" } }, ["name"]],
+      [{ kind: "Model", metadata: { name: "a" }, spec: { model: { default: "m" } } }, ["kind"]],
+      [{ apiVersion: "v2", metadata: { name: "a" }, spec: { model: { default: "m" } } }, ["apiVersion"]],
+      [
+        { kind: "Slot", metadata: { name: "a" }, spec: { idleSeconds: -1, model: { default: "m" } } },
+        ["spec", "idleSeconds"],
+      ],
+      [{ kind: "Slot", metadata: { name: "a" }, spec: { model: { default: "m" } }, more: 1 }, ["more"]],
+      [
+        { kind: "Slot", metadata: { name: "a", annotations: {} }, spec: { model: { default: "m" } } },
+        ["metadata", "annotations"],
+      ],
+      [{ kind: "Slot", metadata: [], spec: { model: { default: "m" } } }, ["metadata"]],
+      [{ kind: "Slot", metadata: { name: "a" }, spec: 5 }, ["spec"]],
+    ] as const) {
+      const [status, code, details] = await refused(send(gateway, "POST", "/api/slots", body));
+      assert.deepEqual([status, code, details?.["path"]], [422, "config.invalid", path], JSON.stringify(body));
+    }
+    const put = (body: Json): Promise<[number, string, Json | undefined]> =>
+      refused(send(gateway, "PUT", "/api/slots/primary", body));
+    assert.deepEqual((await put({ name: "other", model: { default: "m" } }))[2]?.["path"], ["name"]);
+    assert.deepEqual((await put({ metadata: { name: "other" }, spec: { model: { default: "m" } } }))[2]?.["path"], [
+      "metadata",
+      "name",
+    ]);
+    const nameless = await refused(send(gateway, "POST", "/api/slots", { model: { default: "m" } }));
+    assert.deepEqual(nameless, [400, "dispatch.invalid_request", { path: ["name"], message: "is required" }]);
+    for (const name of ["UP", "a/b", "..", "-a", "x".repeat(33), "__proto__"]) {
+      const [status, code, details] = await refused(
+        send(gateway, "POST", "/api/slots", { name, model: { default: "m" } }),
+      );
+      assert.deepEqual([status, code, details?.["path"]], [400, "dispatch.invalid_request", ["name"]], name);
+    }
+    const [status, code] = await refused(send(gateway, "PUT", "/api/slots/..%2f..%2fetc", { model: { default: "m" } }));
+    assert.deepEqual([status, code], [400, "dispatch.invalid_request"]);
+  });
+
+  it("names file, line and column where the fault is in the file", async () => {
+    await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
+    await declare(gateway, "slots/coder.toml", 'load = "always"\n[model\n');
+    const [status, code, details] = await refused(
+      send(gateway, "PUT", "/api/slots/coder", { model: { default: "m" } }),
+    );
+    assert.deepEqual([status, code], [422, "config.invalid"]);
+    assert.deepEqual(
+      [details?.["file"], details?.["line"], typeof details?.["column"]],
+      ["slots/coder.toml", 2, "number"],
+    );
+  });
+
+  it("is there once, and a built-in one always", async () => {
+    await using gateway = await startGateway({ slots: { coder: { port: 1 }, primary: { port: 2 } } });
+    await declare(gateway, "slots/coder.toml", "enabled = false\n");
+    const again = await refused(send(gateway, "POST", "/api/slots", { name: "coder", model: { default: "m" } }));
+    assert.deepEqual(again.slice(0, 2), [409, "slot.already_exists"]);
+    await declare(gateway, "slots/primary.toml", "enabled = false\n");
+    assert.deepEqual((await refused(send(gateway, "DELETE", "/api/slots/primary"))).slice(0, 2), [409, "slot.builtin"]);
+    assert.deepEqual((await refused(send(gateway, "DELETE", "/api/slots/nobody"))).slice(0, 2), [
+      404,
+      "slot.not_found",
+    ]);
+    assert.equal(await written(gateway, "slots/primary.toml"), "enabled = false\n");
+  });
+
+  it("is not written where it is somebody else's", async () => {
+    await using gateway = await startGateway({ slots: { coder: { port: 1 } }, env: { SVC_READ_ONLY: "1" } });
+    await declare(gateway, "slots/coder.toml", "enabled = false\n");
+    for (const [method, path, body] of [
+      ["POST", "/api/slots", { name: "new", model: { default: "m" } }],
+      ["PUT", "/api/slots/coder", { model: { default: "m" } }],
+      ["DELETE", "/api/slots/coder", undefined],
+      ["POST", "/api/slots/coder/swap", { model: "test-model", write: true }],
+      ["PUT", "/api/upstreams/acme", { baseUrl: "https://x.example/v1", models: [{ ref: "a" }] }],
+      ["DELETE", "/api/upstreams/acme", undefined],
+    ] as const) {
+      const [status, code] = await refused(send(gateway, method, path, body));
+      assert.deepEqual([status, code], [409, "config.read_only"], `${method} ${path}`);
+    }
+    assert.deepEqual(await readdir(join(gateway.stateDir, "config/slots")), ["coder.toml"]);
+  });
+
+  it("takes nothing over the API that runs code, unless that is allowed", async () => {
+    const sketch: SlotSketch = { port: 1, spec: { engine: "custom", command: ["run"] } };
+    const env = { NODE_OPTIONS: "--import=x" };
+    const fields: readonly Json[] = [
+      { command: ["run", "more"] },
+      { args: ["--x"] },
+      { image: "x" },
+      { mounts: [{ source: "/", target: "/host" }] },
+      { devices: ["/dev/kfd"] },
+      { podTemplate: { spec: {} } },
+      { workingDir: "/tmp" },
+      { env: { KEY: { valueFrom: { file: "/etc/shadow" } } } },
+      { env },
+    ];
+    const same = { engine: "custom", command: ["run"], model: { default: "m" } };
+    {
+      await using gateway = await startGateway({ slots: { coder: sketch } });
+      for (const field of fields) {
+        const [status, code, details] = await refused(send(gateway, "PUT", "/api/slots/coder", { ...same, ...field }));
+        const path = "env" in field ? ["env", Object.keys(field["env"] ?? {})[0]] : Object.keys(field);
+        assert.deepEqual([status, code, details], [403, "auth.forbidden", { path, file: "slots/coder.toml" }]);
+        const created = await refused(
+          send(gateway, "POST", "/api/slots", { name: "new", model: { default: "m" }, ...field }),
+        );
+        assert.deepEqual(created, [403, "auth.forbidden", { path, file: "slots/new.toml" }]);
+      }
+      const away = await refused(send(gateway, "PUT", "/api/slots/coder", { model: { default: "m" } }));
+      assert.deepEqual(away[2]?.["path"], ["command"]);
+      assert.equal(
+        (await send(gateway, "PUT", "/api/slots/coder", { ...same, args: [], env: { A: "1" } })).status,
+        201,
+      );
+    }
+    await using gateway = await startGateway({ slots: { coder: sketch }, env: { SVC_API_EXEC: "1" } });
+    for (const field of fields) {
+      const { status } = await send(gateway, "PUT", "/api/slots/coder", { ...same, ...field });
+      assert.ok(status === 201 || status === 202, JSON.stringify(field));
+    }
+  });
+});
