@@ -33,6 +33,7 @@ export interface DispatchOptions {
   readonly log: AccessLog;
   readonly bodyLimitBytes: number;
   readonly holdTimes: HoldTimes;
+  readonly againAfterMs: readonly number[];
   /** The gateway takes no new requests. */
   readonly isDraining: () => boolean;
   /** Who asks, at once. Throws ApiError of `auth.*`. */

@@ -15,6 +15,7 @@ export interface FlightControl {
   readonly admission: Admission;
   readonly traffic: Traffic;
   readonly budget: BufferBudget;
+  readonly againAfterMs: readonly number[];
 }
 
 /** One request to one engine, on behalf of one client or of several that share the answer. */
@@ -37,8 +38,8 @@ export interface FlightOrder {
   readonly onSettled: () => void;
 }
 
-/** An engine that refuses connections is about to be found dead, and started again: wait, then stand in line anew. */
-const againAfterMs = [250, 750] as const;
+/** Milliseconds before the second and the third try of a request whose connection was refused. */
+export const defaultAgainAfterMs: readonly number[] = [250, 750];
 
 type Phase = "new" | "waiting" | "again" | "relaying" | "settled";
 
@@ -169,7 +170,8 @@ export class Flight implements Visitor {
   }
 
   #goAgain(): boolean {
-    const waitMs = againAfterMs[this.#attempts - 1];
+    // An engine that refuses is about to be found dead, and started again: wait, then stand in line anew.
+    const waitMs = this.#control.againAfterMs[this.#attempts - 1];
     if (waitMs === undefined || !this.#order.isRepeatable) return false;
     this.#phase = "again";
     this.#control.traffic.hold(this.#order.line.slot);

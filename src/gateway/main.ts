@@ -24,6 +24,7 @@ import { Dispatcher } from "./dispatch.ts";
 import { FirstLook } from "./first-look.ts";
 import { HostGuard } from "./hosts.ts";
 import { ImageCache } from "./images/cache.ts";
+import { defaultAgainAfterMs } from "./flight.ts";
 import { buildIndex } from "./index.ts";
 import { GatewayMetrics } from "./metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
@@ -52,13 +53,15 @@ export interface GatewayOptions {
   readonly isStrict?: boolean;
   /** When a client that waits for a stream hears something; tests shorten it. */
   readonly holdTimes?: HoldTimes;
+  /** Before each further try of a request whose connection was refused; tests are more patient. */
+  readonly againAfterMs?: readonly number[];
 }
 
 const discoveryPatienceMs = 5000;
 
 /** Runs the gateway until closed. Needs no operator: it serves what is published, and says so when nothing is. */
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
-  const { log, version, holdTimes } = options;
+  const { log, version, holdTimes, againAfterMs } = options;
   await using stack = new AsyncDisposableStack();
   const published = stack.use(await openPublished(config.stateDir));
   const budget = new BufferBudget(config.bufferLimit);
@@ -151,6 +154,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     log: new AccessLog(log),
     bodyLimitBytes: config.bodyLimit,
     holdTimes: holdTimes ?? defaultHoldTimes,
+    againAfterMs: againAfterMs ?? defaultAgainAfterMs,
     isDraining: () => isDraining,
     admit: (request) => gate.asker(request),
   });

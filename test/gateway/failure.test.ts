@@ -160,9 +160,12 @@ describe("an engine that fails before its answer", () => {
 });
 
 describe("an engine that restarts", () => {
+  /** The request is tried again until the test has seen it wait. */
+  const patient = { gateway: { againAfterMs: Array.from({ length: 600 }, () => 100) } };
+
   it("costs no request: dead connections are replaced, refused ones tried again", async () => {
     await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, ...patient });
     await Promise.all(
       Array.from({ length: 8 }, async () => await (await gateway.post("/v1/chat/completions", chat)).text()),
     );
@@ -175,7 +178,7 @@ describe("an engine that restarts", () => {
 
   it("and is found dead meanwhile: the request waits for it as for any slot that is not there", async () => {
     await using engine = await scriptedEngine();
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, ...patient });
     await engine.stop();
     const answered = gateway.post("/v1/chat/completions", chat);
     await gateway.publish("primary", { state: "starting" });
