@@ -205,7 +205,9 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     seenRevision: (slot) => index.slots.get(slot)?.revision,
     async close({ drainSeconds }) {
       isDraining = true;
-      firstLook.close(new ApiError("system.overloaded", { message: "the gateway is stopping" }));
+      firstLook.close(
+        new ApiError("system.overloaded", { message: "the gateway is stopping", headers: { "retry-after": "2" } }),
+      );
       // Idle connections first; those with requests get their time.
       app.server.closeIdleConnections();
       const deadline = Date.now() + drainSeconds * 1000;
