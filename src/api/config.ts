@@ -64,13 +64,18 @@ export const configShape = {
     .optional()
     .describe("Published status, demand, logs; absent: /var/lib/berth as root, else XDG"),
   modelsDir: z.string().startsWith("/").optional().describe("Model files; absent: <state>/models"),
-  store: z.enum(["files", "kubernetes"]).default("files").describe("Where desired and published state live"),
+  store: z
+    .enum(["files", "kubernetes"])
+    .default("files")
+    .describe("Where desired and published state live; this version knows files alone"),
   runtime: z.enum(runtimeKinds).default("auto").describe("What slots with runtime auto run in"),
   holdSeconds: whole(0, 86_400)
     .default(180)
     .describe("Longest time a request waits for a cold slot; 0 answers at once"),
   bodyLimit: bytesSchema.default(64 * 1024 ** 2).describe("Largest request body"),
-  chatPort: whole(0, 65_535).default(3001).describe("Port of the chat page"),
+  chatPort: whole(0, 65_535)
+    .default(3001)
+    .describe("Port of the chat page that the edge proxy leads to; this version has none"),
   logLevel: z
     .enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"])
     .default("info")

@@ -15,28 +15,31 @@ export const modelSpecSchema = z.strictObject({
     .array(
       z.strictObject({
         source: modelSourceSchema.describe("Where this file's bytes come from"),
-        sha256: sha256Schema.optional().describe("Checked when given"),
-        as: z.string().min(1).optional().describe("File name on disk"),
+        sha256: sha256Schema.optional().describe("Of this file; not in this version"),
+        as: z.string().min(1).optional().describe("File name on disk; not in this version"),
       }),
     )
     .min(1)
     .optional()
     .describe("Several files, e.g. shards or a projector"),
-  sha256: sha256Schema.optional().describe("Checked when given, recorded when not"),
+  sha256: sha256Schema.optional().describe("Shown, and a reason to load anew; this version does not compute it"),
   sizeBytes: z.int().min(0).optional().describe("Checked when given, recorded when not"),
   engines: z.array(z.enum(engineKinds)).optional().describe("Engines that may serve it; absent: all"),
-  backends: z.array(z.enum(backends)).optional().describe("Backends that may serve it; absent: all"),
+  backends: z.array(z.enum(backends)).optional().describe("Backends that may serve it; not in this version"),
   capabilities: z.array(z.enum(modelCapabilities)).optional().describe("What it can do; absent: read from the file"),
   license: z.string().optional().describe("Shown before a pull"),
   licenseUrl: z.url().optional().describe("Where the licence can be read"),
-  acceptLicense: z.boolean().default(false).describe("Accepts a non-commercial licence"),
+  acceptLicense: z.boolean().default(false).describe("Accepts a non-commercial licence; not in this version"),
   contextLength: z.int().min(1).optional().describe("Tokens; absent: read from the file"),
   parameters: z.int().min(0).optional().describe("Number of weights; absent: read from the file"),
   quantization: z.string().optional().describe("Such as Q4_K_M; absent: read from the file"),
   family: z.string().optional().describe("Architecture; absent: read from the file"),
-  minVramBytes: z.int().min(0).optional().describe("Input to the fit check"),
-  memoryBytes: z.int().min(0).optional().describe("Input to the fit check"),
-  default: z.record(z.string(), z.json()).default({}).describe("Request or launch defaults for slots that hold it"),
+  minVramBytes: z.int().min(0).optional().describe("Input to the fit check; not in this version"),
+  memoryBytes: z.int().min(0).optional().describe("Input to the fit check; not in this version"),
+  default: z
+    .record(z.string(), z.json())
+    .default({})
+    .describe("Request or launch defaults for slots that hold it; not in this version"),
 });
 export type ModelSpec = z.output<typeof modelSpecSchema>;
 

@@ -38,7 +38,10 @@ const modelSchema = z.strictObject({
   threads: positive.max(1024).optional().describe("CPU threads; absent: derived from the cores"),
   projector: z.string().min(1).optional().describe("Vision projector, a ref or a path"),
   rerank: modelRefSchema.optional().describe("What the second process of an embedding slot serves"),
-  onRequest: z.array(modelRefSchema).default([]).describe("Refs that a request may swap this slot to"),
+  onRequest: z
+    .array(modelRefSchema)
+    .default([])
+    .describe("Refs that a request may swap this slot to; not in this version"),
 });
 
 const probeSchema = z.strictObject({
@@ -111,9 +114,9 @@ export const slotSpecSchema = z.strictObject({
     .prefault({}),
   resources: z
     .strictObject({
-      memoryBytes: positive.optional().describe("Memory limit; input to the fit check"),
-      cpus: z.number().positive().optional().describe("CPU limit, in cores"),
-      gpus: z.int().min(0).optional().describe("GPUs the engine is given"),
+      memoryBytes: positive.optional().describe("Memory limit of a container"),
+      cpus: z.number().positive().optional().describe("CPU limit of a container, in cores"),
+      gpus: z.int().min(0).optional().describe("GPUs that a container is given"),
     })
     .default({}),
   aliases: z.array(modelRefSchema).default([]).describe("More names that clients may use"),
@@ -123,10 +126,18 @@ export const slotSpecSchema = z.strictObject({
       strip: z.array(z.string().min(1)).default([]).describe("JSON body fields to remove"),
     })
     .prefault({}),
-  group: z.string().min(1).optional().describe("Slots that share memory"),
-  priority: z.int().min(-1000).max(1000).default(0).describe("Within a group: the lowest is asked to leave first"),
-  pinned: z.boolean().default(false).describe("Within a group: never asked to leave"),
-  podTemplate: z.record(z.string(), z.json()).optional().describe("Strategic merge over the generated Pod"),
+  group: z.string().min(1).optional().describe("Slots that share memory; not in this version"),
+  priority: z
+    .int()
+    .min(-1000)
+    .max(1000)
+    .default(0)
+    .describe("Within a group: the lowest is asked to leave first; not in this version"),
+  pinned: z.boolean().default(false).describe("Within a group: never asked to leave; not in this version"),
+  podTemplate: z
+    .record(z.string(), z.json())
+    .optional()
+    .describe("Strategic merge over the generated Pod; not in this version"),
 });
 export type SlotSpecInput = z.input<typeof slotSpecSchema>;
 type ParsedSlotSpec = z.output<typeof slotSpecSchema>;
