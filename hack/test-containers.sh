@@ -49,7 +49,7 @@ clean() {
   [ -n "${daemon:-}" ] && kill "$daemon" 2>/dev/null && wait "$daemon" 2>/dev/null || true
   umount -l "$dir"/data/overlay* 2>/dev/null || true
   rm -rf "$dir"
-  find /sys/fs/cgroup -depth -type d -path "*/berth-test-$$*" -exec rmdir {} + 2>/dev/null || true
+  find /sys/fs/cgroup -depth -type d -path "*/${dir##*/}*" -exec rmdir {} + 2>/dev/null || true
 }
 trap clean EXIT
 trap 'exit 130' INT TERM
@@ -74,7 +74,7 @@ if [ "$engine" = podman ]; then
     >"$dir/log" 2>&1 &
 else
   dockerd --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" --host "unix://$socket" \
-    --bridge none --cgroup-parent "/berth-test-$$" >"$dir/log" 2>&1 &
+    --bridge none --cgroup-parent "/${dir##*/}" >"$dir/log" 2>&1 &
 fi
 daemon=$!
 waited=0
