@@ -25,6 +25,19 @@ export interface ResolutionIndex {
   readonly upstreamRefs: ReadonlyMap<string, UpstreamModel>;
 }
 
+/** What was made of each published slot: a change of one costs nothing for the others. */
+const known = new WeakMap<PublishedSlot, KnownSlot>();
+
+function knownSlot(published: PublishedSlot): KnownSlot {
+  let slot = known.get(published);
+  if (slot === undefined) {
+    const { name, status, revision } = published;
+    slot = { name, spec: completeSlot(name, published.spec), status, published, revision };
+    known.set(published, slot);
+  }
+  return slot;
+}
+
 export function buildIndex(
   published: Pick<PublishedStore, "slots" | "registry">,
   upstreamRefs: ReadonlyMap<string, UpstreamModel>,
@@ -33,15 +46,7 @@ export function buildIndex(
   for (const name of builtinSlots) {
     slots.set(name, { name, spec: unconfiguredSlot(name), status: undefined, published: undefined, revision: 0 });
   }
-  for (const slot of published.slots()) {
-    slots.set(slot.name, {
-      name: slot.name,
-      spec: completeSlot(slot.name, slot.spec),
-      status: slot.status,
-      published: slot,
-      revision: slot.revision,
-    });
-  }
+  for (const slot of published.slots()) slots.set(slot.name, knownSlot(slot));
   const aliases = new Map<string, KnownSlot>();
   const owners = new Map<string, KnownSlot[]>();
   for (const slot of slots.values()) {

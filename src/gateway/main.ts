@@ -4,7 +4,7 @@ import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { openDemandWriter } from "../store/demand.ts";
-import { openManifestWriter } from "../store/manifest-writer.ts";
+import { lazyManifestWriter } from "../store/lazy-manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { TokenStore } from "../store/tokens.ts";
@@ -100,13 +100,14 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     if (!isWarm) demand.publish();
   }
   stack.use(
-    published.watch((slot) => {
-      if (slot === undefined) upstreams.update(published.registry().upstreams);
-      index = buildIndex(published, upstreams.refs());
-      admission.refresh(slot);
+    published.watch(({ slots, registry, operator }) => {
+      if (registry) upstreams.update(published.registry().upstreams);
+      // Not for a heartbeat, which comes every second.
+      if (registry || slots.length > 0) index = buildIndex(published, upstreams.refs());
+      if (registry || operator) admission.refresh();
+      else for (const slot of slots) admission.refresh(slot);
       firstLook.refresh();
-      const state = slot === undefined ? undefined : index.slots.get(slot)?.status?.state;
-      if (state === "unloading") demand.publish();
+      if (slots.some((slot) => index.slots.get(slot)?.status?.state === "unloading")) demand.publish();
     }),
   );
   const admission = new Admission({
@@ -178,7 +179,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       images,
       upstreams,
       requests: stack.use(await openRequestStore(config.stateDir)),
-      writer: openManifestWriter({ configDir: config.configDir, isReadOnly: config.readOnly }),
+      writer: lazyManifestWriter({ configDir: config.configDir, isReadOnly: config.readOnly }),
       authenticator,
       tokens,
       log,

@@ -13,15 +13,15 @@ import {
 import { removeLeftovers, syncFile, writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
-import type { PublishedStore, Publisher } from "./store.ts";
+import type { PublishedChange, PublishedStore, Publisher } from "./store.ts";
 
 const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };
 
 /** Reads what the operator publishes and follows it. Needs no operator: an absent state is an empty one. */
 export async function openPublished(stateDir: string, options: { sweepMs?: number } = {}): Promise<PublishedStore> {
-  const listeners = new Set<(slot: string | undefined) => void>();
-  const tell = (slot: string | undefined): void => {
-    for (const listener of listeners) listener(slot);
+  const listeners = new Set<(change: PublishedChange) => void>();
+  const tell = (change: PublishedChange): void => {
+    for (const listener of listeners) listener(change);
   };
   const sweepMs = options.sweepMs ?? 1000;
   await using stack = new AsyncDisposableStack();
@@ -30,14 +30,15 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
       sweepMs,
       include: (file) => file === "operator.json" || file === "registry.json",
       parse: (value) => publishedOperatorSchema.safeParse(value).data ?? publishedRegistrySchema.safeParse(value).data,
-      onChange: () => tell(undefined),
+      onChange: (names) =>
+        tell({ slots: [], registry: names.includes("registry"), operator: names.includes("operator") }),
     }),
   );
   const slots = stack.use(
     await JsonDirectory.open<PublishedSlot>(join(stateDir, "slots"), {
       sweepMs,
       parse: (value) => publishedSlotSchema.safeParse(value).data,
-      onChange: (names) => names.forEach(tell),
+      onChange: (names) => tell({ slots: names, registry: false, operator: false }),
     }),
   );
   const owned = stack.move();

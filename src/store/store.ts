@@ -72,8 +72,16 @@ export interface PublishedStore extends AsyncDisposable {
   slot(name: string): PublishedSlot | undefined;
   registry(): PublishedRegistry;
   operator(): PublishedOperator | undefined;
-  /** Calls `onChange` with the slot's name, or `undefined` for registry and heartbeat. */
-  watch(onChange: (slot: string | undefined) => void): Disposable;
+  /** Calls `onChange` with everything that one look has found changed. */
+  watch(onChange: (change: PublishedChange) => void): Disposable;
+}
+
+export interface PublishedChange {
+  /** Slots whose published state appeared, changed or went. */
+  readonly slots: readonly string[];
+  readonly registry: boolean;
+  /** The operator's record, if only its heartbeat. */
+  readonly operator: boolean;
 }
 
 /** The operator's side of the published state. */

@@ -31,19 +31,19 @@ describe("published state", { concurrency: true }, () => {
     const state = join(dir.path, "state");
     await using store = await openPublished(state);
     assert.deepEqual([store.slots(), store.registry().models, store.operator()], [[], [], undefined]);
-    const told: (string | undefined)[] = [];
+    const told: string[] = [];
     using stack = new DisposableStack();
-    stack.use(store.watch((slot) => told.push(slot)));
+    stack.use(store.watch(({ slots, operator: hasBeat }) => told.push(...slots, ...(hasBeat ? ["operator"] : []))));
     const publisher = await openPublisher(state);
     await publisher.writeSlot(published("a"));
     await until("the slot", () => store.slot("a"));
     assert.deepEqual(told, ["a"]);
     await publisher.writeOperator(operator);
     await until("the operator", () => store.operator());
-    assert.deepEqual(told, ["a", undefined]);
+    assert.deepEqual(told, ["a", "operator"]);
     await publisher.deleteSlot("a");
     await until("its end", () => store.slot("a") === undefined);
-    assert.deepEqual(told, ["a", undefined, "a"]);
+    assert.deepEqual(told, ["a", "operator", "a"]);
   });
 
   it("shows the last of many writes, by sweep alone when events are lost", async () => {

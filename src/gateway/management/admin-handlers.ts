@@ -5,9 +5,7 @@ import { ApiError } from "../../api/errors.ts";
 import { jsonValue, type Setting } from "../../api/management/views.ts";
 import { slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
-import { readManifests } from "../../store/manifest.ts";
 import type { Diagnostic } from "../../store/store.ts";
-import { validateDirectory } from "../../store/validate.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { guardKeySource } from "./exec-fields.ts";
@@ -64,12 +62,7 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       settings: settingsOf(context),
     }),
     validateConfig: async ({ body }) => {
-      const found =
-        body === undefined
-          ? await validateDirectory(config.configDir)
-          : Object.entries(body.files).flatMap(([file, text]) =>
-              readManifests(file, text).flatMap(({ diagnostics }) => diagnostics),
-            );
+      const found = await findProblems(body?.files, config.configDir);
       const diagnostics = found.map((each) => diagnosticView(each, body === undefined ? config.configDir : undefined));
       return { valid: diagnostics.length === 0, diagnostics };
     },
@@ -101,6 +94,21 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       return { identity, scope, source };
     },
   };
+}
+
+/** In the files given, else in the directory. The parsers of TOML and YAML are loaded for whoever asks. */
+async function findProblems(
+  files: Readonly<Record<string, string>> | undefined,
+  configDir: string,
+): Promise<readonly Diagnostic[]> {
+  if (files === undefined) {
+    const { validateDirectory } = await import("../../store/validate.ts");
+    return await validateDirectory(configDir);
+  }
+  const { readManifests } = await import("../../store/manifest.ts");
+  return Object.entries(files).flatMap(([file, text]) =>
+    readManifests(file, text).flatMap(({ diagnostics }) => diagnostics),
+  );
 }
 
 /** Labels and names are a person's own words: told to whoever lists tokens, not to the log. */

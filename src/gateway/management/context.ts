@@ -35,8 +35,8 @@ export interface ManagementContext {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly isReady: () => boolean;
-  /** Hears the name of a slot whose published state changed; undefined: anything may have. */
-  readonly watch: (onChange: (slot: string | undefined) => void) => Disposable;
+  /** Called when something published has changed. */
+  readonly watch: (onChange: () => void) => Disposable;
 }
 
 export function viewOf(context: ManagementContext): ViewContext {

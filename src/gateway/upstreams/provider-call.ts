@@ -40,6 +40,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
   readonly #leave: (() => void) | undefined;
   /** Kept, and counted in the budget, as long as it may have to be sent again. */
   #request: (Omit<ProviderRequest, "body"> & { readonly body: OutgoingBody }) | undefined;
+  #pool: Dispatcher | undefined;
   #key: string | undefined;
   #tries = 0;
   #triedAt = 0;
@@ -104,13 +105,14 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
       this.#fail(toApiError(error), "no_key");
       return;
     }
+    this.#pool = await this.#provider.pool();
     this.#try();
   }
 
   /** `last`: how the try before ended. */
   #try(last?: ApiError): void {
-    const request = this.#request;
-    if (this.#isSettled || request === undefined) return;
+    const [request, pool] = [this.#request, this.#pool];
+    if (this.#isSettled || request === undefined || pool === undefined) return;
     const { name, spec } = this.#provider.options;
     const permit = this.#provider.circuit.admit();
     if (typeof permit === "number") {
@@ -132,7 +134,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
         "aborted",
       );
     });
-    this.#provider.pool.dispatch(
+    pool.dispatch(
       {
         method: "POST",
         path: this.#provider.address(request.path),

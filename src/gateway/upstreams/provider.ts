@@ -1,4 +1,4 @@
-import { Pool } from "undici";
+import type { Pool } from "undici";
 import { ApiError } from "../../api/errors.ts";
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import type { Exchange } from "../../lib/http1/client.ts";
@@ -58,11 +58,11 @@ const listLimitBytes = 8 * 1024 * 1024;
 /** One external provider: its connections, key, bounds and health. */
 export class Provider {
   readonly options: ProviderOptions;
-  readonly pool: Pool;
   readonly circuit: Circuit;
   readonly limiter: Limiter;
   readonly #base: URL;
   readonly #secret: Secret | undefined;
+  #pool: Promise<Pool> | undefined;
   readonly #calls = new Set<ProviderCall>();
   #meanSeconds = 1;
   #isRetired = false;
@@ -72,11 +72,6 @@ export class Provider {
     const { spec, env, now } = options;
     this.options = options;
     this.#base = new URL(spec.baseUrl);
-    this.pool = new Pool(this.#base.origin, {
-      connect: { timeout: spec.connectSeconds * 1000 },
-      keepAliveTimeout: keepAliveMs,
-      pipelining: 1,
-    });
     this.circuit = new Circuit(circuitOptions, now);
     this.limiter = new Limiter({ max: spec.maxConcurrent ?? Infinity, queue: queueLimit });
     this.#secret = spec.auth.type === "none" ? undefined : openSecret(spec.auth.valueFrom, { env, now });
@@ -122,6 +117,11 @@ export class Provider {
     }
   }
 
+  /** The client is loaded for the first request: a gateway without upstreams spares its 6 MiB. */
+  pool(): Promise<Pool> {
+    return (this.#pool ??= this.#open());
+  }
+
   /** The path of a request, and what `baseUrl` adds to it. */
   address(path: string): string {
     const prefix = this.#base.pathname.replace(/\/+$/, "");
@@ -142,7 +142,8 @@ export class Provider {
   /** The provider's own list of models, as it answers `GET /models`. Rejects with an Error for the log. */
   async list(signal: AbortSignal): Promise<unknown> {
     const key = await this.key();
-    const { statusCode, body } = await this.pool.request({
+    const pool = await this.pool();
+    const { statusCode, body } = await pool.request({
       method: "GET",
       path: this.address("/v1/models"),
       headers: { ...this.headers(key), accept: "application/json" },
@@ -168,14 +169,23 @@ export class Provider {
     if (this.#isRetired) return;
     this.#isRetired = true;
     if (this.#calls.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
-    await this.pool.destroy();
+    await (await this.#pool)?.destroy();
   }
 
   /** Ends everything at once. */
   async [Symbol.asyncDispose](): Promise<void> {
     const failure = new ApiError("dispatch.upstream_unavailable", { message: "the gateway is stopping" });
     for (const call of this.#calls) call.cut(failure);
-    await this.pool.destroy();
+    await (await this.#pool)?.destroy();
+  }
+
+  async #open(): Promise<Pool> {
+    const { Pool: Client } = await import("undici");
+    return new Client(this.#base.origin, {
+      connect: { timeout: this.options.spec.connectSeconds * 1000 },
+      keepAliveTimeout: keepAliveMs,
+      pipelining: 1,
+    });
   }
 
   #keyFailure(error: unknown): ApiError {
