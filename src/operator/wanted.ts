@@ -38,10 +38,13 @@ export function wanted(input: WantedInput): Wanted {
     return { load: true, reason: "it is always loaded" };
   }
   const lastUse = Math.max(at(demand.lastRequestAt), loadAt);
-  const isLoaded = input.observed.some((process) => process.phase === "running");
-  if (unloadAt > lastUse) {
+  const running = input.observed.filter((process) => process.phase === "running");
+  // What was started since is for callers that the unload left in line: it is not about that one.
+  const isObeyed = running.length > 0 && running.every(({ startedAt }) => startedAt.getTime() >= unloadAt);
+  if (unloadAt > lastUse && !isObeyed) {
     // Callers that are held stay in line: they load it again once it is gone.
-    if (demand.held > 0 && !isLoaded) return { load: true, reason: `${demand.held} held requests wait for it` };
+    if (demand.held > 0 && running.length === 0)
+      return { load: true, reason: `${demand.held} held requests wait for it` };
     return { load: false, reason: "ScaledToZero", message: "unloaded by request; the next request loads it" };
   }
   if (demand.held > 0) return { load: true, reason: `${demand.held} held requests wait for it` };

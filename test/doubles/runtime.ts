@@ -40,6 +40,8 @@ export interface Deed {
   readonly hash: string;
   readonly at: Date;
   readonly startedAt: Date;
+  /** Somebody else had its port then. */
+  readonly isPortTaken: boolean;
 }
 
 /** A DOUBLE for a machine that runs engines: no process, only what would be seen of one. It outlives operators. */
@@ -123,7 +125,15 @@ export class RuntimeDouble implements Runtime {
     const startedAt = this.#clock.now();
     const engine: Engine = { workload, startedAt, pid: ++this.#pid, exit: undefined };
     this.#engines.set(key, engine);
-    this.deeds.push({ did: "start", slot, role, hash, at: startedAt, startedAt });
+    this.deeds.push({
+      did: "start",
+      slot,
+      role,
+      hash,
+      at: startedAt,
+      startedAt,
+      isPortTaken: this.strangers.has(port),
+    });
     const { crashAfterMs, cannotStart } = this.manner(slot);
     const at = startedAt.toISOString();
     if (cannotStart) engine.exit = { reason: "StartFailed", message: "no such program: /nope", at };
@@ -145,7 +155,8 @@ export class RuntimeDouble implements Runtime {
       this.#engines.delete(key);
       const did = exit === undefined ? "stop" : "clear";
       const at = this.#clock.now();
-      this.deeds.push({ did, slot, role: workload.role, hash: workload.hash, at, startedAt });
+      const isPortTaken = this.strangers.has(workload.port);
+      this.deeds.push({ did, slot, role: workload.role, hash: workload.hash, at, startedAt, isPortTaken });
       this.#tell(slot);
     }
   }

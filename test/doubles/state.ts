@@ -141,6 +141,7 @@ export class DemandDouble implements DemandStore {
   /** Told to have seen nothing of what was published. */
   isSlow = false;
   readonly #publisher: PublisherDouble;
+  readonly #due = new Set<string>();
   readonly #listeners = new Set<(slots: readonly string[]) => void>();
 
   constructor(publisher: PublisherDouble, clock: Clock) {
@@ -148,7 +149,14 @@ export class DemandDouble implements DemandStore {
     publisher.onWrite = (slot) => {
       if (this.isSlow) return;
       if (publisher.slots.get(slot)?.status.state === "unloading") this.tell(slot);
-      else clock.after(1000, () => this.tell(slot));
+      // As a heartbeat does: however often a slot was written meanwhile, it is told of once.
+      else if (!this.#due.has(slot)) {
+        this.#due.add(slot);
+        clock.after(1000, () => {
+          this.#due.delete(slot);
+          this.tell(slot);
+        });
+      }
     };
   }
 
@@ -206,23 +214,27 @@ export class RequestsDouble implements RequestStore {
   async [Symbol.asyncDispose](): Promise<void> {}
 }
 
-/** A DOUBLE for port leases, over a range that is never listened to by anybody. */
+/** A DOUBLE for port leases, over a range of which only strangers are known to listen. */
 export class PortsDouble implements PortLeases {
   readonly #held = new Map<number, string>();
   readonly #first: number;
   readonly #last: number;
+  readonly #strangers: ReadonlySet<number>;
 
-  constructor(first: number, last: number) {
+  /** `strangers`: ports on which somebody else listens, at any time. */
+  constructor(first: number, last: number, strangers: ReadonlySet<number>) {
     this.#first = first;
     this.#last = last;
+    this.#strangers = strangers;
   }
 
   reserve(slot: string, role: ProcessRole, fixed?: number, avoid?: ReadonlySet<number>): number | undefined {
     const owner = `${slot}/${role}`;
     const own = [...this.#held].find(([, holder]) => holder === owner)?.[0];
-    if (fixed === undefined && own !== undefined) return own;
+    if (fixed === undefined && own !== undefined && !this.#strangers.has(own)) return own;
     if (fixed !== undefined && this.holder(fixed) !== undefined && this.holder(fixed) !== owner) return undefined;
-    const free = (port: number): boolean => !this.#held.has(port) && avoid?.has(port) !== true;
+    const free = (port: number): boolean =>
+      !this.#held.has(port) && !this.#strangers.has(port) && avoid?.has(port) !== true;
     let port = fixed ?? this.#first;
     while (fixed === undefined && port <= this.#last && !free(port)) port += 1;
     if (fixed === undefined && port > this.#last) return undefined;

@@ -45,6 +45,23 @@ describe("on demand", () => {
     assert.equal(site.state("cold"), "ready");
   });
 
+  test("an unload ends one engine, and not the next that held callers get", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("cold", cold);
+    site.demand.set("cold", { held: 1, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(0.03);
+    await site.request("cold", "unload");
+    await site.advance(5);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["ready", "start main", "stop main", "start main"]);
+    site.demand.set("cold", { held: 0, inFlight: 1 });
+    await site.advance(60);
+    assert.equal(site.state("cold"), "ready");
+    site.demand.set("cold", { inFlight: 0 });
+    await site.advance(5);
+    assert.equal(site.state("cold"), "offline");
+  });
+
   test("a load request counts as use for the idle time", async () => {
     await using site = new Site();
     await site.start();

@@ -57,7 +57,7 @@ export class Site implements AsyncDisposable {
     await this.#controller?.[Symbol.asyncDispose]();
     this.#isDead = false;
     this.#fault = undefined;
-    const ports = new PortsDouble(portRange.first, portRange.last);
+    const ports = new PortsDouble(portRange.first, portRange.last, this.runtime.strangers);
     for (const slot of await this.runtime.list()) {
       for (const { role, port } of await this.runtime.observe(slot)) ports.reserve(slot, role, port);
     }
