@@ -128,9 +128,15 @@ export class ContainerView {
     let waitMs = firstRetryMs;
     while (!signal.aborted) {
       try {
-        await this.#listen(() => {
-          waitMs = firstRetryMs;
-        });
+        // Of this try alone: where the list fails, the stream of events must not stay open beside the next one.
+        const trying = new AbortController();
+        try {
+          await this.#listen(AbortSignal.any([signal, trying.signal]), () => {
+            waitMs = firstRetryMs;
+          });
+        } finally {
+          trying.abort();
+        }
         this.#markDown(new RuntimeUnavailable(`the Docker daemon at ${this.#daemon.path} ended the connection`));
       } catch (error) {
         if (signal.aborted) break;
@@ -148,15 +154,14 @@ export class ContainerView {
   }
 
   /** Resolves when the daemon ends the stream. */
-  async #listen(onUp: () => void): Promise<void> {
-    const { signal } = this.#closing;
+  async #listen(signal: AbortSignal, onUp: () => void): Promise<void> {
     const filters = { type: ["container" as const], label: [`${instanceLabel}=${this.#instance}`] };
     const stream = await this.#daemon.ask((api) => api.getEvents({ filters, abortSignal: signal }));
     const cutter = new LineCutter();
     const ended = new Promise<void>((resolve) => {
       stream.once("end", resolve);
       stream.once("close", resolve);
-      stream.once("error", () => resolve());
+      stream.on("error", () => resolve());
     });
     stream.on("data", (chunk: Buffer) => {
       for (const line of cutter.push(chunk)) this.#onEvent(line);
