@@ -70,8 +70,11 @@ if [ "$engine" = podman ]; then
     echo 'network_backend = "netavark"'
   } >"$dir/containers.conf"
   export CONTAINERS_CONF="$dir/containers.conf"
-  podman --root "$dir/data" --runroot "$dir/run" --tmpdir "$dir/tmp" system service --time=0 "unix://$socket" \
-    >"$dir/log" 2>&1 &
+  # In a directory of its own: its helper leaves a file named oom where it was started.
+  (
+    cd "$dir"
+    exec podman --root "$dir/data" --runroot "$dir/run" --tmpdir "$dir/tmp" system service --time=0 "unix://$socket"
+  ) >"$dir/log" 2>&1 &
 else
   dockerd --data-root "$dir/data" --exec-root "$dir/exec" --pidfile "$dir/pid" --host "unix://$socket" \
     --bridge none --cgroup-parent "/${dir##*/}" >"$dir/log" 2>&1 &
