@@ -206,8 +206,9 @@ export class Dispatcher {
     let shared = this.#shared.get(key);
     const isFirst = shared?.answer.isJoinable !== true;
     if (shared?.answer.isJoinable !== true) {
-      const all = new SharedAnswer({ budget: this.#options.budget });
-      shared = { flight: this.#flight(call, asked, to, all, () => this.#forget(key, all)), answer: all };
+      const all: SharedAnswer = new SharedAnswer({ budget: this.#options.budget, onDeserted: () => first.abandon() });
+      const first = this.#flight(call, asked, to, all, () => this.#forget(key, all));
+      shared = { flight: first, answer: all };
       this.#shared.set(key, shared);
     }
     const { flight, answer } = shared;

@@ -35,7 +35,7 @@ function preference(slot: KnownSlot, inFlight: (slot: string) => number): number
 function throughSlot(index: ResolutionIndex, slot: KnownSlot, ref: string): KnownSlot {
   const held = slot.status?.model.ref ?? slot.spec.model.default;
   if (held === ref) return slot;
-  const isKnown = index.models.has(ref) || index.owners.has(ref);
+  const isKnown = index.models.has(ref) || index.owners.has(ref) || index.upstreamRefs.has(ref);
   if (!isKnown) throw notFound(index, ref);
   const message = `slot ${slot.name} holds ${held ?? "no model"}, not ${ref}`;
   throw new ApiError("model.not_loaded", { message, details: { ref, slots: [slot.name] } });

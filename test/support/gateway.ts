@@ -146,7 +146,8 @@ function operatorNow(): PublishedOperator {
   };
 }
 
-function publishedSlot(name: string, sketch: SlotSketch, revision: number): PublishedSlot {
+/** A slot as an operator publishes it. */
+export function publishedSlot(name: string, sketch: SlotSketch, revision: number): PublishedSlot {
   const { port, rerankPort, state = port === undefined ? "offline" : "ready", spec = {}, status = {} } = sketch;
   const now = new Date().toISOString();
   const process = (role: "main" | "rerank", at: number): SlotStatus["processes"][number] => ({

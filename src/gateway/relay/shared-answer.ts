@@ -16,6 +16,8 @@ interface Reader {
 export interface SharedAnswerOptions {
   readonly budget: BufferBudget;
   readonly behindLimitBytes?: number;
+  /** The last reader was cut: nobody is left to leave. */
+  readonly onDeserted: () => void;
 }
 
 /**
@@ -25,6 +27,7 @@ export interface SharedAnswerOptions {
 export class SharedAnswer implements AnswerSink {
   readonly #budget: BufferBudget;
   readonly #behindLimitBytes: number;
+  readonly #onDeserted: () => void;
   readonly #readers = new Set<Reader>();
   /** What some reader has not been given yet. */
   #chunks: Buffer[] = [];
@@ -35,9 +38,10 @@ export class SharedAnswer implements AnswerSink {
   #ending: { readonly failure: ApiError | undefined } | undefined;
   #onDrain: (() => void) | undefined;
 
-  constructor({ budget, behindLimitBytes: limit = behindLimitBytes }: SharedAnswerOptions) {
+  constructor({ budget, behindLimitBytes: limit = behindLimitBytes, onDeserted }: SharedAnswerOptions) {
     this.#budget = budget;
     this.#behindLimitBytes = limit;
+    this.#onDeserted = onDeserted;
   }
 
   get readers(): number {
@@ -78,8 +82,9 @@ export class SharedAnswer implements AnswerSink {
     this.#totalBytes += bytes.length;
     const isWithin = this.#budget.add(bytes.length);
     this.#each((reader) => this.#feed(reader));
-    this.#cutBehind(isWithin ? this.#behindLimitBytes : 0);
+    const wasCut = this.#cutBehind(isWithin ? this.#behindLimitBytes : 0);
     this.#drop();
+    if (wasCut && this.#readers.size === 0) this.#onDeserted();
     return this.#canTakeMore();
   }
 
@@ -125,15 +130,18 @@ export class SharedAnswer implements AnswerSink {
     else reader.sink.refuse(this.#ending.failure);
   }
 
-  #cutBehind(limitBytes: number): void {
+  #cutBehind(limitBytes: number): boolean {
+    let wasCut = false;
     for (const reader of this.#readers) {
       const behind = this.#totalBytes - reader.givenBytes;
       if (behind <= limitBytes) continue;
+      wasCut = true;
       this.#readers.delete(reader);
       reader.sink.refuse(
         new ApiError("system.overloaded", { message: "this client reads too slowly: its stream was cut" }),
       );
     }
+    return wasCut;
   }
 
   #canTakeMore(): boolean {

@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { upstreamSpecSchema } from "../../src/api/upstream.ts";
+import { envelopeOf } from "../support/envelope.ts";
+import { modelRecord, startGateway, type TestGateway } from "../support/gateway.ts";
+
+/** Every kind of entry, with names as real ones are. */
+function site(): Promise<TestGateway> {
+  return startGateway({
+    slots: {
+      primary: {
+        port: 1,
+        spec: { engine: "llama", model: { default: "qwen3:4b" } },
+        status: { model: { ref: "qwen3:4b", origin: "spec" }, capabilities: ["chat", "completions"] },
+      },
+      zeta: { state: "starting", status: { model: { ref: "gone", origin: "spec" } } },
+      coder: { spec: { enabled: false }, status: { model: { origin: "spec" }, capabilities: [] } },
+    },
+    registry: {
+      models: [modelRecord("vendor/model:free"), { ...modelRecord("qwen3:4b"), created: 1234, capabilities: ["chat"] }],
+      upstreams: [
+        {
+          name: "acme",
+          spec: upstreamSpecSchema.parse({
+            baseUrl: "http://127.0.0.1:1/v1",
+            models: [{ ref: "acme/large:free" }, { ref: "gpt-5" }],
+          }),
+        },
+      ],
+    },
+  });
+}
+
+const item = (id: string, berth: object, created = 0): object => ({
+  id,
+  object: "model",
+  created,
+  owned_by: "berth",
+  berth,
+});
+const slot = (id: string, model: string | null, state = "offline", capabilities: string[] = [], created = 0): object =>
+  item(id, { kind: "slot", state, slot: id, model, capabilities }, created);
+const upstream = { kind: "upstream", state: "unknown", slot: null, upstream: "acme" };
+
+describe("GET /v1/models", () => {
+  it("lists slots in the specification's order, other slots by name, the registry's models, and those of upstreams", async () => {
+    await using gateway = await site();
+    const response = await fetch(`${gateway.url}/v1/models`);
+    assert.equal(response.headers.get("content-type"), "application/json; charset=utf-8");
+    assert.deepEqual(await response.json(), {
+      object: "list",
+      data: [
+        slot("primary", "qwen3:4b", "ready", ["chat", "completions"], 1234),
+        slot("embed", null),
+        slot("stt", null),
+        slot("tts", null),
+        slot("img", null),
+        slot("coder", "test-model"),
+        slot("zeta", "gone", "starting", ["chat", "completions", "embeddings", "rerank"]),
+        item("qwen3:4b", { kind: "model", state: "available", slot: "primary", capabilities: ["chat"] }, 1234),
+        item("vendor/model:free", { kind: "model", state: "available", slot: null, capabilities: [] }, 1),
+        item("acme/large:free", { ...upstream, capabilities: ["chat", "completions", "embeddings"] }),
+        item("gpt-5", { ...upstream, capabilities: ["chat", "completions", "embeddings"] }),
+      ],
+    });
+  });
+
+  it("is there before any operator", async () => {
+    await using gateway = await startGateway({ operator: "none" });
+    const response = await fetch(`${gateway.url}/v1/models`);
+    assert.deepEqual(await response.json(), {
+      object: "list",
+      data: ["primary", "embed", "stt", "tts", "img"].map((name) => slot(name, null)),
+    });
+  });
+});
+
+describe("GET /v1/models/{id}", () => {
+  for (const path of [
+    "primary",
+    "zeta",
+    "qwen3:4b",
+    "qwen3%3A4b",
+    "vendor/model:free",
+    "vendor%2Fmodel%3Afree",
+    "acme/large:free",
+    "acme%2Flarge:free",
+  ]) {
+    it(`is the list's item: ${path}`, async () => {
+      await using gateway = await site();
+      const response = await fetch(`${gateway.url}/v1/models/${path}`);
+      assert.equal(response.status, 200);
+      const { id } = Object.assign({ id: "" }, await response.json());
+      assert.equal(id, decodeURIComponent(path));
+    });
+  }
+
+  for (const path of ["nobody", "vendor", "vendor/", "primary/x", "%ff", "x".repeat(2000)]) {
+    it(`is refused with an envelope where there is none: ${path.slice(0, 20)}`, async () => {
+      await using gateway = await site();
+      const response = await fetch(`${gateway.url}/v1/models/${path}`);
+      assert.ok(response.status === 404 || response.status === 400, String(response.status));
+      const { error } = await envelopeOf(response);
+      assert.match(error.code, /^(model\.not_found|system\.not_found|dispatch\.invalid_request)$/);
+      assert.ok(error.message.length < 400);
+    });
+  }
+});

@@ -1,0 +1,201 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { EventStream, StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
+import { ModelRename } from "../../../src/gateway/relay/rename.ts";
+
+interface Relayed {
+  readonly text: string;
+  readonly error: string | undefined;
+  readonly isWhole: boolean;
+}
+
+function relay(
+  pieces: readonly Buffer[],
+  { isChat = false, endMark }: { isChat?: boolean; endMark?: RegExp } = {},
+): Relayed {
+  const stream = new EventStream({ rename: new ModelRename("engine", "asked"), isChat, endMark });
+  const sent: Buffer[] = [];
+  for (const piece of pieces) {
+    const bytes = stream.push(piece);
+    if (bytes !== undefined) sent.push(bytes);
+  }
+  return { text: Buffer.concat(sent).toString(), error: stream.error, isWhole: stream.isWhole };
+}
+
+const whole = (text: string, options = {}): Relayed => relay([Buffer.from(text)], options);
+
+function split(bytes: Buffer, cuts: readonly number[]): Buffer[] {
+  const at = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].toSorted((a, b) => a - b);
+  const edges = [0, ...at, bytes.length];
+  return edges.slice(1).map((end, index) => bytes.subarray(edges[index], end));
+}
+
+const content = fc.oneof(
+  fc.string({ unit: "grapheme" }),
+  fc.constantFrom(
+    '"model":"engine"',
+    '"error":{}',
+    "data: [DONE]\n\n",
+    '"finish_reason":"stop"',
+    "\\",
+    '{"error":"x"}',
+  ),
+);
+interface Event {
+  readonly text: string;
+  /** The same as a client gets it. */
+  readonly relayed: string;
+}
+const chunk = (model: string, delta: object, finish: string | null, lineEnd: string): string =>
+  `data: ${JSON.stringify({ id: "1", model, choices: [{ index: 0, delta, finish_reason: finish }] })}${lineEnd}${lineEnd}`;
+const lineEnd = fc.constantFrom("\n", "\r\n");
+const event: fc.Arbitrary<Event> = fc.oneof(
+  fc.tuple(content, lineEnd).map(([text, end]) => ({
+    text: chunk("engine", { content: text }, null, end),
+    relayed: chunk("asked", { content: text }, null, end),
+  })),
+  fc
+    .constantFrom(": ping\n\n", "event: x\n", "id: 7\n", "retry: 10\n\n", "\n")
+    .map((text) => ({ text, relayed: text })),
+);
+const ending: Event = {
+  text: `${chunk("engine", {}, "stop", "\n")}data: [DONE]\n\n`,
+  relayed: `${chunk("asked", {}, "stop", "\n")}data: [DONE]\n\n`,
+};
+const first: Event = {
+  text: chunk("engine", { role: "assistant", content: "" }, null, "\n"),
+  relayed: chunk("asked", { role: "assistant", content: "" }, null, "\n"),
+};
+const join = (events: readonly Event[]): Event => ({
+  text: events.map(({ text }) => text).join(""),
+  relayed: events.map(({ relayed }) => relayed).join(""),
+});
+const stream = fc.array(event, { maxLength: 12 }).map((events) => join([first, ...events, ending]));
+const cuts = fc.array(fc.nat(), { maxLength: 20 });
+
+describe("EventStream", () => {
+  it("relays a stream byte for byte apart from the model's name, however it is split", () => {
+    fc.assert(
+      fc.property(stream, cuts, fc.boolean(), ({ text, relayed }, at, isChat) => {
+        const got = relay(split(Buffer.from(text), at), { isChat });
+        assert.deepEqual(got, { text: relayed, error: undefined, isWhole: true });
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("relays it byte by byte", () => {
+    fc.assert(
+      fc.property(stream, ({ text, relayed }) => {
+        const bytes = [...Buffer.from(text)].map((byte) => Buffer.from([byte]));
+        assert.deepEqual(relay(bytes, { isChat: true }), { text: relayed, error: undefined, isWhole: true });
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("puts the role first where a chat's engine did not, once, however it is split", () => {
+    fc.assert(
+      fc.property(content, cuts, (text, at) => {
+        const events = [": hello\n\n", chunk("engine", { content: text }, null, "\n"), ending.text].join("");
+        const expected = [
+          ": hello\n\n",
+          `data: ${JSON.stringify({ id: "1", model: "asked", choices: [{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }] })}\n\n`,
+          chunk("asked", { content: text }, null, "\n"),
+          ending.relayed,
+        ].join("");
+        const got = relay(split(Buffer.from(events), at), { isChat: true });
+        // A comment that comes in one piece with the first chunk stands behind the role: comments have no place.
+        const order = (of: string): string[] => of.split("\n\n").toSorted();
+        assert.deepEqual(order(got.text), order(expected));
+        assert.ok(got.text.indexOf('"role"') < got.text.indexOf(JSON.stringify(text)) || text === "");
+      }),
+    );
+  });
+
+  it("is whole only with its end, and not with an event cut off", () => {
+    fc.assert(
+      fc.property(stream, fc.nat(), ({ text }, cut) => {
+        const part = text.slice(0, cut % text.length);
+        const hasEnd = part.includes('"finish_reason":"stop"}]}\n');
+        assert.equal(relay([Buffer.from(part)]).isWhole, hasEnd && part.endsWith("\n"));
+      }),
+    );
+    assert.equal(whole(`${ending.text}data: {"ha`).isWhole, false);
+    assert.equal(whole('event: x\ndata: {"type":"message_stop"}\n\n', { endMark: /"message_stop"/ }).isWhole, true);
+    assert.equal(whole(ending.text, { endMark: /"message_stop"/ }).isWhole, false);
+  });
+
+  it("keeps an engine's error and what follows it, and relays all before it", () => {
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 6 }), cuts, content, (events, at, message) => {
+        const before = join([first, ...events]);
+        const error = JSON.stringify({ error: { code: 500, message } });
+        const text = `${before.text}\ndata: ${error}\n\n${ending.text}`;
+        const got = relay(split(Buffer.from(text), at));
+        assert.deepEqual(got, { text: `${before.relayed}\n`, error, isWhole: false });
+      }),
+    );
+  });
+
+  it("takes bytes that are no event stream for garbage, and throws nothing else", () => {
+    for (const text of ["<html>\n", '{"choices":[]}\n', "hello\n", "\u0000\n"])
+      assert.throws(() => whole(text), StreamGarbage, text);
+    assert.throws(() => whole("data: {nonsense}\n\n", { isChat: true }), StreamGarbage);
+    assert.throws(() => whole(`data: ${"x".repeat(5_000_000)}`), StreamGarbage);
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 60 }), { maxLength: 6 }), fc.boolean(), (pieces, isChat) => {
+        try {
+          relay([Buffer.from("data: "), ...pieces.map((piece) => Buffer.from(piece)), Buffer.from("\n")], { isChat });
+        } catch (error) {
+          assert.ok(error instanceof StreamGarbage, String(error));
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
+
+describe("ModelRename", () => {
+  const rename = (served = "engine"): ModelRename => new ModelRename(served, "my/model:1");
+
+  it("replaces the engine's name, known or learnt, at the top level of an answer", () => {
+    for (const served of ["engine", "/models/file.gguf", 'strange "name" \\ é']) {
+      const body = `{"id":"1", "model" : ${JSON.stringify(served)} ,"usage":{}}`;
+      for (const known of [served, "something else"]) {
+        const got = new ModelRename(known, "my/model:1").whole(Buffer.from(body)).toString();
+        assert.equal(got, '{"id":"1", "model" : "my/model:1" ,"usage":{}}');
+      }
+    }
+  });
+
+  it("touches nothing that a model says, nor an answer without a name", () => {
+    for (const value of [
+      { choices: [{ text: '"model":"engine"' }] },
+      { choices: ['{"model":"engine"}'] },
+      { modell: "engine" },
+    ]) {
+      const bytes = Buffer.from(JSON.stringify(value));
+      assert.equal(rename().whole(bytes), bytes);
+    }
+  });
+
+  it("gives the same buffer where the name is right already", () => {
+    const bytes = Buffer.from('{"model":"my/model:1"}');
+    assert.equal(rename().whole(bytes), bytes);
+    assert.equal(rename().lines(Buffer.from(": x\n")).toString(), ": x\n");
+  });
+
+  it("learns the name from a stream's first line that has one, and knows it from then on", () => {
+    const names = rename("x");
+    assert.equal(
+      names.lines(Buffer.from(': a\n\ndata: {"model":"served"}\n\n')).toString(),
+      ': a\n\ndata: {"model":"my/model:1"}\n\n',
+    );
+    assert.equal(
+      names.lines(Buffer.from('data: {"a":1,"model":"served"}\n')).toString(),
+      'data: {"a":1,"model":"my/model:1"}\n',
+    );
+  });
+});

@@ -1,0 +1,281 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { ApiError } from "../../../src/api/errors.ts";
+import { Relay, type AnswerTranslation, type RelayOptions } from "../../../src/gateway/relay/relay.ts";
+import { ModelRename } from "../../../src/gateway/relay/rename.ts";
+import { ExchangeError } from "../../../src/lib/http1/client.ts";
+import { RecorderSink } from "./recorder.ts";
+
+interface Site {
+  readonly relay: Relay;
+  readonly sink: RecorderSink;
+  /** What the exchange was told, and what the relay told of itself. */
+  readonly log: string[];
+  head(type: string | undefined, status?: number, more?: Record<string, string>): void;
+  data(text: string): void;
+}
+
+function site(options: Partial<RelayOptions> = {}, room = Infinity): Site {
+  const sink = new RecorderSink(room);
+  const log: string[] = [];
+  const relay = new Relay({
+    sink,
+    rename: new ModelRename("engine", "asked"),
+    isChat: false,
+    endMark: undefined,
+    body: Buffer.from("{}"),
+    onFirstByte: () => void log.push("first"),
+    onByte: () => undefined,
+    onUnsent: () => false,
+    onSettled: () => void log.push("settled"),
+    ...options,
+  });
+  relay.start({
+    pause: () => void log.push("pause"),
+    resume: () => void log.push("resume"),
+    abort: () => void log.push("abort"),
+  });
+  return {
+    relay,
+    sink,
+    log,
+    head(type, status = 200, more = {}) {
+      const headers = new Map(Object.entries({ ...(type === undefined ? {} : { "content-type": type }), ...more }));
+      relay.onHead({ status, headers, isKeptAlive: true });
+    },
+    data: (text) => relay.onData(Buffer.from(text)),
+  };
+}
+
+const broken = new ExchangeError("broken", "the connection closed");
+const done = 'data: {"choices":[{"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+
+describe("Relay of JSON", () => {
+  it("keeps it until its end, names the model, and says how long it is", () => {
+    const { relay, sink, log, head, data } = site();
+    head("application/json; charset=utf-8");
+    data('{"model":"eng');
+    assert.deepEqual(sink.calls, []);
+    data('ine"}');
+    relay.onEnd();
+    assert.deepEqual([sink.calls, sink.text, sink.status], [["begin", "end"], '{"model":"asked"}', 200]);
+    assert.deepEqual(sink.headers, { "content-type": "application/json; charset=utf-8", "content-length": 17 });
+    assert.deepEqual(log, ["first", "settled"]);
+  });
+
+  it("tells a failure within it with its own status", () => {
+    const { relay, sink, head, data } = site();
+    head("application/json");
+    data('{"model"');
+    relay.onError(broken);
+    assert.deepEqual(sink.calls, ["refuse dispatch.upstream_failed"]);
+  });
+
+  it("gives up keeping what is large, and loses nothing of it", () => {
+    const { relay, sink, head, data } = site();
+    const piece = "x".repeat(3 * 1024 * 1024);
+    head("application/json");
+    data('{"model":"engine","x":"');
+    for (let count = 0; count < 4; count += 1) data(piece);
+    assert.equal(sink.calls[0], "begin");
+    data('"}');
+    relay.onEnd();
+    assert.equal(sink.text, `{"model":"asked","x":"${piece.repeat(4)}"}`);
+  });
+
+  it("is translated whole; what cannot be is the engine's failure", () => {
+    const answer = (body: Buffer): Buffer => {
+      if (body.includes("odd")) throw new Error("odd");
+      return Buffer.from(`<${body.toString()}>`);
+    };
+    const good = site({ translation: { answer } });
+    good.head("application/json");
+    good.data('{"model":"engine"}');
+    good.relay.onEnd();
+    assert.deepEqual([good.sink.text, good.sink.headers["content-length"]], ['<{"model":"asked"}>', 19]);
+    const odd = site({ translation: { answer } });
+    odd.head("application/json");
+    odd.data('{"odd":1}');
+    odd.relay.onEnd();
+    assert.deepEqual([odd.sink.calls, odd.log], [["refuse dispatch.upstream_failed"], ["first", "settled"]]);
+  });
+
+  it("that comes to a client who was promised a stream is the engine's failure", () => {
+    const { relay, sink, head, data, log } = site();
+    sink.isHeld = true;
+    head("application/json");
+    data("{}");
+    relay.onEnd();
+    assert.deepEqual(sink.calls, ["refuse dispatch.upstream_failed"]);
+    assert.equal(log.filter((each) => each === "settled").length, 1);
+  });
+});
+
+describe("Relay of an event stream", () => {
+  it("gives on what comes as it comes", () => {
+    const { relay, sink, head, data } = site();
+    head("text/event-stream");
+    assert.deepEqual(sink.calls, ["begin"]);
+    data('data: {"model":"engine"}\n\nda');
+    assert.equal(sink.text, 'data: {"model":"asked"}\n\n');
+    data(`ta: {}\n\n${done}`);
+    relay.onEnd();
+    assert.deepEqual([sink.calls, sink.text], [["begin", "end"], `data: {"model":"asked"}\n\ndata: {}\n\n${done}`]);
+  });
+
+  it("ends well when the engine dies after [DONE]", () => {
+    const { relay, sink, head, data } = site();
+    head("text/event-stream");
+    data(done);
+    relay.onError(broken);
+    assert.deepEqual(sink.calls, ["begin", "end"]);
+  });
+
+  for (const [what, act] of [
+    ["that ends early", ({ relay }: Site) => relay.onEnd()],
+    ["that breaks", ({ relay }: Site) => relay.onError(broken)],
+    ["with an error in it", ({ data }: Site) => data('data: {"error":{"code":500}}\n\n')],
+    ["that is none", ({ data }: Site) => data("<html>\n")],
+  ] as const) {
+    it(`${what} is refused once, and the exchange is over`, () => {
+      const one = site();
+      one.head("text/event-stream");
+      act(one);
+      assert.deepEqual(one.sink.calls, ["begin", "refuse dispatch.upstream_failed"]);
+      assert.equal(one.log.filter((each) => each === "settled").length, 1);
+      // Whatever else the exchange says now is nobody's.
+      one.data("data: {}\n\n");
+      one.relay.onEnd();
+      one.relay.onError(broken);
+      one.relay.abort();
+      assert.equal(one.sink.calls.length, 2);
+    });
+  }
+
+  it("lets the engine wait for its reader, once, and go on", () => {
+    const { sink, log, head, data } = site({}, 10);
+    head("text/event-stream");
+    data("data: 0123456789\n\n");
+    assert.deepEqual([log.at(-1), sink.isWaiting], ["pause", true]);
+    sink.drain(5);
+    assert.equal(log.at(-1), "resume");
+    data("data: 0123456789\n\n");
+    assert.deepEqual(log, ["first", "pause", "resume", "pause"]);
+  });
+
+  it("is translated as it comes, with what the translation has left at the end", () => {
+    const translation: AnswerTranslation = {
+      answer: (body) => body,
+      stream: {
+        push: (bytes) => (bytes.includes("skip") ? undefined : bytes),
+        end: () => Buffer.from("event: stop\n\n"),
+      },
+    };
+    const { relay, sink, head, data } = site({ translation });
+    head("text/event-stream");
+    data(`data: skip\n\n`);
+    data(done);
+    relay.onEnd();
+    assert.equal(sink.text, `${done}event: stop\n\n`);
+  });
+});
+
+describe("Relay of other answers", () => {
+  it("passes bytes with their type and length", () => {
+    const { relay, sink, head, data } = site();
+    head("audio/mpeg", 200, { "content-length": "4", "x-private": "y" });
+    data("\u0001\u0002");
+    data("34");
+    relay.onEnd();
+    assert.deepEqual(
+      [sink.calls, sink.text, sink.headers],
+      [["begin", "end"], "\u0001\u000234", { "content-type": "audio/mpeg", "content-length": "4" }],
+    );
+  });
+
+  it("makes an envelope of every other status", () => {
+    for (const [status, code, body] of [
+      [301, "dispatch.upstream_failed", ""],
+      [400, "dispatch.rejected", '{"error":{"message":"too long"}}'],
+      [404, "dispatch.rejected", "not found"],
+      [500, "dispatch.upstream_failed", '{"error":"/secret"}'],
+    ] as const) {
+      const { relay, sink, head, data } = site();
+      head("application/json", status);
+      if (body !== "") data(body);
+      relay.onEnd();
+      assert.deepEqual(sink.calls, [`refuse ${code}`]);
+      assert.doesNotMatch(JSON.stringify(sink.failure?.envelope()), /secret/);
+    }
+  });
+
+  it("keeps a bounded part of a refusal", () => {
+    const { relay, sink, head, data } = site();
+    head("text/plain", 400);
+    for (let count = 0; count < 100; count += 1) data("x".repeat(10_000));
+    relay.onEnd();
+    assert.ok(JSON.stringify(sink.failure?.envelope()).length < 10_000);
+  });
+
+  it("asks whether a request that never reached the engine goes once more", () => {
+    const refused = new ExchangeError("connect", "refused");
+    const again = site({ onUnsent: () => true });
+    again.relay.onError(refused);
+    assert.deepEqual([again.sink.calls, again.log], [[], []]);
+    const never = site();
+    never.relay.onError(refused);
+    assert.deepEqual([never.sink.calls, never.log], [["refuse dispatch.upstream_unavailable"], ["settled"]]);
+  });
+
+  it("ends the engine's work when nobody wants it, once", () => {
+    const { relay, sink, log, head, data } = site();
+    head("text/event-stream");
+    relay.abort();
+    relay.abort();
+    data(done);
+    relay.onEnd();
+    assert.deepEqual([sink.calls, log], [["begin"], ["first", "abort", "settled"]]);
+  });
+});
+
+it("Relay answers once, whatever the exchange says", () => {
+  const text = fc.constantFrom(
+    'data: {"model":"engine"}\n\n',
+    done,
+    "data: ",
+    "{",
+    '{"model":"engine"}',
+    "\n",
+    "x",
+    'data: {"error":{}}\n\n',
+  );
+  const says = fc.record({
+    type: fc.constantFrom("text/event-stream", "application/json", "audio/wav", undefined),
+    status: fc.constantFrom(200, 201, 204, 302, 400, 500),
+    chunks: fc.array(text, { maxLength: 6 }),
+    last: fc.constantFrom("end", "error", "abort", "both"),
+    isHeld: fc.boolean(),
+    room: fc.constantFrom(1, Infinity),
+  });
+  fc.assert(
+    fc.property(says, ({ type, status, chunks, last, isHeld, room }) => {
+      const { relay, sink, log, head, data } = site({}, room);
+      sink.isHeld = isHeld;
+      head(type, status);
+      for (const chunk of chunks) {
+        if (sink.isWaiting) sink.drain(room);
+        data(chunk);
+      }
+      if (last === "abort") relay.abort();
+      if (last === "end" || last === "both") relay.onEnd();
+      if (last === "error" || last === "both") relay.onError(broken);
+      const endings = sink.calls.filter((call) => call !== "begin");
+      assert.ok(endings.length === 1 || (last === "abort" && endings.length === 0), sink.calls.join());
+      assert.equal(log.filter((each) => each === "settled").length, 1);
+      if (sink.failure !== undefined)
+        assert.ok(sink.failure instanceof ApiError && sink.failure.code !== "system.internal");
+    }),
+    { numRuns: 2000 },
+  );
+});

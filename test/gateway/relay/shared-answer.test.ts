@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { ApiError } from "../../../src/api/errors.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { HeldAnswer } from "../../../src/gateway/relay/answer.ts";
+import { SharedAnswer } from "../../../src/gateway/relay/shared-answer.ts";
+import { RecorderSink } from "./recorder.ts";
+
+const stream = { "content-type": "text/event-stream" };
+const failure = new ApiError("dispatch.upstream_failed");
+
+function shared(rooms: readonly number[], { behind = 100, budget = 1e9 } = {}) {
+  const bytes = new BufferBudget(budget);
+  const told = { deserted: 0 };
+  const onDeserted = (): void => void (told.deserted += 1);
+  const answer = new SharedAnswer({ budget: bytes, behindLimitBytes: behind, onDeserted });
+  const sinks = rooms.map((room) => new RecorderSink(room));
+  for (const sink of sinks) answer.join(sink);
+  return { answer, sinks, budget: bytes, told };
+}
+
+const at = (sinks: readonly RecorderSink[], nth: number): RecorderSink => {
+  const sink = sinks[nth];
+  assert.ok(sink !== undefined);
+  return sink;
+};
+
+describe("SharedAnswer", () => {
+  it("gives every reader the whole stream, and its end", () => {
+    const { answer, sinks, budget } = shared([Infinity, Infinity, Infinity]);
+    answer.begin(200, stream);
+    assert.equal(answer.write(Buffer.from("one ")), true);
+    answer.end(Buffer.from("two"));
+    for (const sink of sinks) assert.deepEqual([sink.calls, sink.text], [["begin", "end"], "one two"]);
+    assert.deepEqual([budget.usedBytes, answer.readers], [0, 0]);
+  });
+
+  it("can be joined until it begins, and not after it failed", () => {
+    const begun = shared([1]).answer;
+    assert.equal(begun.isJoinable, true);
+    begun.begin(200, stream);
+    assert.equal(begun.isJoinable, false);
+    const failed = shared([1]);
+    failed.answer.refuse(failure);
+    assert.equal(failed.answer.isJoinable, false);
+    assert.deepEqual(at(failed.sinks, 0).calls, ["refuse dispatch.upstream_failed"]);
+  });
+
+  it("refuses what is no stream when one reader was promised one, whoever that is", () => {
+    const { answer, sinks } = shared([Infinity, Infinity]);
+    at(sinks, 1).isHeld = true;
+    assert.equal(answer.hasBegun, true);
+    assert.throws(() => answer.begin(200, { "content-type": "application/json" }), HeldAnswer);
+    assert.deepEqual(at(sinks, 0).calls, []);
+  });
+
+  it("lets a slow reader keep its pace, and asks the engine to wait only when all wait", () => {
+    const { answer, sinks } = shared([5, Infinity]);
+    answer.begin(200, stream);
+    assert.equal(answer.write(Buffer.from("12345")), true);
+    assert.equal(answer.write(Buffer.from("678")), true);
+    at(sinks, 1).room = 1;
+    assert.equal(answer.write(Buffer.from("9")), false);
+    let isDrained = false;
+    answer.onDrain(() => (isDrained = true));
+    assert.deepEqual([at(sinks, 0).text, at(sinks, 1).text, isDrained], ["12345", "123456789", false]);
+    at(sinks, 0).drain();
+    assert.deepEqual([at(sinks, 0).text, isDrained], ["123456789", true]);
+    answer.end();
+    // The other has been given all, and only reads slowly: it ends too.
+    at(sinks, 1).drain();
+    assert.deepEqual(
+      sinks.map(({ calls }) => calls.at(-1)),
+      ["end", "end"],
+    );
+  });
+
+  it("cuts one that is too far behind, alone, and tells it why", () => {
+    const { answer, sinks, budget } = shared([1, Infinity], { behind: 10 });
+    answer.begin(200, stream);
+    answer.write(Buffer.alloc(4));
+    answer.write(Buffer.alloc(10));
+    assert.equal(at(sinks, 0).isOver, false, "ten bytes behind is within the limit");
+    answer.write(Buffer.alloc(1));
+    assert.deepEqual([at(sinks, 0).calls, answer.readers], [["begin", "refuse system.overloaded"], 1]);
+    assert.equal(budget.usedBytes, 0);
+    at(sinks, 0).drain();
+    answer.end();
+    assert.equal(at(sinks, 1).calls.at(-1), "end");
+  });
+
+  it("cuts whoever is behind at all when the budget is used up", () => {
+    const { answer, sinks, budget } = shared([1, Infinity], { behind: 1000, budget: 20 });
+    answer.begin(200, stream);
+    answer.write(Buffer.alloc(4));
+    answer.write(Buffer.alloc(16));
+    assert.equal(at(sinks, 0).isOver, false);
+    answer.write(Buffer.alloc(5));
+    assert.deepEqual(
+      [at(sinks, 0).calls.at(-1), at(sinks, 1).isOver, budget.usedBytes],
+      ["refuse system.overloaded", false, 0],
+    );
+  });
+
+  it("tells when the last reader was cut, once, for the engine must not go on for nobody", () => {
+    const { answer, sinks, told } = shared([1, 1], { behind: 10 });
+    answer.begin(200, stream);
+    assert.equal(answer.write(Buffer.alloc(2)), false);
+    // What came in one piece from the engine is written though it is asked to wait.
+    answer.write(Buffer.alloc(10));
+    assert.equal(told.deserted, 0);
+    answer.write(Buffer.alloc(1));
+    assert.deepEqual([told.deserted, answer.readers], [1, 0]);
+    answer.write(Buffer.alloc(1));
+    assert.equal(told.deserted, 1);
+    assert.deepEqual(
+      sinks.map(({ calls }) => calls.at(-1)),
+      ["refuse system.overloaded", "refuse system.overloaded"],
+    );
+  });
+
+  it("goes on when one leaves while it waits, and when the slowest leaves the engine goes on too", () => {
+    const { answer, sinks, budget } = shared([1, 1]);
+    answer.begin(200, stream);
+    assert.equal(answer.write(Buffer.from("ab")), false);
+    let isDrained = false;
+    answer.onDrain(() => (isDrained = true));
+    at(sinks, 1).drain();
+    assert.equal(isDrained, true);
+    assert.equal(answer.write(Buffer.from("cd")), true);
+    assert.equal(budget.usedBytes, 2);
+    assert.equal(answer.leave(at(sinks, 0)), 1);
+    assert.equal(budget.usedBytes, 0);
+    assert.equal(answer.leave(at(sinks, 1)), 0);
+    assert.equal(answer.leave(at(sinks, 1)), 0);
+  });
+
+  type Step = { do: "write"; size: number } | { do: "drain"; nth: number; room: number } | { do: "leave"; nth: number };
+  const step: fc.Arbitrary<Step> = fc.oneof(
+    { weight: 5, arbitrary: fc.record({ do: fc.constant("write" as const), size: fc.integer({ min: 1, max: 30 }) }) },
+    {
+      weight: 5,
+      arbitrary: fc.record({
+        do: fc.constant("drain" as const),
+        nth: fc.nat(4),
+        room: fc.integer({ min: 1, max: 60 }),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ do: fc.constant("leave" as const), nth: fc.nat(4) }) },
+  );
+  const rooms = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 5 });
+
+  it("whatever happens: all who stay get every byte in order, none is behind beyond the limit, no byte is kept for nobody", () => {
+    fc.assert(
+      fc.property(rooms, fc.array(step, { maxLength: 80 }), fc.boolean(), fc.nat(400), (room, steps, ends, limit) => {
+        const behind = 80;
+        const { answer, sinks, budget, told } = shared(room, { behind, budget: 100 + limit });
+        const left = new Set<RecorderSink>();
+        const isReader = (sink: RecorderSink): boolean => !left.has(sink) && !sink.isOver;
+        answer.begin(200, stream);
+        let sent = "";
+        let isPaused = false;
+        let isDeserted = false;
+        const check = (): void => {
+          const readers = sinks.filter(isReader);
+          assert.equal(answer.readers, readers.length);
+          assert.equal(told.deserted, isDeserted ? 1 : 0);
+          const least = Math.min(sent.length, ...readers.map(({ text }) => text.length));
+          assert.ok(sent.length - least <= behind, "nobody is further behind than the limit");
+          // Chunks are kept whole: at most the one that the slowest has still to get.
+          assert.equal(budget.usedBytes, sent.length - least);
+          for (const sink of sinks) assert.ok(sent.startsWith(sink.text), "every byte in order");
+          if (isPaused)
+            assert.ok(
+              readers.every(({ isWaiting }) => isWaiting),
+              "the engine waits only while all do",
+            );
+        };
+        for (const each of steps) {
+          if (each.do === "write") {
+            if (answer.readers === 0) continue;
+            const text = Array.from({ length: each.size }, (_, index) =>
+              String.fromCharCode(97 + ((sent.length + index) % 26)),
+            ).join("");
+            sent += text;
+            // As a relay does: what is on its way comes though the engine was asked to wait.
+            if (!answer.write(Buffer.from(text)) && !isPaused) {
+              isPaused = true;
+              answer.onDrain(() => (isPaused = false));
+            }
+            if (answer.readers === 0) isDeserted = true;
+          } else {
+            const sink = sinks[each.nth];
+            if (sink === undefined || !isReader(sink)) continue;
+            if (each.do === "drain") sink.drain(each.room);
+            else {
+              left.add(sink);
+              answer.leave(sink);
+            }
+          }
+          check();
+        }
+        if (ends) answer.end();
+        else answer.refuse(failure);
+        // Whoever reads on gets the rest, and the end.
+        for (let turn = 0; turn < 200; turn += 1) for (const sink of sinks) if (isReader(sink)) sink.drain();
+        for (const sink of sinks) {
+          if (left.has(sink)) continue;
+          const last = sink.calls.at(-1);
+          if (last === "refuse system.overloaded") continue;
+          assert.equal(last, ends ? "end" : "refuse dispatch.upstream_failed");
+          assert.equal(sink.text, sent);
+        }
+        assert.deepEqual([budget.usedBytes, answer.readers], [0, 0]);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+});
