@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { format, resolveConfig } from "prettier";
 import { kinds } from "../src/api/names.ts";
+import { apiPage } from "./generate/api.ts";
 import { commandLine } from "./generate/cli.ts";
 import { crdText } from "./generate/crd.ts";
 import { configSchema, tomlSchema, yamlSchema } from "./generate/editor-schema.ts";
@@ -19,6 +20,7 @@ export async function generated(root: string): Promise<ReadonlyMap<string, strin
   const texts = new Map<string, string>([
     ["docs/reference.md", reference()],
     ["docs/cli.md", commandLine()],
+    ["docs/api.md", apiPage()],
   ]);
   for (const kind of kinds) {
     const name = kind.toLowerCase();

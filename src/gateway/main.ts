@@ -31,7 +31,7 @@ import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
 import { Traffic } from "./traffic.ts";
 import { UpstreamMetrics } from "./upstreams/metrics.ts";
 import { Upstreams } from "./upstreams/upstreams.ts";
-import { v1Routes } from "./v1/routes.ts";
+import { v1Routes, v1Shapes } from "./v1/routes.ts";
 
 export interface RunningGateway {
   readonly port: number;
@@ -162,11 +162,12 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   metrics.onSharedReaders(() => dispatcher.sharedReaders);
   stack.defer(() => dispatcher.close());
   const images = new ImageCache(join(config.stateDir, "images"));
+  const v1 = v1Routes({ stateDir: config.stateDir, images });
   const app = await buildApp({
     dispatcher,
     cors,
     bodyLimitBytes: config.bodyLimit,
-    v1Routes: v1Routes({ stateDir: config.stateDir, images }),
+    v1Routes: v1,
     log,
     gate,
     isStrict: options.isStrict === true,
@@ -186,6 +187,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       config,
       configOrigins: options.configOrigins ?? {},
       version,
+      v1: v1Shapes(v1),
       startedAt,
       isReady,
       watch: (onChange) => published.watch(onChange),

@@ -5,27 +5,31 @@ import type { AnswerShape, RouteShape } from "./shape.ts";
 
 type Json = Record<string, unknown>;
 
-/** The management API as an OpenAPI 3.1 document, made from the route table alone. */
-export function openApiDocument(version: string): { openapi: string } & Json {
+/** The whole API as an OpenAPI 3.1 document, made from the route tables alone: management, and `/v1` as given. */
+export function openApiDocument(version: string, v1: readonly RouteShape[]): { openapi: string } & Json {
   const paths: Record<string, Json> = {};
-  for (const [operationId, shape] of Object.entries<RouteShape>(apiRoutes)) {
+  const schemas: Record<string, unknown> = { Error: errorSchema };
+  const named = v1.map((shape): [string, RouteShape] => [shape.path.replaceAll(/\W+/g, "_").slice(1), shape]);
+  const routes = [...Object.entries<RouteShape>(apiRoutes), ...named];
+  for (const [operationId, shape] of routes) {
     const path = (paths[shape.path] ??= {});
-    path[shape.method.toLowerCase()] = operation(operationId, shape);
+    path[shape.method.toLowerCase()] = operation(operationId, shape, schemas);
   }
   return {
     openapi: "3.1.0",
     info: {
-      title: "Berth management API",
+      title: "Berth",
       version,
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
-      description: "Everything that a person or a script does to Berth beyond editing a file.",
+      description:
+        "Models as OpenAI has them below /v1; below /api everything that is done to Berth beyond editing a file.",
     },
     servers: [{ url: "/" }],
-    tags: [...new Set(Object.values<RouteShape>(apiRoutes).map(({ tag }) => tag))].map((name) => ({ name })),
+    tags: [...new Set(routes.map(([, { tag }]) => tag))].map((name) => ({ name })),
     paths,
     components: {
       securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "svc_<id>.<secret>" } },
-      schemas: { Error: errorSchema },
+      schemas,
       responses: {
         Error: {
           description: "What went wrong; `code` is stable",
@@ -55,7 +59,12 @@ const errorSchema: Json = {
   },
 };
 
-function operation(operationId: string, shape: RouteShape): Json {
+/** What a schema refers to is added to `schemas`, by the operation's own name for it. */
+function operation(operationId: string, shape: RouteShape, schemas: Record<string, unknown>): Json {
+  const answered = Object.entries(shape.answers).map(([status, answer]): [string, Json] => [
+    status,
+    response(answer, (schema) => schemaOf(schema, "output", `${operationId}_${status}`, schemas)),
+  ]);
   const parameters = [...pathParameters(shape.path), ...queryParameters(shape.query)];
   return {
     operationId,
@@ -69,11 +78,15 @@ function operation(operationId: string, shape: RouteShape): Json {
       : {
           requestBody: {
             required: !shape.body.safeParse(undefined).success,
-            content: { "application/json": { schema: schemaOf(shape.body, "input") } },
+            content: {
+              [shape.bodyType ?? "application/json"]: {
+                schema: schemaOf(shape.body, "input", `${operationId}_body`, schemas),
+              },
+            },
           },
         }),
     responses: {
-      ...Object.fromEntries(Object.entries(shape.answers).map(([status, answer]) => [status, response(answer)])),
+      ...Object.fromEntries(answered),
       "4XX": { $ref: "#/components/responses/Error" },
       "5XX": { $ref: "#/components/responses/Error" },
     },
@@ -101,14 +114,28 @@ function queryParameters(query: RouteShape["query"]): Json[] {
   }));
 }
 
-function response(answer: AnswerShape): Json {
+function response(answer: AnswerShape, written: (schema: z.ZodType) => Json): Json {
   if (answer === "nothing") return { description: "Done" };
   if ("safeParse" in answer)
-    return { description: "Done", content: { "application/json": { schema: schemaOf(answer, "output") } } };
-  return { description: "Done", content: { [answer.type]: { schema: { type: "string" } } } };
+    return { description: "Done", content: { "application/json": { schema: written(answer) } } };
+  const isJson = answer.type === "application/json";
+  return {
+    description: "Done",
+    content: { [answer.type]: { schema: isJson ? { type: "object" } : { type: "string" } } },
+  };
 }
 
-function schemaOf(schema: z.ZodType, io: "input" | "output"): Json {
-  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
+/** In one document, references are to its components: what a schema defines for itself moves there. */
+function schemaOf(schema: z.ZodType, io: "input" | "output", name: string, schemas: Record<string, unknown>): Json {
+  const { $schema: _dialect, ...own } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
+  const { $defs: definitions = {}, ...rest } = moved(own, name);
+  for (const [key, definition] of Object.entries(definitions)) schemas[`${name}${key}`] = definition;
   return rest;
+}
+
+const schemaParser = z.looseObject({ $defs: z.record(z.string(), z.unknown()).optional() });
+
+function moved(schema: Json, name: string): z.output<typeof schemaParser> {
+  const text = JSON.stringify(schema).replaceAll('"$ref":"#/$defs/', `"$ref":"#/components/schemas/${name}`);
+  return schemaParser.parse(JSON.parse(text));
 }

@@ -18,6 +18,8 @@ export interface RouteShape {
   readonly query?: z.ZodObject;
   /** Absent: the route takes no body. */
   readonly body?: z.ZodType;
+  /** Absent: JSON. */
+  readonly bodyType?: string;
   readonly answers: Readonly<Record<number, AnswerShape>>;
 }
 

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../../api/config.ts";
 import { ApiError } from "../../api/errors.ts";
+import type { RouteShape } from "../../api/management/shape.ts";
 import type { PublishedOperator } from "../../api/status.ts";
 import type { RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/tokens.ts";
@@ -32,6 +33,8 @@ export interface ManagementContext {
   readonly config: Config;
   readonly configOrigins: Readonly<Record<string, ConfigOrigin>>;
   readonly version: string;
+  /** The routes that ask an engine, as the OpenAPI document shows them. */
+  readonly v1: readonly RouteShape[];
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly isReady: () => boolean;

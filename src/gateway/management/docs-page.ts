@@ -16,9 +16,9 @@ export function docsPage(document: ReturnType<typeof openApiDocument>): string {
     }
   }
   return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Berth management API</title>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Berth API</title>
 <style>body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8884;vertical-align:top}code{font-size:.95em}</style></head>
-<body><h1>Berth management API</h1>
+<body><h1>Berth API</h1>
 <p>The whole of it, with the schema of every body, is <a href="/api/openapi.json">/api/openapi.json</a> (OpenAPI 3.1).
 Programs send <code>Authorization: Bearer svc_…</code> where authentication is on. Errors are
 <code>{"error":{"code","message","type","details"}}</code>.</p>

@@ -41,7 +41,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       has_ready_slot: states.some((state) => state === "ready" || state === "serving" || state === "idle"),
     };
   };
-  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version);
+  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version, context.v1);
   return {
     status: () => {
       const { index, traffic } = viewOf(context);

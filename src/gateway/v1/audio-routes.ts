@@ -17,6 +17,7 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
   return [
     jsonRoute({
       path: "/v1/audio/speech",
+      summary: "A text spoken",
       hasStreams: false,
       target: () => ({
         capability: "speech",
@@ -28,6 +29,7 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
     {
       method: "POST",
       path: "/v1/audio/transcriptions",
+      about: { summary: "What is said in a recording", takes: "multipart/form-data", gives: "application/json" },
       spellings: [],
       errors: plainErrors,
       read: async (request, { bodyBytes }) =>
@@ -38,6 +40,7 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
     {
       method: "GET",
       path: "/v1/audio/voices",
+      about: { summary: "The voices that speech can have", gives: "application/json" },
       spellings: [],
       errors: plainErrors,
       read: (request) => Promise.resolve(new VoicesRequest(modelOf(request))),

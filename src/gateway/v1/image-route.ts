@@ -16,6 +16,7 @@ export function imageRoute(cache: ImageCache): V1Route {
   return {
     method: "POST",
     path: "/v1/images/generations",
+    about: { summary: "Images drawn from words", takes: "application/json", gives: "application/json" },
     spellings: [],
     errors: plainErrors,
     async read(request, { bodyBytes }) {

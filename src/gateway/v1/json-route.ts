@@ -29,6 +29,7 @@ export interface JsonTarget {
 
 export interface JsonRouteOptions {
   readonly path: string;
+  readonly summary: string;
   readonly spellings?: readonly string[];
   readonly errors?: ErrorForm;
   /** False: `stream` means nothing there. */
@@ -47,6 +48,7 @@ export interface JsonServer {
 /** A route whose request is one JSON object with `model`, relayed as it came wherever possible. */
 export function jsonRoute({
   path,
+  summary,
   spellings = [],
   errors = plainErrors,
   hasStreams = true,
@@ -55,6 +57,7 @@ export function jsonRoute({
   return {
     method: "POST",
     path,
+    about: { summary, takes: "application/json", gives: "application/json" },
     spellings,
     errors,
     async read(request, { bodyBytes }) {

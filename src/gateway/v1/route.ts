@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ApiError } from "../../api/errors.ts";
+import type { V1About } from "../../api/management/v1-shape.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import type { EnginePool, Exchange, ExchangeError, ExchangeEvents, Timeouts } from "../../lib/http1/client.ts";
 import type { Endpoint } from "../admission/availability.ts";
@@ -14,6 +15,8 @@ export interface V1Route {
   readonly method: "GET" | "POST";
   /** Its path and its label in metrics. */
   readonly path: string;
+  /** For people. */
+  readonly about: V1About;
   /** Other paths for the same. */
   readonly spellings: readonly string[];
   readonly errors: ErrorForm;

@@ -1,4 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
+import type { RouteShape } from "../../api/management/shape.ts";
+import { v1Shape } from "../../api/management/v1-shape.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
@@ -22,17 +24,23 @@ const countTokens: JsonTarget = { capability: "chat", enginePath: "/v1/messages/
 
 /** The routes that take one JSON object with `model` and relay what the engine makes of it. */
 const jsonRoutes: readonly V1Route[] = [
-  jsonRoute({ path: "/v1/chat/completions", target: () => chat }),
-  jsonRoute({ path: "/v1/completions", target: () => completions }),
-  jsonRoute({ path: "/v1/embeddings", hasStreams: false, target: () => embeddings }),
+  jsonRoute({
+    path: "/v1/chat/completions",
+    summary: "The next message of a chat, whole or as a stream",
+    target: () => chat,
+  }),
+  jsonRoute({ path: "/v1/completions", summary: "A text continued, whole or as a stream", target: () => completions }),
+  jsonRoute({ path: "/v1/embeddings", summary: "Vectors of texts", hasStreams: false, target: () => embeddings }),
   jsonRoute({
     path: "/v1/rerank",
+    summary: "Documents sorted by how well they answer a query",
     spellings: ["/v1/rerankings", "/v1/reranking", "/rerank"],
     hasStreams: false,
     target: () => ({ capability: "rerank", enginePath: "/v1/rerank", translation: new RerankTranslation() }),
   }),
   jsonRoute({
     path: "/v1/responses",
+    summary: "The Responses protocol, where the engine speaks it",
     errors: responsesErrors,
     target(server) {
       if (server.speaks("responses")) return responses;
@@ -44,6 +52,7 @@ const jsonRoutes: readonly V1Route[] = [
   }),
   jsonRoute({
     path: "/v1/messages/count_tokens",
+    summary: "How many tokens a message has, where the engine can tell",
     errors: messagesErrors,
     hasStreams: false,
     target(server) {
@@ -55,6 +64,7 @@ const jsonRoutes: readonly V1Route[] = [
   }),
   jsonRoute({
     path: "/v1/messages",
+    summary: "The Messages protocol, translated where the engine does not speak it",
     errors: messagesErrors,
     target: (server) =>
       server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
@@ -64,4 +74,11 @@ const jsonRoutes: readonly V1Route[] = [
 /** Every route that asks an engine or a provider (CONTRACT "/v1"). */
 export function v1Routes(places: { readonly stateDir: string; readonly images: ImageCache }): readonly V1Route[] {
   return [...jsonRoutes, ...audioRoutes(places.stateDir), imageRoute(places.images)];
+}
+
+/** As the OpenAPI document shows them, other spellings too. */
+export function v1Shapes(routes: readonly V1Route[]): RouteShape[] {
+  return routes.flatMap(({ method, path, spellings, about }) =>
+    [path, ...spellings].map((each) => v1Shape({ method, path: each, about })),
+  );
 }
