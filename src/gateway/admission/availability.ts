@@ -64,7 +64,8 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surro
 }
 
 function failed(slot: string, status: SlotStatus, now: number): Availability {
-  const stalled = findCondition(status.conditions, "Stalled");
+  const found = findCondition(status.conditions, "Stalled");
+  const stalled = found?.status === "True" ? found : undefined;
   const reopensAt = status.nextRetryAt === undefined ? undefined : Date.parse(status.nextRetryAt);
   const isNear = reopensAt !== undefined && reopensAt - now <= nearRetryMs;
   const seconds = reopensAt === undefined ? undefined : Math.max(1, Math.ceil((reopensAt - now) / 1000));
@@ -77,9 +78,12 @@ function failed(slot: string, status: SlotStatus, now: number): Availability {
       message: (stalled?.message ?? status.lastError?.message ?? "").slice(0, 500),
       next_retry_at: status.nextRetryAt ?? null,
     },
-    headers: seconds === undefined ? { "x-should-retry": "false" } : { "retry-after": String(seconds) },
+    headers:
+      seconds === undefined || stalled !== undefined
+        ? { "x-should-retry": "false" }
+        : { "retry-after": String(seconds) },
   });
-  if (stalled?.status === "True" || !isNear || status.failures >= outageFailures) return { kind: "closed", failure };
+  if (stalled !== undefined || !isNear || status.failures >= outageFailures) return { kind: "closed", failure };
   return { kind: "shut", reopensAt, failure };
 }
 

@@ -12,8 +12,8 @@ interface Site {
   readonly sink: RecorderSink;
   /** What the exchange was told, and what the relay told of itself. */
   readonly log: string[];
-  head(type: string | undefined, status?: number, more?: Record<string, string>): void;
-  data(text: string): void;
+  readonly head: (type: string | undefined, status?: number, more?: Record<string, string>) => void;
+  readonly data: (text: string) => void;
 }
 
 function site(options: Partial<RelayOptions> = {}, room = Infinity): Site {

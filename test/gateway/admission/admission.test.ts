@@ -1,0 +1,252 @@
+import assert from "node:assert/strict";
+import { describe, it, mock } from "node:test";
+import fc from "fast-check";
+import { ApiError } from "../../../src/api/errors.ts";
+import { Admission, type Visitor } from "../../../src/gateway/admission/admission.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { buildIndex } from "../../../src/gateway/index.ts";
+import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
+
+/** Somebody who wants in, and everything it has been told. */
+class Guest implements Visitor {
+  readonly client: string;
+  readonly hasBegun = false;
+  readonly told: string[] = [];
+
+  constructor(client = "c") {
+    this.client = client;
+  }
+
+  onAdmitted({ port }: { readonly port: number }): void {
+    this.told.push(`in ${port}`);
+  }
+
+  onRefused({ code }: ApiError): void {
+    this.told.push(code);
+  }
+}
+
+/** An admission whose published state and time a test moves. */
+function site(sketch: SlotSketch | undefined, holdMs = 10_000) {
+  mock.timers.reset();
+  mock.timers.enable({ apis: ["setTimeout", "Date"], now: 1_000_000 });
+  let current = sketch;
+  const index = () =>
+    buildIndex(
+      {
+        slots: () => (current === undefined ? [] : [publishedSlot("coder", current, 1)]),
+        registry: () => ({ schema: 1, models: [], upstreams: [] }),
+      },
+      new Map(),
+    );
+  const admission = new Admission({ index, operator: () => undefined, bootId: "b", holdMs });
+  const line = admission.line("coder", "main");
+  return {
+    admission,
+    line,
+    /** What the guest is told at once, or waits. */
+    enter: (guest: Guest): void => {
+      try {
+        const endpoint = admission.enter(line, guest);
+        if (endpoint !== undefined) guest.onAdmitted(endpoint);
+      } catch (error) {
+        assert.ok(error instanceof ApiError);
+        guest.onRefused(error);
+      }
+    },
+    /** Published without anybody being told. */
+    change: (next: SlotSketch | undefined) => void (current = next),
+    publish: (next: SlotSketch | undefined): void => {
+      current = next;
+      admission.refresh("coder");
+    },
+  };
+}
+
+const max = (count: number, queue = 0): NonNullable<SlotSketch["spec"]> => ({ concurrency: { max: count, queue } });
+const there: SlotSketch = { port: 8081, spec: max(1, 2) };
+const away: SlotSketch = { state: "starting", spec: max(1, 2) };
+
+describe("Admission", () => {
+  it("lets in at once where there is room, and then whoever waits, as others finish", () => {
+    const { enter, admission, line } = site(there);
+    const [a, b] = [new Guest("a"), new Guest("b")];
+    enter(a);
+    enter(b);
+    assert.deepEqual([a.told, b.told], [["in 8081"], []]);
+    assert.deepEqual(admission.counts("coder"), { held: 0, queued: 1 });
+    assert.deepEqual(admission.place(line, b), { slot: "coder", state: "queued", position: 1, progress: undefined });
+    admission.finish(line, 100);
+    assert.deepEqual(b.told, ["in 8081"]);
+  });
+
+  it("holds until the slot is published ready, at the port it then has", () => {
+    const { enter, admission, publish } = site(away);
+    const guest = new Guest();
+    enter(guest);
+    assert.deepEqual(admission.counts("coder"), { held: 1, queued: 0 });
+    publish({ ...away, state: "warming" });
+    assert.deepEqual(guest.told, []);
+    publish({ ...there, port: 9000 });
+    assert.deepEqual(guest.told, ["in 9000"]);
+  });
+
+  it("refuses when the time to hold is over, at that time", () => {
+    const { enter } = site(away);
+    const guest = new Guest();
+    enter(guest);
+    mock.timers.tick(9999);
+    assert.deepEqual(guest.told, []);
+    mock.timers.tick(1);
+    assert.deepEqual(guest.told, ["slot.not_ready"]);
+  });
+
+  it("sees within a second what nobody told it", () => {
+    const { enter, change } = site(away);
+    const guest = new Guest();
+    enter(guest);
+    change(there);
+    mock.timers.tick(1000);
+    assert.deepEqual(guest.told, ["in 8081"]);
+  });
+
+  it("looks anew when somebody comes, for time alone may have changed what is true", () => {
+    const nextRetryAt = new Date(1_000_000 + 15_000).toISOString();
+    const { enter, publish } = site({ state: "error", status: { failures: 1, nextRetryAt }, spec: max(1, 2) });
+    const [early, late] = [new Guest(), new Guest()];
+    enter(early);
+    assert.deepEqual(early.told, ["slot.failed"]);
+    mock.timers.tick(6000);
+    enter(late);
+    assert.deepEqual(late.told, []);
+    publish(there);
+    assert.deepEqual(late.told, ["in 8081"]);
+  });
+
+  it("sends everybody away when the slot is removed or fails for good", () => {
+    for (const [next, code] of [
+      [undefined, "model.not_found"],
+      [{ state: "error" } as const, "slot.failed"],
+      [{ spec: { enabled: false } }, "slot.disabled"],
+    ] as const) {
+      const { enter, publish } = site(away);
+      const guests = [new Guest("a"), new Guest("b")];
+      guests.forEach(enter);
+      publish(next);
+      for (const { told } of guests) assert.deepEqual(told, [code]);
+    }
+  });
+
+  it("tells one too many when to come again, by how long others took", () => {
+    const { admission, line, enter } = site(there);
+    enter(new Guest());
+    admission.finish(line, 30_000);
+    for (const client of ["a", "b", "c"]) enter(new Guest(client));
+    assert.throws(
+      () => admission.enter(line, new Guest("d")),
+      (error) => {
+        assert.ok(error instanceof ApiError);
+        assert.deepEqual([error.code, error.headers], ["slot.overloaded", { "retry-after": "90" }]);
+        return true;
+      },
+    );
+  });
+
+  it("takes any number where the manifest says 0", () => {
+    const { enter } = site({ port: 1, spec: max(0) });
+    const guests = Array.from({ length: 500 }, () => new Guest());
+    guests.forEach(enter);
+    assert.ok(guests.every(({ told }) => told[0] === "in 1"));
+  });
+
+  it("keeps no timer once nobody waits", () => {
+    const { enter, line } = site(away);
+    const guest = new Guest();
+    enter(guest);
+    line.queue.leave(guest);
+    mock.timers.tick(1000);
+    const scheduled = mock.method(globalThis, "setTimeout");
+    mock.timers.tick(60_000);
+    assert.equal(scheduled.mock.callCount(), 0);
+    scheduled.mock.restore();
+  });
+
+  type Step =
+    | { do: "enter"; client: number }
+    | { do: "leave" | "finish" | "publish" | "change"; nth: number }
+    | { do: "wait"; ms: number };
+  const soon = new Date(1_000_000 + 5000).toISOString();
+  const worlds: readonly (SlotSketch | undefined)[] = [
+    there,
+    { ...there, port: 9000, spec: max(2, 1) },
+    away,
+    { ...away, state: "unloading" },
+    { state: "error", status: { failures: 1, nextRetryAt: soon } },
+    { state: "error" },
+    { spec: { enabled: false } },
+    undefined,
+  ];
+  const step: fc.Arbitrary<Step> = fc.oneof(
+    { weight: 5, arbitrary: fc.record({ do: fc.constant("enter" as const), client: fc.nat(2) }) },
+    { weight: 3, arbitrary: fc.record({ do: fc.constantFrom("leave" as const, "finish" as const), nth: fc.nat(9) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constantFrom("publish" as const, "change" as const), nth: fc.nat(7) }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.nat(3000) }) },
+  );
+
+  it("forgets nobody and answers nobody twice, whatever is published and however time goes", () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), fc.nat(7), (steps, first) => {
+        const { admission, line, enter, publish, change } = site(worlds[first], 4000);
+        const guests: Guest[] = [];
+        const left = new Set<Guest>();
+        const finished = new Set<Guest>();
+        const waiting = (): Guest[] => guests.filter((guest) => guest.told.length === 0 && !left.has(guest));
+        const inside = (): Guest[] =>
+          guests.filter((guest) => guest.told[0]?.startsWith("in ") === true && !finished.has(guest));
+        const finish = (guest: Guest | undefined): void => {
+          if (guest === undefined) return;
+          finished.add(guest);
+          admission.finish(line, 10);
+        };
+        for (const each of steps) {
+          if (each.do === "enter") {
+            const guest = new Guest(`c${each.client}`);
+            guests.push(guest);
+            enter(guest);
+          } else if (each.do === "leave") {
+            const guest = waiting()[each.nth];
+            if (guest !== undefined && line.queue.leave(guest)) left.add(guest);
+          } else if (each.do === "finish") finish(inside()[each.nth]);
+          else if (each.do === "publish") publish(worlds[each.nth]);
+          else if (each.do === "change") change(worlds[each.nth]);
+          else if ("ms" in each) mock.timers.tick(each.ms);
+          assert.ok(guests.every(({ told }) => told.length <= 1));
+          assert.equal(line.queue.waiting, waiting().length);
+          assert.equal(line.queue.inside, inside().length);
+        }
+        publish(there);
+        for (let turn = 0; turn < 200; turn += 1) finish(inside()[0]);
+        assert.ok(
+          guests.every((guest) => left.has(guest) || guest.told.length === 1),
+          "everybody was answered",
+        );
+        admission.close();
+      }),
+      { numRuns: 300 },
+    );
+    mock.timers.reset();
+  });
+});
+
+it("BufferBudget takes what fits, refuses what does not, and counts what comes in any case", () => {
+  const budget = new BufferBudget(100);
+  budget.take(60);
+  assert.throws(
+    () => budget.take(41),
+    (error) => error instanceof ApiError && error.code === "system.overloaded" && error.headers["retry-after"] === "5",
+  );
+  budget.take(40);
+  assert.equal(budget.add(1), false);
+  budget.give(101);
+  assert.deepEqual([budget.usedBytes, budget.add(100)], [0, true]);
+});

@@ -1,0 +1,228 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { conditionSchema, type Condition } from "../../../src/api/conditions.ts";
+import { ApiError } from "../../../src/api/errors.ts";
+import { slotStates } from "../../../src/api/states.ts";
+import type { PublishedOperator } from "../../../src/api/status.ts";
+import {
+  availabilityOf,
+  checkCapability,
+  isOperatorLost,
+  roleFor,
+  type Surroundings,
+} from "../../../src/gateway/admission/availability.ts";
+import { buildIndex, type KnownSlot } from "../../../src/gateway/index.ts";
+import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
+
+const now = Date.parse("2026-01-01T00:00:00Z");
+const inMs = (ms: number): string => new Date(now + ms).toISOString();
+const operator: PublishedOperator = {
+  schema: 1,
+  instance: "i",
+  pid: 1,
+  bootId: "boot",
+  startedAt: inMs(0),
+  heartbeat: inMs(0),
+  isPaused: false,
+  isSettled: true,
+  configDir: "/c",
+  runtime: "process",
+  problems: [],
+};
+
+function slotOf(sketch: SlotSketch | undefined, name = "primary"): KnownSlot {
+  const slots = sketch === undefined ? [] : [publishedSlot(name, sketch, 1)];
+  const index = buildIndex(
+    { slots: () => slots, registry: () => ({ schema: 1, models: [], upstreams: [] }) },
+    new Map(),
+  );
+  const slot = index.slots.get(name);
+  assert.ok(slot !== undefined);
+  return slot;
+}
+
+/** In a few words: where it goes, or whether it waits, and what it would be told. */
+function told(
+  sketch: SlotSketch | undefined,
+  around: Partial<Surroundings> = {},
+  role: "main" | "rerank" = "main",
+): unknown {
+  const found = availabilityOf(slotOf(sketch), role, { bootId: "boot", operator, now, ...around });
+  if (found.kind === "open") return found.endpoint.port;
+  const { code, details, headers } = found.failure;
+  const again =
+    "retry-after" in headers
+      ? `after ${headers["retry-after"]}`
+      : headers["x-should-retry"] === "false"
+        ? "never"
+        : "?";
+  return [found.kind, code, details?.["reason"], again];
+}
+
+const condition = (type: string, status: "True" | "False", reason: string): Condition =>
+  conditionSchema.parse({
+    type,
+    status,
+    reason,
+    message: `${reason} it is`,
+    observedGeneration: 1,
+    lastTransitionTime: inMs(0),
+  });
+const failing = (failures: number, nextMs: number | undefined, conditions: Condition[] = []): SlotSketch => ({
+  state: "error",
+  status: {
+    failures,
+    conditions,
+    lastError: { reason: "Exited", message: "exited with code 1", time: inMs(0) },
+    ...(nextMs === undefined ? {} : { nextRetryAt: inMs(nextMs) }),
+  },
+});
+
+describe("availabilityOf", () => {
+  const byState = {
+    offline: ["shut", "slot.not_ready", "ScaledToZero", "after 2"],
+    pulling: ["shut", "slot.not_ready", "Pulling", "after 2"],
+    starting: ["shut", "slot.not_ready", "Starting", "after 2"],
+    warming: ["shut", "slot.not_ready", "Warming", "after 2"],
+    ready: 8081,
+    serving: 8081,
+    idle: 8081,
+    unloading: ["shut", "slot.not_ready", "Unloading", "after 2"],
+    error: ["closed", "slot.failed", "Failed", "never"],
+  } as const;
+  for (const state of slotStates) {
+    const isThere = typeof byState[state] === "number";
+    it(`of a slot that is ${state}`, () => {
+      assert.deepEqual(told({ state, ...(isThere ? { port: 8081 } : {}) }), byState[state]);
+    });
+  }
+
+  it("does not send to an engine that is being unloaded, though it still answers", () => {
+    assert.deepEqual(told({ state: "unloading", port: 8081 }), byState.unloading);
+  });
+
+  it("waits where the state says ready and no process is", () => {
+    assert.deepEqual(told({ state: "ready" }), ["shut", "slot.not_ready", "Loaded", "after 2"]);
+  });
+
+  const rows: readonly (readonly [
+    what: string,
+    sketch: SlotSketch | undefined,
+    around: Partial<Surroundings>,
+    answer: unknown,
+  ])[] = [
+    ["nobody has told of it", undefined, {}, ["shut", "slot.not_ready", "NotPublished", "after 2"]],
+    ["it is disabled", { spec: { enabled: false } }, {}, ["closed", "slot.disabled", "Disabled", "never"]],
+    [
+      "it is disabled for want of a manifest",
+      { spec: { enabled: false }, status: { conditions: [condition("Ready", "True", "NotConfigured")] } },
+      {},
+      ["closed", "slot.disabled", "NotConfigured", "never"],
+    ],
+    [
+      "somebody unloaded it",
+      { status: { conditions: [condition("Available", "False", "Unloaded")] } },
+      {},
+      ["closed", "slot.not_ready", "Unloaded", "never"],
+    ],
+    [
+      "the machine was booted since",
+      { port: 8081 },
+      { bootId: "other" },
+      ["shut", "slot.not_ready", "OperatorLost", "after 2"],
+    ],
+    ["the operator is lost: the engine may still be there", { port: 8081 }, { now: now + 60_000 }, 8081],
+    ["no operator has said anything: the engine may still be there", { port: 8081 }, { operator: undefined }, 8081],
+    ["it failed, and is tried again in 10 s", failing(1, 10_000), {}, ["shut", "slot.failed", "Exited", "after 10"]],
+    ["it failed, and is tried again in more", failing(1, 10_001), {}, ["closed", "slot.failed", "Exited", "after 11"]],
+    [
+      "it failed, and should have been tried again",
+      failing(2, -5000),
+      {},
+      ["shut", "slot.failed", "Exited", "after 1"],
+    ],
+    ["it failed the third time in a row", failing(3, 1000), {}, ["closed", "slot.failed", "Exited", "after 1"]],
+    [
+      "it failed, and nobody says when it is tried again",
+      failing(1, undefined),
+      {},
+      ["closed", "slot.failed", "Exited", "never"],
+    ],
+    [
+      "it needs a person",
+      failing(1, undefined, [condition("Stalled", "True", "ModelNotFound")]),
+      {},
+      ["closed", "slot.failed", "ModelNotFound", "never"],
+    ],
+    [
+      "it needs a person, though a retry was planned",
+      failing(1, 1000, [condition("Stalled", "True", "ModelNotFound")]),
+      {},
+      ["closed", "slot.failed", "ModelNotFound", "never"],
+    ],
+  ];
+  for (const [what, sketch, around, answer] of rows) {
+    it(`where ${what}`, () => assert.deepEqual(told(sketch, around), answer));
+  }
+
+  it("tells when a failed slot opens again, what happened, and no more than 500 characters of it", () => {
+    const found = availabilityOf(slotOf(failing(1, 4000)), "main", { bootId: "boot", operator, now });
+    assert.ok(found.kind === "shut" && found.reopensAt === now + 4000);
+    assert.deepEqual(found.failure.details, {
+      slot: "primary",
+      state: "error",
+      reason: "Exited",
+      message: "exited with code 1",
+      next_retry_at: inMs(4000),
+    });
+    const long = failing(1, 4000);
+    const lastError = { reason: "Exited", message: "x".repeat(9000), time: inMs(0) };
+    const told = availabilityOf(slotOf({ ...long, status: { ...long.status, lastError } }), "main", {
+      bootId: "boot",
+      operator,
+      now,
+    });
+    assert.ok(told.kind !== "open" && JSON.stringify(told.failure.envelope()).length < 1300);
+  });
+});
+
+describe("a slot with two processes", () => {
+  const two: SlotSketch = { port: 8081, rerankPort: 8082, spec: { model: { default: "m", rerank: "r" } } };
+
+  it("sends each capability to its own", () => {
+    const slot = slotOf(two);
+    assert.deepEqual(
+      [roleFor(slot, "rerank"), roleFor(slot, "embeddings"), roleFor(slot, "chat")],
+      ["rerank", "main", "main"],
+    );
+    assert.deepEqual([told(two), told(two, {}, "rerank")], [8081, 8082]);
+    assert.equal(roleFor(slotOf({ port: 8081 }), "rerank"), "main");
+  });
+
+  it("serves with the one while the other is away, and says which that is", () => {
+    const one: SlotSketch = { port: 8081, spec: { model: { default: "m", rerank: "r" } } };
+    assert.equal(told(one), 8081);
+    const found = availabilityOf(slotOf(one), roleFor(slotOf(one), "rerank"), { bootId: "boot", operator, now });
+    assert.ok(found.kind === "shut");
+    assert.equal(found.failure.details?.["role"], "rerank");
+  });
+});
+
+it("checkCapability refuses what the engine does not serve, where that is known", () => {
+  const slot = slotOf({ port: 1, status: { capabilities: ["embeddings"] } });
+  checkCapability(slot, "embeddings");
+  assert.throws(
+    () => checkCapability(slot, "chat"),
+    (error) => error instanceof ApiError && error.code === "dispatch.capability_mismatch",
+  );
+  checkCapability(slotOf({ status: { capabilities: [] } }), "chat");
+  checkCapability(slotOf(undefined), "chat");
+});
+
+it("isOperatorLost after five seconds without a heartbeat, or when there never was one", () => {
+  assert.deepEqual(
+    [0, 5000, 5001].map((ms) => isOperatorLost(operator, now + ms)),
+    [false, false, true],
+  );
+  assert.equal(isOperatorLost(undefined, now), true);
+});
