@@ -45,6 +45,8 @@ export async function changeSlot(
   }
   if (write === true && model !== undefined) {
     await context.writer.set("Slot", name, ["model", "default"], model);
+    // What was swapped in for a while must not win over what is now written down for good.
+    await context.requests.remove(name, "swap-model");
     return await answered(context, name, query, client, (now) => now.status?.model.ref === model);
   }
   const token = randomUUID();

@@ -132,6 +132,9 @@ describe("requests to a slot", () => {
     });
     const manifest = '# ours\nengine = "custom"\ncommand = ["run"]\n\n[model]\ndefault = "test-model" # small\n';
     await declare(gateway, "slots/primary.toml", manifest);
+    // An earlier swap must not win over what is written down for good.
+    await send(gateway, "POST", "/api/slots/primary/swap", { model: "test-model" });
+    assert.equal((await requestsOf(gateway)).size, 1);
     const answer = await send(gateway, "POST", "/api/slots/primary/swap", { model: "other", write: true });
     assert.equal(answer.status, 202);
     assert.equal(await written(gateway, "slots/primary.toml"), manifest.replace("test-model", "other"));
