@@ -1,5 +1,5 @@
-import { watch, type FSWatcher } from "node:fs";
-import { mkdir, readdir, readFile, stat } from "node:fs/promises";
+import { statSync, watch, type FSWatcher } from "node:fs";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode } from "./error-code.ts";
 
@@ -119,8 +119,19 @@ export class JsonDirectory<T> implements AsyncDisposable {
       this.#entries.delete(file);
       changed.push(file);
     }
-    await Promise.all([...present].map(async (file) => ((await this.#read(file)) ? changed.push(file) : undefined)));
+    const stale: string[] = [];
+    for (const [index, file] of [...present].entries()) {
+      if (index % 100 === 99) await new Promise((resolve) => setImmediate(resolve));
+      if (this.#isStale(file)) stale.push(file);
+    }
+    await Promise.all(stale.map(async (file) => ((await this.#read(file)) ? changed.push(file) : undefined)));
     if (changed.length > 0 && this.#isOpen && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
+  }
+
+  /** False: nothing has written it since it was read. Blocks for microseconds: asking a thread costs ten times that. */
+  #isStale(file: string): boolean {
+    const stamp = stampOf(join(this.#path, file));
+    return stamp === young || stamp !== this.#entries.get(file)?.stamp;
   }
 
   /** True when the file holds another value than before. */
@@ -128,11 +139,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
     const path = join(this.#path, file);
     const known = this.#entries.get(file);
     try {
-      const { size, mtimeMs, ino } = await stat(path);
-      // File times tick in milliseconds and inodes are used again: a younger file may change under the same stamp.
-      const isYoung = Math.abs(Date.now() - mtimeMs) < youngMs;
-      const stamp = isYoung ? "young" : `${size}:${mtimeMs}:${ino}`;
-      if (!isYoung && known?.stamp === stamp) return false;
+      const stamp = stampOf(path);
       const text = await readFile(path, "utf8");
       if (known?.text === text) {
         this.#entries.set(file, { ...known, stamp });
@@ -149,6 +156,18 @@ export class JsonDirectory<T> implements AsyncDisposable {
 }
 
 const youngMs = 20;
+const young = "young";
+
+/** Of a file as it is now, to be taken before it is read. One that cannot be asked is told by being read. */
+function stampOf(path: string): string {
+  try {
+    const { size, mtimeMs, ino } = statSync(path);
+    // File times tick in milliseconds and inodes are used again: a younger file may change under the same stamp.
+    return Math.abs(Date.now() - mtimeMs) < youngMs ? young : `${size}:${mtimeMs}:${ino}`;
+  } catch {
+    return young;
+  }
+}
 
 function parsed<T>(text: string, parse: (value: unknown) => T | undefined): T | undefined {
   let value: unknown;
