@@ -11,6 +11,7 @@ export function lazyManifestWriter(options: ManifestWriterOptions): ManifestWrit
     create: async (kind, name, change) => await (await open()).create(kind, name, change),
     replace: async (kind, name, change) => await (await open()).replace(kind, name, change),
     set: async (kind, name, path, value) => (await open()).set(kind, name, path, value),
+    specHash: async (kind, name) => await (await open()).specHash(kind, name),
     remove: async (kind, name) => await (await open()).remove(kind, name),
   };
 }

@@ -96,6 +96,7 @@ export function openManifestWriter({ configDir, isReadOnly }: ManifestWriterOpti
         if (isChanged === undefined)
           throw new ApiError("slot.not_found", { message: `${name} has no manifest: it cannot be written into` });
       }),
+    specHash: async (kind, name) => (await findPlace(configDir, kind, name))?.declaration.specHash,
     remove: (kind, name) =>
       write(async () => {
         const found = await findPlace(configDir, kind, name);

@@ -21,6 +21,8 @@ export interface ManifestWriter {
   replace(kind: Kind, name: string, change: ManifestChange): Promise<"created" | "changed" | "unchanged">;
   /** Sets one field of the spec, such as `["model", "default"]`. Rejects with `slot.not_found` where there is no file. */
   set(kind: Kind, name: string, path: readonly string[], value: string | number | boolean): Promise<void>;
+  /** What the operator publishes as `spec_hash` once it has seen the declaration as it is now; undefined: none. */
+  specHash(kind: Kind, name: string): Promise<string | undefined>;
   /** Removes the declaration, and the file when it held nothing else. False when there was none. */
   remove(kind: Kind, name: string): Promise<boolean>;
 }

@@ -87,7 +87,7 @@ export async function createSlot(
     throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });
   guardExecFields(spec, {}, { isAllowed: context.config.apiExec, file: `slots/${name}.toml` });
   await context.writer.create("Slot", name, { spec, labels });
-  return await answered(context, name, query, client, ({ published }) => published?.file !== undefined);
+  return await written(context, name, query, client);
 }
 
 export async function putSlot(
@@ -111,9 +111,7 @@ export async function putSlot(
   );
   const outcome = await context.writer.replace("Slot", name, { spec, labels });
   void reply.code(outcome === "created" ? 201 : 202);
-  const isSeen = ({ published }: KnownSlot): boolean =>
-    outcome === "unchanged" || (published !== undefined && published.revision !== before?.revision);
-  return await answered(context, name, query, request, isSeen);
+  return await written(context, name, query, request);
 }
 
 export async function deleteSlot(context: ManagementContext, name: string): Promise<SlotDetail> {
@@ -124,6 +122,19 @@ export async function deleteSlot(context: ManagementContext, name: string): Prom
   const detail = slotDetail(slot, viewOf(context));
   await context.writer.remove("Slot", name);
   return detail;
+}
+
+/** The slot with the hash of what is written now: `?wait` waits until the operator has published that (DECISIONS 15). */
+async function written(
+  context: ManagementContext,
+  name: string,
+  query: WaitQuery,
+  client: IncomingMessage,
+): Promise<SlotDetail> {
+  const specHash = await context.writer.specHash("Slot", name);
+  const isSeen = ({ published }: KnownSlot): boolean => published?.specHash === specHash;
+  const slot = await answered(context, name, query, client, isSeen);
+  return { ...slot, spec_hash: specHash ?? slot.spec_hash };
 }
 
 /** The slot at once, or, where it is waited for, once it has settled under what was asked. */
