@@ -5,7 +5,7 @@ RUN := $(NODE) --disable-warning=ExperimentalWarning
 TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge verify generate pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge test-soak verify generate pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -33,6 +33,9 @@ test-podman: setup ## the same suite over Podman's socket; needs root, installs 
 
 test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
 	@hack/test-edge.sh
+
+test-soak: setup ## thousands of mixed requests; nothing may be left behind: BERTH_SOAK_REQUESTS=100000 for more
+	@$(RUN) --test "test/soak/**/*.test.ts"
 
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc
