@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { FastifyReply } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
-import { isBuiltin, slotNameSchema } from "../../api/names.ts";
+import { isBuiltin, modelRefSchema, slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import type { RequestKind } from "../../api/status.ts";
 import type { KnownSlot } from "../index.ts";
@@ -69,7 +69,8 @@ function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | 
   if (model === undefined) return;
   const { index } = viewOf(context);
   // A custom slot may name a model that nobody declared (RESOURCES "Slot").
-  if (index.models.has(model) || slot.spec.engine === "custom" || slot.spec.model.default === model) return;
+  const isFree = slot.spec.engine === "custom" && modelRefSchema.safeParse(model).success;
+  if (index.models.has(model) || isFree || slot.spec.model.default === model) return;
   throw new ApiError("model.not_found", { message: `no model is called "${model.slice(0, 200)}"` });
 }
 

@@ -125,6 +125,12 @@ describe("requests to a slot", () => {
     assert.deepEqual(answer, [404, "model.not_found", undefined]);
   });
 
+  it("are refused for what is no name of a model, on a custom slot too", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    const answer = await refused(send(gateway, "POST", "/api/models/%20/assign", { slot: "primary" }));
+    assert.deepEqual(answer, [404, "model.not_found", undefined]);
+  });
+
   it("change one line of the manifest where they are to be written", async () => {
     await using gateway = await startGateway({
       slots: { primary: { port: 1 } },

@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { apiRoutes } from "../../../src/api/management/routes.ts";
+import type { RouteShape } from "../../../src/api/management/shape.ts";
+import { isRecord } from "../../../src/lib/record.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
+
+const shapes = Object.values<RouteShape>(apiRoutes);
+const url = ({ path }: RouteShape): string =>
+  path.replace("{name}", "primary").replace("{ref}", "other").replace("{id}", "x");
+
+describe("bad input", () => {
+  let gateway: TestGateway;
+  before(async () => {
+    gateway = await startGateway({
+      slots: { primary: { port: 1 } },
+      registry: { models: [modelRecord("other")] },
+    });
+  });
+  after(() => gateway[Symbol.asyncDispose]());
+
+  const send = async (
+    method: string,
+    path: string,
+    body?: string,
+    headers: Record<string, string> = { "content-type": "application/json" },
+  ): Promise<readonly [status: number, code: string, path: unknown]> => {
+    const response = await fetch(new URL(path, gateway.url), {
+      method,
+      ...(body === undefined ? {} : { body, headers }),
+    });
+    const { error } = await envelopeOf(response);
+    return [response.status, error.code, error.details?.["path"]];
+  };
+  const invalid = (...path: string[]): readonly [number, string, unknown] => [400, "dispatch.invalid_request", path];
+
+  it("is refused in every body: not JSON, not an object, too large, of another type, or missing", async () => {
+    const taking = shapes.filter(({ body }) => body !== undefined);
+    assert.ok(taking.length >= 7);
+    for (const shape of taking) {
+      const { method, path } = shape;
+      const what = `${method} ${path}`;
+      const to = url(shape);
+      assert.deepEqual((await send(method, to, "{")).slice(0, 2), [400, "dispatch.invalid_request"], what);
+      for (const body of ["[]", '"x"', "5", "null"])
+        assert.deepEqual(await send(method, to, body), invalid(), `${what} ${body}`);
+      const large = JSON.stringify({ x: "x".repeat(1_100_000) });
+      assert.deepEqual((await send(method, to, large)).slice(0, 2), [413, "dispatch.payload_too_large"], what);
+      const text = await send(method, to, "{}", { "content-type": "text/plain" });
+      assert.deepEqual(text.slice(0, 2), [415, "dispatch.unsupported_media_type"], what);
+      if (path !== "/api/config/validate") assert.deepEqual(await send(method, to), invalid(), what);
+      for (const key of ["__proto__", "constructor"]) {
+        const polluted = await send(method, to, `{"${key}":{"prototype":{}}}`);
+        assert.match(String(polluted[0]), /^(400|422)$/, `${what} ${key}`);
+      }
+    }
+  });
+
+  it("is named by its path: wrong type, missing and unknown field", async () => {
+    for (const [method, path, body, expected] of [
+      ["POST", "/api/slots/primary/swap", { model: 5 }, invalid("model")],
+      ["POST", "/api/slots/primary/swap", { model: "no ref!" }, invalid("model")],
+      ["POST", "/api/slots/primary/swap", { model: "other", write: "yes" }, invalid("write")],
+      ["POST", "/api/slots/primary/swap", { model: "other", more: 1 }, invalid()],
+      ["POST", "/api/models/other/assign", {}, invalid("slot")],
+      ["POST", "/api/models/other/assign", { slot: "Not A Slot" }, invalid("slot")],
+      ["POST", "/api/models/other/assign", { slot: "primary", more: 1 }, invalid()],
+      ["POST", "/api/auth/tokens", {}, invalid("label")],
+      ["POST", "/api/auth/tokens", { label: 5, scope: "admin" }, invalid("label")],
+      ["POST", "/api/auth/tokens", { label: "x", scope: "root" }, invalid("scope")],
+      ["POST", "/api/auth/tokens", { label: "x", scope: "admin", more: 1 }, invalid()],
+      ["POST", "/api/config/validate", { files: { "slots/a.toml": 5 } }, invalid("files", "slots/a.toml")],
+      ["POST", "/api/config/validate", {}, invalid("files")],
+      ["POST", "/api/config/validate", { files: {}, more: 1 }, invalid()],
+      ["PUT", "/api/upstreams/acme", { baseUrl: 5 }, [422, "config.invalid", ["baseUrl"]]],
+      ["PUT", "/api/upstreams/acme", { models: [{ ref: "a" }] }, [422, "config.invalid", ["baseUrl"]]],
+      ["PUT", "/api/upstreams/acme", { baseUrl: "https://x.example", more: 1 }, [422, "config.invalid", []]],
+      ["PUT", "/api/upstreams/acme", { baseUrl: "https://x.example" }, [422, "config.invalid", ["models"]]],
+      ["PUT", "/api/upstreams/Not%20A%20Name", { baseUrl: "https://x.example" }, invalid("name")],
+      ["PUT", "/api/slots/primary", { load: 5 }, [422, "config.invalid", ["load"]]],
+      ["PUT", "/api/slots/primary", {}, [422, "config.invalid", ["model", "default"]]],
+    ] as const) {
+      assert.deepEqual(
+        await send(method, path, JSON.stringify(body)),
+        expected,
+        `${method} ${path} ${JSON.stringify(body)}`,
+      );
+    }
+  });
+
+  it("is named in every query: wrong value, unknown name, the same name twice", async () => {
+    const asking = shapes.filter(({ query }) => query !== undefined);
+    assert.ok(asking.length >= 8);
+    for (const shape of asking) {
+      const names = Object.keys(shape.query?.shape ?? {});
+      const what = `${shape.method} ${shape.path}`;
+      for (const name of names) {
+        const wrong = await send(shape.method, `${url(shape)}?${name}=nonsense`);
+        assert.deepEqual(wrong, invalid(name), `${what} ${name}`);
+        const twice = await send(shape.method, `${url(shape)}?${name}=1&${name}=1`);
+        assert.deepEqual(twice, invalid(name), `${what} ${name} twice`);
+      }
+      assert.deepEqual(await send(shape.method, `${url(shape)}?nonsense=1`), invalid(), what);
+    }
+    for (const tail of ["0", "5001", "1.5", "-1", ""])
+      assert.deepEqual(await send("GET", `/api/slots/primary/logs?tail=${tail}`), invalid("tail"), tail);
+    for (const timeout of ["0", "3601", "x"])
+      assert.deepEqual(await send("POST", `/api/slots/primary/load?timeout=${timeout}`), invalid("timeout"), timeout);
+  });
+
+  it("is refused with the methods that a path takes", async () => {
+    const known = new Map<string, Set<string>>();
+    for (const { method, path } of shapes) known.set(path, (known.get(path) ?? new Set()).add(method));
+    for (const [path, methods] of known) {
+      // To the router, everything behind a ref may be one.
+      if (path.includes("{ref}") || path.startsWith("/api/models/") || path.startsWith("/v1/")) continue;
+      for (const method of ["GET", "POST", "PUT", "DELETE", "PATCH"]) {
+        if (methods.has(method)) continue;
+        const to = path.replaceAll(/\{\w+\}/g, "x");
+        const response = await fetch(new URL(to, gateway.url), { method });
+        assert.equal((await envelopeOf(response)).error.code, "system.method_not_allowed", `${method} ${path}`);
+        assert.equal(response.status, 405);
+        const allow = response.headers
+          .get("allow")
+          ?.split(", ")
+          .filter((each) => each !== "HEAD");
+        assert.deepEqual(allow, [...methods].toSorted(), `${method} ${path}`);
+      }
+    }
+    for (const [method, path, allow] of [
+      ["POST", "/api/models/other", "DELETE, GET, HEAD"],
+      ["PUT", "/api/models/other", "DELETE, GET, HEAD, POST"],
+      ["GET", "/v1/chat/completions", "POST"],
+    ] as const) {
+      const response = await fetch(new URL(path, gateway.url), { method });
+      assert.equal(response.status, 405, `${method} ${path}`);
+      assert.equal(response.headers.get("allow"), allow, `${method} ${path}`);
+    }
+  });
+
+  it("is an unknown name", async () => {
+    const named = shapes.filter(({ path }) => path.includes("{"));
+    for (const shape of named) {
+      if (shape.method === "PUT" || shape.path.startsWith("/api/pulls")) continue;
+      const path = shape.path.replaceAll(/\{\w+\}/g, "nobody");
+      const body = shape.path.endsWith("/swap")
+        ? '{"model":"other"}'
+        : shape.path.endsWith("/assign")
+          ? '{"slot":"nobody"}'
+          : undefined;
+      const [status, code] = await send(shape.method, path, body);
+      const expected =
+        shape.path.includes("/slots/") || shape.path.endsWith("/assign")
+          ? "slot.not_found"
+          : /^(model|system)\.not_found$/;
+      assert.equal(status, 404, `${shape.method} ${path}`);
+      assert.match(code, new RegExp(expected), `${shape.method} ${path}`);
+    }
+  });
+
+  it("changes nothing", async () => {
+    const listed: unknown = await (await fetch(`${gateway.url}/api/auth/tokens`)).json();
+    assert.deepEqual(isRecord(listed) ? listed["data"] : undefined, []);
+    const shown: unknown = await (await fetch(`${gateway.url}/api/config`)).json();
+    assert.ok(isRecord(shown));
+  });
+});
