@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { connect } from "node:net";
 import { until } from "../../support/until.ts";
@@ -18,24 +18,19 @@ export interface StartOptions {
   readonly logFile: string;
 }
 
-const running = new Set<ChildProcess>();
-// Nothing that was started outlives the benchmark, however it ends.
-process.once("exit", () => running.forEach((child) => child.kill()));
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
-
-/** Starts a program with its output in a file; disposing ends it. */
+/** Starts a program with its output in a file; disposing ends it, and so does the end of the benchmark, of any kind. */
 export function startProgram(command: readonly string[], options: StartOptions): Started {
   const pinned = options.cores === undefined ? command : ["taskset", "-c", options.cores, ...command];
   const [program = "", ...args] = pinned;
   const log = openSync(options.logFile, "a");
   const child = spawn(program, args, { env: options.env ?? process.env, stdio: ["ignore", log, log] });
   closeSync(log);
-  running.add(child);
-  child.once("exit", () => running.delete(child));
+  const callOff = guard(child.pid);
   const ended = new Promise<number | null>((resolve) => {
     child.once("exit", (code) => resolve(code));
     child.once("error", () => resolve(null));
   });
+  void ended.then(callOff);
   const stop = async (signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> => {
     if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
     child.kill(signal);
@@ -51,6 +46,22 @@ export function startProgram(command: readonly string[], options: StartOptions):
     stop,
     [Symbol.asyncDispose]: async () => void (await stop()),
   };
+}
+
+/**
+ * Ends the program when this process is gone, even by SIGKILL: the pipe to the guard closes. An operator that is left
+ * behind keeps its engines, which the next benchmark would measure as noise. Answers with what calls the guard off.
+ */
+function guard(pid: number | undefined): () => void {
+  if (pid === undefined) return () => undefined;
+  const waiting = spawn("sh", ["-c", 'read -r isOver || kill -TERM "$0"', String(pid)], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  waiting.on("error", () => undefined);
+  waiting.stdin.on("error", () => undefined);
+  waiting.unref();
+  return () => void waiting.stdin.end("over\n");
 }
 
 /** Waits until something listens there. */
@@ -74,8 +85,8 @@ function accepts(port: number): Promise<boolean> {
 export async function runProgram(command: readonly string[], cores?: string): Promise<string> {
   const [program = "", ...args] = cores === undefined ? command : ["taskset", "-c", cores, ...command];
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
-  running.add(child);
-  child.once("exit", () => running.delete(child));
+  const callOff = guard(child.pid);
+  child.once("exit", callOff);
   let stdout = "";
   let stderr = "";
   child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
