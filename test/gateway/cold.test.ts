@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { envelopeOf } from "../support/envelope.ts";
-import { startGateway } from "../support/gateway.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { helloChunks, json, sayHello, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 
@@ -88,7 +88,7 @@ describe("a request for a slot that is not there", () => {
 
 describe("a request for a slot in error", () => {
   const inSeconds = (seconds: number): string => new Date(Date.now() + seconds * 1000).toISOString();
-  const lastError = { reason: "Exited", message: "exited with code 1", time: new Date().toISOString() };
+  const lastError = { reason: "Exited", message: "/root/engine exited with code 1", time: new Date().toISOString() };
 
   it("waits through an error that is tried again soon", async () => {
     await using engine = await scriptedEngine();
@@ -118,9 +118,25 @@ describe("a request for a slot in error", () => {
       assert.equal(response.headers.get("x-should-retry"), shouldRetry);
       const { error } = await envelopeOf(response);
       assert.equal(error.code, "slot.failed");
-      assert.equal(error.details?.["message"], "exited with code 1");
+      // Paths and the engine's own words stay here.
+      assert.equal(error.message, "slot primary has failed: its engine exited");
+      assert.equal(error.details?.["message"], "its engine exited");
     });
   }
+
+  it("says that it has failed where its manifest was never valid, not that it is disabled", async () => {
+    const message = "/etc/berth/slots/primary.yaml:1: wrong";
+    const stalled = { type: "Stalled", status: "True", reason: "InvalidSpec", message, observedGeneration: 1 } as const;
+    const conditions = [{ ...stalled, lastTransitionTime: lastError.time }];
+    await using gateway = await startGateway({
+      slots: { primary: { state: "error", spec: { enabled: false }, status: { conditions, lastError } } },
+    });
+    const response = await gateway.post("/v1/chat/completions", chat);
+    assert.deepEqual([response.status, response.headers.get("x-should-retry")], [503, "false"]);
+    const { error } = await envelopeOf(response);
+    assert.deepEqual([error.code, error.details?.["reason"]], ["slot.failed", "InvalidSpec"]);
+    assert.doesNotMatch(JSON.stringify(error), /etc/);
+  });
 
   it("fails when the slot it waits for fails for good", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
@@ -129,6 +145,55 @@ describe("a request for a slot in error", () => {
     await gateway.publish("primary", { state: "error", status: { failures: 3, lastError, nextRetryAt: inSeconds(5) } });
     assert.equal((await envelopeOf(await answered)).error.code, "slot.failed");
   });
+});
+
+describe("a request for a slot's second process, which fails beside the first", () => {
+  const rerank = { model: "embed", query: "q", documents: ["a"] };
+  const lastError = { reason: "Exited", message: "/root/engine: boom", time: new Date().toISOString() };
+  const site = async (failures: number, nextSeconds: number | undefined, stalled?: string): Promise<TestGateway> => {
+    const nextRetryAt = nextSeconds === undefined ? undefined : new Date(Date.now() + nextSeconds * 1000).toISOString();
+    const condition = { type: "Stalled", status: "True", message: "x", observedGeneration: 1 } as const;
+    const conditions =
+      stalled === undefined ? [] : [{ ...condition, reason: stalled, lastTransitionTime: lastError.time }];
+    const status = { failures, lastError, conditions, ...(nextRetryAt === undefined ? {} : { nextRetryAt }) };
+    return await startGateway({
+      slots: { embed: { port: 9, spec: { model: { default: "a", rerank: "b" } }, status } },
+    });
+  };
+
+  const hopeless = [
+    ["its next try is far away", 1, 60, undefined, /^(59|60)$/],
+    ["it failed three times in a row", 3, 5, undefined, /^[45]$/],
+    ["it is tried once more after three failures", 3, undefined, undefined, /^2$/],
+    ["only a person can mend it", 1, undefined, "Exited", /^$/],
+  ] as const;
+  for (const [what, failures, next, stalled, retryAfter] of hopeless) {
+    it(`is refused at once where ${what}`, async () => {
+      await using gateway = await site(failures, next, stalled);
+      const response = await gateway.post("/v1/rerank", rerank);
+      assert.equal(response.status, 503);
+      assert.match(response.headers.get("retry-after") ?? "", retryAfter);
+      const { error } = await envelopeOf(response);
+      assert.equal(error.code, "slot.not_ready");
+      assert.deepEqual([error.details?.["role"], error.details?.["reason"]], ["rerank", "Exited"]);
+      assert.doesNotMatch(JSON.stringify(error), /root|boom/);
+    });
+  }
+
+  for (const [what, failures, next, stalled] of [
+    ["its next try is near", 1, 5, undefined],
+    ["it only starts", 0, undefined, undefined],
+    ["it only starts, though the manifest was broken by an edit", 1, undefined, "InvalidSpec"],
+  ] as const) {
+    it(`waits where ${what}`, async () => {
+      await using engine = await scriptedEngine((response) => json(response, { results: [] }));
+      await using gateway = await site(failures, next, stalled);
+      const answered = gateway.post("/v1/rerank", rerank);
+      await until("it is held", () => gateway.demand("embed")?.held === 1);
+      await gateway.publish("embed", { port: 9, rerankPort: engine.port });
+      assert.equal((await answered).status, 200);
+    });
+  }
 });
 
 describe("a stream from a slot that is not there", () => {

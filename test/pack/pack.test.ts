@@ -83,7 +83,7 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
     assert.deepEqual(await runBerth(["chat", "primary", "hi"], env, berth), {
       code: 1,
       stdout: "",
-      stderr: `slot.failed: slot primary has failed: ${message}\nsee \`berth slot show primary\` for the cause\n`,
+      stderr: `slot.failed: slot primary has failed: its engine is not installed\nsee \`berth slot show primary\` for the cause\n`,
     });
     assert.equal(await running.stop("SIGINT"), 0);
   });

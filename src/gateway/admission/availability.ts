@@ -2,7 +2,9 @@ import { findCondition } from "../../api/conditions.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole, SlotCapability } from "../../api/names.ts";
 import { heartbeatTtlMs, type PublishedOperator, type SlotStatus } from "../../api/status.ts";
+import { isAvailable } from "../../api/states.ts";
 import type { KnownSlot } from "../index.ts";
+import { failureWords } from "./failure-words.ts";
 
 export interface Endpoint {
   readonly host: string;
@@ -50,6 +52,8 @@ export function roleFor({ status, spec }: KnownSlot, capability: SlotCapability)
 export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surroundings): Availability {
   const { spec, status, name } = slot;
   if (status === undefined) return { kind: "shut", failure: notReady(name, "offline", "NotPublished") };
+  // What was never valid has no spec that could say whether it is enabled.
+  if (isNeverValid(slot)) return failed(name, status, around.now);
   if (!spec.enabled) return { kind: "closed", failure: disabled(name, status) };
   // After a reboot what was published before speaks of engines that are gone.
   if (around.operator !== undefined && around.operator.bootId !== around.bootId)
@@ -58,32 +62,54 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surro
   if (process?.isReady === true && status.state !== "unloading")
     return { kind: "open", endpoint: { host: "127.0.0.1", port: process.port } };
   if (status.state === "error") return failed(name, status, around.now);
+  if (role !== "main" && isAvailable(status.state) && isFailing(status)) return failed(name, status, around.now, role);
   const reason = findCondition(status.conditions, "Available")?.reason ?? status.state;
   if (reason === "Unloaded") return { kind: "closed", failure: unloaded(name, status.state) };
   return { kind: "shut", failure: notReady(name, status.state, reason, role) };
 }
 
-function failed(slot: string, status: SlotStatus, now: number): Availability {
-  const found = findCondition(status.conditions, "Stalled");
-  const stalled = found?.status === "True" ? found : undefined;
+/** Its manifest has been invalid since the operator first saw it: there is no spec to act on. */
+export function isNeverValid({ status }: KnownSlot): boolean {
+  if (status?.state !== "error") return false;
+  const stalled = findCondition(status.conditions, "Stalled");
+  return stalled?.status === "True" && stalled.reason === "InvalidSpec";
+}
+
+/** While the main process serves, what the status tells of failures is the other's. */
+function isFailing(status: SlotStatus): boolean {
+  if (status.failures === 0) return false;
+  return status.nextRetryAt !== undefined || status.failures >= outageFailures || needsPerson(status);
+}
+
+/** A slot that serves may be stalled by a bad edit too: that says nothing of its processes. */
+function needsPerson({ conditions, lastError, state }: SlotStatus): boolean {
+  const stalled = findCondition(conditions, "Stalled");
+  return stalled?.status === "True" && (state === "error" || stalled.reason === lastError?.reason);
+}
+
+/** By DECISIONS 9. `role` is that of a process that fails beside one that serves. */
+function failed(slot: string, status: SlotStatus, now: number, role?: ProcessRole): Availability {
+  const isStalled = needsPerson(status);
+  const stalled = isStalled ? findCondition(status.conditions, "Stalled") : undefined;
   const reopensAt = status.nextRetryAt === undefined ? undefined : Date.parse(status.nextRetryAt);
   const isNear = reopensAt !== undefined && reopensAt - now <= nearRetryMs;
-  const seconds = reopensAt === undefined ? undefined : Math.max(1, Math.ceil((reopensAt - now) / 1000));
-  const failure = new ApiError("slot.failed", {
-    message: `slot ${slot} has failed: ${status.lastError?.message ?? "unknown cause"}`.slice(0, 500),
-    details: {
-      slot,
-      state: "error",
-      reason: stalled?.reason ?? status.lastError?.reason ?? "Failed",
-      message: (stalled?.message ?? status.lastError?.message ?? "").slice(0, 500),
-      next_retry_at: status.nextRetryAt ?? null,
-    },
-    headers:
-      seconds === undefined || stalled !== undefined
-        ? { "x-should-retry": "false" }
-        : { "retry-after": String(seconds) },
-  });
-  if (stalled !== undefined || !isNear || status.failures >= outageFailures) return { kind: "closed", failure };
+  const reason = stalled?.reason ?? status.lastError?.reason ?? "Failed";
+  const message = failureWords(reason);
+  const details = { slot, state: status.state, reason, message, next_retry_at: status.nextRetryAt ?? null };
+  // Beside a process that serves, what has no next try is being tried now.
+  const waitSeconds = role === undefined ? undefined : retrySeconds;
+  const seconds = reopensAt === undefined ? waitSeconds : Math.max(1, Math.ceil((reopensAt - now) / 1000));
+  const headers =
+    seconds === undefined || isStalled ? { "x-should-retry": "false" } : { "retry-after": String(seconds) };
+  const failure =
+    role === undefined
+      ? new ApiError("slot.failed", { message: `slot ${slot} has failed: ${message}`, details, headers })
+      : new ApiError("slot.not_ready", {
+          message: `the ${role} process of slot ${slot} has failed: ${message}`,
+          details: { ...details, role },
+          headers,
+        });
+  if (isStalled || !isNear || status.failures >= outageFailures) return { kind: "closed", failure };
   return { kind: "shut", reopensAt, failure };
 }
 
