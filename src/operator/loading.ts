@@ -37,9 +37,9 @@ export function drifted(input: SlotInput): Verdict | undefined {
   };
 }
 
-/** Quick looks at first, then slower: a tenth of the time it has taken so far, 20 to 500 ms. */
+/** Quick looks at first, then slower: a tenth of the time it has taken so far, and what nobody feels: 20 to 200 ms. */
 function lookAgainMs(input: SlotInput, process: Observed): number {
-  return Math.min(500, Math.max(20, (input.now.getTime() - process.startedAt.getTime()) / 10));
+  return Math.min(200, Math.max(20, (input.now.getTime() - process.startedAt.getTime()) / 10));
 }
 
 export function coming(input: SlotInput): Verdict | undefined {

@@ -149,3 +149,66 @@ test(
     }
   },
 );
+
+/** What the double says: when it was loaded, first healthy, and had answered its warm-up request; and its start. */
+async function timesOf(id: string): Promise<{ loaded: number; healthy: number; answered: number; started: number }> {
+  const container = api.getContainer(id);
+  const started = Date.parse((await container.inspect()).State.StartedAt);
+  // The daemon may have the last line a little later than Berth has the answer.
+  return await until("it has told its times", async () => {
+    const output = (await container.logs({ stdout: true, follow: false })).toString("latin1");
+    const [loaded = Number.NaN, healthy = Number.NaN, answered = Number.NaN] = ["loaded", "healthy", "answered"].map(
+      (what) => Date.parse(new RegExp(`${what} at (\\S+)`).exec(output)?.[1] ?? ""),
+    );
+    return Number.isNaN(answered) ? undefined : { loaded, healthy, answered, started };
+  });
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+test("what the operator adds to an engine's own start", { timeout: 180_000 }, async (context: TestContext) => {
+  await using running = await startBerth({
+    env: { SVC_RUNTIME: "docker", DOCKER_HOST: `unix://${testSocket()}`, SVC_LOG_LEVEL: "warn" },
+  });
+  const readyAfter = async (slot: string, previous?: string): Promise<{ id: string; readyAt: number }> =>
+    await until(`${slot} is ready`, async () => {
+      const status = (await readPublished(running.stateDir, slot))?.status;
+      const id = status?.processes[0]?.containerId;
+      if (status?.state !== "ready" || id === undefined || id === previous) return undefined;
+      return { id, readyAt: Date.now() };
+    });
+  const costs: number[] = [];
+  let known = { slot: "", id: "" };
+  // One after the other, so that no engine pays for another's start. A llama slot is warmed up; the double has no model.
+  for (const [index, loadMs] of [0, 500, 1000, 2000, 4000, 6000].entries()) {
+    const slot = `cost-${index}`;
+    const command = ["/usr/bin/node", "/app/engine.ts", "--tell-times", "--load-ms", String(loadMs)];
+    const manifest = `engine = "llama"\nimage = "${engineImage}"\ncommand = ${JSON.stringify(command)}\n`;
+    await writeFile(join(running.configDir, `slots/${slot}.toml`), `${manifest}[model]\ndefault = "double"\n`);
+    const { id, readyAt } = await readyAfter(slot);
+    const { loaded, healthy, answered } = await timesOf(id);
+    // The engine could have answered its health from `loaded` on, whether or not anybody asked.
+    const cost = readyAt - loaded;
+    costs.push(cost);
+    context.diagnostic(
+      `loads ${loadMs} ms: ready ${cost} ms after it was loaded (asked after ${healthy - loaded}, warm-up answered after ${answered - loaded})`,
+    );
+    assert.ok(loaded <= healthy && healthy <= answered && answered <= readyAt, "told in this order");
+    if (index === 0) known = { slot, id };
+  }
+  context.diagnostic(`ready ${median(costs)} ms after the engine was loaded (median; worst ${Math.max(...costs)} ms)`);
+  assert.ok(median(costs) < 2000, `${costs.join(", ")} ms`);
+
+  const killedAt = Date.now();
+  process.kill((await api.getContainer(known.id).inspect()).State.Pid, "SIGKILL");
+  const again = await readyAfter(known.slot, known.id);
+  const { started, loaded } = await timesOf(again.id);
+  const own = loaded - started;
+  const added = again.readyAt - killedAt - own;
+  context.diagnostic(
+    `killed: started again after ${started - killedAt} ms, ready after ${added} ms plus ${own} ms of the engine's own`,
+  );
+  assert.ok(added < 10_000, `${added} ms`);
+});

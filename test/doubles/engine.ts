@@ -23,6 +23,7 @@ const usage = `A fake engine. Defaults come from HOST, PORT and MODEL in the env
   --hang-health             takes GETs and never answers them
   --garbage                 answers POSTs with bytes that are no JSON, streams with a cut-off event
   --ignore-term             stays when it gets SIGTERM
+  --tell-times              prints when it is loaded, answers /health with 200, has answered a POST
   --fork-child              starts a child that idles, in the same group
   --fork-session            starts a child that idles, in a session of its own
 POST /double/log prints the body as a line; POST /double/exit ends with the code in the body.`;
@@ -45,6 +46,7 @@ const { values: flags } = parseArgs({
     "hang-health": { type: "boolean" },
     garbage: { type: "boolean" },
     "ignore-term": { type: "boolean" },
+    "tell-times": { type: "boolean" },
     "fork-child": { type: "boolean" },
     "fork-session": { type: "boolean" },
     idle: { type: "boolean" },
@@ -127,10 +129,14 @@ function refuse(response: ServerResponse, status: number, text: string): void {
   json(response, status, encode({ error: { code: status, message: text, type: "double_error" } }));
 }
 
+function tellTime(what: string): void {
+  if (flags["tell-times"] === true) console.log(`${what} at ${new Date().toISOString()}`);
+}
+
 function onGet(path: string, response: ServerResponse): void {
   if (flags["hang-health"] === true) return;
   if (!isLoaded) return refuse(response, 503, "Loading model");
-  if (path === "/health") return json(response, 200, encode({ status: "ok" }));
+  if (path === "/health") return (tellTime("healthy"), json(response, 200, encode({ status: "ok" })));
   if (path === "/v1/models")
     return json(
       response,
@@ -148,6 +154,7 @@ function onPost(path: string, body: Buffer, response: ServerResponse): void {
   if (path === "/double/exit") return process.exit(Number(body.toString()));
   if (!isLoaded) return refuse(response, 503, "Loading model");
   posts += 1;
+  response.once("finish", () => tellTime("answered"));
   const isLast = crashAfterRequests > 0 && posts >= crashAfterRequests;
   if (flags.hang === true) return;
   switch (path) {
@@ -243,11 +250,6 @@ function onRequest(request: IncomingMessage, response: ServerResponse): void {
   request.once("end", () => onPost(path, Buffer.concat(chunks), response));
 }
 
-function idle(): void {
-  process.stdout.write(`child ${process.pid} idles\n`);
-  setInterval(() => undefined, 60_000);
-}
-
 function serve(): void {
   const server = createServer(onRequest);
   server.keepAliveTimeout = 0;
@@ -264,6 +266,7 @@ function serve(): void {
       () => {
         isLoaded = true;
         console.log("model loaded");
+        tellTime("loaded");
       },
       whole(flags["load-ms"], 0),
     );
@@ -278,8 +281,10 @@ if (flags.help === true) {
 process.on("SIGTERM", () => {
   if (flags["ignore-term"] !== true) process.exit(0);
 });
-if (flags.idle === true) idle();
-else {
+if (flags.idle === true) {
+  process.stdout.write(`child ${process.pid} idles\n`);
+  setInterval(() => undefined, 60_000);
+} else {
   const isCrashTold = crashAfterRequests > 0 || flags["crash-after-ms"] !== undefined;
   if (flags["exit-code"] !== undefined && !isCrashTold) crash();
   if (flags["fork-child"] === true || flags["fork-session"] === true) {

@@ -161,7 +161,7 @@ test("an engine that vanishes unseen is an error, then loads again", async () =>
   assert.equal(site.state("a"), "ready");
 });
 
-test("a program that cannot be started waits for a person: an edit or a request", async () => {
+test("a program that cannot be started waits for a person: an edit or a request, not for another operator", async () => {
   await using site = new Site();
   site.runtime.manner("a").cannotStart = true;
   await site.start();
@@ -170,6 +170,11 @@ test("a program that cannot be started waits for a person: an edit or a request"
   assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["error", "True/StartFailed"]);
   assert.deepEqual(site.deeds("a"), ["start main", "clear main"]);
   site.runtime.manner("a").cannotStart = false;
+  await site.end();
+  await site.start();
+  await site.advance(700);
+  assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["error", "True/StartFailed"]);
+  assert.deepEqual(site.deeds("a"), ["start main", "clear main"]);
   await site.request("a", "restart");
   await site.advance(1);
   assert.equal(site.state("a"), "ready");
