@@ -64,6 +64,7 @@ export const slotStatusSchema = z.strictObject({
     })
     .optional(),
   readySince: time.optional(),
+  /** When an on-demand slot was last used, about: it outlives the gateway that was asked. */
   idleSince: time.optional(),
   /** Aliases that this slot was given; those it lost to a conflict are missing. */
   aliases: z.array(z.string()),

@@ -45,6 +45,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     requests,
     demand,
     observed,
+    before,
   };
   const engine = spec === undefined ? undefined : world.engines[spec.engine];
   const placed = spec === undefined ? undefined : place(world, spec, before, observed);

@@ -76,7 +76,8 @@ function leavingSlot(slot: PublishedSlot): PublishedSlot {
 /** The slot as it is when everything was ended on purpose. */
 function stoppedSlot(slot: PublishedSlot): PublishedSlot {
   const leaving = slot.status.state === "offline" ? slot : leavingSlot(slot);
-  const { endpoint: _endpoint, workloadHash: _hash, ...status } = leaving.status;
+  // What was ended on purpose is not loaded again for its last use.
+  const { endpoint: _endpoint, workloadHash: _hash, idleSince: _idle, ...status } = leaving.status;
   const claims: ConditionClaim[] = [
     { type: "Ready", status: "Unknown", reason, message },
     { type: "Available", status: "False", reason, message },

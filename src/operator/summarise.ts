@@ -10,6 +10,7 @@ import { decisionsOf, imageOf, protocolsOf } from "./derived.ts";
 import { at, type SlotInput } from "./input.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { claimsOf, type Verdict } from "./verdict.ts";
+import { idleSince } from "./wanted.ts";
 
 /** What acting has brought about, beyond the input that the verdict was made from. */
 export interface Outcome {
@@ -62,6 +63,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
   const unasked = outcome.started > 0 && !asked ? outcome.started : 0;
   const restarts = before.restarts + unasked;
   const readySince = isLoaded ? (before.readySince ?? input.now.toISOString()) : undefined;
+  const idle = idleSince(input);
   const spec = input.spec ?? completeSlot(input.name, slotSpecSchema.parse({ enabled: false }));
   const status: SlotStatus = {
     state,
@@ -91,6 +93,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     ...retryOf(input, verdict, failures, backoff),
     ...loadOf(input, before, verdict, outcome),
     ...(readySince === undefined ? {} : { readySince }),
+    ...(idle === undefined ? {} : { idleSince: idle }),
     aliases: spec.aliases.filter((alias) => !input.conflicts.aliases.some((lost) => lost.alias === alias)),
     handledRequests: { ...outcome.handledRequests },
     transitions,

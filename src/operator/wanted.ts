@@ -10,7 +10,7 @@ export type Wanted =
 
 type WantedInput = Pick<
   SlotInput,
-  "name" | "now" | "spec" | "specHash" | "isDeclared" | "requests" | "demand" | "observed"
+  "name" | "now" | "spec" | "specHash" | "isDeclared" | "requests" | "demand" | "observed" | "before"
 >;
 
 /** Whether the slot should be loaded now, and who wants or forbids it. */
@@ -50,7 +50,9 @@ export function wanted(input: WantedInput): Wanted {
   if (demand.held > 0) return { load: true, reason: `${demand.held} held requests wait for it` };
   if (demand.inFlight > 0) return { load: true, reason: `${demand.inFlight} requests are in flight` };
   const idleMs = spec.idleSeconds * 1000;
-  if (lastUse > 0 && (idleMs === 0 || input.now.getTime() - lastUse < idleMs)) {
+  // A gateway that ends takes its demand with it: what was published of its use outlives it.
+  const usedAt = Math.max(lastUse, at(input.before?.status.idleSince));
+  if (usedAt > 0 && (idleMs === 0 || input.now.getTime() - usedAt < idleMs)) {
     return { load: true, reason: "it was asked for within its idle time" };
   }
   return { load: false, reason: "ScaledToZero", message: "no request asks for it" };
@@ -63,8 +65,25 @@ export function idleInMs(input: WantedInput): number | undefined {
   if (demand.held > 0 || demand.inFlight > 0) return undefined;
   const lastUse = Math.max(
     at(demand.lastRequestAt),
+    at(input.before?.status.idleSince),
     at(requestOf(input, "load")?.requestedAt),
     at(requestOf(input, "restart")?.requestedAt),
   );
   return Math.max(0, lastUse + spec.idleSeconds * 1000 - input.now.getTime());
+}
+
+const idleStepMs = 10_000;
+
+/**
+ * `status.idleSince` of an on-demand slot that is wanted: its last use as gateways told it, exact to a tenth of its idle
+ * time and at most ten seconds, so that status is not written with every request. Undefined when nobody has used it.
+ */
+export function idleSince(input: WantedInput): string | undefined {
+  const { spec, demand, now } = input;
+  if (spec?.load !== "onDemand" || !wanted(input).load) return undefined;
+  const known = input.before?.status.idleSince;
+  const lastUse = demand.held + demand.inFlight > 0 ? now.getTime() : at(demand.lastRequestAt);
+  const stepMs = spec.idleSeconds === 0 ? idleStepMs : Math.min(idleStepMs, spec.idleSeconds * 100);
+  if (lastUse === 0 || (known !== undefined && lastUse - at(known) <= stepMs)) return known;
+  return new Date(lastUse).toISOString();
 }

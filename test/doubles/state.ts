@@ -140,6 +140,8 @@ export class DemandDouble implements DemandStore {
   readonly slots: Demand["slots"] = {};
   /** Told to have seen nothing of what was published. */
   isSlow = false;
+  /** No gateway lives. */
+  isGone = false;
   readonly #publisher: PublisherDouble;
   readonly #due = new Set<string>();
   readonly #listeners = new Set<(slots: readonly string[]) => void>();
@@ -165,11 +167,18 @@ export class DemandDouble implements DemandStore {
     this.tell(slot);
   }
 
+  /** Its gateway has ended: another, which knows nothing of the slot, has taken its place. */
+  forget(slot: string): void {
+    delete this.slots[slot];
+    this.tell(slot);
+  }
+
   tell(slot: string): void {
     for (const listener of this.#listeners) listener([slot]);
   }
 
   list(): readonly Demand[] {
+    if (this.isGone) return [];
     const slots: Demand["slots"] = {};
     for (const [name, { revision }] of this.#publisher.slots) {
       const base = this.slots[name] ?? { held: 0, inFlight: 0, seenRevision: 0 };

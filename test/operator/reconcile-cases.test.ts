@@ -21,6 +21,28 @@ describe("on demand", () => {
     assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
   });
 
+  test("it stays for its idle time though the gateway that used it ends, whatever takes its place", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("cold", cold);
+    site.demand.set("cold", { inFlight: 1, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(60);
+    site.demand.forget("cold");
+    await site.advance(20);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["ready", "start main"]);
+    site.demand.set("cold", { lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(1);
+    site.demand.forget("cold");
+    site.demand.isGone = true;
+    await site.advance(10);
+    await site.start();
+    await site.advance(15);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["ready", "start main"]);
+    await site.advance(10);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
+    assert.equal(site.slot("cold").status.idleSince, undefined);
+  });
+
   test("a request in flight keeps it loaded however long it takes", async () => {
     await using site = new Site();
     await site.start();
@@ -58,7 +80,9 @@ describe("on demand", () => {
     await site.advance(60);
     assert.equal(site.state("cold"), "ready");
     site.demand.set("cold", { inFlight: 0 });
-    await site.advance(5);
+    await site.advance(15);
+    assert.equal(site.state("cold"), "ready");
+    await site.advance(20);
     assert.equal(site.state("cold"), "offline");
   });
 
