@@ -13,6 +13,8 @@ export class DaemonRefusal extends Error {
   }
 }
 
+type Wait = "limited" | "asAborted";
+
 const conflict = 409;
 const defaultSocket = "/var/run/docker.sock";
 
@@ -30,24 +32,28 @@ export function socketPath(dockerHost: string | undefined): string {
 export class Daemon {
   readonly path: string;
   readonly #api: Dockerode;
+  readonly #patient: Dockerode;
 
-  constructor(path: string) {
+  /** `silenceMs`: how long it may keep silent before a plain request counts as not answered. */
+  constructor(path: string, silenceMs = 60_000) {
     this.path = path;
-    this.#api = new Dockerode({ socketPath: path });
+    this.#api = new Dockerode({ socketPath: path, timeout: silenceMs });
+    this.#patient = new Dockerode({ socketPath: path });
   }
 
-  async ask<T>(question: (api: Dockerode) => Promise<T>): Promise<T> {
+  /** `wait` "asAborted": for streams and for what takes as long as it takes; the question's own signal ends it. */
+  async ask<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T> {
     try {
-      return await question(this.#api);
+      return await question(wait === "limited" ? this.#api : this.#patient);
     } catch (error) {
       throw this.#explain(error);
     }
   }
 
   /** As `ask`, but undefined where the daemon says that there is no such thing. */
-  async find<T>(question: (api: Dockerode) => Promise<T>): Promise<T | undefined> {
+  async find<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T | undefined> {
     try {
-      return await this.ask(question);
+      return await this.ask(question, wait);
     } catch (error) {
       if (error instanceof DaemonRefusal && error.status === 404) return undefined;
       throw error;

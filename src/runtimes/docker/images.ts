@@ -112,9 +112,11 @@ export class Images {
   async #fetch(image: string, progress: PullProgress): Promise<void> {
     const authconfig = await registryAuth(image, this.#env);
     const { signal } = this.#closing;
-    const stream = await this.#daemon.ask((api) =>
-      // Without a tag the daemon would fetch every one.
-      api.createImage(authconfig, { fromImage: hasTag(image) ? image : `${image}:latest`, abortSignal: signal }),
+    const stream = await this.#daemon.ask(
+      (api) =>
+        // Without a tag the daemon would fetch every one.
+        api.createImage(authconfig, { fromImage: hasTag(image) ? image : `${image}:latest`, abortSignal: signal }),
+      "asAborted",
     );
     const cutter = new LineCutter();
     try {

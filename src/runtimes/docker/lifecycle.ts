@@ -37,7 +37,7 @@ export async function endContainer(
   const { id, info } = container;
   const waiting = new AbortController();
   const over = daemon
-    .find((api) => api.getContainer(id).wait({ condition: "not-running", abortSignal: waiting.signal }))
+    .find((api) => api.getContainer(id).wait({ condition: "not-running", abortSignal: waiting.signal }), "asAborted")
     .then(
       () => true,
       () => false,

@@ -82,15 +82,17 @@ export class LogCopies {
     const { last, lines: known } = await lastCopied(path);
     const since =
       last === 0n ? undefined : `${last / 1_000_000_000n}.${String(last % 1_000_000_000n).padStart(9, "0")}`;
-    const stream = await this.#daemon.find((api) =>
-      api.getContainer(id).logs({
-        follow: true,
-        stdout: true,
-        stderr: true,
-        timestamps: true,
-        abortSignal: signal,
-        ...(since === undefined ? {} : { since }),
-      }),
+    const stream = await this.#daemon.find(
+      (api) =>
+        api.getContainer(id).logs({
+          follow: true,
+          stdout: true,
+          stderr: true,
+          timestamps: true,
+          abortSignal: signal,
+          ...(since === undefined ? {} : { since }),
+        }),
+      "asAborted",
     );
     if (stream === undefined) return;
     const frames = new FrameCutter();

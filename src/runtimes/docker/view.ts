@@ -156,7 +156,7 @@ export class ContainerView {
   /** Resolves when the daemon ends the stream. */
   async #listen(signal: AbortSignal, onUp: () => void): Promise<void> {
     const filters = { type: ["container" as const], label: [`${instanceLabel}=${this.#instance}`] };
-    const stream = await this.#daemon.ask((api) => api.getEvents({ filters, abortSignal: signal }));
+    const stream = await this.#daemon.ask((api) => api.getEvents({ filters, abortSignal: signal }), "asAborted");
     const cutter = new LineCutter();
     const ended = new Promise<void>((resolve) => {
       stream.once("end", resolve);
