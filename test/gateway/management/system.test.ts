@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { modelRecordSchema } from "../../../src/api/model.ts";
+import { isRecord } from "../../../src/lib/record.ts";
+import { openPublisher } from "../../../src/store/published.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { until } from "../../support/until.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+async function send(gateway: TestGateway, method: string, path: string, body?: unknown): Promise<Response> {
+  return await fetch(new URL(path, gateway.url), {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+  });
+}
+
+async function got(gateway: TestGateway, path: string): Promise<Json> {
+  const found: unknown = await (await send(gateway, "GET", path)).json();
+  return isRecord(found) ? found : {};
+}
+
+async function code(answer: Promise<Response>): Promise<string> {
+  return (await envelopeOf(await answer)).error.code;
+}
+
+async function publishOperator(
+  stateDir: string,
+  heartbeat: Date,
+  problems: { reason: string; message: string }[] = [],
+): Promise<void> {
+  const time = heartbeat.toISOString();
+  await (
+    await openPublisher(stateDir)
+  ).writeOperator({
+    schema: 1,
+    instance: "test",
+    pid: process.pid,
+    bootId: "test",
+    startedAt: time,
+    heartbeat: time,
+    isPaused: false,
+    isSettled: true,
+    configDir: "/c",
+    runtime: "process",
+    problems,
+  });
+}
+
+describe("health", () => {
+  const check = async (gateway: TestGateway, name: string): Promise<unknown> => {
+    const { checks } = await got(gateway, "/api/health/system");
+    const found = isRecord(checks) ? checks[name] : undefined;
+    return isRecord(found) ? found["status"] : undefined;
+  };
+
+  it("is ok while an operator lives, and degraded within seconds of its death", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    await publishOperator(gateway.stateDir, new Date());
+    await until("the operator is seen", async () => (await check(gateway, "operator_heartbeat")) === "ok");
+    const begun = Date.now();
+    await until("its silence is seen", async () => (await check(gateway, "operator_heartbeat")) === "degraded");
+    assert.ok(Date.now() - begun < 7000);
+    assert.equal((await send(gateway, "GET", "/api/health/system")).status, 200);
+  });
+
+  it("tells of the store, of slots and of the disk", async () => {
+    await using gateway = await startGateway({ slots: { primary: { state: "error" } } });
+    await publishOperator(gateway.stateDir, new Date(), [{ reason: "SourceEmpty", message: "nothing there" }]);
+    await until("the problem is seen", async () => (await check(gateway, "store")) === "degraded");
+    const { status, checks } = await got(gateway, "/api/health/system");
+    assert.equal(status, "degraded");
+    assert.ok(isRecord(checks));
+    assert.deepEqual(checks["store"], { status: "degraded", reasons: ["SourceEmpty"] });
+    assert.deepEqual(checks["slots"], { status: "degraded", failed: ["primary"] });
+    assert.ok(isRecord(checks["disk"]) && Number(checks["disk"]["free_bytes"]) > 0);
+    await rename(gateway.stateDir, `${gateway.stateDir}-away`);
+    const away = await got(gateway, "/api/health/system");
+    await rename(`${gateway.stateDir}-away`, gateway.stateDir);
+    assert.ok(isRecord(away["checks"]));
+    assert.deepEqual(away["checks"]["disk"], { status: "degraded", free_bytes: null });
+  });
+});
+
+describe("the installation", () => {
+  it("has a first run, which ends once", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    assert.deepEqual(await got(gateway, "/api/install/state"), {
+      first_run: true,
+      has_models: false,
+      has_ready_slot: true,
+    });
+    for (let round = 0; round < 2; round += 1) {
+      const done = await send(gateway, "POST", "/api/install/complete");
+      assert.equal(done.status, 200);
+      assert.deepEqual(await done.json(), { first_run: false, has_models: false, has_ready_slot: true });
+    }
+    assert.equal((await got(gateway, "/api/install/state"))["first_run"], false);
+  });
+});
+
+describe("the configuration", () => {
+  it("is shown with the origin of each value, secrets masked", async () => {
+    await using gateway = await startGateway({
+      env: { HF_TOKEN: "hf_canary" },
+      gateway: { configOrigins: { port: "environment" } },
+    });
+    const text = await (await send(gateway, "GET", "/api/config")).text();
+    assert.doesNotMatch(text, /hf_canary/);
+    const shown: unknown = JSON.parse(text);
+    assert.ok(isRecord(shown) && isRecord(shown["settings"]));
+    assert.equal(shown["read_only"], false);
+    assert.deepEqual(shown["settings"]["port"], {
+      value: 0,
+      origin: "environment",
+      environment: "SVC_PORT",
+      toml: "port",
+    });
+    assert.ok(isRecord(shown["settings"]["holdSeconds"]));
+    assert.equal(shown["settings"]["holdSeconds"]["origin"], "default");
+  });
+
+  it("is validated, as it is and as it would be", async () => {
+    await using gateway = await startGateway();
+    const slots = join(gateway.stateDir, "config/slots");
+    await mkdir(slots, { recursive: true });
+    await writeFile(join(slots, "a.toml"), '[model]\ndefault = "m"\n');
+    const validate = async (body?: unknown): Promise<unknown> =>
+      await (await send(gateway, "POST", "/api/config/validate", body)).json();
+    assert.deepEqual(await validate(), { valid: true, diagnostics: [] });
+    await writeFile(join(slots, "a.toml"), "[model]\ndefualt = 1\n");
+    const found = await validate();
+    assert.ok(isRecord(found) && Array.isArray(found["diagnostics"]));
+    assert.equal(found["valid"], false);
+    const [first]: unknown[] = found["diagnostics"];
+    assert.ok(isRecord(first));
+    assert.deepEqual(
+      [first["file"], first["line"], first["column"], first["path"]],
+      ["slots/a.toml", 2, 1, ["model", "defualt"]],
+    );
+    assert.deepEqual(await validate({ files: { "slots/b.yaml": "model: {default: m}\n" } }), {
+      valid: true,
+      diagnostics: [],
+    });
+  });
+});
+
+describe("providers", () => {
+  it("are written, listed and removed; a key only with authentication on", async () => {
+    await using gateway = await startGateway();
+    const spec = { baseUrl: "https://x.example/v1", models: [{ ref: "a" }] };
+    assert.equal((await send(gateway, "PUT", "/api/upstreams/acme", spec)).status, 201);
+    assert.equal((await send(gateway, "PUT", "/api/upstreams/acme", { ...spec, retries: 2 })).status, 202);
+    const file = join(gateway.stateDir, "config/upstreams/acme.toml");
+    assert.equal(
+      await readFile(file, "utf8"),
+      'base_url = "https://x.example/v1"\nretries = 2\n\n[[models]]\nref = "a"\n',
+    );
+    const secret = { ...spec, auth: { type: "bearer", valueFrom: { env: "HF_TOKEN" } } };
+    assert.equal(await code(send(gateway, "PUT", "/api/upstreams/acme", secret)), "auth.forbidden");
+    assert.deepEqual(await got(gateway, "/api/upstreams"), { object: "list", data: [] });
+    assert.equal((await send(gateway, "DELETE", "/api/upstreams/acme")).status, 202);
+    assert.equal(await code(send(gateway, "DELETE", "/api/upstreams/acme")), "system.not_found");
+    assert.deepEqual(await readdir(join(gateway.stateDir, "config/upstreams")), []);
+  });
+});
+
+describe("tokens", () => {
+  it("are made, listed without their secrets and revoked", async () => {
+    await using gateway = await startGateway();
+    const made = await send(gateway, "POST", "/api/auth/tokens", { label: "ci", scope: "v1-only" });
+    assert.equal(made.status, 201);
+    assert.equal(made.headers.get("cache-control"), "no-store");
+    const token: unknown = await made.json();
+    assert.ok(isRecord(token) && typeof token["token"] === "string" && typeof token["id"] === "string");
+    const listed = await (await send(gateway, "GET", "/api/auth/tokens")).text();
+    assert.ok(listed.includes(token["id"]) && !listed.includes(token["token"]));
+    assert.equal((await send(gateway, "DELETE", `/api/auth/tokens/${token["id"]}`)).status, 204);
+    assert.equal(await code(send(gateway, "DELETE", `/api/auth/tokens/${token["id"]}`)), "system.not_found");
+  });
+});
+
+describe("models", () => {
+  it("are removed with their files, when nothing holds them or by force", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    const file = join(gateway.stateDir, "test-model.gguf");
+    await writeFile(file, "x");
+    const model = modelRecordSchema.parse({
+      ref: "test-model",
+      origin: "file",
+      source: `file://${file}`,
+      state: "available",
+      created: 1,
+      files: [file],
+    });
+    await gateway.publishRegistry({ models: [model] });
+    await until("the model is known", async () => (await send(gateway, "GET", "/api/models/test-model")).ok);
+    assert.equal(await code(send(gateway, "DELETE", "/api/models/test-model?files=1")), "model.in_use");
+    assert.equal(await code(send(gateway, "DELETE", "/api/models/test-model?force=1")), "dispatch.invalid_request");
+    assert.equal(await readFile(file, "utf8"), "x");
+    assert.equal((await send(gateway, "DELETE", "/api/models/test-model?force=1&files=1")).status, 202);
+    await assert.rejects(readFile(file), { code: "ENOENT" });
+    assert.equal(await code(send(gateway, "DELETE", "/api/models/nobody")), "model.not_found");
+  });
+});
