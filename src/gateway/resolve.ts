@@ -51,9 +51,13 @@ function notLoaded(index: ResolutionIndex, ref: string): ApiError {
   });
 }
 
-function notFound(index: ResolutionIndex, value: string): ApiError {
-  const known = [...index.slots.keys(), ...index.aliases.keys(), ...index.models.keys(), ...index.upstreamRefs.keys()];
-  const close = nearest(value.slice(0, 200), known);
+function* namesIn({ slots, aliases, models, upstreamRefs }: ResolutionIndex): Generator<string, void, undefined> {
+  for (const names of [slots, aliases, models, upstreamRefs]) yield* names.keys();
+}
+
+/** Names no slot, model or upstream; with the nearest name. */
+export function notFound(index: ResolutionIndex, value: string): ApiError {
+  const close = nearest(value.slice(0, 200), namesIn(index));
   const suggestions = close === undefined ? [] : [close];
   const hint = close === undefined ? "" : `; did you mean ${close}?`;
   return new ApiError("model.not_found", {

@@ -10,5 +10,8 @@ describe("nearest", () => {
     assert.equal(nearest("PORT", known), "port");
     assert.equal(nearest("abc", known), undefined);
     assert.equal(nearest("something", []), undefined);
+    assert.equal(nearest("qwen3:4c", ["qwen2:4d", "qwen3:4b", "qwen3:8b"]), "qwen3:4b");
+    assert.equal(nearest("primray", new Set(["primary"])), "primary");
+    assert.equal(nearest("abcdefghij", ["jihgfedcba", "abcdefxyzw", "abcdefgxyz"]), "abcdefgxyz");
   });
 });

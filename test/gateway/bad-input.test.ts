@@ -225,6 +225,13 @@ describe("bad input", () => {
     assert.equal((await rawExchange(gateway.url, bytes)).status, 431);
   });
 
+  it("says that a model that is no text must be one", async () => {
+    const wrong = envelopeIn((await rawExchange(gateway.url, chat('{"model":5}'))).body).error;
+    assert.deepEqual([wrong.message, wrong.details?.["message"]], ["model must be a text", "must be a text"]);
+    const missing = envelopeIn((await rawExchange(gateway.url, chat("{}"))).body).error;
+    assert.equal(missing.details?.["message"], "is required");
+  });
+
   it("never tells a rejected value", async () => {
     const { body } = await rawExchange(gateway.url, chat('{"model":{"secret":"hunter2"}}'));
     assert.doesNotMatch(body, /hunter2/);

@@ -95,6 +95,12 @@ describe("GET /v1/models/{id}", () => {
     });
   }
 
+  it("names what is near to what there is not", async () => {
+    await using gateway = await site();
+    const { error } = await envelopeOf(await fetch(`${gateway.url}/v1/models/primray`));
+    assert.deepEqual([error.code, error.details], ["model.not_found", { suggestions: ["primary"] }]);
+  });
+
   for (const path of ["nobody", "vendor", "vendor/", "primary/x", "%ff", "x".repeat(2000)]) {
     it(`is refused with an envelope where there is none: ${path.slice(0, 20)}`, async () => {
       await using gateway = await site();

@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import { ApiError } from "../../api/errors.ts";
 import type { ModelRecord } from "../../api/model.ts";
+import { notFound as nothingCalled } from "../resolve.ts";
 import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
 import { modelView, v1Models } from "./views.ts";
@@ -64,7 +65,7 @@ export function modelHandlers(context: ManagementContext): ModelHandlers {
     listV1Models: () => ({ object: "list", data: v1Models(viewOf(context)) }),
     getV1Model: ({ params: { ref = "" } }) => {
       const found = v1Models(viewOf(context)).find(({ id }) => id === ref);
-      if (found === undefined) throw notFound(ref);
+      if (found === undefined) throw nothingCalled(context.index(), ref);
       return found;
     },
   };

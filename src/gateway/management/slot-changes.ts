@@ -37,9 +37,10 @@ export async function changeSlot(
   if (write === true && model === undefined)
     throw invalidRequest([{ path: ["write"], message: "needs a model: the manifest already says what it says" }]);
   if (!slot.spec.enabled) {
+    const isConfigured = !isBuiltin(name) || slot.published?.file !== undefined;
     throw new ApiError("slot.disabled", {
       status: 409,
-      message: `slot ${name} is disabled: its manifest says so`,
+      message: `slot ${name} is disabled: ${isConfigured ? "its manifest says so" : "no manifest configures it"}`,
       details: { slot: name, state: "offline", reason: "Disabled" },
     });
   }

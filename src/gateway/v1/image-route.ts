@@ -1,3 +1,4 @@
+import { ApiError } from "../../api/errors.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { drawImages } from "../images/exchange.ts";
 import { planImage, type ImagePlan } from "../images/images.ts";
@@ -48,8 +49,14 @@ class ImageRequest implements V1Request {
     const names = [slot.name, ...(slot.status?.aliases ?? [])];
     let planned: ImagePlan | undefined;
     const plan = (): ImagePlan => (planned ??= planImage(this.body, this.#workflows, { names, held }));
-    // A wrong request is refused before it wakes the slot; one that is disabled, or not published yet, says so itself.
-    if (slot.spec.enabled) plan();
+    // A wrong request is refused before it wakes the slot, or hears that there is none.
+    try {
+      plan();
+    } catch (error) {
+      // What a slot that is disabled holds means nothing: it says itself that it is disabled.
+      const isNoWorkflow = error instanceof ApiError && error.code === "model.not_loaded";
+      if (slot.spec.enabled || !isNoWorkflow) throw error;
+    }
     return {
       capability: "image",
       isChat: false,

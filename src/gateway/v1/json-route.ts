@@ -3,6 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
+import { isRecord } from "../../lib/record.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { readRequestBody } from "../body.ts";
 import { decodeBody } from "../content-encoding.ts";
@@ -178,9 +179,23 @@ export function readModel(body: Buffer): { scanned: ScannedBody; model: string }
   const scanned = scanBody(body);
   if (scanned === undefined) throw invalidJson(body);
   const { model } = scanned;
-  if (model === undefined || model === "")
-    throw new ApiError("dispatch.missing_model", { details: { path: ["model"] } });
+  if (model === undefined || model === "") {
+    const message = model === undefined && hasModel(body) ? "must be a text" : "is required";
+    throw new ApiError("dispatch.missing_model", {
+      ...(message === "is required" ? {} : { message: `model ${message}` }),
+      details: { path: ["model"], message },
+    });
+  }
   return { scanned, model };
+}
+
+function hasModel(body: Buffer): boolean {
+  try {
+    const parsed: unknown = JSON.parse(body.toString());
+    return isRecord(parsed) && "model" in parsed;
+  } catch {
+    return false;
+  }
 }
 
 /** Throws ApiError `dispatch.unsupported_media_type`. */

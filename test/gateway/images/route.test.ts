@@ -92,6 +92,18 @@ describe(`POST ${path}`, () => {
     assert.equal((await envelopeOf(response)).error.code, "slot.disabled");
   });
 
+  for (const [model, status, code] of [
+    ["flux-schnell", 501, "system.not_implemented"],
+    ["sd-3", 404, "model.not_found"],
+  ] as const) {
+    it(`hears of ${model} before it hears that nobody configured the slot`, async () => {
+      await using gateway = await startGateway();
+      const response = await gateway.post(path, { ...asked, model });
+      assert.equal(response.status, status);
+      assert.equal((await envelopeOf(response)).error.code, code);
+    });
+  }
+
   it("is held while the slot is cold", async () => {
     await using engine = await startComfyDouble();
     await using gateway = await startGateway({ slots: { img: slot(undefined) } });

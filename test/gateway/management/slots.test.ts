@@ -108,6 +108,8 @@ describe("requests to a slot", () => {
       const [status, code] = await refused(send(gateway, "POST", `/api/slots/nobody/${verb}`));
       assert.deepEqual([status, code], [404, "slot.not_found"]);
     }
+    const unconfigured = await send(gateway, "POST", "/api/slots/stt/load");
+    assert.match((await envelopeOf(unconfigured)).error.message, /no manifest configures it$/);
     const swap = (body: Json): Promise<[number, string, Json | undefined]> =>
       refused(send(gateway, "POST", "/api/slots/primary/swap", body));
     const choose = { path: ["model"], message: "name a model, or reset: true" };
