@@ -38,6 +38,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
             method: "POST",
             path: `/api/slots/${encodeURIComponent(name)}/${verb}`,
             said: `${verb} requested`,
+            wanted: { isLoaded: verb === "load" },
           },
           wait,
         );
@@ -58,7 +59,10 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
       const body =
         ref === undefined ? { reset: true } : { model: ref, ...(options.write === true ? { write: true } : {}) };
       const said = ref === undefined ? "swap back requested" : `swap to ${ref} requested`;
-      await send({ slot: name, method: "POST", path, body, said }, options);
+      await send(
+        { slot: name, method: "POST", path, body, said, wanted: ref === undefined ? {} : { model: ref } },
+        options,
+      );
     });
   withExamples(
     waitable(swap),

@@ -14,6 +14,8 @@ export interface SlotRequest {
   readonly body?: object;
   /** What is said when nobody waits: `restart requested`. */
   readonly said: string;
+  /** What must be so in the end for the wait to succeed, beside a slot that is as declared. */
+  readonly wanted?: { readonly isLoaded?: boolean; readonly model?: string };
 }
 
 export interface Waiting {
@@ -41,7 +43,7 @@ export async function request(client: Client, wanted: SlotRequest, waiting: Wait
   const watching = watch(client, wanted.slot, waiting.screen, over.signal);
   try {
     const slot = await answer;
-    return outcome(wanted.slot, isRecord(slot) ? slot : {}, timeoutSeconds);
+    return outcome(wanted, isRecord(slot) ? slot : {}, timeoutSeconds);
   } finally {
     over.abort();
     await watching;
@@ -78,11 +80,22 @@ function progressOf(progress: unknown): string {
   return ` ${bar(done / total)} ${Math.floor((100 * done) / total)}% of ${bytes(total)}${rate}`;
 }
 
-function outcome(name: string, slot: Slot, timeoutSeconds: number): string {
+const loadedStates: readonly unknown[] = ["ready", "serving", "idle"];
+
+function outcome({ slot: name, wanted }: SlotRequest, slot: Slot, timeoutSeconds: number): string {
   const ready = conditionOf(slot, "Ready");
   const { fact } = present(slot);
-  if (ready?.["status"] === "True") return `${fact}\n`;
   const next = `see \`berth slot show ${name}\``;
+  if (ready?.["status"] === "True") {
+    // A slot may settle on something else: it was disabled, unloaded or swapped meanwhile.
+    if (wanted?.isLoaded === true && !loadedStates.includes(slot["state"])) {
+      throw new CommandError("slot.not_ready", `settled, but not loaded: ${fact}`, next);
+    }
+    if (wanted?.model !== undefined && slot["model"] !== wanted.model) {
+      throw new CommandError("slot.not_ready", `${name} holds ${cell(slot["model"])}, not ${wanted.model}`, next);
+    }
+    return `${fact}\n`;
+  }
   if (ready?.["status"] === "False") {
     throw new CommandError("slot.failed", `${name}: ${cell(ready["reason"])}: ${cell(ready["message"])}`, next);
   }

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { slotNameSchema } from "../api/names.ts";
 import { CommandError } from "../cli/client.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
@@ -48,7 +49,7 @@ export async function editConfig({ env, what, note, again }: Editing): Promise<s
 
 async function fileOf(configDir: string, what: string): Promise<string> {
   const named = resolve(configDir, what);
-  if (extname(what) === "") {
+  if (slotNameSchema.safeParse(what).success) {
     for (const ending of ["toml", "yaml", "yml"]) {
       const file = join(configDir, "slots", `${what}.${ending}`);
       if ((await textOf(file)) !== undefined) return file;

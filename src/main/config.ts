@@ -71,8 +71,9 @@ async function shownSettings(env: NodeJS.ProcessEnv): Promise<Record<string, Sho
   for (key in configShape) {
     const value = values[key];
     const isMasked = secrets.includes(key) && value !== undefined;
+    const plain = key === "slotPorts" ? `${config.slotPorts.first}-${config.slotPorts.last}` : (value ?? null);
     shown[key] = {
-      value: isMasked ? "********" : (value ?? null),
+      value: isMasked ? "********" : plain,
       origin: origins[key] ?? "default",
       environment: environmentName(key),
       toml: tomlName(key),

@@ -64,7 +64,7 @@ export function addTokenCommands(program: Command, context: TokenCommandContext)
 
 async function withSource<T>(context: TokenCommandContext, act: (source: TokenSource) => Promise<T>): Promise<T> {
   const { remoteTokens } = await import("../cli/tokens.ts");
-  if (context.isRemote()) return await act(remoteTokens(await context.client()));
+  if (context.isRemote()) return await overHttp(act, remoteTokens(await context.client()));
   const { readSettings } = await import("./settings.ts");
   const { config } = await readSettings(context.env);
   const { TokenStore } = await import("../store/tokens.ts");
@@ -79,6 +79,18 @@ async function withSource<T>(context: TokenCommandContext, act: (source: TokenSo
       `the token store in ${config.stateDir} may not be used by this user`,
       "run it as the user of the service, or give an admin's token in SVC_TOKEN",
     );
+  }
+}
+
+async function overHttp<T>(act: (source: TokenSource) => Promise<T>, source: TokenSource): Promise<T> {
+  try {
+    return await act(source);
+  } catch (error) {
+    const isHopeless =
+      error instanceof CommandError && (error.code === "unreachable" || error.code.startsWith("auth."));
+    if (!isHopeless) throw error;
+    const local = "on the service's machine, leave out --server and unset SVC_URL to use the token store itself";
+    throw new CommandError(error.code, error.message, error.next === undefined ? local : `${error.next}; or, ${local}`);
   }
 }
 

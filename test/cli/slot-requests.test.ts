@@ -112,6 +112,26 @@ describe("--wait", () => {
     );
   });
 
+  for (const [args, path, slot, said] of [
+    [
+      ["load", "primary"],
+      "/load",
+      { ...primary, state: "offline" },
+      "settled, but not loaded: primary: offline: tiny is loaded",
+    ],
+    [["swap", "primary", "qwen3:4b"], "/swap", primary, "primary holds tiny, not qwen3:4b"],
+  ] as const) {
+    it(`fails when the end is not what was asked for: ${args.join(" ")}`, async () => {
+      await using api = await apiDouble({
+        "/api/slots/primary": slot,
+        [`/api/slots/primary${path}?wait=ready&timeout=180`]: slot,
+      });
+      const { code, stdout, stderr } = await runBerth(["slot", ...args, "--wait"], { SVC_URL: api.url });
+      assert.deepEqual([code, stdout], [1, ""]);
+      assert.ok(stderr.endsWith(`slot.not_ready: ${said}\nsee \`berth slot show primary\`\n`), stderr);
+    });
+  }
+
   it("shows progress as a bar beside the fact", () => {
     const pulling = { ...primary, state: "pulling", conditions: [] };
     const detail = (progress: object): string => present({ ...pulling, progress }).detail;

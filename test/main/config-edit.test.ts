@@ -131,7 +131,16 @@ your text is kept in EDIT/primary.toml
 
   it("edits files of the configuration only", async () => {
     await using here = await site();
-    for (const what of ["../outside.toml", "/etc/passwd.toml", "slots/a/b.toml", "other/a.toml", "slots/a.txt"]) {
+    for (const what of [
+      "../outside.toml",
+      "../../escape",
+      "a/b",
+      "",
+      "/etc/passwd.toml",
+      "slots/a/b.toml",
+      "other/a.toml",
+      "slots/a.txt",
+    ]) {
       const { code, stderr } = await here.edit(what, "exit 9");
       assert.equal(code, 1, what);
       assert.match(stderr, /^config\.no_such_file: .* is no file of the configuration in DIR\/config\nname a slot, /);

@@ -85,6 +85,13 @@ describe("berth config show", () => {
     const { stdout } = await inDirectory({}, ["config", "show", "-o", "json"], { SVC_PORT: "9000" });
     const shown: unknown = JSON.parse(stdout);
     assert.ok(typeof shown === "object" && shown !== null && "port" in shown);
+    assert.ok("slotPorts" in shown);
+    assert.deepEqual(shown.slotPorts, {
+      value: "8081-8099",
+      origin: "default",
+      environment: "SVC_SLOT_PORTS",
+      toml: "slot_ports",
+    });
     assert.deepEqual(shown.port, { value: 9000, origin: "environment", environment: "SVC_PORT", toml: "port" });
   });
 });

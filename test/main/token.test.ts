@@ -66,6 +66,16 @@ describe("berth token", { concurrency: 2 }, () => {
     assert.equal(api.authorizations.at(-1), "Bearer svc_admin234.x");
   });
 
+  it("says how to do without the service that is named", async () => {
+    await using api = await apiDouble({
+      "/api/auth/tokens": (response) =>
+        response.writeHead(401).end(JSON.stringify(failure("auth.required", "a token is needed"))),
+    });
+    const failed = await runBerth(["token", "list"], { SVC_URL: api.url });
+    assert.equal(failed.code, 1);
+    assert.match(failed.stderr, /^auth\.required: .*\nrun `berth login`.*leave out --server and unset SVC_URL/);
+  });
+
   it("says what is wrong with a label and a scope", async () => {
     const label = await runBerth(["token", "create", "--label", "two\nlines", "--scope", "all"]);
     assert.deepEqual(label, { code: 1, stdout: "", stderr: "token.invalid: --label: 1 to 100 visible characters\n" });
