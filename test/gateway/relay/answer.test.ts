@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { createServer, type ServerResponse } from "node:http";
+import { describe, it } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
+import { envelopeIn } from "../../support/envelope.ts";
+import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
+
+const stream = { "content-type": "text/event-stream" };
+const failure = new ApiError("dispatch.upstream_failed", { message: "it broke" });
+
+/** What a client reads of an answer. */
+async function read(
+  act: (answer: Answer, response: ServerResponse) => void,
+  logged: string[] = [],
+): Promise<RawAnswer> {
+  const log = { failed: ({ code }: ApiError, id: string): void => void logged.push(`${id} ${code}`) };
+  const server = createServer((_request, response) => act(new Answer(response, "id-1", undefined, log), response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  assert.ok(typeof address === "object" && address !== null);
+  try {
+    const request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    return await rawExchange(`http://127.0.0.1:${address.port}`, request, { isEnough: () => false });
+  } finally {
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+}
+
+describe("Answer", () => {
+  it("carries the request's id, and forbids guessing of types and keeping of streams", async () => {
+    const { status, head } = await read((answer) => {
+      answer.begin(200, stream);
+      answer.end(Buffer.from("data: x\n\n"));
+    });
+    assert.equal(status, 200);
+    for (const line of [
+      "x-request-id: id-1",
+      "x-content-type-options: nosniff",
+      "cache-control: no-cache",
+      "x-accel-buffering: no",
+    ])
+      assert.ok(head.includes(`\r\n${line}`), line);
+  });
+
+  it("tells a failure by status before it begins, by a last event within a stream, by a cut connection within bytes", async () => {
+    const before = await read((answer) => answer.refuse(failure));
+    assert.deepEqual([before.status, envelopeIn(before.body).error.code], [502, "dispatch.upstream_failed"]);
+    const within = await read((answer) => {
+      answer.begin(200, stream);
+      answer.write(Buffer.from("data: x\n\n"));
+      answer.refuse(failure);
+    });
+    assert.match(
+      within.body,
+      /data: x\n\n[^]*data: \{"error":\{"code":"dispatch\.upstream_failed"[^\n]*\}\n\n\r\n0\r\n\r\n$/,
+    );
+    const bytes = await read((answer, response) => {
+      answer.begin(200, { "content-type": "audio/wav" });
+      response.write("abc", () => answer.refuse(failure));
+    });
+    assert.equal(bytes.status, 200);
+    assert.ok(bytes.body.includes("abc") && !bytes.body.endsWith("0\r\n\r\n"), "it must not look whole");
+  });
+
+  it("keeps the first failure it told, and logs every one", async () => {
+    const logged: string[] = [];
+    let first: ApiError | undefined;
+    const { status } = await read((answer) => {
+      answer.refuse(new ApiError("slot.disabled"));
+      answer.refuse(failure);
+      first = answer.failure;
+    }, logged);
+    assert.deepEqual([status, first?.code], [503, "slot.disabled"]);
+    assert.deepEqual(logged, ["id-1 slot.disabled", "id-1 dispatch.upstream_failed"]);
+  });
+
+  it("holds a client with a stream's head and comments, and then takes nothing but a stream", async () => {
+    const { status, body } = await read((answer) => {
+      answer.comment("too early");
+      answer.hold();
+      answer.hold();
+      answer.comment("waiting");
+      assert.throws(() => answer.begin(200, { "content-type": "application/json" }), HeldAnswer);
+      answer.begin(200, stream);
+      answer.end(Buffer.from("data: x\n\n"));
+      answer.comment("too late");
+      answer.hold();
+    });
+    assert.equal(status, 200);
+    assert.match(body, /: waiting\n\n[^]*data: x\n\n/);
+    assert.doesNotMatch(body, /too/);
+  });
+});
