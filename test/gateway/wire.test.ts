@@ -196,3 +196,22 @@ describe("a slot's request rules", () => {
     });
   });
 });
+
+describe("a method that a path of /api does not take", () => {
+  for (const [method, path, allow] of [
+    ["PUT", "/api/slots", "GET, HEAD, POST"],
+    ["POST", "/api/slots/c1", "DELETE, GET, HEAD, PUT"],
+    ["GET", "/api/slots/c1/restart", "POST"],
+    ["GET", "/api/models/pull", "POST"],
+    ["DELETE", "/api/models/pull?x=1", "POST"],
+    ["POST", "/api/models/catalog", "GET, HEAD"],
+  ] as const) {
+    it(`is told what it takes: ${method} ${path}`, async () => {
+      await using gateway = await startGateway();
+      const body = method === "PUT" || method === "POST" ? { body: "{}" } : {};
+      const headers = { "content-type": "application/json" };
+      const response = await fetch(gateway.url + path, { method, ...body, ...("body" in body ? { headers } : {}) });
+      assert.deepEqual([response.status, response.headers.get("allow")], [405, allow]);
+    });
+  }
+});

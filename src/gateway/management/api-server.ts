@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../api/errors.ts";
-import type { ApiRoutes } from "../../api/management/routes.ts";
+import { apiRoutes, type ApiRoutes } from "../../api/management/routes.ts";
 import type { AnswerOf, AnswerShape, BodyOf, QueryOf, RouteShape } from "../../api/management/shape.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 
@@ -53,6 +53,7 @@ function serveRoute<S extends RouteShape>(
     // A stream has no end that a HEAD could wait for.
     exposeHeadRoute: shape.method === "GET" && !isEvents(shape),
     handler: async (request, reply) => {
+      if (shape.path.includes("{ref}")) refuseLiteral(request.url);
       const params = match.params(request);
       const query: QueryOf<S> = checked(shape.query, request.query, "the query");
       const body: BodyOf<S> = checked(shape.body, request.body, "the body");
@@ -63,6 +64,18 @@ function serveRoute<S extends RouteShape>(
       return await reply.send(answer);
     },
   });
+}
+
+/** A ref may be any text; the path of another route is none, whatever the method. Throws `system.method_not_allowed`. */
+function refuseLiteral(url: string): void {
+  const [path = ""] = url.split("?", 1);
+  const methods = Object.values(apiRoutes).flatMap((shape) => {
+    if (shape.path !== path) return [];
+    return shape.method === "GET" ? ["GET", "HEAD"] : [shape.method];
+  });
+  if (methods.length === 0) return;
+  const allow = methods.join(", ");
+  throw new ApiError("system.method_not_allowed", { message: `${path} takes ${allow}`, headers: { allow } });
 }
 
 function isEvents({ answers }: RouteShape): boolean {
