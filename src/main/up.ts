@@ -1,5 +1,7 @@
 import { fork, type ChildProcess } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import type { Logger } from "pino";
+import type { Config } from "../api/config.ts";
 import { openLog } from "./log.ts";
 import { readSettings } from "./settings.ts";
 import { untilStopped, type StopKind } from "./signals.ts";
@@ -23,7 +25,11 @@ interface Part {
   /** For its Node. */
   readonly flags: readonly string[];
   child: ChildProcess | undefined;
+  /** Of the child that runs, or ran last. */
   hasBeenReady: boolean;
+  /** Any child of it was ready: it may have left something. */
+  hasEverBeenReady: boolean;
+  exitCode: number | null;
 }
 
 /**
@@ -37,16 +43,14 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   const { stopped, again } = untilStopped();
   const failed = Promise.withResolvers<"failed">();
   let isStopping = false;
-  const parts: Part[] = [
-    {
-      name: "operator",
-      args: ["operator", "--stop-engines"],
-      flags: youngHeap.operator,
-      child: undefined,
-      hasBeenReady: false,
-    },
-    { name: "gateway", args: ["serve"], flags: youngHeap.gateway, child: undefined, hasBeenReady: false },
-  ];
+  const fresh = { child: undefined, hasBeenReady: false, hasEverBeenReady: false, exitCode: null };
+  const operator: Part = {
+    name: "operator",
+    args: ["operator", "--stop-engines"],
+    flags: youngHeap.operator,
+    ...fresh,
+  };
+  const parts: Part[] = [operator, { name: "gateway", args: ["serve"], flags: youngHeap.gateway, ...fresh }];
 
   function start(part: Part): void {
     // A group of its own: a Ctrl-C on the terminal reaches only this process, which stops them in order.
@@ -59,11 +63,12 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
     part.child = child;
     part.hasBeenReady = false;
     child.on("message", (message) => {
-      if (message === "ready") part.hasBeenReady = true;
+      if (message === "ready") part.hasBeenReady = part.hasEverBeenReady = true;
     });
     child.on("error", (error) => log.error({ err: error }, `${part.name} could not be started`));
     child.once("exit", (code, signal) => {
       part.child = undefined;
+      part.exitCode = isStopping ? code : null;
       if (isStopping) return;
       if (!part.hasBeenReady) {
         failed.resolve("failed");
@@ -89,7 +94,21 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   if (again.aborted) onAgain();
   else again.addEventListener("abort", onAgain, { once: true });
   for (const part of parts.toReversed()) await end(part, kind);
+  // One that ends well after the stop has ended every engine; any other has left what ran.
+  if (operator.hasEverBeenReady && operator.exitCode !== 0) await endLeftEngines(config, log);
   return outcome === "failed" ? 1 : 0;
+}
+
+/** In the operator's stead. Another operator that has taken over meanwhile keeps its engines. */
+async function endLeftEngines(config: Config, log: Logger): Promise<void> {
+  const { stopAllEngines } = await import("../operator/down.ts");
+  try {
+    const slots = await stopAllEngines(config, { stopSeconds: 0 });
+    if (slots.length > 0) log.warn(`the operator left engines running; ended ${slots.join(", ")}`);
+  } catch (error) {
+    if (error instanceof Error && error.name === "LockHeld") return;
+    log.error({ err: error }, "engines may still run; `berth down` ends them");
+  }
 }
 
 async function end(part: Part, kind: StopKind): Promise<void> {

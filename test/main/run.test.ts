@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
@@ -80,6 +81,28 @@ describe("berth up", () => {
     });
   }
 });
+
+describe("berth up whose operator does not end its engines", () => {
+  for (const died of ["while it runs", "while it stops"]) {
+    it(`ends them itself (it is killed ${died})`, async () => {
+      await using berth = await startBerth({ prepare: withSlot });
+      const slot = await berth.state("coder", "ready", "idle");
+      const operator = await operatorOf(berth);
+      // Stopped, it does not hear that it is to end, as one that hangs.
+      process.kill(operator, died === "while it runs" ? "SIGKILL" : "SIGSTOP");
+      if (died === "while it runs") await until("that is seen", () => /operator ended \(SIGKILL\)/.test(berth.log()));
+      assert.equal(await berth.stop("SIGINT"), 0);
+      if (died === "while it stops") assert.match(berth.log(), /the operator left engines running; ended coder/);
+      await assert.rejects(fetch(`http://127.0.0.1:${String(slot["port"])}/health`));
+      assert.equal((await beside(berth, "down")).stdout, "no engine runs\n");
+    });
+  }
+});
+
+async function operatorOf({ stateDir }: RunningBerth): Promise<number> {
+  const { pid } = publishedOperatorSchema.parse(JSON.parse(await readFile(join(stateDir, "operator.json"), "utf8")));
+  return pid;
+}
 
 describe("berth serve", () => {
   it("names the port that is taken, with what to do", async () => {
