@@ -67,6 +67,6 @@ export async function removeLeftovers(dir: string): Promise<void> {
     if (!name.startsWith(".") || !name.endsWith(".tmp")) continue;
     const path = join(dir, name);
     const status = await stat(path).catch(() => undefined);
-    if (status !== undefined && Date.now() - status.mtimeMs > 60_000) await rm(path, { force: true });
+    if (status?.isFile() === true && Date.now() - status.mtimeMs > 60_000) await rm(path, { force: true });
   }
 }

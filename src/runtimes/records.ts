@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import type { ProcessRole } from "../api/names.ts";
 import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
 import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
 import { Serial } from "../lib/serial.ts";
 
 export const recordKey = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
@@ -69,8 +70,18 @@ export async function readRecords(
 ): Promise<{ readonly file: string; readonly record: ProcessRecord | undefined }[]> {
   const files = (await readdir(directory)).filter((file) => file.endsWith(".json") && !file.startsWith("."));
   return await Promise.all(
-    files.map(async (file) => ({ file, record: parse(await readFile(join(directory, file), "utf8"), file) })),
+    files.map(async (file) => ({ file, record: parse(await readRecord(join(directory, file)), file) })),
   );
+}
+
+/** Empty for a directory: it is no record, whatever it is called. */
+async function readRecord(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (errorCode(error) === "EISDIR") return "";
+    throw error;
+  }
 }
 
 /** The record as it is on disk now; undefined when there is none. */
@@ -95,5 +106,10 @@ function parse(text: string, file: string): ProcessRecord | undefined {
 async function setAside(directory: string, file: string): Promise<void> {
   const aside = join(dirname(directory), "aside");
   await mkdir(aside, { recursive: true });
-  await rename(join(directory, file), join(aside, `processes.${file}`));
+  try {
+    await rename(join(directory, file), join(aside, `processes.${file}`));
+  } catch {
+    // A directory cannot take the place of what was set aside before.
+    await rename(join(directory, file), join(aside, `processes.${Date.now()}.${file}`));
+  }
 }

@@ -76,7 +76,7 @@ export async function openPublisher(stateDir: string): Promise<Publisher> {
       const found: PublishedSlot[] = [];
       for (const file of await readdir(slotsDir)) {
         if (file.startsWith(".")) {
-          await rm(join(slotsDir, file), { force: true });
+          await rm(join(slotsDir, file), { force: true }).catch(() => setAside(stateDir, join(slotsDir, file), file));
           continue;
         }
         const slot = readSlot(join(slotsDir, file));
@@ -107,7 +107,7 @@ async function removeVoidDemand(dir: string): Promise<void> {
   for (const file of await readdir(dir)) {
     const path = join(dir, file);
     const found = await stat(path).catch(() => undefined);
-    if (found !== undefined && Date.now() - found.mtimeMs > voidDemandMs) await rm(path, { force: true });
+    if (found?.isFile() === true && Date.now() - found.mtimeMs > voidDemandMs) await rm(path, { force: true });
   }
 }
 
@@ -123,7 +123,8 @@ function readSlot(path: string): PublishedSlot | undefined {
   try {
     return publishedSlotSchema.safeParse(JSON.parse(readFileSync(path, "utf8"))).data;
   } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
+    // A directory under that name is no state of ours either.
+    if (error instanceof SyntaxError || errorCode(error) === "EISDIR") return undefined;
     throw error;
   }
 }

@@ -73,6 +73,17 @@ for (const [what, file, text] of [
   });
 }
 
+test("a directory that is called like a record is set aside, also a second time", async () => {
+  using state = new State();
+  for (const round of [1, 2]) {
+    await mkdir(join(state.processes, "p.json", "inner"), { recursive: true });
+    const book = await RecordBook.open(state.processes, "ours");
+    assert.deepEqual(book.all(), []);
+    assert.deepEqual(await readdir(state.processes), []);
+    assert.equal((await readdir(join(state.dir, "aside"))).length, round);
+  }
+});
+
 test("a directory that cannot be read is an error, not an empty one", async () => {
   using state = new State();
   await writeFile(state.processes, "not a directory");

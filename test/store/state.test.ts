@@ -46,6 +46,18 @@ describe("published state", { concurrency: true }, () => {
     assert.deepEqual(told, ["a", "operator", "a"]);
   });
 
+  it("sets a directory aside that is called like a slot, and lives with others", async () => {
+    await using dir = await tempDir();
+    for (const name of ["slots/dir.json", "slots/.x.tmp", "demand/d.json", "requests/.y.tmp"]) {
+      await mkdir(join(dir.path, name, "inner"), { recursive: true });
+      await utimes(join(dir.path, name), 0, 0);
+    }
+    const publisher = await openPublisher(dir.path);
+    assert.deepEqual(await publisher.readSlots(), []);
+    assert.deepEqual(await readdir(join(dir.path, "slots")), []);
+    assert.equal((await readdir(join(dir.path, "aside"))).length, 1);
+  });
+
   it("shows the last of many writes, by sweep alone when events are lost", async () => {
     await using dir = await tempDir();
     const publisher = await openPublisher(dir.path);
