@@ -55,7 +55,7 @@ describe("published state", { concurrency: true }, () => {
     const publisher = await openPublisher(dir.path);
     assert.deepEqual(await publisher.readSlots(), []);
     assert.deepEqual(await readdir(join(dir.path, "slots")), []);
-    assert.equal((await readdir(join(dir.path, "aside"))).length, 1);
+    assert.equal((await readdir(join(dir.path, "aside"))).length, 2);
   });
 
   it("shows the last of many writes, by sweep alone when events are lost", async () => {
