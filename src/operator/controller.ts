@@ -3,6 +3,8 @@ import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { ModelRegistry } from "../models/registry.ts";
+import { Complaints } from "./complaints.ts";
+import { describeDiagnostics } from "./diagnosis.ts";
 import type { OperatorMetrics } from "./metrics.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
@@ -30,6 +32,7 @@ export class Controller implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly #closing = new AbortController();
   #registryJson = "";
+  readonly #complaints: Complaints;
 
   constructor(options: {
     world: World;
@@ -44,6 +47,7 @@ export class Controller implements AsyncDisposable {
     this.#registry = options.registry;
     this.#models = options.models;
     this.#log = options.log;
+    this.#complaints = new Complaints(options.log);
     this.#isPaused = options.isPaused;
     this.#queue = new WorkQueue({
       clock: options.world.clock,
@@ -158,6 +162,13 @@ export class Controller implements AsyncDisposable {
   }
 
   async #reconcileSlot(name: string): Promise<Done> {
+    const desired = this.#world.source.get("Slot", name);
+    // One that was never valid says so in its state, which is logged.
+    const diagnostics = desired?.spec === undefined ? [] : desired.diagnostics;
+    this.#complaints.tell(
+      `Slot/${name}`,
+      diagnostics.map((diagnostic) => describeDiagnostics([diagnostic])),
+    );
     const wasKnown = this.#world.published.has(name);
     const done = await reconcile(this.#world, name, {
       log: this.#log,

@@ -96,7 +96,6 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     labels: desired?.labels ?? {},
     diagnostics: desired?.diagnostics ?? [],
     conflicts: world.conflicts.of(name),
-    before,
     held,
     model,
     health,

@@ -22,6 +22,7 @@ import { openFileSource } from "../store/files.ts";
 import { acquireLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
 import { openRequestStore } from "../store/requests.ts";
+import { Complaints } from "./complaints.ts";
 import { ConflictIndex } from "./conflicts.ts";
 import { Controller } from "./controller.ts";
 import { HealthBook } from "./health.ts";
@@ -104,27 +105,37 @@ export async function runOperator(
     await serveOperator({ port: config.operatorPort, registry: controller.metrics.registry, isReady: () => isReady }),
   );
   const startedAt = new Date().toISOString();
+  const complaints = new Complaints(log);
+  const tellProblems = (): void => {
+    const problems = source.problems();
+    complaints.tell(
+      "Source",
+      problems.map(({ reason, message, file }) => `${reason}: ${file === undefined ? "" : `${file}: `}${message}`),
+    );
+  };
   const heartbeat = stack.use(
     await startHeartbeat({
       publisher,
       onError: (error) => log.error({ err: error }, "the heartbeat could not be written"),
-      read: () => ({
-        schema: 1,
-        instance,
-        pid: process.pid,
-        bootId: bootId(),
-        startedAt,
-        isPaused: options.isPaused,
-        isSettled: isReady,
-        configDir: config.configDir,
-        runtime: runtime.kind,
-        problems: source
-          .problems()
-          .map(({ reason, message, file }) => ({ reason, message, ...(file === undefined ? {} : { file }) })),
-      }),
+      read: () => {
+        tellProblems();
+        return {
+          schema: 1,
+          instance,
+          pid: process.pid,
+          bootId: bootId(),
+          startedAt,
+          isPaused: options.isPaused,
+          isSettled: isReady,
+          configDir: config.configDir,
+          runtime: runtime.kind,
+          problems: source
+            .problems()
+            .map(({ reason, message, file }) => ({ reason, message, ...(file === undefined ? {} : { file }) })),
+        };
+      },
     }),
   );
-  for (const { reason, message } of source.problems()) log.warn({ reason }, message);
   await controller.start();
   isReady = true;
   await heartbeat.beat();

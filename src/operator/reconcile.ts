@@ -139,6 +139,8 @@ async function forget(world: World, name: string): Promise<void> {
 /** One line per decision that changes something: which slot, which steps, why. */
 function explain(log: Logger, input: SlotInput, verdict: Verdict, check: string): void {
   const { state, reason, message, failure, row } = verdict;
+  // Told when its status went; later looks find nothing that changed.
+  if (verdict.isDeleted === true && input.before === undefined) return;
   const plannedBefore = input.before?.plan;
   if (plannedBefore?.reason === reason && plannedBefore.message === message && failure === undefined) return;
   const steps = verdict.steps.map((step) => ("role" in step ? `${step.do} ${step.role}` : step.do)).join(", ");

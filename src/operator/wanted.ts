@@ -52,10 +52,23 @@ export function wanted(input: WantedInput): Wanted {
   const idleMs = spec.idleSeconds * 1000;
   // A gateway that ends takes its demand with it: what was published of its use outlives it.
   const usedAt = Math.max(lastUse, at(input.before?.status.idleSince));
-  if (usedAt > 0 && (idleMs === 0 || input.now.getTime() - usedAt < idleMs)) {
+  if (usedAt > 0 && isComing(input)) return { load: true, reason: "it was asked for and still loads" };
+  if (usedAt > 0 && (idleMs === 0 || input.now.getTime() - idleFrom(input, usedAt) < idleMs)) {
     return { load: true, reason: "it was asked for within its idle time" };
   }
   return { load: false, reason: "ScaledToZero", message: "no request asks for it" };
+}
+
+/** What was asked for is not idle while it loads, however long that takes: a failure or its time limit ends it. */
+function isComing({ before, observed }: WantedInput): boolean {
+  const state = before?.status.state;
+  if (state === "pulling") return true;
+  return (state === "starting" || state === "warming") && observed.some(({ phase }) => phase === "running");
+}
+
+/** When the idle clock began, in milliseconds since the epoch: at the last use, and not before it was ready. */
+function idleFrom({ before }: WantedInput, lastUse: number): number {
+  return Math.max(lastUse, at(before?.status.readySince));
 }
 
 /** Milliseconds until an on-demand slot that is loaded becomes idle; undefined when nothing is due. */
@@ -69,7 +82,7 @@ export function idleInMs(input: WantedInput): number | undefined {
     at(requestOf(input, "load")?.requestedAt),
     at(requestOf(input, "restart")?.requestedAt),
   );
-  return Math.max(0, lastUse + spec.idleSeconds * 1000 - input.now.getTime());
+  return Math.max(0, idleFrom(input, lastUse) + spec.idleSeconds * 1000 - input.now.getTime());
 }
 
 const idleStepMs = 10_000;

@@ -97,6 +97,20 @@ describe("on demand", () => {
     assert.deepEqual([site.state("cold"), ...site.requests.list("cold")], ["offline"]);
   });
 
+  test("one that loads longer than its idle time becomes ready, and is idle from then on", async () => {
+    await using site = new Site();
+    site.runtime.manner("cold").startMs = 50_000;
+    await site.start();
+    site.source.save("cold", cold);
+    await site.request("cold", "load");
+    await site.advance(45);
+    assert.equal(site.state("cold"), "starting");
+    await site.advance(20);
+    assert.equal(site.state("cold"), "ready");
+    await site.advance(30);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
+  });
+
   test("one that failed and went cold is tried again by the next request", async () => {
     await using site = new Site();
     site.runtime.manner("cold").crashAfterMs = 10;
@@ -109,6 +123,26 @@ describe("on demand", () => {
     site.demand.set("cold", { held: 1, lastRequestAt: site.clock.now().toISOString() });
     await site.advance(2);
     assert.equal(site.state("cold"), "ready");
+  });
+});
+
+describe("a manifest that breaks", () => {
+  test("is told once with its place, and once when it is mended", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start();
+    await site.advance(5);
+    const told = (level: number): string[] =>
+      site.log.filter((line) => line.includes(`"level":${level}`) && line.includes("a.toml:3:1: unknown key modle"));
+    site.source.break("a");
+    await site.advance(200);
+    assert.deepEqual([told(40).length, told(30).length], [1, 0]);
+    site.source.save("a", custom());
+    await site.advance(200);
+    assert.deepEqual([told(40).length, told(30).length], [1, 1]);
+    site.source.delete("a");
+    await site.advance(200);
+    assert.equal(site.log.filter((line) => line.includes("its manifest is gone")).length, 1);
   });
 });
 
