@@ -96,10 +96,11 @@ export class EventStream {
   }
 
   #withRole(lines: Buffer): Buffer {
-    const match = /^data: ?(\{.*\})\r?$/m.exec(lines.toString());
+    // As bytes: within text there are other line ends, such as U+2028, which JSON may hold.
+    const match = /^data: ?(\{.*\})\r?$/m.exec(lines.toString("latin1"));
     if (match?.[1] === undefined) return lines;
     this.#needsRole = false;
-    const role = roleChunk(match[1]);
+    const role = roleChunk(Buffer.from(match[1], "latin1").toString());
     return role === undefined ? lines : Buffer.concat([Buffer.from(`data: ${role}\n\n`), lines]);
   }
 }

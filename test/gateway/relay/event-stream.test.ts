@@ -114,6 +114,11 @@ describe("EventStream", () => {
     );
   });
 
+  it("puts it first before text with line ends that are none in an event stream", () => {
+    const { text } = whole(chunk("engine", { content: "a\u2028b\u2029c" }, null, "\n"), { isChat: true });
+    assert.match(text, /^data: [^\n]*"role":"assistant"[^\n]*\n\ndata: [^\n]*a\u2028b\u2029c/);
+  });
+
   it("is whole only with its end, and not with an event cut off", () => {
     fc.assert(
       fc.property(stream, fc.nat(), ({ text }, cut) => {
