@@ -1,7 +1,7 @@
-import { constants } from "node:fs";
+import { constants, existsSync } from "node:fs";
 import { access, copyFile, cp, mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { basename, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
@@ -87,6 +87,13 @@ function reason(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** One level at a time: Node's recursive mkdir never ends where the file system answers ENOENT, as /proc does. */
+async function makeDirectory(path: string): Promise<void> {
+  if (existsSync(path)) return;
+  await makeDirectory(dirname(path));
+  await mkdir(path);
+}
+
 async function prepare(): Promise<void> {
   if (!Number.isInteger(port) || port < 1 || port > 65_535)
     throw new Stop(`SVC_PORT=${process.env["SVC_PORT"] ?? ""} is no port; choose one from 1024 to 65535`);
@@ -98,7 +105,7 @@ async function prepare(): Promise<void> {
     );
   for (const directory of [join(configDir, "slots"), modelsDir]) {
     try {
-      await mkdir(directory, { recursive: true });
+      await makeDirectory(directory);
       await access(directory, constants.W_OK);
     } catch {
       throw new Stop(`${directory} cannot be written; choose another place: BERTH_RUN_DIR=/tmp/berth make run`);
