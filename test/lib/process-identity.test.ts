@@ -17,7 +17,9 @@ describe("startTimeOf", () => {
 
   it("takes a zombie for gone", async () => {
     // The shell becomes a sleep, which waits for nobody, before its child ends: that stays a zombie.
-    const parent = spawn("sh", ["-c", "sleep 1 >/dev/null & echo $!; exec sleep 30"], { stdio: ["ignore", "pipe", "ignore"] });
+    const parent = spawn("sh", ["-c", "sleep 1 >/dev/null & echo $!; exec sleep 30"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
     try {
       const [chunk]: unknown[] = await once(parent.stdout, "data");
       const child = Number(String(chunk).trim());
