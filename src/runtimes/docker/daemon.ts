@@ -74,15 +74,22 @@ export class Daemon {
     if (error.name === "AbortError") return error;
     if ("statusCode" in error && typeof error.statusCode === "number") {
       const said = saidBy(error);
-      // Podman calls a conflict, with a container's state or a name, a failure of its own.
-      const isConflict = error.statusCode === 500 && /container state improper|name is already in use/.test(said);
-      return new DaemonRefusal(isConflict ? conflict : error.statusCode, said);
+      return new DaemonRefusal(error.statusCode === 500 ? meantBy(said) : error.statusCode, said);
     }
     const hint = "code" in error && error.code === "EACCES" ? ": this user may not use it (group docker)" : "";
     return new RuntimeUnavailable(`the Docker daemon at ${this.path} does not answer: ${error.message}${hint}`, {
       cause: error,
     });
   }
+}
+
+/**
+ * What Podman calls a failure of its own, as Docker has it: a conflict with a container's state or a name, and a
+ * container that goes while it is looked at.
+ */
+function meantBy(said: string): number {
+  if (/container state improper|name is already in use/.test(said)) return conflict;
+  return /no such (container|image|network)/.test(said) ? 404 : 500;
 }
 
 /** The daemon's own words; docker-modem wraps them as `(HTTP code 404) no such container - …`. */
