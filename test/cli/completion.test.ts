@@ -8,7 +8,7 @@ import { bash, zsh } from "../../src/cli/completion-sh.ts";
 import { fish } from "../../src/cli/completion-fish.ts";
 import type { CommandTree } from "../../src/cli/completion.ts";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const run = promisify(execFile);
 
@@ -67,7 +67,7 @@ describe("completion in bash", () => {
   ];
   for (const [line, words] of lines) {
     it(`offers "${words}" after "${line}"`, async () => {
-      await using directory = await temporaryDirectory();
+      await using directory = await tempDir();
       const double = join(directory.path, "berth");
       await writeFile(
         double,

@@ -8,7 +8,7 @@ import { readSecret } from "../../src/cli/login.ts";
 import { apiDouble, failure, type Answer } from "../support/api-double.ts";
 import { command } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const token = "svc_abcdefgh.0123456789";
 const on = { "/api/auth/status": { enabled: true }, "/api/auth/me": { identity: "me", scope: "all", source: "token" } };
@@ -26,7 +26,7 @@ async function login(url: string, home: string, typed: string): Promise<Ended> {
 
 describe("berth login", () => {
   it("tries a token, keeps it where nobody else may read it, and uses it for that server only", async () => {
-    await using home = await temporaryDirectory();
+    await using home = await tempDir();
     await using api = await apiDouble({ ...on, "/api/slots": { object: "list", data: [] } });
     await using other = await apiDouble({ "/api/slots": { object: "list", data: [] } });
     const file = join(home.path, ".config/berth/credentials.json");
@@ -54,7 +54,7 @@ describe("berth login", () => {
   });
 
   it("keeps nothing that the service does not take", async () => {
-    await using home = await temporaryDirectory();
+    await using home = await tempDir();
     const refuse: Answer = (response) => {
       response.statusCode = 401;
       response.end(JSON.stringify(failure("auth.invalid", "the token is unknown")));
@@ -73,7 +73,7 @@ describe("berth login", () => {
   });
 
   it("asks for nothing where authentication is off", async () => {
-    await using home = await temporaryDirectory();
+    await using home = await tempDir();
     await using api = await apiDouble({ "/api/auth/status": { enabled: false } });
     assert.deepEqual(await login(api.url, home.path, ""), {
       code: 0,
@@ -83,7 +83,7 @@ describe("berth login", () => {
   });
 
   it("does not use a file that others may read", async () => {
-    await using home = await temporaryDirectory();
+    await using home = await tempDir();
     await using api = await apiDouble(on);
     await login(api.url, home.path, token);
     const file = join(home.path, ".config/berth/credentials.json");

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { present } from "../../src/cli/slot-requests.ts";
 import { apiDouble, failure, type ApiDouble } from "../support/api-double.ts";
 import { runBerth, type Ended } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { coder, primary } from "./fixture.ts";
 
@@ -146,7 +146,7 @@ describe("--wait", () => {
 
 describe("berth slot create", () => {
   async function created(args: readonly string[], file = ""): Promise<{ ended: Ended; body: unknown; asked: unknown }> {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     const path = join(directory.path, "slot.yaml");
     await writeFile(path, file);
     await using api = await apiDouble({ "/api/slots": primary });

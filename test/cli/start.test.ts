@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { apiDouble } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { slots } from "./fixture.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -14,7 +14,7 @@ const coverage = z.object({ result: z.array(z.object({ url: z.string() })) });
 
 /** The modules that a command has loaded, by path in the repository; packages by name. */
 async function loadedBy(args: readonly string[]): Promise<string[]> {
-  await using directory = await temporaryDirectory();
+  await using directory = await tempDir();
   await using api = await apiDouble({
     "/api/slots": slots,
     "/api/status": { version: "1", uptime_seconds: 1 },

@@ -8,7 +8,7 @@ import { it } from "node:test";
 import { promisify } from "node:util";
 import { startGateway } from "../gateway/auth/gateway.ts";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { freePorts } from "../support/ports.ts";
 import { startServer } from "./server.ts";
 import { password, user } from "./site.ts";
@@ -18,7 +18,7 @@ const name = "ai.example.org";
 /** Everything below is on loopback: Pebble is Let's Encrypt's test server, and its companion says where the name is. */
 it("a public name gets its certificate through ACME by HTTP-01, with our contact", async () => {
   await using stack = new AsyncDisposableStack();
-  const directory = stack.use(await temporaryDirectory()).path;
+  const directory = stack.use(await tempDir()).path;
   const { first } = await freePorts(7);
   const [httpPort, httpsPort, adminPort, acmePort] = [first, first + 1, first + 2, first + 3];
   const [managementPort, dnsPort, dnsManagementPort] = [first + 4, first + 5, first + 6];

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { promisify } from "node:util";
 import { caddyfile, type EdgeSettings } from "../../src/main/proxy/caddyfile.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const settings: EdgeSettings = {
   hostname: "ai.example.org",
@@ -20,7 +20,7 @@ const settings: EdgeSettings = {
 };
 
 async function caddy(text: string, ...args: readonly string[]): Promise<string> {
-  await using directory = await temporaryDirectory();
+  await using directory = await tempDir();
   const file = join(directory.path, "Caddyfile");
   await writeFile(file, text);
   const { stdout } = await promisify(execFile)("caddy", [...args, file], {

@@ -3,7 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { join } from "node:path";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { freePort } from "../support/free-port.ts";
 import { scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
 import { startGateway, type Answer, type TestGateway } from "../gateway/auth/gateway.ts";
@@ -34,7 +34,7 @@ export interface Edge extends AsyncDisposable {
 /** A gateway with authentication behind a real Caddy that runs what `berth proxy render` writes, all on loopback. */
 export async function startEdge(): Promise<Edge> {
   await using stack = new AsyncDisposableStack();
-  const directory = stack.use(await temporaryDirectory());
+  const directory = stack.use(await tempDir());
   const engine = stack.use(await scriptedEngine());
   const gateway = stack.use(await startGateway({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } }));
   const chatSeen: Edge["chatSeen"] = [];

@@ -16,7 +16,7 @@ import { kinds } from "../../src/api/names.ts";
 import { slotStates } from "../../src/api/states.ts";
 import { readManifests } from "../../src/store/manifest.ts";
 import { camelCase } from "../../src/store/spelling.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const objectSchema = z.record(z.string(), z.json());
@@ -37,7 +37,7 @@ describe("generated files", () => {
   });
 
   it("are named when they are missing, or changed by a byte", async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     const wanted = new Map([
       ["docs/a.md", "same\n"],
       ["docs/b.md", "wanted\n"],

@@ -3,7 +3,7 @@ import { chmod, mkdir, readFile, readlink, stat, symlink, writeFile } from "node
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { runBerth, type Ended } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const valid = '# mine\n[model]\ndefault = "tiny"\n';
 
@@ -15,7 +15,7 @@ interface Site extends AsyncDisposable {
 }
 
 async function site(): Promise<Site> {
-  const directory = await temporaryDirectory();
+  const directory = await tempDir();
   const { path } = directory;
   const config = join(path, "config");
   await mkdir(join(config, "slots"), { recursive: true });

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { runBerth, type Ended } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 describe("berth config migrate", () => {
   const files = {
@@ -24,7 +24,7 @@ describe("berth config migrate", () => {
 `;
 
   it("shows what it changes, keeps what was, and has nothing to do then", async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     await mkdir(join(directory.path, "slots"));
     for (const [file, text] of Object.entries(files)) await writeFile(join(directory.path, file), text);
     const run = async (...args: readonly string[]): Promise<Ended> => {
@@ -50,7 +50,7 @@ describe("berth config migrate", () => {
   });
 
   it("does not call a missing directory migrated", async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     const { code, stderr } = await runBerth(["config", "migrate", join(directory.path, "none")]);
     assert.equal(code, 1);
     assert.match(stderr, /^config\.unreadable: .*none cannot be read \(ENOENT\)\n$/);

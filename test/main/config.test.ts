@@ -3,14 +3,14 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { runBerth, type Ended } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 async function inDirectory(
   files: Readonly<Record<string, string>>,
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
 ): Promise<Ended> {
-  await using directory = await temporaryDirectory();
+  await using directory = await tempDir();
   const config = join(directory.path, "config");
   for (const [file, text] of Object.entries(files)) {
     await mkdir(join(config, file, ".."), { recursive: true });

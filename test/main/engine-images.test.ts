@@ -3,7 +3,7 @@ import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const whisper = "ghcr.io/ggml-org/whisper.cpp:main";
 const digest = `sha256:${"a".repeat(64)}`;
@@ -11,7 +11,7 @@ const digest = `sha256:${"a".repeat(64)}`;
 async function scene(
   run: (dir: string, berth: (...args: string[]) => ReturnType<typeof runBerth>) => Promise<void>,
 ): Promise<void> {
-  await using directory = await temporaryDirectory();
+  await using directory = await tempDir();
   const stateDir = join(directory.path, "state");
   await mkdir(stateDir);
   const env = { SVC_STATE_DIR: stateDir, SVC_CONFIG_DIR: join(directory.path, "config") };

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { compare } from "bcrypt";
 import { caddyfile, isPrivateName, type EdgeSettings } from "../../src/main/proxy/caddyfile.ts";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const hash = `$2b$12$${"a".repeat(53)}`;
 const settings: EdgeSettings = {
@@ -142,7 +142,7 @@ describe("berth proxy render", { concurrency: 2 }, () => {
   const first = { SVC_ADMIN_USER: "ada", SVC_ADMIN_PASSWORD: "correct horse battery" };
 
   it("keeps a bcrypt hash once, and writes the same text ever after, without the password", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1" };
     const none = await runBerth(["proxy", "render"], env);
     assert.deepEqual(none, {
@@ -165,7 +165,7 @@ describe("berth proxy render", { concurrency: 2 }, () => {
   });
 
   it("replaces a file only where it differs, and keeps its mode", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1", ...first };
     const file = join(dir.path, "Caddyfile");
     assert.equal(
@@ -182,7 +182,7 @@ describe("berth proxy render", { concurrency: 2 }, () => {
   });
 
   it("says what is missing, or would not do", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     const base = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: join(dir.path, "c"), SVC_AUTH_ENABLED: "1", ...first };
     const rows: readonly (readonly [env: NodeJS.ProcessEnv, args: readonly string[], problem: RegExp])[] = [
       [{ SVC_HOSTNAME: "ai.example.org" }, [], /SVC_TLS_EMAIL must be an address that is read/],
@@ -210,7 +210,7 @@ describe("berth proxy render", { concurrency: 2 }, () => {
   });
 
   it("tells of authentication that is off, and of a password left in berth.toml", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     await mkdir(join(dir.path, "c"));
     await writeFile(join(dir.path, "c/berth.toml"), 'admin_user = "ada"\nadmin_password = "correct horse battery"\n');
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: join(dir.path, "c") };

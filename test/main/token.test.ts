@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { TokenStore } from "../../src/store/tokens.ts";
 import { apiDouble, failure } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 const view = {
   id: "abcd1234",
@@ -17,7 +17,7 @@ const view = {
 
 describe("berth token", { concurrency: 2 }, () => {
   it("makes the first token where nothing runs, prints it alone, lists and revokes it", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path };
     const created = await runBerth(["token", "create", "--label", "laptop", "--scope", "all"], env);
     assert.match(created.stdout, /^svc_[a-z0-9]{8}\.[A-Za-z0-9_-]{43}\n$/);
@@ -86,7 +86,7 @@ describe("berth token", { concurrency: 2 }, () => {
   });
 
   it("says so where the store cannot be used", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     await mkdir(join(dir.path, "auth"));
     await writeFile(join(dir.path, "auth", "tokens"), "");
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path };

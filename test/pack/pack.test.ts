@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
 const run = promisify(execFile);
@@ -28,7 +28,7 @@ async function installed(directory: string): Promise<string> {
 }
 
 test("the package, installed where nothing else is", { timeout: 600_000 }, async (t) => {
-  await using directory = await temporaryDirectory();
+  await using directory = await tempDir();
   const berth = await installed(directory.path);
 
   await t.test("carries no embedded engine", async () => {

@@ -6,7 +6,7 @@ import { ApiError } from "../../src/api/errors.ts";
 import { openManifestWriter } from "../../src/store/manifest-writer.ts";
 import { readManifests } from "../../src/store/manifest.ts";
 import type { ManifestWriter } from "../../src/store/writer.ts";
-import { temporaryDirectory } from "../support/directory.ts";
+import { tempDir } from "../support/temp-dir.ts";
 
 interface Site extends AsyncDisposable {
   readonly configDir: string;
@@ -16,7 +16,7 @@ interface Site extends AsyncDisposable {
 }
 
 async function site(isReadOnly = false): Promise<Site> {
-  const directory = await temporaryDirectory();
+  const directory = await tempDir();
   const configDir = join(directory.path, "config");
   await mkdir(join(configDir, "slots"), { recursive: true });
   return {
@@ -82,7 +82,7 @@ describe("a manifest writer", () => {
   });
 
   it("makes directories that are missing, and writes YAML where TOML has no word", async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     const configDir = join(directory.path, "not/yet");
     const writer = openManifestWriter({ configDir, isReadOnly: false });
     assert.equal(await writer.readOnlyReason(), undefined);
@@ -210,7 +210,7 @@ describe("a manifest writer", () => {
   });
 
   it("writes nothing where there is no directory to write in", async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     await writeFile(join(directory.path, "file"), "");
     for (const configDir of ["file", "file/below"]) {
       const writer = openManifestWriter({ configDir: join(directory.path, configDir), isReadOnly: false });

@@ -3,7 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isRecord } from "../../src/cli/output.ts";
-import { temporaryDirectory } from "./directory.ts";
+import { tempDir } from "./temp-dir.ts";
 import { freePorts } from "./ports.ts";
 import { until } from "./until.ts";
 
@@ -37,7 +37,7 @@ export async function startBerth(options: {
   prepare?: (dirs: { configDir: string; modelsDir: string }) => Promise<void>;
 }): Promise<RunningBerth> {
   await using stack = new AsyncDisposableStack();
-  const directory = stack.use(await temporaryDirectory());
+  const directory = stack.use(await tempDir());
   const configDir = join(directory.path, "config");
   const modelsDir = join(directory.path, "models");
   const stateDir = join(directory.path, "state");

@@ -11,7 +11,7 @@ import { runGateway, type GatewayOptions, type RunningGateway } from "../../src/
 import { bootId } from "../../src/lib/boot-id.ts";
 import { openDemandStore } from "../../src/store/demand.ts";
 import { openPublisher } from "../../src/store/published.ts";
-import { temporaryDirectory } from "./directory.ts";
+import { tempDir } from "./temp-dir.ts";
 import { until } from "./until.ts";
 
 /** What a test publishes of a slot in the operator's place. */
@@ -55,7 +55,7 @@ export async function startGateway(
   } = {},
 ): Promise<TestGateway> {
   await using stack = new AsyncDisposableStack();
-  const directory = stack.use(await temporaryDirectory());
+  const directory = stack.use(await tempDir());
   const stateDir = directory.path;
   const publisher = await openPublisher(stateDir);
   const revisions = new Map<string, number>();

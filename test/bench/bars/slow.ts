@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { temporaryDirectory } from "../../support/directory.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { atMost, figure, mebibyte, median, range, told, type Bar } from "../bar.ts";
 import { HeapGauge } from "../machine/heap.ts";
 import { befallen, loadStreams } from "../machine/load.ts";
@@ -15,7 +15,7 @@ export const slowReaders: Bar = {
   name: "slow",
   about: `${slow} slow readers beside ${fast} fast ones`,
   async run(bench) {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     const gauge = new HeapGauge(directory.path);
     await using stage = await openStage({ engine: "streams", gateway: gauge.options });
     const port = stage.site.gatewayPort;

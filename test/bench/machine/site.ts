@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { temporaryDirectory } from "../../support/directory.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { freePorts } from "../../support/ports.ts";
 import { readPublished } from "../../support/published.ts";
 import { until } from "../../support/until.ts";
@@ -53,7 +53,7 @@ function profiling(part: string): string[] {
 
 export async function openSite(options: { slotPorts?: number } = {}): Promise<Site> {
   await using stack = new AsyncDisposableStack();
-  const { path: directory } = stack.use(await temporaryDirectory());
+  const { path: directory } = stack.use(await tempDir());
   const slotsDir = join(directory, "config", "slots");
   const stateDir = join(directory, "state");
   await mkdir(slotsDir, { recursive: true });

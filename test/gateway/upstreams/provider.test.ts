@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { ApiError } from "../../../src/api/errors.ts";
 import type { Upload } from "../../../src/gateway/upstreams/provider-body.ts";
 import { startProvider, type Fault } from "../../doubles/provider.ts";
-import { temporaryDirectory } from "../../support/directory.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { freePort } from "../../support/free-port.ts";
 import { sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
@@ -124,7 +124,7 @@ describe("a request to a provider", () => {
   });
 
   it("goes to the newest key of a file", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     await using double = await startProvider();
     const file = join(dir.path, "key");
     await writeFile(file, "first-key");

@@ -3,7 +3,7 @@ import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { openSecret, SecretError, type Secret } from "../../../src/gateway/upstreams/secrets.ts";
-import { temporaryDirectory } from "../../support/directory.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 
 async function value(secret: Secret): Promise<string> {
   return await secret.read();
@@ -41,7 +41,7 @@ describe("secret in the environment", () => {
 
 describe("secret in a file", () => {
   it("is read again when the file changes, looking once a second at most", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     const path = join(dir.path, "key");
     await writeFile(path, "one\n");
     const clock = { ms: 0 };
@@ -58,7 +58,7 @@ describe("secret in a file", () => {
   });
 
   it("follows links that are swapped", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     for (const name of ["one", "two"]) {
       await mkdir(join(dir.path, name));
       await writeFile(join(dir.path, name, "key"), name);
@@ -74,7 +74,7 @@ describe("secret in a file", () => {
   });
 
   it("is named when it cannot be used, and taken as soon as it can", async () => {
-    await using dir = await temporaryDirectory();
+    await using dir = await tempDir();
     const path = join(dir.path, "key");
     const clock = { ms: 0 };
     const secret = openSecret({ file: path }, { env: {}, now: () => clock.ms });

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { it } from "node:test";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import { RuntimeUnavailable } from "../../../src/runtimes/runtime-unavailable.ts";
-import { temporaryDirectory } from "../../support/directory.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 
 it("a daemon that accepts and keeps silent is unavailable for a plain request, and waited for by a stream", async () => {
-  await using directory = await temporaryDirectory();
+  await using directory = await tempDir();
   const path = join(directory.path, "docker.sock");
   const sockets: Socket[] = [];
   const server = createServer((socket) => void sockets.push(socket.on("error", () => undefined)));

@@ -9,7 +9,7 @@ import { pullFailure } from "../../../src/runtimes/docker/pull-failure.ts";
 import { PullProgress } from "../../../src/runtimes/docker/pull-progress.ts";
 import { registryAuth, registryOf } from "../../../src/runtimes/docker/registry-auth.ts";
 import { startRefusal } from "../../../src/runtimes/docker/start-refusal.ts";
-import { temporaryDirectory } from "../../support/directory.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 
 describe("a start that is refused", () => {
   const table: readonly [said: string, status: number, reason: string | undefined, message: RegExp][] = [
@@ -138,7 +138,7 @@ describe("credentials of registries", () => {
   });
 
   it("come from auths, identity tokens or a helper, and from nothing when there is nothing", async () => {
-    await using directory = await temporaryDirectory();
+    await using directory = await tempDir();
     const env = { DOCKER_CONFIG: directory.path, PATH: `${join(directory.path, "bin")}:${process.env["PATH"] ?? ""}` };
     assert.equal(await registryAuth("ghcr.io/a", env), undefined);
     const file = join(directory.path, "config.json");
