@@ -1,5 +1,7 @@
 import type { SlotSpec } from "../api/slot.ts";
 import { encodeRequest } from "./protocols/json.ts";
+import { parseJson } from "../lib/json.ts";
+import { isRecord } from "../lib/record.ts";
 
 /**
  * The body with a slot's `request` rules applied: fields removed, then set unless the client sent them; a trailing `!`
@@ -20,12 +22,6 @@ export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): B
 }
 
 function objectOf(body: Buffer): Map<string, unknown> | undefined {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return undefined;
-  return new Map(Object.entries(parsed));
+  const parsed = parseJson(body);
+  return isRecord(parsed) ? new Map(Object.entries(parsed)) : undefined;
 }

@@ -2,6 +2,7 @@ import { statSync, watch, type FSWatcher } from "node:fs";
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode } from "./error-code.ts";
+import { parseJson } from "./json.ts";
 
 interface Entry<T> {
   /** Size, modification time and inode: unequal when the file was replaced. */
@@ -170,13 +171,8 @@ function stampOf(path: string): string {
 }
 
 function parsed<T>(text: string, parse: (value: unknown) => T | undefined): T | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  return parse(value);
+  const value = parseJson(text);
+  return value === undefined ? undefined : parse(value);
 }
 
 export interface JsonDirectoryOptions<T> {

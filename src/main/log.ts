@@ -1,5 +1,7 @@
 import { pino, type Logger } from "pino";
 import { goOnWithoutReaders } from "./lost-output.ts";
+import { parseJson } from "../lib/json.ts";
+import { isRecord } from "../lib/record.ts";
 
 const names: Readonly<Record<number, string>> = {
   10: "trace",
@@ -28,14 +30,8 @@ export function openLog(options: { level: string; component: string; env: NodeJS
 
 /** `12:00:01 info  operator  primary: starting: …`; a line that is not pino's stays as it is. */
 export function readable(line: string): string {
-  let entry: Record<string, unknown>;
-  try {
-    const parsed: unknown = JSON.parse(line);
-    if (typeof parsed !== "object" || parsed === null) return line;
-    entry = { ...parsed };
-  } catch {
-    return line;
-  }
+  const entry = parseJson(line);
+  if (!isRecord(entry)) return line;
   const { time, level, component, msg, err } = entry;
   const clock = new Date(typeof time === "number" ? time : Date.now()).toTimeString().slice(0, 8);
   const name = typeof level === "number" ? (names[level] ?? String(level)) : "info";

@@ -4,6 +4,7 @@ import { errorCode } from "../lib/error-code.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { sha256 } from "../lib/canonical.ts";
 import { startTimeOf } from "../lib/process-identity.ts";
+import { parseJson } from "../lib/json.ts";
 
 /** A live process holds the lock. */
 export class LockHeld extends Error {
@@ -90,12 +91,7 @@ async function read(path: string): Promise<string | undefined> {
 
 /** The holder's pid when it lives; undefined when it is gone or the text names nobody (torn by a power cut). */
 function livePid(text: string): number | undefined {
-  let holder: unknown;
-  try {
-    holder = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const holder = parseJson(text);
   if (typeof holder !== "object" || holder === null || !("pid" in holder)) return undefined;
   if (!("startTime" in holder) || !("bootId" in holder) || typeof holder.pid !== "number") return undefined;
   const isAlive = holder.bootId === bootId() && startTimeOf(holder.pid) === holder.startTime;

@@ -15,6 +15,7 @@ import { removeLeftovers, syncDirectory } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { giveToOwner, privateDirectory } from "./state-owner.ts";
 import { TokenUse } from "./token-use.ts";
+import { parseJson } from "../lib/json.ts";
 
 interface Known {
   readonly record: TokenRecord;
@@ -217,13 +218,7 @@ function textOf(file: string): string {
 }
 
 function parsed(text: string, id: string): TokenRecord | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const { data } = tokenRecordSchema.safeParse(value);
+  const { data } = tokenRecordSchema.safeParse(parseJson(text));
   return data?.id === id ? data : undefined;
 }
 

@@ -3,6 +3,7 @@ import { invalidRequest } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
+import { parseJson } from "../../lib/json.ts";
 
 const contentTypes = {
   mp3: "audio/mpeg",
@@ -96,12 +97,7 @@ const languages: Readonly<Record<string, string>> = {
 /** FastAPI's `{"detail"}`: an object of the application's, or a list of what its validation found. */
 function fastApiRefusal(status: number, body: Buffer): ApiError | undefined {
   if (status < 400 || status >= 500) return undefined;
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
+  const parsed = parseJson(body);
   const message = isRecord(parsed) ? messageOf(parsed["detail"]) : undefined;
   if (message === undefined) return undefined;
   return new ApiError("dispatch.rejected", { status, message: message.slice(0, 2000), details: { upstream: parsed } });

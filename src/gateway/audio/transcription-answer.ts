@@ -2,6 +2,7 @@ import { ApiError } from "../../api/errors.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseAnswer } from "../protocols/json.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
+import { parseJson } from "../../lib/json.ts";
 
 /**
  * What whisper.cpp's server answers, in OpenAI's terms (its examples/server/server.cpp): it reports a failed
@@ -37,11 +38,7 @@ function failed(message: string): ApiError {
 }
 
 function errorOf(text: string): string {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    const error = isRecord(parsed) ? (parsed["error"] ?? parsed["detail"]) : undefined;
-    return typeof error === "string" ? error : isRecord(error) ? String(error["message"]) : text;
-  } catch {
-    return text.trim();
-  }
+  const parsed = parseJson(text);
+  const error = isRecord(parsed) ? (parsed["error"] ?? parsed["detail"]) : undefined;
+  return typeof error === "string" ? error : isRecord(error) ? String(error["message"]) : text.trim();
 }

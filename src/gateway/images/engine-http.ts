@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { errorCode } from "../../lib/error-code.ts";
+import { parseJson } from "../../lib/json.ts";
 
 export interface EngineEndpoint {
   readonly host: string;
@@ -79,9 +80,5 @@ function failure(error: Error): ApiError {
 
 /** The JSON of an answer; undefined where it is none. */
 export function jsonOf({ body }: EngineAnswer): unknown {
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
+  return parseJson(body);
 }

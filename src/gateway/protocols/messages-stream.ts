@@ -4,6 +4,7 @@ import { engineEventFailure } from "../relay/engine-failure.ts";
 import type { AnswerTranslation } from "../relay/relay.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
 import { SseDecoder } from "./sse-decoder.ts";
+import { parseJson } from "../../lib/json.ts";
 
 /** A block of the answer; a call has its index in the engine's stream. */
 type Block = "text" | "thinking" | number;
@@ -175,12 +176,8 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
 }
 
 function parsed(json: string): ChatChunk {
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    throw failed("the engine's answer is broken: an event is not JSON");
-  }
+  const value = parseJson(json);
+  if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
   if (typeof value === "object" && value !== null && "error" in value) throw engineEventFailure(json);
   const chunk = chatChunkSchema.safeParse(value).data;
   if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");

@@ -7,6 +7,7 @@ import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
 import { chatRequest } from "./messages-request.ts";
 import { MessagesStream } from "./messages-stream.ts";
 import type { Translation } from "./translation.ts";
+import { parseJson } from "../../lib/json.ts";
 
 /** Anthropic's Messages over an engine that speaks chat completions (DECISIONS 18). */
 export class MessagesTranslation implements Translation {
@@ -59,11 +60,7 @@ export class MessagesTranslation implements Translation {
 }
 
 function inputOf(text: string): object {
-  try {
-    const input: unknown = text === "" ? {} : JSON.parse(text);
-    if (typeof input === "object" && input !== null) return input;
-  } catch {
-    // Falls through: told like any other shape that is not an object.
-  }
+  const input = text === "" ? {} : parseJson(text);
+  if (typeof input === "object" && input !== null) return input;
   throw new ApiError("dispatch.upstream_failed", { message: "the engine's tool call has no JSON object as input" });
 }

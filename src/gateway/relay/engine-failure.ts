@@ -1,5 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ExchangeError } from "../../lib/http1/client.ts";
+import { parseJson } from "../../lib/json.ts";
 
 /** What a client learns when the engine gave no whole answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -27,7 +28,7 @@ export function engineRefusal(status: number, body: Buffer, request: Buffer | un
   if (request !== undefined && !isJson(request)) return invalidJson(request);
   if (status >= 500 || status < 400)
     return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
-  const upstream = parsed(body);
+  const upstream = parseJson(body);
   return new ApiError("dispatch.rejected", {
     status,
     message: (messageOf(upstream) ?? `the engine answered ${status}`).slice(0, 2000),
@@ -43,7 +44,7 @@ function isShallow(value: unknown, left = 50): boolean {
 
 /** What an engine says in the middle of its stream, in our envelope. */
 export function engineEventFailure(json: string): ApiError {
-  const event = parsed(Buffer.from(json));
+  const event = parseJson(json);
   const error = typeof event === "object" && event !== null && "error" in event ? event.error : undefined;
   const code = typeof error === "object" && error !== null && "code" in error ? Number(error.code) : 500;
   if (code >= 400 && code < 500) return engineRefusal(code, Buffer.from(json), undefined);
@@ -62,16 +63,7 @@ export function invalidJson(body: Buffer): ApiError {
 }
 
 function isJson(body: Buffer): boolean {
-  return parsed(body) !== undefined;
-}
-
-function parsed(body: Buffer): unknown {
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    return value;
-  } catch {
-    return undefined;
-  }
+  return parseJson(body) !== undefined;
 }
 
 function messageOf(body: unknown): string | undefined {

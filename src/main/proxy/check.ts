@@ -1,5 +1,7 @@
 import { publicPaths } from "../../api/scopes.ts";
 import { askEdge, certificateOf, firstBytes, type EdgeTarget } from "./edge-client.ts";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 
 export interface Finding {
   readonly outcome: "ok" | "failed" | "skipped";
@@ -130,12 +132,7 @@ function must(isSo: boolean, message: string): void {
 }
 
 function identityOf(body: string): string {
-  try {
-    const parsed: unknown = JSON.parse(body);
-    if (typeof parsed !== "object" || parsed === null || !("identity" in parsed) || !("source" in parsed))
-      return "nobody";
-    return `${String(parsed.identity)} ${String(parsed.source)}`;
-  } catch {
-    return "nobody";
-  }
+  const parsed = parseJson(body);
+  if (!isRecord(parsed) || !("identity" in parsed) || !("source" in parsed)) return "nobody";
+  return `${String(parsed["identity"])} ${String(parsed["source"])}`;
 }

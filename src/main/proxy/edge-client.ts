@@ -1,6 +1,8 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { TLSSocket } from "node:tls";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 
 export interface EdgeAnswer {
   readonly status: number;
@@ -96,12 +98,7 @@ async function open(target: EdgeTarget, path: string, headers: Record<string, st
 }
 
 function codeOf(body: string): string {
-  try {
-    const parsed: unknown = JSON.parse(body);
-    if (typeof parsed !== "object" || parsed === null || !("error" in parsed)) return "";
-    const { error } = parsed;
-    return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
-  } catch {
-    return "";
-  }
+  const parsed = parseJson(body);
+  const error = isRecord(parsed) ? parsed["error"] : undefined;
+  return isRecord(error) && "code" in error ? String(error["code"]) : "";
 }

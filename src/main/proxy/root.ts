@@ -1,5 +1,7 @@
 import { get } from "node:http";
 import { CommandError } from "../../cli/client.ts";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 
 /**
  * The root certificate of Caddy's own authority, as PEM, from its administration on this machine
@@ -17,11 +19,8 @@ export async function caddyRoot(admin: string): Promise<string | undefined> {
     request.once("timeout", () => request.destroy());
   });
   if (text === undefined) return undefined;
-  try {
-    const parsed: unknown = JSON.parse(text);
-    if (typeof parsed !== "object" || parsed === null || !("root_certificate" in parsed)) return undefined;
-    return typeof parsed.root_certificate === "string" ? parsed.root_certificate : undefined;
-  } catch {
-    throw new CommandError("server.invalid", `what answers at ${admin} is no Caddy`);
-  }
+  const parsed = parseJson(text);
+  if (parsed === undefined) throw new CommandError("server.invalid", `what answers at ${admin} is no Caddy`);
+  const root = isRecord(parsed) ? parsed["root_certificate"] : undefined;
+  return typeof root === "string" ? root : undefined;
 }

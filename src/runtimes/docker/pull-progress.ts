@@ -1,4 +1,5 @@
 import type { FetchProgress } from "../runtime.ts";
+import { parseJson } from "../../lib/json.ts";
 
 /** One line of the daemon's answer to a pull. */
 interface PullLine {
@@ -60,12 +61,8 @@ export class PullProgress {
 }
 
 function parsed(text: string): PullLine | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isLine(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(text);
+  return isLine(value) ? value : undefined;
 }
 
 function isLine(value: unknown): value is PullLine {

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { parseJson } from "../../lib/json.ts";
 
 /** What the daemon needs to sign in to a registry. */
 export type RegistryAuth =
@@ -73,17 +74,13 @@ async function askHelper(name: string, registry: string, env: NodeJS.ProcessEnv)
 }
 
 function parseHelper(said: string, serveraddress: string): RegistryAuth | undefined {
-  try {
-    const answer: unknown = JSON.parse(said);
-    const username = textIn(answer, "Username");
-    const secret = textIn(answer, "Secret");
-    if (username === undefined || secret === undefined) return undefined;
-    return username === "<token>"
-      ? { identitytoken: secret, serveraddress }
-      : { username, password: secret, serveraddress };
-  } catch {
-    return undefined;
-  }
+  const answer = parseJson(said);
+  const username = textIn(answer, "Username");
+  const secret = textIn(answer, "Secret");
+  if (username === undefined || secret === undefined) return undefined;
+  return username === "<token>"
+    ? { identitytoken: secret, serveraddress }
+    : { username, password: secret, serveraddress };
 }
 
 function memberOf(value: unknown, key: string): unknown {

@@ -5,6 +5,8 @@ import type { Daemon } from "./daemon.ts";
 import type { Inspected } from "./inspected.ts";
 import { PidWatch } from "./pid-watch.ts";
 import { instanceLabel, labelIn } from "./label.ts";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 
 const firstRetryMs = 50;
 const slowestRetryMs = 1000;
@@ -207,13 +209,9 @@ export class ContainerView {
 }
 
 function parsed(line: string): { readonly action: string; readonly id: string } | undefined {
-  try {
-    const event: unknown = JSON.parse(line);
-    if (typeof event !== "object" || event === null || !("Action" in event) || !("Actor" in event)) return undefined;
-    const actor: unknown = event.Actor;
-    if (typeof actor !== "object" || actor === null || !("ID" in actor)) return undefined;
-    return { action: String(event.Action), id: String(actor.ID) };
-  } catch {
-    return undefined;
-  }
+  const event = parseJson(line);
+  if (!isRecord(event)) return undefined;
+  const { Action: action, Actor: actor } = event;
+  const id = isRecord(actor) ? actor["ID"] : undefined;
+  return typeof action === "string" && typeof id === "string" ? { action, id } : undefined;
 }
