@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import { apiDouble, failure, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
+import { listen } from "../support/listen.ts";
 
 const refused =
   (status: number, body: string): Answer =>
@@ -37,11 +38,9 @@ describe("a command that cannot be done", () => {
       `server.invalid: what answers at ${https} does not speak TLS\n${next}`,
     );
     const server = createServer((socket) => socket.end("220 mail ESMTP\r\n"));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const port = await listen(server);
     try {
-      const address = server.address();
-      assert.ok(typeof address === "object" && address !== null);
-      const url = `http://127.0.0.1:${address.port}`;
+      const url = `http://127.0.0.1:${port}`;
       assert.equal(
         (await runBerth(["--server", url, "status"])).stderr,
         `server.invalid: what answers at ${url} does not speak HTTP\n${next}`,

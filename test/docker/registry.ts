@@ -6,6 +6,7 @@ import { join } from "node:path";
 import Dockerode from "dockerode";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
+import { listen } from "../support/listen.ts";
 
 /** Debian's docker-registry on loopback, behind a door that can be held shut or ask for a password. */
 export interface Registry extends AsyncDisposable {
@@ -65,8 +66,7 @@ export async function startRegistry(): Promise<Registry> {
     } else if (method === "GET" && url.includes("/blobs/")) void door.then(() => pass(incoming, response));
     else pass(incoming, response);
   });
-  const front = await freePort();
-  await new Promise<void>((resolve) => server.listen(front, "127.0.0.1", resolve));
+  const front = await listen(server);
   stack.defer(async () => {
     open();
     server.closeAllConnections();

@@ -6,10 +6,10 @@
  *   node test/doubles/comfyui.ts --help
  */
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { parseArgs } from "node:util";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { crc32, deflateSync } from "node:zlib";
 import { isRecord } from "../../src/lib/record.ts";
+import { readBody, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
 const usage = `A fake ComfyUI. Defaults come from HOST and PORT in the environment.
   --host H --port N
@@ -36,16 +36,12 @@ export const comfyFaults = [
 ] as const;
 export type ComfyFault = (typeof comfyFaults)[number];
 
-export interface ComfyDoubleOptions {
-  readonly host?: string;
-  readonly port?: number;
+export interface ComfyDoubleOptions extends ListeningOptions {
   readonly workMs?: number;
   readonly answerMs?: number;
   readonly loadMs?: number;
   readonly checkpoints?: readonly string[];
   readonly fault?: ComfyFault | undefined;
-  /** What `die` does beside closing everything. */
-  readonly onDeath?: () => void;
 }
 
 interface Call {
@@ -54,9 +50,7 @@ interface Call {
   readonly body: unknown;
 }
 
-export interface ComfyDouble extends AsyncDisposable {
-  readonly host: string;
-  readonly port: number;
+export interface ComfyDouble extends Listening {
   /** Every request, in order. */
   readonly calls: readonly Call[];
 }
@@ -73,7 +67,7 @@ const curated = ["sd_xl_turbo_1.0_fp16.safetensors", "v1-5-pruned-emaonly.safete
 
 /** Listens on `port` (0: any free one) and runs one prompt at a time, as ComfyUI does. */
 export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promise<ComfyDouble> {
-  const { host = "127.0.0.1", fault, workMs = 0, answerMs = 0, loadMs = 0, checkpoints = curated } = options;
+  const { fault, workMs = 0, answerMs = 0, loadMs = 0, checkpoints = curated } = options;
   const calls: Call[] = [];
   const pending: Job[] = [];
   const history = new Map<string, unknown>();
@@ -96,7 +90,7 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
     next();
   };
   const finish = (job: Job): void => {
-    if (fault === "die") return die();
+    if (fault === "die") return server.die();
     if (fault === "execution-error") return end(job, failedEntry(job));
     const { width, height, batch_size: batch } = inputsOf(job.graph, "EmptyLatentImage");
     const { seed } = inputsOf(job.graph, "KSampler");
@@ -115,11 +109,6 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
       status: { status_str: "success", completed: true, messages: [["execution_success", { prompt_id: job.id }]] },
       meta: {},
     });
-  };
-  const die = (): void => {
-    server.closeAllConnections();
-    server.close();
-    options.onDeath?.();
   };
 
   const onPrompt = (body: unknown, response: ServerResponse): void => {
@@ -191,29 +180,18 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
     response.writeHead(200, { "content-type": "image/png", "content-length": file.length }).end(file);
   };
 
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.once("end", () => {
+  const server = await startServer((request, response) => {
+    readBody(request, (text) => {
       const url = new URL(request.url ?? "/", "http://double");
-      const text = Buffer.concat(chunks).toString();
       onRequest(request, url.pathname, url.searchParams, text === "" ? undefined : JSON.parse(text), response);
     });
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port ?? 0, host, resolve);
-  });
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
+  }, options);
   return {
-    host,
-    port,
+    ...server,
     calls,
     [Symbol.asyncDispose]: async () => {
       clearTimeout(running?.timer);
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await server[Symbol.asyncDispose]();
     },
   };
 }
@@ -322,46 +300,20 @@ function chunk(type: string, body: Buffer): Buffer {
 }
 
 if (import.meta.main) {
-  const { values: flags } = parseArgs({
-    options: {
-      help: { type: "boolean" },
-      host: { type: "string" },
-      port: { type: "string" },
-      "start-delay-ms": { type: "string" },
-      "load-ms": { type: "string" },
-      "work-ms": { type: "string" },
-      "answer-ms": { type: "string" },
-      checkpoints: { type: "string" },
-      fault: { type: "string" },
+  runByHand({
+    name: "comfyui",
+    usage,
+    faults: comfyFaults,
+    flags: { "load-ms": "string", "work-ms": "string", "answer-ms": "string", checkpoints: "string" },
+    start: ({ common, text, number }) => {
+      const checkpoints = text("checkpoints")?.split(",");
+      return startComfyDouble({
+        ...common,
+        workMs: number("work-ms"),
+        answerMs: number("answer-ms"),
+        loadMs: number("load-ms"),
+        ...(checkpoints === undefined ? {} : { checkpoints }),
+      });
     },
   });
-  if (flags.help === true) {
-    console.log(usage);
-    process.exit(0);
-  }
-  const fault = comfyFaults.find((name) => name === flags.fault);
-  if (flags.fault !== undefined && fault === undefined)
-    throw new Error(`comfyui double: no fault is called ${flags.fault}`);
-  process.on("SIGTERM", () => process.exit(0));
-  setTimeout(
-    () => {
-      startComfyDouble({
-        host: flags.host ?? process.env["HOST"] ?? "127.0.0.1",
-        port: Number(flags.port ?? process.env["PORT"] ?? 0),
-        workMs: Number(flags["work-ms"] ?? 0),
-        answerMs: Number(flags["answer-ms"] ?? 0),
-        loadMs: Number(flags["load-ms"] ?? 0),
-        ...(flags.checkpoints === undefined ? {} : { checkpoints: flags.checkpoints.split(",") }),
-        fault,
-        onDeath: () => process.exit(1),
-      }).then(
-        ({ host, port }) => console.log(`comfyui double listens on http://${host}:${port}`),
-        (error: unknown) => {
-          console.error(`comfyui double: ${String(error)}`);
-          process.exit(1);
-        },
-      );
-    },
-    Number(flags["start-delay-ms"] ?? 0),
-  );
 }

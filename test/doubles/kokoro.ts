@@ -5,9 +5,10 @@
  *   node test/doubles/kokoro.ts --port 8880 --chunks 10 --chunk-ms 50
  *   node test/doubles/kokoro.ts --help
  */
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { parseArgs } from "node:util";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { parseJson } from "../../src/lib/json.ts";
 import { isRecord } from "../../src/lib/record.ts";
+import { json, readBody, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
 const usage = `A fake Kokoro-FastAPI. Defaults come from HOST and PORT in the environment.
   --host H --port N
@@ -20,19 +21,13 @@ GET /double/calls lists the bodies that came in, as JSON.`;
 export const kokoroFaults = ["fail", "die", "hang", "garbage"] as const;
 export type KokoroFault = (typeof kokoroFaults)[number];
 
-export interface KokoroDoubleOptions {
-  readonly host?: string;
-  readonly port?: number;
+export interface KokoroDoubleOptions extends ListeningOptions {
   readonly chunks?: number;
   readonly chunkMs?: number;
   readonly fault?: KokoroFault | undefined;
-  /** What `die` does beside closing everything. */
-  readonly onDeath?: () => void;
 }
 
-export interface KokoroDouble extends AsyncDisposable {
-  readonly host: string;
-  readonly port: number;
+export interface KokoroDouble extends Listening {
   readonly calls: readonly { readonly body: unknown; isGone: boolean }[];
 }
 
@@ -55,7 +50,7 @@ export function spoken(format: string, chunks: number): Buffer {
 
 /** Listens on `port` (0: any free one). */
 export async function startKokoroDouble(options: KokoroDoubleOptions = {}): Promise<KokoroDouble> {
-  const { host = "127.0.0.1", chunks = 4, chunkMs = 0, fault } = options;
+  const { chunks = 4, chunkMs = 0, fault } = options;
   const calls: { body: unknown; isGone: boolean }[] = [];
 
   const onSpeech = (body: unknown, response: ServerResponse): void => {
@@ -94,11 +89,7 @@ export async function startKokoroDouble(options: KokoroDoubleOptions = {}): Prom
       left -= 1;
       response.write(Buffer.alloc(960));
       if (fault === "die") {
-        setTimeout(() => {
-          server.closeAllConnections();
-          server.close();
-          options.onDeath?.();
-        }, 10);
+        setTimeout(() => server.die(), 10);
         return;
       }
       timer = setTimeout(tick, chunkMs);
@@ -117,34 +108,16 @@ export async function startKokoroDouble(options: KokoroDoubleOptions = {}): Prom
       return json(response, 200, { voices: isOld ? kokoroVoices : kokoroVoices.map((id) => ({ id, name: id })) });
     }
     if (key !== "POST /v1/audio/speech") return json(response, 404, { detail: "Not Found" });
-    let body: unknown;
-    try {
-      body = JSON.parse(text);
-    } catch {
+    const body = parseJson(text);
+    if (body === undefined)
       return json(response, 422, { detail: [{ type: "json_invalid", loc: ["body", 0], msg: "JSON decode error" }] });
-    }
     onSpeech(body, response);
   };
 
-  const server = createServer((request, response) => {
-    const pieces: Buffer[] = [];
-    request.on("data", (piece: Buffer) => pieces.push(piece));
-    request.once("end", () => onRequest(request, Buffer.concat(pieces).toString(), response));
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port ?? 0, host, resolve);
-  });
-  const address = server.address();
-  return {
-    host,
-    port: typeof address === "object" && address !== null ? address.port : 0,
-    calls,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  const server = await startServer((request, response) => {
+    readBody(request, (text) => onRequest(request, text, response));
+  }, options);
+  return { ...server, calls };
 }
 
 /** What pydantic would say, of the few rules that a gateway could break. */
@@ -166,52 +139,18 @@ function validationProblem({
   return undefined;
 }
 
-function json(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-}
-
 function detail(response: ServerResponse, status: number, error: string, message: string): void {
   const type = status >= 500 ? "server_error" : "invalid_request_error";
   json(response, status, { detail: { error, message, type } });
 }
 
 if (import.meta.main) {
-  const { values: flags } = parseArgs({
-    options: {
-      help: { type: "boolean" },
-      host: { type: "string" },
-      port: { type: "string" },
-      "start-delay-ms": { type: "string" },
-      chunks: { type: "string" },
-      "chunk-ms": { type: "string" },
-      fault: { type: "string" },
-    },
+  runByHand({
+    name: "kokoro",
+    usage,
+    faults: kokoroFaults,
+    flags: { chunks: "string", "chunk-ms": "string" },
+    start: ({ common, text, number }) =>
+      startKokoroDouble({ ...common, chunks: Number(text("chunks") ?? 4), chunkMs: number("chunk-ms") }),
   });
-  if (flags.help === true) {
-    console.log(usage);
-    process.exit(0);
-  }
-  const fault = kokoroFaults.find((name) => name === flags.fault);
-  if (flags.fault !== undefined && fault === undefined)
-    throw new Error(`kokoro double: no fault is called ${flags.fault}`);
-  process.on("SIGTERM", () => process.exit(0));
-  setTimeout(
-    () => {
-      startKokoroDouble({
-        host: flags.host ?? process.env["HOST"] ?? "127.0.0.1",
-        port: Number(flags.port ?? process.env["PORT"] ?? 0),
-        chunks: Number(flags.chunks ?? 4),
-        chunkMs: Number(flags["chunk-ms"] ?? 0),
-        fault,
-        onDeath: () => process.exit(1),
-      }).then(
-        ({ host, port }) => console.log(`kokoro double listens on http://${host}:${port}`),
-        (error: unknown) => {
-          console.error(`kokoro double: ${String(error)}`);
-          process.exit(1);
-        },
-      );
-    },
-    Number(flags["start-delay-ms"] ?? 0),
-  );
 }

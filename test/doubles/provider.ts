@@ -7,6 +7,8 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { parseArgs } from "node:util";
+import { listen } from "../support/listen.ts";
+import { json } from "./wire.ts";
 
 export interface Asked {
   readonly method: string;
@@ -142,14 +144,9 @@ export async function startProvider(options: Options = {}): Promise<ProviderDoub
     send();
   }
 
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port ?? 0, "127.0.0.1", resolve);
-  });
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("the system gave no port");
+  const port = await listen(server, options.port);
   return {
-    baseUrl: `http://127.0.0.1:${address.port}/v1`,
+    baseUrl: `http://127.0.0.1:${port}/v1`,
     asked,
     get posts() {
       return asked.filter(({ method }) => method === "POST");
@@ -196,10 +193,6 @@ function misbehave(fault: Fault, response: ServerResponse): void {
     default:
       fault satisfies never;
   }
-}
-
-function json(response: ServerResponse, status: number, value: object): void {
-  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 }
 
 function refuse(response: ServerResponse, status: number, message: string): void {

@@ -6,9 +6,9 @@
  *   node test/doubles/whisper.ts --help
  */
 import { createHash } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { parseArgs } from "node:util";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { boundaryOf, MultipartParser } from "../../src/lib/multipart.ts";
+import { json, runByHand, startServer, type Listening, type ListeningOptions } from "./wire.ts";
 
 const usage = `A fake whisper.cpp server. Defaults come from HOST and PORT in the environment.
   --host H --port N
@@ -24,16 +24,12 @@ GET /double/calls lists what came in, as JSON.`;
 export const whisperFaults = ["fail", "die", "hang", "garbage", "early"] as const;
 export type WhisperFault = (typeof whisperFaults)[number];
 
-export interface WhisperDoubleOptions {
-  readonly host?: string;
-  readonly port?: number;
+export interface WhisperDoubleOptions extends ListeningOptions {
   readonly path?: string;
   readonly isConverting?: boolean;
   readonly workMs?: number;
   readonly loadMs?: number;
   readonly fault?: WhisperFault | undefined;
-  /** What `die` does beside closing everything. */
-  readonly onDeath?: () => void;
 }
 
 /** One form that came in. `isWhole` once its end was read, `isGone` when the sender hung up before the answer. */
@@ -46,9 +42,7 @@ export interface WhisperCall {
   isGone: boolean;
 }
 
-export interface WhisperDouble extends AsyncDisposable {
-  readonly host: string;
-  readonly port: number;
+export interface WhisperDouble extends Listening {
   readonly calls: readonly WhisperCall[];
 }
 
@@ -68,7 +62,7 @@ function sentence(bytes: number, sha256: string): string {
 
 /** Listens on `port` (0: any free one). Reads forms as they come and keeps no file. */
 export async function startWhisperDouble(options: WhisperDoubleOptions = {}): Promise<WhisperDouble> {
-  const { host = "127.0.0.1", path = "/inference", fault, workMs = 0, loadMs = 0, isConverting = false } = options;
+  const { path = "/inference", fault, workMs = 0, loadMs = 0, isConverting = false } = options;
   const calls: Form[] = [];
   const loadedAt = performance.now() + loadMs;
   let turn: Promise<void> = Promise.resolve();
@@ -76,17 +70,12 @@ export async function startWhisperDouble(options: WhisperDoubleOptions = {}): Pr
   const answer = async (form: Form, response: ServerResponse): Promise<void> => {
     if (fault === "hang") return;
     await new Promise((resolve) => setTimeout(resolve, workMs));
-    if (fault === "die") {
-      server.closeAllConnections();
-      server.close();
-      options.onDeath?.();
-      return;
-    }
+    if (fault === "die") return server.die();
     if (form.isGone) return;
     transcribe(form, response, isConverting, fault);
   };
 
-  const server = createServer((request, response) => {
+  const server = await startServer((request, response) => {
     const url = request.url?.split("?")[0] ?? "/";
     if (url === "/double/calls") return json(response, 200, calls.map(shown));
     if (performance.now() < loadedAt) return json(response, 503, { status: "loading model" });
@@ -101,21 +90,8 @@ export async function startWhisperDouble(options: WhisperDoubleOptions = {}): Pr
       form.isGone = !response.writableFinished;
     });
     calls.push(form);
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port ?? 0, host, resolve);
-  });
-  const address = server.address();
-  return {
-    host,
-    port: typeof address === "object" && address !== null ? address.port : 0,
-    calls,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
+  }, options);
+  return { ...server, calls };
 }
 
 function readForm(request: IncomingMessage, onWhole: () => void): Form {
@@ -207,55 +183,23 @@ function shown({ headers, fields, fileBytes, fileName, isWhole, isGone }: Form):
   return { headers, fields, fileBytes, fileName, isWhole, isGone };
 }
 
-function json(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-}
-
 function refuse(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, { "content-type": "text/plain" }).end(text);
 }
 
 if (import.meta.main) {
-  const { values: flags } = parseArgs({
-    options: {
-      help: { type: "boolean" },
-      host: { type: "string" },
-      port: { type: "string" },
-      "inference-path": { type: "string" },
-      convert: { type: "boolean" },
-      "start-delay-ms": { type: "string" },
-      "load-ms": { type: "string" },
-      "work-ms": { type: "string" },
-      fault: { type: "string" },
-    },
-  });
-  if (flags.help === true) {
-    console.log(usage);
-    process.exit(0);
-  }
-  const fault = whisperFaults.find((name) => name === flags.fault);
-  if (flags.fault !== undefined && fault === undefined)
-    throw new Error(`whisper double: no fault is called ${flags.fault}`);
-  process.on("SIGTERM", () => process.exit(0));
-  setTimeout(
-    () => {
+  runByHand({
+    name: "whisper",
+    usage,
+    faults: whisperFaults,
+    flags: { "inference-path": "string", convert: "boolean", "load-ms": "string", "work-ms": "string" },
+    start: ({ common, has, text, number }) =>
       startWhisperDouble({
-        host: flags.host ?? process.env["HOST"] ?? "127.0.0.1",
-        port: Number(flags.port ?? process.env["PORT"] ?? 0),
-        path: flags["inference-path"] ?? "/inference",
-        isConverting: flags.convert === true,
-        workMs: Number(flags["work-ms"] ?? 0),
-        loadMs: Number(flags["load-ms"] ?? 0),
-        fault,
-        onDeath: () => process.exit(1),
-      }).then(
-        ({ host, port }) => console.log(`whisper double listens on http://${host}:${port}`),
-        (error: unknown) => {
-          console.error(`whisper double: ${String(error)}`);
-          process.exit(1);
-        },
-      );
-    },
-    Number(flags["start-delay-ms"] ?? 0),
-  );
+        ...common,
+        path: text("inference-path") ?? "/inference",
+        isConverting: has("convert"),
+        workMs: number("work-ms"),
+        loadMs: number("load-ms"),
+      }),
+  });
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { freePort } from "../support/free-port.ts";
+import { listen } from "../support/listen.ts";
 import { scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
 import { startGateway, type Answer, type TestGateway } from "../gateway/auth/gateway.ts";
 import { startServer } from "./server.ts";
@@ -42,9 +43,8 @@ export async function startEdge(): Promise<Edge> {
     chatSeen.push({ path: incoming.url ?? "", headers: incoming.headers });
     response.end("the chat page");
   });
-  await new Promise<void>((resolve) => chat.listen(0, "127.0.0.1", resolve));
+  const chatPort = await listen(chat);
   stack.defer(() => void chat.close());
-  const chatAddress = chat.address();
   const [httpPort, httpsPort, adminPort] = [await freePort(), await freePort(), await freePort()];
   const caddyAdmin = `127.0.0.1:${adminPort}`;
   const env = {
@@ -52,7 +52,7 @@ export async function startEdge(): Promise<Edge> {
     SVC_CONFIG_DIR: gateway.stateDir,
     SVC_AUTH_ENABLED: "1",
     SVC_PORT: String(gateway.port),
-    SVC_CHAT_PORT: String(typeof chatAddress === "object" ? chatAddress?.port : 0),
+    SVC_CHAT_PORT: String(chatPort),
     SVC_ADMIN_USER: user,
   };
   const file = join(directory.path, "Caddyfile");

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
-import { once } from "node:events";
 import { describe, it } from "node:test";
 import { ApiError } from "../../src/api/errors.ts";
 import { readRequestBody } from "../../src/gateway/body.ts";
+import { listen } from "../support/listen.ts";
 
 /** Reads one body on a server of its own while `send` plays the client. */
 async function read(
@@ -12,12 +12,9 @@ async function read(
 ): Promise<Buffer> {
   const { limitBytes = 1000, idleMs } = limits;
   const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  if (typeof address !== "object" || address === null) throw new Error("the server has no port");
+  const port = await listen(server);
   const asked = new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
-  const client = httpRequest({ host: "127.0.0.1", port: address.port, method: "POST" });
+  const client = httpRequest({ host: "127.0.0.1", port, method: "POST" });
   client.on("error", () => undefined);
   send(client);
   try {

@@ -9,6 +9,7 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
+import { listen } from "../support/listen.ts";
 
 const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
 const customSlot = `engine = "custom"
@@ -107,17 +108,15 @@ async function operatorOf({ stateDir }: RunningBerth): Promise<number> {
 describe("berth serve", () => {
   it("names the port that is taken, with what to do", async () => {
     const taken = createServer();
-    await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+    const port = await listen(taken);
     try {
-      const address = taken.address();
-      assert.ok(typeof address === "object" && address !== null);
-      await using berth = await startBerth({ args: ["serve", "--port", String(address.port)] });
+      await using berth = await startBerth({ args: ["serve", "--port", String(port)] });
       await until("it ends", () => berth.child.exitCode !== null);
       assert.equal(berth.child.exitCode, 1);
       assert.match(
         berth.log(),
         new RegExp(
-          `^\\S+ fatal gateway {2}port ${address.port} is taken; stop what listens there or set SVC_PORT to another port\n$`,
+          `^\\S+ fatal gateway {2}port ${port} is taken; stop what listens there or set SVC_PORT to another port\n$`,
         ),
       );
     } finally {

@@ -2,23 +2,18 @@ import assert from "node:assert/strict";
 import { createServer, type Server } from "node:net";
 import { describe, it } from "node:test";
 import { listeningInodes, ownsSocket } from "../../src/runtimes/proc.ts";
+import { listen } from "../support/listen.ts";
 
-async function listen(port = 0): Promise<{ server: Server; port: number }> {
+async function listener(port = 0): Promise<{ server: Server; port: number }> {
   const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, "127.0.0.1", resolve);
-  });
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("the system gave no port");
-  return { server, port: address.port };
+  return { server, port: await listen(server, port) };
 }
 
 const closed = (server: Server): Promise<unknown> => new Promise((resolve) => server.close(resolve));
 
 describe("listening sockets", () => {
   it("are known for as long as they are open, and no longer", async () => {
-    const { server, port } = await listen();
+    const { server, port } = await listener();
     const first = listeningInodes(port);
     assert.equal(first.size, 1);
     assert.equal(ownsSocket(process.pid, first), true);
@@ -31,11 +26,11 @@ describe("listening sockets", () => {
   });
 
   it("that take the place of another on the same port are others", async () => {
-    const { server, port } = await listen();
+    const { server, port } = await listener();
     const first = listeningInodes(port);
     ownsSocket(process.pid, first);
     await closed(server);
-    const again = await listen(port);
+    const again = await listener(port);
     const second = listeningInodes(port);
     assert.equal(second.size, 1);
     assert.notDeepEqual(second, first);
@@ -44,7 +39,7 @@ describe("listening sockets", () => {
   });
 
   it("belong to nobody else", async () => {
-    const { server, port } = await listen();
+    const { server, port } = await listener();
     const inodes = listeningInodes(port);
     ownsSocket(process.pid, inodes);
     assert.equal(ownsSocket(1, inodes), false);

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { listen } from "./listen.ts";
 
 export interface ApiDouble extends AsyncDisposable {
   readonly url: string;
@@ -39,11 +40,9 @@ export async function apiDouble(answers: Readonly<Record<string, Answer>>): Prom
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("the system gave no port");
+  const port = await listen(server);
   return {
-    url: `http://127.0.0.1:${address.port}`,
+    url: `http://127.0.0.1:${port}`,
     asked,
     bodies,
     authorizations,

@@ -1,14 +1,10 @@
 import { createServer } from "node:net";
+import { listen } from "./listen.ts";
 
 /** A port on loopback on which nobody listens now. */
 export async function freePort(): Promise<number> {
   const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  const address = server.address();
+  const port = await listen(server);
   await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("the system gave no port");
-  return address.port;
+  return port;
 }

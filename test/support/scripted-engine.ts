@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { text as textOf } from "node:stream/consumers";
+import { listen } from "./listen.ts";
 
 /** One request as the engine got it. */
 export interface Seen {
@@ -51,13 +52,7 @@ export async function scriptedEngine(script: Script = sayHello): Promise<Scripte
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  const listen = (at: number): Promise<void> =>
-    new Promise((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(at, "127.0.0.1", resolve);
-    });
-  await listen(0);
-  const port = portOf(server.address());
+  const port = await listen(server);
   const stop = async (): Promise<void> => {
     await new Promise<void>((resolve) => {
       server.close(() => resolve());
@@ -70,14 +65,9 @@ export async function scriptedEngine(script: Script = sayHello): Promise<Scripte
     connections: () => sockets.size,
     answer: (next) => void (current = next),
     stop,
-    restart: () => listen(port),
+    restart: async () => void (await listen(server, port)),
     [Symbol.asyncDispose]: () => (server.listening ? stop() : Promise.resolve()),
   };
-}
-
-function portOf(address: AddressInfo | string | null): number {
-  if (typeof address !== "object" || address === null) throw new Error("the engine has no port");
-  return address.port;
 }
 
 /** A whole chat answer, or a stream of three words where one was asked for. */

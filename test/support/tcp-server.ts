@@ -1,4 +1,5 @@
 import { createServer, type Socket } from "node:net";
+import { listen } from "./listen.ts";
 
 export interface TcpServer extends AsyncDisposable {
   readonly port: number;
@@ -21,11 +22,9 @@ export async function tcpServer(onText: (socket: Socket, text: string, nth: numb
       onText(socket, received[nth] ?? "", nth);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  if (typeof address !== "object" || address === null) throw new Error("the server has no port");
+  const port = await listen(server);
   return {
-    port: address.port,
+    port,
     sockets,
     received,
     async [Symbol.asyncDispose]() {

@@ -7,6 +7,7 @@ import { sendUpload } from "../../../src/gateway/audio/upload-exchange.ts";
 import { ExchangeError, type ExchangeEvents } from "../../../src/lib/http1/client.ts";
 import { exchangeFailure } from "../../../src/gateway/relay/engine-failure.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { listen } from "../../support/listen.ts";
 
 export interface AudioSite extends AsyncDisposable {
   readonly url: string;
@@ -93,9 +94,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
       sendError(response, failure, "test");
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const port = await listen(server);
   return {
     url: `http://127.0.0.1:${port}`,
     port,

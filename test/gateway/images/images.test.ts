@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { createServer } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
@@ -16,6 +15,7 @@ import { startComfyDouble, type ComfyDouble, type ComfyFault } from "../../doubl
 import { freePort } from "../../support/free-port.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+import { listen } from "../../support/listen.ts";
 
 const workflows = loadWorkflows();
 const slot = { names: ["img"], held: "sdxl-turbo" };
@@ -140,12 +140,9 @@ describe("generate", () => {
 
   it("is not fooled by something that speaks no HTTP", async () => {
     const server = createServer((socket) => socket.end("220 smtp ready\r\n"));
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const address = server.address();
-    assert.ok(typeof address === "object" && address !== null);
+    const port = await listen(server);
     try {
-      await assert.rejects(draw({ host: "127.0.0.1", port: address.port }), { code: "dispatch.upstream_failed" });
+      await assert.rejects(draw({ host: "127.0.0.1", port }), { code: "dispatch.upstream_failed" });
     } finally {
       server.close();
     }

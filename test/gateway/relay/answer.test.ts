@@ -5,6 +5,7 @@ import { ApiError } from "../../../src/api/errors.ts";
 import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
 import { envelopeIn } from "../../support/envelope.ts";
 import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
+import { listen } from "../../support/listen.ts";
 
 const stream = { "content-type": "text/event-stream" };
 const failure = new ApiError("dispatch.upstream_failed", { message: "it broke" });
@@ -16,12 +17,10 @@ async function read(
 ): Promise<RawAnswer> {
   const log = { failed: ({ code }: ApiError, id: string): void => void logged.push(`${id} ${code}`) };
   const server = createServer((_request, response) => act(new Answer(response, "id-1", undefined, log), response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  assert.ok(typeof address === "object" && address !== null);
+  const port = await listen(server);
   try {
     const request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    return await rawExchange(`http://127.0.0.1:${address.port}`, request, { isEnough: () => false });
+    return await rawExchange(`http://127.0.0.1:${port}`, request, { isEnough: () => false });
   } finally {
     await new Promise<void>((resolve) => server.close(() => resolve()));
   }

@@ -1,0 +1,12 @@
+import type { Server } from "node:net";
+
+/** Makes a server listen on loopback; the port it got. Rejects when the one asked for is taken. */
+export async function listen(server: Server, port = 0, host = "127.0.0.1"): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, resolve);
+  });
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("the system gave no port");
+  return address.port;
+}
