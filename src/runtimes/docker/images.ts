@@ -12,12 +12,14 @@ const tellMs = 1000;
 
 /** One image that is being fetched, or could not be. */
 interface Job {
-  readonly attempt: string;
+  /** Why each slot wants it: what another slot wants is no reason to try again for this one. */
+  readonly attempts: Map<string, string>;
   readonly progress: PullProgress;
   failures: number;
   failure: PullFailure | undefined;
-  /** The next try, after a failure that may pass. */
+  /** Until the next try, after a failure that may pass; then whoever still wants the image begins it. */
   retry: NodeJS.Timeout | undefined;
+  isDue: boolean;
 }
 
 /**
@@ -41,24 +43,21 @@ export class Images {
   }
 
   /**
-   * Whether the image is there; when it is not, fetching begins or goes on. `attempt` names why it is wanted: another
-   * one tries again what only a person could mend.
+   * Whether the image is there; when it is not, fetching begins or goes on. `attempt` names why this slot wants it:
+   * another one tries again what only a person could mend.
    */
   async prepare(slot: string, image: string, attempt: string): Promise<Preparation> {
     const job = this.#jobs.get(image);
-    if (job?.failure !== undefined && job.attempt !== attempt) {
-      this.#drop(image, job);
-    } else if (job !== undefined) {
-      this.#wait(slot, image);
-      return this.#stateOf(image, job);
-    }
+    const isAnother = job?.failure !== undefined && job.attempts.get(slot) !== attempt;
+    if (job !== undefined && (isAnother || job.isDue)) this.#drop(image, job);
+    else if (job !== undefined) return this.#join(slot, image, attempt, job);
     const found = await this.#daemon.find((api) => api.getImage(image).inspect());
     if (found !== undefined) {
       const digest = digestOf(image, found.RepoDigests ?? []);
       return { state: "ready", ...(digest === undefined ? {} : { digest }) };
     }
-    this.#wait(slot, image);
-    return this.#stateOf(image, this.#jobs.get(image) ?? this.#start(image, attempt, 0));
+    const before = isAnother ? undefined : job?.failures;
+    return this.#join(slot, image, attempt, this.#jobs.get(image) ?? this.#start(image, job?.attempts, before));
   }
 
   async close(): Promise<void> {
@@ -67,20 +66,23 @@ export class Images {
     await Promise.all(this.#running);
   }
 
-  #stateOf(image: string, { failure, progress, retry }: Job): Preparation {
-    if (failure === undefined) {
-      return { state: "fetching", message: `the image ${image} is fetched`, progress: progress.read() };
-    }
-    return { state: "failed", ...failure, isTerminal: retry === undefined };
-  }
-
-  #wait(slot: string, image: string): void {
+  #join(slot: string, image: string, attempt: string, job: Job): Preparation {
+    job.attempts.set(slot, attempt);
     const waiting = this.#waiting.get(image) ?? new Set();
     this.#waiting.set(image, waiting.add(slot));
+    if (job.failure !== undefined) return { state: "failed", ...job.failure };
+    return { state: "fetching", message: `the image ${image} is fetched`, progress: job.progress.read() };
   }
 
-  #start(image: string, attempt: string, failures: number): Job {
-    const job: Job = { attempt, progress: new PullProgress(), failures, failure: undefined, retry: undefined };
+  #start(image: string, attempts: ReadonlyMap<string, string> = new Map(), failures = 0): Job {
+    const job: Job = {
+      attempts: new Map(attempts),
+      progress: new PullProgress(),
+      failures,
+      failure: undefined,
+      retry: undefined,
+      isDue: false,
+    };
     this.#jobs.set(image, job);
     const running = this.#pull(image, job).finally(() => this.#running.delete(running));
     this.#running.add(running);
@@ -99,7 +101,7 @@ export class Images {
       if (!job.failure.isTerminal) {
         const waitMs = Math.min(slowestRetryMs, firstRetryMs * 2 ** (job.failures - 1));
         job.retry = setTimeout(() => {
-          this.#start(image, job.attempt, job.failures);
+          job.isDue = true;
           this.#tell(image);
         }, waitMs).unref();
       }

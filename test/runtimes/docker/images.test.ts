@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { it, mock } from "node:test";
+import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
+import { Images } from "../../../src/runtimes/docker/images.ts";
+import { say, startDockerDaemon, type DockerDaemonDouble } from "../../doubles/docker-daemon.ts";
+import { until } from "../../support/until.ts";
+
+const image = "registry.test/engine:1";
+const pulls = ({ asked }: DockerDaemonDouble): number => asked.filter((what) => what === "POST /images/create").length;
+
+async function fetching(
+  refusal: string,
+): Promise<
+  AsyncDisposable & { readonly daemon: DockerDaemonDouble; readonly images: Images; readonly told: string[] }
+> {
+  const daemon = await startDockerDaemon((asked, response) => {
+    if (asked === "POST /images/create") say(response, 500, { message: refusal });
+    else say(response, 404, { message: "no such image" });
+  });
+  const told: string[] = [];
+  const images = new Images({ daemon: new Daemon(daemon.path), env: {}, onSlot: (slot) => void told.push(slot) });
+  return {
+    daemon,
+    images,
+    told,
+    async [Symbol.asyncDispose]() {
+      await images.close();
+      await daemon[Symbol.asyncDispose]();
+    },
+  };
+}
+
+it("an image that cannot be had is asked for once by each slot that names it, and again when one of them changes", async () => {
+  await using site = await fetching("manifest unknown");
+  const { daemon, images } = site;
+  const failed = async (slot: string, attempt: string): Promise<boolean> =>
+    (await images.prepare(slot, image, attempt)).state === "failed";
+  await until("the first fails", () => failed("a", "edit 1"));
+  assert.equal(pulls(daemon), 1);
+  await until("another slot has tried too", () => failed("b", "edit 7"));
+  assert.equal(pulls(daemon), 2);
+  for (const slot of ["a", "b", "a", "b"]) assert.equal(await failed(slot, slot === "a" ? "edit 1" : "edit 7"), true);
+  assert.equal(pulls(daemon), 2);
+  await until("an edit tries again", () => failed("a", "edit 2"));
+  assert.equal(pulls(daemon), 3);
+  assert.equal(await failed("b", "edit 7"), true);
+  assert.equal(pulls(daemon), 3);
+});
+
+it("a failure that may pass is tried again when it is time, and only if somebody still wants the image", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    await using site = await fetching("no space left on device");
+    const { daemon, images, told } = site;
+    const state = async (): Promise<string> => (await images.prepare("a", image, "edit 1")).state;
+    assert.equal(await state(), "fetching");
+    while (told.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(await state(), "failed");
+    told.length = 0;
+    mock.timers.tick(600_000);
+    assert.deepEqual(told, ["a"]);
+    // Nobody asks for a while: time enough for a pull that began by itself to be seen.
+    for (let trips = 0; trips < 10; trips++) await new Daemon(daemon.path).settle((api) => api.info());
+    assert.equal(pulls(daemon), 1);
+    assert.equal(await state(), "fetching");
+    while (pulls(daemon) < 2) await new Promise((resolve) => setImmediate(resolve));
+  } finally {
+    mock.timers.reset();
+  }
+});
