@@ -1,3 +1,4 @@
+import { repositoryOf } from "../api/image-reference.ts";
 import type { EngineKind } from "../api/names.ts";
 import type { EngineRefusal, SlotInputs } from "./engine.ts";
 
@@ -12,13 +13,6 @@ export function imageOf(input: SlotInputs): string | EngineRefusal {
   if (pin === undefined) return noImage(spec.engine, backend);
   const digest = spec.imageDigest ?? pin.digest ?? lock[pin.image];
   return digest === undefined || pin.image.includes("@") ? pin.image : `${repositoryOf(pin.image)}@${digest}`;
-}
-
-/** Without its tag or digest. A colon before the last slash belongs to the registry's port. */
-export function repositoryOf(image: string): string {
-  const [name = ""] = image.split("@");
-  const colon = name.lastIndexOf(":");
-  return colon > name.lastIndexOf("/") ? name.slice(0, colon) : name;
 }
 
 /** An image of the embedded engine: it takes llama-server's flags and has fewer routes. */

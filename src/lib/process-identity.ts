@@ -1,19 +1,41 @@
 import { readFileSync } from "node:fs";
 
+/** A process as /proc shows it. */
+export interface ProcEntry {
+  readonly pid: number;
+  readonly group: number;
+  readonly session: number;
+  /** Clock ticks since boot. With the pid and the boot id it names one process for ever: pids are used again. */
+  readonly startTime: string;
+  readonly isZombie: boolean;
+}
+
 /**
- * Start time of a process in clock ticks since boot, or undefined when it is gone; a zombie is gone. With the pid and
- * the boot id it names one process for ever: pids are used again.
- * Fields 3 and 22 of /proc/PID/stat: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+ * Undefined when the process is gone. Zombies are there: a child that ended at once still has its start time.
+ * Fields 3, 5, 6 and 22 of /proc/PID/stat: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
  */
-export function startTimeOf(pid: number): string | undefined {
+export function readEntry(pid: number): ProcEntry | undefined {
   let text: string;
   try {
-    text = readFileSync(`/proc/${pid}/stat`, "utf8");
+    text = readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
     return undefined;
   }
   // The command's name may itself hold spaces and parentheses: fields count from the last one.
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  const state = fields[0];
-  return state === undefined || state === "Z" || state === "X" || state === "x" ? undefined : fields[19];
+  const [state, , group, session, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const startTime = rest[15];
+  if (startTime === undefined) return undefined;
+  const isZombie = state === "Z" || state === "X" || state === "x";
+  return { pid, group: Number(group), session: Number(session), startTime, isZombie };
+}
+
+/** Undefined when the process is gone; a zombie is gone. */
+export function readProc(pid: number): ProcEntry | undefined {
+  const entry = readEntry(pid);
+  return entry?.isZombie === true ? undefined : entry;
+}
+
+/** Start time of a process in clock ticks since boot, or undefined when it is gone; a zombie is gone. */
+export function startTimeOf(pid: number): string | undefined {
+  return readProc(pid)?.startTime;
 }

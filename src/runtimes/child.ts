@@ -3,9 +3,9 @@ import { closeSync, fstatSync, mkdirSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EnvValue, Workload } from "../api/workload.ts";
+import { readEntry } from "../lib/process-identity.ts";
 import type { Ended } from "./exits.ts";
 import { labelVariables, type Label } from "./label.ts";
-import { readEntry } from "./proc.ts";
 import { BadWorkload, LogUnavailable } from "./start-failure.ts";
 import type { EngineUser } from "./user.ts";
 

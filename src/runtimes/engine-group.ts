@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProcessRole } from "../api/names.ts";
 import { errorCode } from "../lib/error-code.ts";
-import { startTimeOf } from "../lib/process-identity.ts";
+import { startTimeOf, type ProcEntry } from "../lib/process-identity.ts";
 import { labelOf } from "./label.ts";
-import { listProcs, type ProcEntry } from "./proc.ts";
+import { listProcs } from "./proc.ts";
 import type { RemoveOptions } from "./runtime.ts";
 
 const firstLookMs = 5;

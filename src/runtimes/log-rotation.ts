@@ -4,6 +4,9 @@ import { rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { errorCode } from "../lib/error-code.ts";
 
+/** What a log may grow to unless told otherwise. */
+export const defaultLogBytes = 16 * 1024 * 1024;
+
 /** Where the older part of a log is kept. */
 export const rotatedFile = (path: string): string => `${path}.1`;
 

@@ -1,37 +1,5 @@
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from "node:fs";
-
-/** A process as /proc shows it (proc(5)). */
-export interface ProcEntry {
-  readonly pid: number;
-  readonly group: number;
-  readonly session: number;
-  /** Clock ticks since boot. With the pid it names one process: pids are used again. */
-  readonly startTime: string;
-  readonly isZombie: boolean;
-}
-
-/** Undefined when the process is gone or a zombie. */
-export function readProc(pid: number): ProcEntry | undefined {
-  const entry = readEntry(pid);
-  return entry?.isZombie === true ? undefined : entry;
-}
-
-/** Also zombies: a child that ended at once still has its start time. */
-export function readEntry(pid: number): ProcEntry | undefined {
-  let text: string;
-  try {
-    text = readFileSync(`/proc/${pid}/stat`, "latin1");
-  } catch {
-    return undefined;
-  }
-  // The name may itself hold spaces and parentheses: fields count from the last one.
-  const [state, , group, session, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  // Fields count from 3 after the name: state 3, group 5, session 6, start time 22.
-  const startTime = rest[15];
-  if (startTime === undefined) return undefined;
-  const isZombie = state === "Z" || state === "X" || state === "x";
-  return { pid, group: Number(group), session: Number(session), startTime, isZombie };
-}
+import { readProc, type ProcEntry } from "../lib/process-identity.ts";
 
 /** Every live process of this pid namespace. */
 export function listProcs(): ProcEntry[] {

@@ -5,16 +5,18 @@ import { processRoles, type ProcessRole } from "../api/names.ts";
 import type { ProcessRecord } from "../api/process-record.ts";
 import type { Exit, Observed, Workload } from "../api/workload.ts";
 import { bootId } from "../lib/boot-id.ts";
+import { readProc } from "../lib/process-identity.ts";
 import { environmentFor, startChild, type StartedChild } from "./child.ts";
 import { EngineGroup } from "./engine-group.ts";
 import { exitOf, lastLine, type Ended } from "./exits.ts";
 import { labelFor, labelOf } from "./label.ts";
-import { rotateLog } from "./log-rotation.ts";
+import { defaultLogBytes, rotateLog } from "./log-rotation.ts";
 import { logFile, tailLogs } from "./logs.ts";
 import { findLostEngines } from "./lost-engines.ts";
-import { listeningInodes, ownsSocket, pidNamespace, readProc } from "./proc.ts";
+import { listeningInodes, ownsSocket, pidNamespace } from "./proc.ts";
 import { RecordBook, recordKey } from "./records.ts";
 import type { LogLine, RemoveOptions, Runtime } from "./runtime.ts";
+import { SlotListeners } from "./slot-listeners.ts";
 import { startFailure } from "./start-failure.ts";
 import { findUser } from "./user.ts";
 
@@ -30,7 +32,6 @@ export interface ProcessRuntimeOptions {
   readonly inherited?: NodeJS.ProcessEnv;
 }
 
-const defaultLogBytes = 16 * 1024 * 1024;
 const adoptedPollMs = 250;
 const logCheckMs = 1000;
 
@@ -56,7 +57,7 @@ class ProcessRuntime implements Runtime {
   readonly kind = "process";
   readonly #options: ProcessRuntimeOptions;
   readonly #records: RecordBook;
-  readonly #listeners = new Set<(slot: string) => void>();
+  readonly #listeners = new SlotListeners();
   readonly #own = new Map<string, OwnChild>();
   /** Adopted processes whose label was read: pid, start time. */
   readonly #proven = new Set<string>();
@@ -134,8 +135,7 @@ class ProcessRuntime implements Runtime {
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {
-    this.#listeners.add(onSlot);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlot) };
+    return this.#listeners.add(onSlot);
   }
 
   /** Engines keep running. */
@@ -237,7 +237,7 @@ class ProcessRuntime implements Runtime {
 
   #tell(slot: string): void {
     this.#followAdopted();
-    for (const listener of this.#listeners) listener(slot);
+    this.#listeners.tell(slot);
   }
 
   /** Adopted processes end without an event: looked at four times a second while there are any. */

@@ -4,7 +4,6 @@ import type { Backend } from "../../src/api/names.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { Container } from "../../src/api/workload.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
-import { repositoryOf } from "../../src/engines/image.ts";
 import { backendOf } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
 import { readEngineImages } from "../../src/store/engine-images.ts";
@@ -225,18 +224,6 @@ describe("the container of a slot", () => {
       of({}, { "ghcr.io/ggml-org/llama.cpp:server": digest }),
       `ghcr.io/ggml-org/llama.cpp@sha256:${llamaDigest.cpu}`,
     );
-  });
-
-  it("has a repository without tag or digest", () => {
-    for (const [image, repository] of [
-      ["llama", "llama"],
-      ["llama:server", "llama"],
-      ["registry:5000/llama", "registry:5000/llama"],
-      ["registry:5000/a/llama:1", "registry:5000/a/llama"],
-      ["ghcr.io/a/b:1@sha256:0", "ghcr.io/a/b"],
-    ] as const) {
-      assert.equal(repositoryOf(image), repository);
-    }
   });
 
   it("has a warm-up that its engine understands", () => {

@@ -4,8 +4,10 @@ import { processRoles, type ProcessRole } from "../../api/names.ts";
 import type { Container, Exit, Observed, Workload } from "../../api/workload.ts";
 import { resolvedEnv } from "../child.ts";
 import { lastLine } from "../exits.ts";
+import { defaultLogBytes } from "../log-rotation.ts";
 import { containerLogFile, tailLogs } from "../logs.ts";
 import type { LogLine, Preparation, RemoveOptions, Runtime } from "../runtime.ts";
+import { SlotListeners } from "../slot-listeners.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
 import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
@@ -35,7 +37,6 @@ export interface DockerRuntimeOptions {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-const defaultLogBytes = 16 * 1024 * 1024;
 /** What an ended container said last is in its log by then; a daemon that hangs must not hold up a start. */
 const drainMs = 2000;
 /**
@@ -61,7 +62,7 @@ class DockerRuntime implements Runtime {
   readonly #images: Images;
   readonly #network: Network;
   readonly #listeningEngines = new Listeners();
-  readonly #listeners = new Set<(slot: string) => void>();
+  readonly #listeners = new SlotListeners();
   readonly #refused = new Map<string, Refused>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
   readonly #keepsName = new Set<string>();
@@ -173,8 +174,7 @@ class DockerRuntime implements Runtime {
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {
-    this.#listeners.add(onSlot);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onSlot) };
+    return this.#listeners.add(onSlot);
   }
 
   /** Containers keep running. */
@@ -269,7 +269,7 @@ class DockerRuntime implements Runtime {
     if (this.#isDisposed) return;
     const known = this.#view.lastKnown() ?? [];
     for (const container of known) if (container.label.slot === slot) this.#logs.follow(container);
-    for (const listener of this.#listeners) listener(slot);
+    this.#listeners.tell(slot);
   }
 }
 

@@ -1,3 +1,4 @@
+import { repositoryOf } from "../../api/image-reference.ts";
 import { LineCutter } from "../log-lines.ts";
 import type { Preparation } from "../runtime.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
@@ -117,7 +118,10 @@ export class Images {
     const stream = await this.#daemon.ask(
       (api) =>
         // Without a tag the daemon would fetch every one.
-        api.createImage(authconfig, { fromImage: hasTag(image) ? image : `${image}:latest`, abortSignal: signal }),
+        api.createImage(authconfig, {
+          fromImage: image === repositoryOf(image) ? `${image}:latest` : image,
+          abortSignal: signal,
+        }),
       "asAborted",
     );
     const cutter = new LineCutter();
@@ -147,16 +151,6 @@ function digestOf(image: string, digests: readonly string[]): string | undefined
   const repository = repositoryOf(image);
   const own = digests.find((digest) => isSame(repositoryOf(digest), repository));
   return own?.split("@")[1];
-}
-
-function repositoryOf(image: string): string {
-  const [name = ""] = image.split("@");
-  const colon = name.lastIndexOf(":");
-  return colon > name.lastIndexOf("/") ? name.slice(0, colon) : name;
-}
-
-function hasTag(image: string): boolean {
-  return image.includes("@") || image.lastIndexOf(":") > image.lastIndexOf("/");
 }
 
 /** Docker and Podman write Docker Hub's images in a short and a long form. */
