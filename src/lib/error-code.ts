@@ -2,3 +2,10 @@
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
+
+const shortages: readonly (string | undefined)[] = ["EMFILE", "ENFILE", "ENOMEM", "EAGAIN"];
+
+/** This process or the machine lacks something for now: a look that failed so has found nothing out. */
+export function isShortage(error: unknown): boolean {
+  return shortages.includes(errorCode(error));
+}

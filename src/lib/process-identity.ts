@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { isShortage } from "./error-code.ts";
 
 /** A process as /proc shows it. */
 export interface ProcEntry {
@@ -11,14 +12,16 @@ export interface ProcEntry {
 }
 
 /**
- * Undefined when the process is gone. Zombies are there: a child that ended at once still has its start time.
+ * Undefined when the process is gone. Zombies are there: a child that ended at once still has its start time. Throws
+ * where a look is not possible now, for want of a descriptor or memory: that does not make it gone.
  * Fields 3, 5, 6 and 22 of /proc/PID/stat: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
  */
 export function readEntry(pid: number): ProcEntry | undefined {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/stat`, "latin1");
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     return undefined;
   }
   // The command's name may itself hold spaces and parentheses: fields count from the last one.

@@ -1,5 +1,8 @@
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from "node:fs";
+import { isShortage } from "../lib/error-code.ts";
 import { readProc, type ProcEntry } from "../lib/process-identity.ts";
+
+// A process or socket that cannot be looked at for want of a descriptor or memory is not gone: looks throw then.
 
 /** Every live process of this pid namespace. */
 export function listProcs(): ProcEntry[] {
@@ -14,7 +17,8 @@ export function environmentOf(pid: number): ReadonlyMap<string, string> | undefi
   let bytes: Buffer;
   try {
     bytes = readFileSync(`/proc/${pid}/environ`);
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     return undefined;
   }
   if (!bytes.includes("BERTH_INSTANCE=")) return undefined;
@@ -110,7 +114,8 @@ function* listeners(table: string): Iterable<readonly string[]> {
   let file: number;
   try {
     file = openSync(table, "r");
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     // No IPv6 here.
     return;
   }
@@ -144,7 +149,8 @@ export function ownsSocket(pid: number, inodes: ReadonlySet<string>): boolean {
   let names: string[];
   try {
     names = readdirSync(directory);
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     return false;
   }
   for (const name of names) {

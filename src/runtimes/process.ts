@@ -250,10 +250,19 @@ class ProcessRuntime implements Runtime {
     }
     this.#adoptedTimer ??= setInterval(() => {
       for (const record of this.#adopted()) {
-        if (this.#isRunning(record)) continue;
+        if (!this.#isSeenGone(record)) continue;
         void this.#noteExit(record, undefined).then(() => this.#tell(record.slot));
       }
     }, adoptedPollMs).unref();
+  }
+
+  /** False also where a look is not possible now: the next one is soon. */
+  #isSeenGone(record: ProcessRecord): boolean {
+    try {
+      return !this.#isRunning(record);
+    } catch {
+      return false;
+    }
   }
 
   #adopted(): readonly ProcessRecord[] {

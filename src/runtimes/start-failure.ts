@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import type { Workload } from "../api/workload.ts";
-import { errorCode } from "../lib/error-code.ts";
+import { errorCode, isShortage } from "../lib/error-code.ts";
 
 /** Nothing was started, and nothing will be until a person changes the workload. */
 export class BadWorkload extends Error {
@@ -17,7 +17,8 @@ export class LogUnavailable extends Error {
  * something for now (memory, process slots) and trying again may help.
  */
 export function startFailure(error: unknown, workload: Workload): string | undefined {
-  if (error instanceof LogUnavailable) return undefined;
+  if (error instanceof LogUnavailable || isShortage(error)) return undefined;
+  if (error instanceof BadWorkload && isShortage(error.cause)) return undefined;
   if (error instanceof BadWorkload) return error.message;
   const [program = ""] = workload.command;
   const { workingDir } = workload;
@@ -35,10 +36,8 @@ export function startFailure(error: unknown, workload: Workload): string | undef
       return `${program} may not be executed${workingDir === undefined ? "" : `, or its working directory ${workingDir} not be entered`}`;
     case "ENOEXEC":
       return `${program} is not a program for this machine`;
-    case "EAGAIN":
-    case "ENOMEM":
-    case "EMFILE":
-    case "ENFILE":
+    // Somebody writes the program's file at this moment: it is being replaced.
+    case "ETXTBSY":
       return undefined;
     default:
       return `${program} cannot be started: ${error instanceof Error ? error.message : String(error)}`;

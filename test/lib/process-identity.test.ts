@@ -5,6 +5,7 @@ import { readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
+import { withoutDescriptors } from "../support/out-of-files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -44,5 +45,10 @@ describe("startTimeOf", () => {
     } finally {
       child.kill("SIGKILL");
     }
+  });
+
+  it("says nothing of a process that cannot be looked at for want of a file descriptor", async () => {
+    const module = new URL("../../src/lib/process-identity.ts", import.meta.url);
+    assert.equal(await withoutDescriptors(module, `startTimeOf(${process.pid})`), "EMFILE");
   });
 });

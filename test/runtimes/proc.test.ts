@@ -3,6 +3,7 @@ import { createServer, type Server } from "node:net";
 import { describe, it } from "node:test";
 import { listeningInodes, ownsSocket } from "../../src/runtimes/proc.ts";
 import { listen } from "../support/listen.ts";
+import { withoutDescriptors } from "../support/out-of-files.ts";
 
 async function listener(port = 0): Promise<{ server: Server; port: number }> {
   const server = createServer();
@@ -45,4 +46,18 @@ describe("listening sockets", () => {
     assert.equal(ownsSocket(1, inodes), false);
     await closed(server);
   });
+});
+
+describe("a look at processes without a file descriptor left", () => {
+  const module = new URL("../../src/runtimes/proc.ts", import.meta.url);
+  for (const look of [
+    `environmentOf(${process.pid})`,
+    `ownsSocket(${process.pid}, new Set(["1"]))`,
+    "listeningInodes(1)",
+    `listeningPorts("/proc/net")`,
+  ]) {
+    it(`fails rather than finds nothing: ${look.slice(0, look.indexOf("("))}`, async () => {
+      assert.equal(await withoutDescriptors(module, look), "EMFILE");
+    });
+  }
 });

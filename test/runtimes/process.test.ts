@@ -9,6 +9,7 @@ import type { Exit, Observed, Workload } from "../../src/api/workload.ts";
 import { recordSchema, type ProcessRecord } from "../../src/api/process-record.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
+import { runScarce } from "../support/out-of-files.ts";
 import { until } from "../support/until.ts";
 import { carriers, ProcessSite } from "./process-site.ts";
 
@@ -32,6 +33,24 @@ describe("process: what is ours", () => {
     assert.equal(await site.population(), 1);
     await runtime.remove("primary", undefined, { stopSeconds: 10 });
     assert.equal(await site.population(), 0);
+  });
+
+  test("an adopted engine is not taken for gone while the operator cannot open a file", async () => {
+    await using site = new ProcessSite();
+    const before = await startedAndLeft(site, site.workload(await freePort()));
+    const module = new URL("../../src/runtimes/process.ts", import.meta.url);
+    const options = { stateDir: site.stateDir, instance: site.instance };
+    // Six of the looks that it takes at adopted engines.
+    const seen = await runScarce(`
+      const { openProcessRuntime } = await import(${JSON.stringify(module.href)});
+      const runtime = await openProcessRuntime(${JSON.stringify(options)});
+      const open = exhaust();
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      giveBack(open);
+      const [observed] = await runtime.observe("primary");
+      console.log(JSON.stringify([observed.phase, observed.id]));
+      await runtime[Symbol.asyncDispose]();`);
+    assert.deepEqual(JSON.parse(seen), ["running", before.id]);
   });
 
   test("a torn record is set aside, and its engine kept", async () => {
