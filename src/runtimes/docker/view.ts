@@ -87,8 +87,8 @@ export class ContainerView {
   async relist(): Promise<void> {
     const filters = { label: [`${instanceLabel}=${this.#instance}`] };
     const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters }));
-    const ids = new Set(listed.map(({ Id: id }) => id));
-    for (const id of this.#containers.keys()) if (!ids.has(id)) this.forget(id);
+    // Also those that are not listed: one that came since is not gone.
+    const ids = new Set([...this.#containers.keys(), ...listed.map(({ Id: id }) => id)]);
     await Promise.all([...ids].map((id) => this.refresh(id)));
   }
 
@@ -191,7 +191,13 @@ export class ContainerView {
   #onEvent(line: string): void {
     const event = parsed(line);
     if (event === undefined || !changes.has(event.action)) return;
-    if (event.action === "destroy" || event.action === "remove") return this.forget(event.id);
+    if (event.action === "destroy" || event.action === "remove") {
+      this.forget(event.id);
+      const look = this.#looks.get(event.id);
+      // Its answer may be from before the end.
+      if (look !== undefined) look.isStale = true;
+      return;
+    }
     // A look that fails here is not lost: the stream ends with the daemon, and the list follows.
     void this.refresh(event.id).catch(() => undefined);
   }

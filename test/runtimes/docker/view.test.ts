@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import { ContainerView } from "../../../src/runtimes/docker/view.ts";
+import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
@@ -40,4 +41,86 @@ describe("the view of containers", () => {
     await view.close();
     await until("the last one too", () => open.size === 0);
   });
+
+  it("does not keep a container that goes while it is looked at", async () => {
+    await using site = await containersOf("i");
+    const { view, held, known } = site;
+    known.add("c1");
+    site.tell("create", "c1");
+    await until("it is seen", () => view.all().length === 1);
+    site.isHolding = true;
+    site.tell("start", "c1");
+    const look = await until("it is looked at", () => held.shift());
+    known.delete("c1");
+    site.tell("destroy", "c1");
+    await until("its end is told", () => view.all().length === 0);
+    site.isHolding = false;
+    // The daemon's answer from before its end comes last.
+    look();
+    await until("a later look has been asked for", () => site.looks >= 3);
+    await until("it is gone for good", () => view.all().length === 0);
+  });
+
+  it("does not lose a container that came while a list was on its way", async () => {
+    await using site = await containersOf("i");
+    const { view, held, known } = site;
+    site.isHolding = true;
+    const listing = view.relist();
+    const list = await until("it is listed", () => held.shift());
+    site.isHolding = false;
+    known.add("c1");
+    site.tell("create", "c1");
+    await until("it is seen", () => view.all().length === 1);
+    list();
+    await listing;
+    assert.deepEqual(
+      view.all().map(({ id }) => id),
+      ["c1"],
+    );
+  });
 });
+
+/** A view of a DOUBLE of a daemon. While it holds, it has made up its answers and does not send them. */
+async function containersOf(instance: string): Promise<ContainersSite> {
+  await using stack = new AsyncDisposableStack();
+  const site = { known: new Set<string>(), held: new Array<() => void>(), isHolding: false, looks: 0 };
+  let events: ServerResponse | undefined;
+  const daemon = stack.use(
+    await startDockerDaemon((asked, response) => {
+      if (asked === "GET /events") {
+        events = response.writeHead(200);
+        events.flushHeaders();
+        return;
+      }
+      if (asked === "GET /version") return say(response, 200, { Components: [] });
+      const id = /^GET \/containers\/(c\d+)\/json$/.exec(asked)?.[1];
+      if (id !== undefined) site.looks += 1;
+      const Labels = { "dev.berth.instance": instance, "dev.berth.slot": "primary", "dev.berth.role": "main" };
+      const list = [...site.known].map((Id) => ({ Id }));
+      const isKnown = id === undefined || site.known.has(id);
+      const send = (): void =>
+        say(response, isKnown ? 200 : 404, id === undefined ? list : { Id: id, Config: { Labels } });
+      if (site.isHolding) site.held.push(send);
+      else send();
+    }),
+  );
+  const view = new ContainerView({ daemon: new Daemon(daemon.path), instance, onSlot: () => undefined });
+  stack.defer(() => view.close());
+  await until("it is up", () => view.isUp);
+  const owned = stack.move();
+  return Object.assign(site, {
+    view,
+    tell: (Action: string, ID: string) => void events?.write(`${JSON.stringify({ Action, Actor: { ID } })}\n`),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  });
+}
+
+interface ContainersSite extends AsyncDisposable {
+  readonly view: ContainerView;
+  readonly known: Set<string>;
+  readonly held: (() => void)[];
+  isHolding: boolean;
+  /** How often a container was inspected. */
+  looks: number;
+  tell(action: string, id: string): void;
+}
