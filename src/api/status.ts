@@ -76,6 +76,24 @@ export const slotStatusSchema = z.strictObject({
 });
 export type SlotStatus = z.infer<typeof slotStatusSchema>;
 
+/** Of a slot that nobody has looked at yet. */
+export const emptyStatus: SlotStatus = {
+  state: "offline",
+  conditions: [],
+  observedGeneration: 0,
+  model: { origin: "spec" },
+  capabilities: [],
+  protocols: [],
+  decisions: {},
+  processes: [],
+  restarts: 0,
+  failures: 0,
+  aliases: [],
+  handledRequests: {},
+  transitions: [],
+  counters: { transitions: {}, restarts: 0 },
+};
+
 /**
  * Spec and status of one slot as the operator publishes it, in one file (DECISIONS 15).
  * `revision` grows with every write; a gateway names in its demand the one it has seen.

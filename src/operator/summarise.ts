@@ -2,7 +2,7 @@ import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
 import type { EngineProtocol, ProcessRole, SlotCapability } from "../api/names.ts";
 import type { Plan } from "../api/plan.ts";
 import { slotSpecSchema, completeSlot } from "../api/slot.ts";
-import type { PublishedSlot, SlotStatus, Transition } from "../api/status.ts";
+import { emptyStatus, type PublishedSlot, type SlotStatus, type Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { describeDiagnostics } from "./diagnosis.ts";
 import { failuresInForce } from "./facts.ts";
@@ -29,23 +29,6 @@ export interface Outcome {
 
 const steadyMs = 60_000;
 const transitionLimit = 50;
-
-const emptyStatus: SlotStatus = {
-  state: "offline",
-  conditions: [],
-  observedGeneration: 0,
-  model: { origin: "spec" },
-  capabilities: [],
-  protocols: [],
-  decisions: {},
-  processes: [],
-  restarts: 0,
-  failures: 0,
-  aliases: [],
-  handledRequests: {},
-  transitions: [],
-  counters: { transitions: {}, restarts: 0 },
-};
 
 /**
  * The status that follows from what was decided and what acting brought about. Pure; the caller writes it when it

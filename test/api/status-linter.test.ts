@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { Condition, ConditionStatus } from "../../src/api/conditions.ts";
 import type { SlotState } from "../../src/api/states.ts";
 import { lintPorts, lintStatus } from "../../src/api/status-linter.ts";
-import type { SlotStatus } from "../../src/api/status.ts";
+import { emptyStatus, type SlotStatus } from "../../src/api/status.ts";
 
 const first = "2026-01-01T00:00:00.000Z";
 const second = "2026-01-01T00:00:01.000Z";
@@ -23,22 +23,13 @@ const isReadyState = (state: SlotState) => ["ready", "serving", "idle"].includes
 
 function status(state: SlotState, claims: readonly string[], more: Partial<SlotStatus> = {}): SlotStatus {
   return {
+    ...emptyStatus,
     state,
     conditions: claims.map((claim) => condition(claim)),
     observedGeneration: 1,
-    model: { origin: "spec" },
-    capabilities: [],
-    protocols: [],
-    decisions: {},
     processes: isReadyState(state) ? [main] : [],
     ...(isReadyState(state) ? { endpoint: main.endpoint, port: main.port } : {}),
     ...(state === "error" ? { lastError: { reason: "Exited", message: "code 1", time: first } } : {}),
-    restarts: 0,
-    failures: 0,
-    aliases: [],
-    handledRequests: {},
-    transitions: [],
-    counters: { transitions: {}, restarts: 0 },
     ...more,
   };
 }

@@ -9,6 +9,7 @@ import { openDockerRuntime, type DockerRuntimeOptions } from "../../src/runtimes
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import type { Site } from "../runtimes/conformance.ts";
 import { engineImage } from "./images.ts";
+import { plainContainer } from "../support/container.ts";
 
 /** The daemon that `make test-docker` has started. */
 export function testSocket(): string {
@@ -58,16 +59,8 @@ export class DockerSite implements Site {
       port,
       stopSeconds: 30,
       container: {
+        ...plainContainer,
         image: engineImage,
-        replacesEntrypoint: false,
-        port: 8080,
-        mounts: [],
-        modelFiles: [],
-        devices: [],
-        isMemlockUnlimited: false,
-        isRootReadOnly: true,
-        hasInit: false,
-        capabilities: [],
         ...container,
       },
     };

@@ -8,6 +8,7 @@ import { backendOf } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
 import { readEngineImages } from "../../src/store/engine-images.ts";
 import { input, model, refusal, workload } from "./fixture.ts";
+import { plainContainer } from "../support/container.ts";
 
 const images = await readEngineImages("manifests/engines.yaml");
 const llamaDigest = {
@@ -25,18 +26,7 @@ function contained(
   return input({ placement: { runtime: "docker", backend, images, lock: {} }, spec, ...rest });
 }
 
-const least: Container = {
-  image: "",
-  replacesEntrypoint: false,
-  port: 8080,
-  mounts: [],
-  modelFiles: ["/models/tiny.gguf"],
-  devices: [],
-  isMemlockUnlimited: false,
-  isRootReadOnly: true,
-  hasInit: false,
-  capabilities: [],
-};
+const least: Container = { ...plainContainer, image: "", modelFiles: ["/models/tiny.gguf"] };
 const line = ["--host", "0.0.0.0", "--port", "8080", "--threads", "1", "--metrics", "--no-webui"];
 const tiny = ["--model", "/models/tiny.gguf", "--alias", "tiny", "--parallel", "1", "--jinja"];
 const whisper = model({ ref: "base", path: "/models/ggml base.bin", files: ["/models/ggml base.bin"] });

@@ -4,6 +4,7 @@ import { envelopeOf } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { helloChunks, json, sayHello, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
+import { restOf, withoutComments } from "../support/held-stream.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
 const quick = { gateway: { holdTimes: { silenceMs: 50, everyMs: 50 } } };
@@ -212,14 +213,7 @@ describe("a stream from a slot that is not there", () => {
     const first = await reader?.read();
     assert.match(String(first?.value), /^: waiting slot=primary state=pulling progress=41% position=1 waited=0s\n\n/);
     await gateway.publish("primary", { port: engine.port });
-    let text = "";
-    for (;;) {
-      const next = await reader?.read();
-      if (next === undefined || next.done) break;
-      text += next.value;
-    }
-    const events = text.split("\n\n").filter((event) => !event.startsWith(":"));
-    assert.equal(events.join("\n\n"), helloChunks.join("").replaceAll("engine-model", "primary"));
+    assert.equal(withoutComments(await restOf(reader)), helloChunks.join("").replaceAll("engine-model", "primary"));
   });
 
   it("ends with an event that carries the error when the slot fails after all", async () => {

@@ -4,6 +4,7 @@ import { envelopeOf } from "../support/envelope.ts";
 import { modelRecord, startGateway } from "../support/gateway.ts";
 import { helloChunks, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
+import { restOf, withoutComments } from "../support/held-stream.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const ask = (model: string): object => ({ model, messages });
@@ -89,13 +90,8 @@ describe("a request that comes before the operator has told of all slots", () =>
       return text.includes("state=starting");
     });
     await gateway.publish("primary", { port: engine.port });
-    for (;;) {
-      const next = await reader?.read();
-      if (next === undefined || next.done) break;
-      text += next.value;
-    }
-    const events = text.split("\n\n").filter((event) => !event.startsWith(":"));
-    assert.equal(events.join("\n\n"), helloChunks.join("").replaceAll("engine-model", "primary"));
+    text += await restOf(reader);
+    assert.equal(withoutComments(text), helloChunks.join("").replaceAll("engine-model", "primary"));
   });
 
   it("gives up its place when its client leaves, and what it kept", async () => {

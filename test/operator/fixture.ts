@@ -1,5 +1,5 @@
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
-import type { PublishedSlot, SlotStatus } from "../../src/api/status.ts";
+import { emptyStatus, type PublishedSlot, type SlotStatus } from "../../src/api/status.ts";
 import type { Observed, Workload } from "../../src/api/workload.ts";
 import type { Health, SlotInput } from "../../src/operator/input.ts";
 
@@ -42,20 +42,13 @@ export const cold: Health = { isHealthy: false, isWarm: false, failures: 0, mess
 
 export function status(overrides: Partial<SlotStatus> = {}): SlotStatus {
   return {
+    ...emptyStatus,
     state: "ready",
-    conditions: [],
     observedGeneration: 1,
     model: { ref: "tiny", origin: "spec", served: "tiny" },
     capabilities: ["chat", "completions"],
-    protocols: [],
     decisions: { threads: { value: "1", reason: "test" } },
     processes: [{ role: "main", port: 8081, endpoint: "http://127.0.0.1:8081", pid: 4711, isReady: true }],
-    restarts: 0,
-    failures: 0,
-    aliases: [],
-    handledRequests: {},
-    transitions: [],
-    counters: { transitions: {}, restarts: 0 },
     readySince: epoch.toISOString(),
     ...overrides,
   };

@@ -6,7 +6,14 @@ import { builtinSlots } from "../../src/api/names.ts";
 import { modelRecordSchema, type ModelRecord } from "../../src/api/model.ts";
 import { slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import type { SlotState } from "../../src/api/states.ts";
-import type { Demand, PublishedOperator, PublishedRegistry, PublishedSlot, SlotStatus } from "../../src/api/status.ts";
+import {
+  emptyStatus,
+  type Demand,
+  type PublishedOperator,
+  type PublishedRegistry,
+  type PublishedSlot,
+  type SlotStatus,
+} from "../../src/api/status.ts";
 import { runGateway, type GatewayOptions, type RunningGateway } from "../../src/gateway/main.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
 import { openDemandStore } from "../../src/store/demand.ts";
@@ -166,23 +173,16 @@ export function publishedSlot(name: string, sketch: SlotSketch, revision: number
     labels: {},
     spec: slotSpecSchema.parse({ engine: "custom", model: { default: "test-model" }, ...spec }),
     status: {
+      ...emptyStatus,
       state,
       conditions: conditionsFor(state, now),
       observedGeneration: 1,
       model: { ref: "test-model", origin: "spec", served: "engine-model" },
       capabilities: ["chat", "completions", "embeddings", "rerank"],
-      protocols: [],
-      decisions: {},
       processes: [
         ...(port === undefined ? [] : [process("main", port)]),
         ...(rerankPort === undefined ? [] : [process("rerank", rerankPort)]),
       ],
-      restarts: 0,
-      failures: 0,
-      aliases: [],
-      handledRequests: {},
-      transitions: [],
-      counters: { transitions: {}, restarts: 0 },
       ...status,
     },
     plan: { reason: "UpToDate", message: "nothing to do", steps: [] },

@@ -8,21 +8,12 @@ import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { helloChunks, json, scriptedEngine, type Script } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 import { specOf } from "../upstreams/fixture.ts";
+import { rejectionOf } from "../../support/rejection.ts";
 
 const ask = { model: "primary", max_tokens: 9, messages: [{ role: "user" as const, content: "hello" }] };
 
 function anthropic({ url }: TestGateway): Anthropic {
   return new Anthropic({ apiKey: "none", baseURL: url, maxRetries: 0 });
-}
-
-async function refusalOf(request: PromiseLike<unknown>): Promise<InstanceType<typeof Anthropic.APIError>> {
-  try {
-    await request;
-  } catch (error) {
-    if (error instanceof Anthropic.APIError) return error;
-    throw error;
-  }
-  return assert.fail("it was answered");
 }
 
 describe("Messages over an engine that speaks chat", () => {
@@ -103,7 +94,7 @@ describe("Messages over an engine that speaks chat", () => {
     it(`get an error of their own kind when ${what}`, async () => {
       await using engine = await scriptedEngine(script);
       await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-      const refusal = await refusalOf(anthropic(gateway).messages.create(ask));
+      const refusal = await rejectionOf(anthropic(gateway).messages.create(ask), Anthropic.APIError);
       assert.deepEqual([refusal.status, refusal.type], [status, type]);
       assert.match(refusal.message, message);
     });
@@ -112,9 +103,9 @@ describe("Messages over an engine that speaks chat", () => {
   it("get an error of their own kind when there is no such model, or no such request", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 9 } } });
     const { messages } = anthropic(gateway);
-    const unknown = await refusalOf(messages.create({ ...ask, model: "nobody" }));
+    const unknown = await rejectionOf(messages.create({ ...ask, model: "nobody" }), Anthropic.APIError);
     assert.deepEqual([unknown.status, unknown.type], [404, "not_found_error"]);
-    const wrong = await refusalOf(messages.create({ ...ask, max_tokens: 0 }));
+    const wrong = await rejectionOf(messages.create({ ...ask, max_tokens: 0 }), Anthropic.APIError);
     assert.deepEqual([wrong.status, wrong.type], [400, "invalid_request_error"]);
     const body = await (await gateway.post("/v1/messages", "{")).json();
     assert.deepEqual(body, {
@@ -145,7 +136,7 @@ describe("Messages over an engine that speaks chat", () => {
       const last = raw.trimEnd().split("\n\n").at(-1) ?? "";
       assert.match(last, /^event: error\ndata: \{"type":"error","error":\{/);
       assert.ok(!raw.includes("message_stop"));
-      const refusal = await refusalOf(anthropic(gateway).messages.stream(ask).finalMessage());
+      const refusal = await rejectionOf(anthropic(gateway).messages.stream(ask).finalMessage(), Anthropic.APIError);
       assert.equal(refusal.type, "api_error");
       assert.match(refusal.message, message);
     });
@@ -168,7 +159,7 @@ describe("Messages over an engine that speaks chat", () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const { model, messages } = ask;
-    const refusal = await refusalOf(anthropic(gateway).messages.countTokens({ model, messages }));
+    const refusal = await rejectionOf(anthropic(gateway).messages.countTokens({ model, messages }), Anthropic.APIError);
     assert.deepEqual([refusal.status, refusal.type], [501, "api_error"]);
   });
 
@@ -181,7 +172,10 @@ describe("Messages over an engine that speaks chat", () => {
     assert.deepEqual([message.model, message.content], ["gpt-double", [{ type: "text", text: "Hello there." }]]);
     assert.equal(double.posts[0]?.path, "/v1/chat/completions");
     double.fail({ kind: "answer", status: 429, headers: { "retry-after": "3" } });
-    const refusal = await refusalOf(messages.create({ ...ask, model: "gpt-double" }));
+    const refusal = await rejectionOf<InstanceType<typeof Anthropic.APIError>>(
+      messages.create({ ...ask, model: "gpt-double" }),
+      Anthropic.APIError,
+    );
     assert.deepEqual(
       [refusal.status, refusal.type, refusal.headers?.get("retry-after")],
       [429, "rate_limit_error", "3"],
@@ -223,7 +217,7 @@ describe("Messages over an engine that speaks them", () => {
       response.write(whole[0], () => response.destroy());
     });
     await using gateway = await startGateway({ slots: { primary: sketch(engine.port) } });
-    const refusal = await refusalOf(anthropic(gateway).messages.stream(ask).finalMessage());
+    const refusal = await rejectionOf(anthropic(gateway).messages.stream(ask).finalMessage(), Anthropic.APIError);
     assert.equal(refusal.type, "api_error");
   });
 });

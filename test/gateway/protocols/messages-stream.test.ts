@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { ApiError } from "../../../src/api/errors.ts";
 import { messagesErrors } from "../../../src/gateway/protocols/messages-errors.ts";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
+import { failureOf } from "./bodies.ts";
 
 interface Event {
   readonly type: string;
@@ -50,16 +51,6 @@ function eventsOf(text: string): Event[] {
       assert.equal(parsed.type, name);
       return parsed;
     });
-}
-
-function failureOf(act: () => unknown): ApiError {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof ApiError) return error;
-    throw error;
-  }
-  return assert.fail("nothing was thrown");
 }
 
 describe("a chat stream as Messages events", () => {

@@ -1,25 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ApiError } from "../../../src/api/errors.ts";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
+import { decode, encode, failureOf } from "./bodies.ts";
 
-const encode = (value: unknown): Buffer => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
-const decode = (body: Buffer): unknown => JSON.parse(body.toString());
 const base = { model: "primary", max_tokens: 100 };
 const hello = { role: "user", content: "hello" };
 
 function chatOf(request: object): unknown {
   return decode(new MessagesTranslation().request(encode({ ...base, messages: [hello], ...request })));
-}
-
-function failure(act: () => unknown): ApiError {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof ApiError) return error;
-    throw error;
-  }
-  return assert.fail("nothing was thrown");
 }
 
 describe("a Messages request for a chat engine", () => {
@@ -218,7 +206,7 @@ describe("a Messages request for a chat engine", () => {
   ];
   for (const [request, message] of refused) {
     it(`is refused: ${message}`, () => {
-      const error = failure(() => chatOf(request));
+      const error = failureOf(() => chatOf(request));
       assert.deepEqual([error.code, error.message], ["dispatch.invalid_request", message]);
       const path = error.details?.["path"];
       assert.ok(Array.isArray(path) && message.startsWith(`${path.join(".")}: `));
@@ -227,7 +215,7 @@ describe("a Messages request for a chat engine", () => {
 
   it("is refused when it is no JSON object", () => {
     for (const body of ["", "{", "[]", "null"]) {
-      assert.equal(failure(() => new MessagesTranslation().request(encode(body))).code, "dispatch.invalid_request");
+      assert.equal(failureOf(() => new MessagesTranslation().request(encode(body))).code, "dispatch.invalid_request");
     }
   });
 });
@@ -320,13 +308,13 @@ describe("a chat engine's answer as a Message", () => {
   const garbage: readonly unknown[] = ["<html>", null, {}, { choices: [] }, { choices: [{ message: { content: 5 } }] }];
   for (const body of garbage) {
     it(`is a failure of the engine when it is ${JSON.stringify(body)}`, () => {
-      assert.equal(failure(() => new MessagesTranslation().answer(encode(body))).code, "dispatch.upstream_failed");
+      assert.equal(failureOf(() => new MessagesTranslation().answer(encode(body))).code, "dispatch.upstream_failed");
     });
   }
 
   for (const args of ["{", "5", '"x"', "null"]) {
     it(`is a failure of the engine when a call's input is ${args}`, () => {
-      const error = failure(() => answerOf({ tool_calls: [call(args)] }));
+      const error = failureOf(() => answerOf({ tool_calls: [call(args)] }));
       assert.equal(error.message, "the engine's tool call has no JSON object as input");
     });
   }

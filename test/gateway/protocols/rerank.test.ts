@@ -1,26 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { ApiError } from "../../../src/api/errors.ts";
 import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
-
-const encode = (value: unknown): Buffer => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
-const decode = (body: Buffer): unknown => JSON.parse(body.toString());
+import { decode, encode, failureOf } from "./bodies.ts";
 
 function translated(request: object, answer: unknown): { sent: unknown; answer: unknown } {
   const translation = new RerankTranslation();
   const sent = decode(translation.request(encode({ model: "embed", ...request })));
   return { sent, answer: decode(translation.answer(encode(answer))) };
-}
-
-function failure(act: () => unknown): ApiError {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof ApiError) return error;
-    throw error;
-  }
-  return assert.fail("nothing was thrown");
 }
 
 describe("rerank request", () => {
@@ -71,7 +58,7 @@ describe("rerank request", () => {
   ];
   for (const [body, message, path] of refused) {
     it(`refuses ${JSON.stringify(body)}`, () => {
-      const error = failure(() => new RerankTranslation().request(encode(body)));
+      const error = failureOf(() => new RerankTranslation().request(encode(body)));
       assert.equal(error.code, "dispatch.invalid_request");
       assert.equal(error.message, message);
       assert.deepEqual(error.details?.["path"], path);
@@ -79,7 +66,9 @@ describe("rerank request", () => {
   }
 
   it("names the other problems too, and no rejected value", () => {
-    const error = failure(() => new RerankTranslation().request(encode({ query: 4711, documents: [4712], top_n: 0 })));
+    const error = failureOf(() =>
+      new RerankTranslation().request(encode({ query: 4711, documents: [4712], top_n: 0 })),
+    );
     assert.deepEqual(error.envelope().error.details, {
       path: ["query"],
       message: 'must be a text, or an object with "text"',
@@ -151,7 +140,7 @@ describe("rerank answer", () => {
   ];
   for (const answer of garbage) {
     it(`takes ${JSON.stringify(answer)} for a failure of the engine`, () => {
-      assert.equal(failure(() => translated({ query: "q", documents }, answer)).code, "dispatch.upstream_failed");
+      assert.equal(failureOf(() => translated({ query: "q", documents }, answer)).code, "dispatch.upstream_failed");
     });
   }
 

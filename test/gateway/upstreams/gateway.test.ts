@@ -8,6 +8,7 @@ import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 import { secretKey, specOf } from "./fixture.ts";
+import { rejectionOf } from "../../support/rejection.ts";
 
 process.env["BERTH_TEST_ACME_KEY"] = secretKey;
 const auth = { type: "bearer", valueFrom: { env: "BERTH_TEST_ACME_KEY" } };
@@ -21,16 +22,6 @@ function sdk({ url }: TestGateway, options: object = {}): OpenAI {
 }
 
 const ask = { model: "big", messages: [{ role: "user" as const, content: "hello" }] };
-
-async function refusalOf(request: PromiseLike<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
-  try {
-    await request;
-  } catch (error) {
-    if (error instanceof OpenAI.APIError) return error;
-    throw error;
-  }
-  return assert.fail("it was answered");
-}
 
 describe("a provider behind the gateway", () => {
   it("answers under the name that the client used, and sees nothing of the client's own", async () => {
@@ -92,7 +83,7 @@ describe("a provider behind the gateway", () => {
     await using double = await startProvider();
     await using gateway = await startGateway();
     const client = sdk(gateway);
-    assert.equal((await refusalOf(client.chat.completions.create(ask))).code, "model.not_found");
+    assert.equal((await rejectionOf(client.chat.completions.create(ask), OpenAI.APIError)).code, "model.not_found");
     await gateway.publishRegistry({ upstreams: acme({ baseUrl: double.baseUrl }) });
     await until("it is there", async () => (await gateway.post("/v1/chat/completions", ask)).ok);
     await gateway.publishRegistry({});
@@ -206,7 +197,7 @@ describe("a provider behind the gateway", () => {
     ]) {
       double.fail(fault);
       const stream = await client.chat.completions.create({ ...ask, stream: true });
-      const refusal = await refusalOf(Array.fromAsync(stream));
+      const refusal = await rejectionOf(Array.fromAsync(stream), OpenAI.APIError);
       assert.match(String(refusal.code), /^dispatch\./);
       assert.ok(!JSON.stringify(refusal.error).includes(secretKey));
     }

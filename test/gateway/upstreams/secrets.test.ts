@@ -4,19 +4,14 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { openSecret, SecretError, type Secret } from "../../../src/gateway/upstreams/secrets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
+import { rejectionOf } from "../../support/rejection.ts";
 
 async function value(secret: Secret): Promise<string> {
   return await secret.read();
 }
 
 async function problem(secret: Secret): Promise<string> {
-  try {
-    await secret.read();
-  } catch (error) {
-    assert.ok(error instanceof SecretError);
-    return error.message;
-  }
-  return assert.fail("nothing was thrown");
+  return (await rejectionOf(value(secret), SecretError)).message;
 }
 
 describe("secret in the environment", () => {

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { Container, Workload } from "../../../src/api/workload.ts";
 import { containerOptions } from "../../../src/runtimes/docker/container-options.ts";
 import type { HostFacts } from "../../../src/runtimes/docker/host-facts.ts";
+import { plainContainer } from "../../support/container.ts";
 
 const noFacts: HostFacts = { deviceGroups: [], modelDirectories: ["/models"], gpuDriver: "nvidia" };
 
@@ -11,19 +12,7 @@ function optionsFor(
   facts: Partial<HostFacts> = {},
   workload: Partial<Workload> = {},
 ): unknown {
-  const whole: Container = {
-    image: "llama@sha256:1",
-    replacesEntrypoint: false,
-    port: 8080,
-    mounts: [],
-    modelFiles: ["/models/tiny.gguf"],
-    devices: [],
-    isMemlockUnlimited: false,
-    isRootReadOnly: true,
-    hasInit: false,
-    capabilities: [],
-    ...container,
-  };
+  const whole: Container = { ...plainContainer, modelFiles: ["/models/tiny.gguf"], ...container };
   const made: Workload = {
     slot: "primary",
     role: "main",

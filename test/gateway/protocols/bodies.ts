@@ -1,0 +1,10 @@
+import { ApiError } from "../../../src/api/errors.ts";
+import { thrownBy } from "../../support/rejection.ts";
+
+/** A body of these bytes, or of this as JSON. */
+export const encode = (value: unknown): Buffer =>
+  Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
+
+export const decode = (body: Buffer): unknown => JSON.parse(body.toString());
+
+export const failureOf = (act: () => unknown): ApiError => thrownBy(act, ApiError);
