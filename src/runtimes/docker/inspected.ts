@@ -11,7 +11,10 @@ export interface Inspected {
   readonly info: ContainerInspectInfo;
 }
 
-export function isAlive({ info }: Inspected): boolean {
+/** A container as far as its state tells. */
+export type Living = Pick<Inspected, "id"> & { readonly info: Pick<ContainerInspectInfo, "State"> };
+
+export function isAlive({ info }: Living): boolean {
   return info.State.Running || info.State.Paused || info.State.Restarting;
 }
 

@@ -3,11 +3,12 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ContainerCreateOptions } from "dockerode";
 import type { RemoveOptions } from "../runtime.ts";
 import { DaemonRefusal, type Daemon } from "./daemon.ts";
-import { isAlive, type Inspected } from "./inspected.ts";
+import { isAlive, type Living } from "./inspected.ts";
 
 /** The first process of a container ignores TERM until it has got as far as handling it: a young one is told again. */
 const youngMs = 10_000;
 const toldAgainMs = 500;
+const waitAgainMs = 200;
 /** A container that stays this long after KILL hangs in the kernel. */
 const killedMs = 30_000;
 
@@ -30,18 +31,13 @@ export async function makeContainer(
 /** TERM, then KILL after `stopSeconds` or on abort; resolves once nothing of it runs. */
 export async function endContainer(
   daemon: Daemon,
-  container: Inspected,
+  container: Living,
   { stopSeconds, signal }: RemoveOptions,
 ): Promise<void> {
   if (!isAlive(container)) return;
   const { id, info } = container;
   const waiting = new AbortController();
-  const over = daemon
-    .find((api) => api.getContainer(id).wait({ condition: "not-running", abortSignal: waiting.signal }), "asAborted")
-    .then(
-      () => true,
-      () => false,
-    );
+  const over = ended(daemon, id, waiting.signal);
   try {
     // A paused program gets no signal.
     if (info.State.Paused) await daemon.settle((api) => api.getContainer(id).unpause());
@@ -59,11 +55,28 @@ export async function endContainer(
   }
 }
 
+/** True once nothing of it runs, false on abort. A wait that the daemon cuts, as when it is restarted, begins anew. */
+async function ended(daemon: Daemon, id: string, signal: AbortSignal): Promise<boolean> {
+  while (!signal.aborted) {
+    try {
+      await daemon.find(
+        (api) => api.getContainer(id).wait({ condition: "not-running", abortSignal: signal }),
+        "asAborted",
+      );
+      return true;
+    } catch {
+      // What else is asked of the daemon says that it is away.
+      await pause(waitAgainMs, signal);
+    }
+  }
+  return false;
+}
+
 function isAborted(signal: AbortSignal | undefined): boolean {
   return signal?.aborted === true;
 }
 
-function isYoung({ info }: Inspected): boolean {
+function isYoung({ info }: Living): boolean {
   return Date.now() - Date.parse(info.State.StartedAt) < youngMs;
 }
 
