@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
@@ -20,7 +21,7 @@ export async function writeFileAtomic(
   options: AtomicWriteOptions,
 ): Promise<void> {
   const dir = dirname(path);
-  const temporary = join(dir, `.${basename(path)}.${randomUUID()}.tmp`);
+  const temporary = temporaryFor(path);
   try {
     const file = await open(temporary, "wx", options.mode ?? 0o644);
     try {
@@ -36,6 +37,25 @@ export async function writeFileAtomic(
     throw error;
   }
   if (options.fsync) await syncDirectory(dir);
+}
+
+/**
+ * As `writeFileAtomic` without fsync, and done when it returns: for small files on a local disk, where four turns
+ * through the pool of threads take ten times what the writing does, and the whole process may wait for it.
+ */
+export function writeFileAtomicNow(path: string, content: string): void {
+  const temporary = temporaryFor(path);
+  try {
+    writeFileSync(temporary, content, { flag: "wx", mode: 0o644 });
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+function temporaryFor(path: string): string {
+  return join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
 }
 
 async function resemble(file: FileHandle, { mode, uid, gid }: NonNullable<AtomicWriteOptions["like"]>): Promise<void> {

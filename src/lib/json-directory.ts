@@ -1,5 +1,5 @@
-import { statSync, watch, type FSWatcher } from "node:fs";
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { readFileSync, statSync, watch, type FSWatcher } from "node:fs";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode } from "./error-code.ts";
 import { parseJson } from "./json.ts";
@@ -12,9 +12,9 @@ interface Entry<T> {
 }
 
 /**
- * A flat directory of JSON files as a map in memory. Events are hints: after each, and at least every `sweepMs`, one
- * `readdir` and `stat` decide what changed, and only changed files are read. A file that does not parse keeps its
- * last good value.
+ * A flat directory of JSON files as a map in memory, each replaced whole by whoever writes it. An event that names one
+ * has that file read; at least every `sweepMs`, one `readdir` and `stat` decide what changed. A file that does not parse
+ * keeps its last good value. Blocks for microseconds a file: asking a thread costs ten times that.
  */
 export class JsonDirectory<T> implements AsyncDisposable {
   readonly #path: string;
@@ -24,7 +24,10 @@ export class JsonDirectory<T> implements AsyncDisposable {
   readonly #include: (file: string) => boolean;
   #watcher: FSWatcher | undefined;
   #sweep: NodeJS.Timeout | undefined;
-  #debounce: NodeJS.Timeout | undefined;
+  /** Files that events have named since the last reading. */
+  readonly #named = new Set<string>();
+  #soon: Disposable | undefined;
+  #readAt = 0;
   #scanning: Promise<void> | undefined;
   #isDirty = false;
   #isClosed = false;
@@ -70,24 +73,50 @@ export class JsonDirectory<T> implements AsyncDisposable {
     this.#isClosed = true;
     this.#watcher?.close();
     clearInterval(this.#sweep);
-    clearTimeout(this.#debounce);
+    this.#soon?.[Symbol.dispose]();
     await this.#scanning;
   }
 
   #watch(): void {
     try {
-      this.#watcher = watch(this.#path, () => {
-        if (this.#debounce !== undefined) return;
-        this.#debounce = setTimeout(() => {
-          this.#debounce = undefined;
-          void this.scan();
-        }, 5);
-      });
+      this.#watcher = watch(this.#path, (_, file) => this.#hint(file));
       // Without a watcher the sweep still finds every change.
       this.#watcher.on("error", () => this.#watcher?.close());
     } catch {
       this.#watcher = undefined;
     }
+  }
+
+  #hint(file: string | null): void {
+    if (file === null) void this.scan();
+    else if (this.#isOurs(file)) {
+      this.#named.add(file);
+      // At once, but a burst in a few steps: whoever hears of it may do work that depends on how much there is.
+      const restMs = this.#readAt + burstMs - performance.now();
+      const read = (): void => this.#readNamed();
+      this.#soon ??= restMs > 0 ? setTimeout(read, restMs) : setImmediate(read);
+    }
+  }
+
+  #readNamed(): void {
+    this.#soon = undefined;
+    this.#readAt = performance.now();
+    const changed: string[] = [];
+    for (const file of this.#named) {
+      if (stampOf(join(this.#path, file)) === gone) {
+        if (this.#entries.delete(file)) changed.push(file);
+      } else if (this.#read(file)) changed.push(file);
+    }
+    this.#named.clear();
+    this.#tell(changed);
+  }
+
+  #isOurs(file: string): boolean {
+    return file.endsWith(".json") && !file.startsWith(".") && this.#include(file);
+  }
+
+  #tell(changed: readonly string[]): void {
+    if (changed.length > 0 && this.#isOpen && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
   }
 
   async #scanWhileDirty(): Promise<void> {
@@ -111,37 +140,34 @@ export class JsonDirectory<T> implements AsyncDisposable {
       if (errorCode(error) !== "ENOENT") return;
       files = [];
     }
-    const present = new Set(
-      files.filter((file) => file.endsWith(".json") && !file.startsWith(".") && this.#include(file)),
-    );
+    const present = new Set(files.filter((file) => this.#isOurs(file)));
     const changed: string[] = [];
     for (const file of this.#entries.keys()) {
-      if (present.has(file)) continue;
+      // One that was named meanwhile may be younger than the list.
+      if (present.has(file) || stampOf(join(this.#path, file)) !== gone) continue;
       this.#entries.delete(file);
       changed.push(file);
     }
-    const stale: string[] = [];
     for (const [index, file] of [...present].entries()) {
       if (index % 100 === 99) await new Promise((resolve) => setImmediate(resolve));
-      if (this.#isStale(file)) stale.push(file);
+      if (this.#isStale(file) && this.#read(file)) changed.push(file);
     }
-    await Promise.all(stale.map(async (file) => ((await this.#read(file)) ? changed.push(file) : undefined)));
-    if (changed.length > 0 && this.#isOpen && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
+    this.#tell(changed);
   }
 
-  /** False: nothing has written it since it was read. Blocks for microseconds: asking a thread costs ten times that. */
+  /** False: nothing has written it since it was read. */
   #isStale(file: string): boolean {
     const stamp = stampOf(join(this.#path, file));
     return stamp === young || stamp !== this.#entries.get(file)?.stamp;
   }
 
   /** True when the file holds another value than before. */
-  async #read(file: string): Promise<boolean> {
+  #read(file: string): boolean {
     const path = join(this.#path, file);
     const known = this.#entries.get(file);
     try {
       const stamp = stampOf(path);
-      const text = await readFile(path, "utf8");
+      const text = readFileSync(path, "utf8");
       if (known?.text === text) {
         this.#entries.set(file, { ...known, stamp });
         return false;
@@ -156,8 +182,10 @@ export class JsonDirectory<T> implements AsyncDisposable {
   }
 }
 
+const burstMs = 5;
 const youngMs = 20;
 const young = "young";
+const gone = "gone";
 
 /** Of a file as it is now, to be taken before it is read. One that cannot be asked is told by being read. */
 function stampOf(path: string): string {
@@ -165,8 +193,8 @@ function stampOf(path: string): string {
     const { size, mtimeMs, ino } = statSync(path);
     // File times tick in milliseconds and inodes are used again: a younger file may change under the same stamp.
     return Math.abs(Date.now() - mtimeMs) < youngMs ? young : `${size}:${mtimeMs}:${ino}`;
-  } catch {
-    return young;
+  } catch (error) {
+    return errorCode(error) === "ENOENT" ? gone : young;
   }
 }
 

@@ -1,14 +1,16 @@
 import { watch, type FSWatcher } from "node:fs";
+import { join } from "node:path";
 
 /**
- * Hints that something happened in some directories. Not recursive, and each watch is of an inode: whoever uses it
+ * Hints that something happened in some directories, and to which name where the system tells. Not recursive, and each watch is of an inode: whoever uses it
  * says after every look which directories it looked at, and looks now and then without a hint.
  */
 export class DirectoryWatch implements Disposable {
-  readonly #onHint: () => void;
+  readonly #onHint: (path?: string) => void;
   readonly #watchers = new Map<string, FSWatcher>();
 
-  constructor(onHint: () => void) {
+  /** Hears the path that an event names; nothing when anything may have happened. */
+  constructor(onHint: (path?: string) => void) {
     this.#onHint = onHint;
   }
 
@@ -24,7 +26,7 @@ export class DirectoryWatch implements Disposable {
     for (const [key, path] of wanted) {
       if (this.#watchers.has(key)) continue;
       try {
-        const watcher = watch(path, this.#onHint);
+        const watcher = watch(path, (_, name) => this.#onHint(name === null ? undefined : join(path, name)));
         // Losing a watcher loses only hints; the next look makes another.
         watcher.on("error", () => {
           watcher.close();

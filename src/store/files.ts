@@ -1,12 +1,11 @@
-import { readFileSync } from "node:fs";
-import { stat } from "node:fs/promises";
+import { readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Kind } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { DeclaredFiles, keyOf, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
-import { listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
+import { glanceAt, listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
 import { directoryOfKind, readManifests } from "./manifest.ts";
 import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "./store.ts";
 
@@ -33,7 +32,8 @@ export async function openFileSource(options: FileSourceOptions): Promise<Desire
 
 /**
  * The directory as an API server. Events only hint; one look (`readdir`, `stat`) decides, reads the files whose
- * stamp changed, and tells the keys whose resource is now another.
+ * stamp changed, and tells the keys whose resource is now another. Where events name only plain files that are known,
+ * a glance at these is enough: whatever appears, goes or is linked takes a look at everything.
  */
 class FileSource implements DesiredSource {
   readonly #configDir: string;
@@ -41,15 +41,18 @@ class FileSource implements DesiredSource {
   readonly #sweepMs: number;
   readonly #declared: DeclaredFiles;
   readonly #listeners = new Set<(kind: Kind, name: string) => void>();
-  readonly #watch = new DirectoryWatch(() => this.#lookSoon());
+  readonly #watch = new DirectoryWatch((path) => this.#hint(path));
   readonly #stack = new AsyncDisposableStack();
   /** Each directory as it was when it last held a file: an empty one with another inode is another directory. */
   readonly #identities = new Map<string, string>();
   #problems: readonly SourceProblem[] = [];
   #looking: Promise<void> | undefined;
   #isDirty = false;
+  /** Known files that events have named since they were glanced at. */
+  readonly #named = new Set<string>();
   #soon: NodeJS.Timeout | undefined;
-  #again: NodeJS.Timeout | undefined;
+  #isLookDueSoon = false;
+  #again: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
   #isClosed = false;
 
   constructor(options: FileSourceOptions) {
@@ -62,7 +65,7 @@ class FileSource implements DesiredSource {
 
   async open(): Promise<void> {
     this.#stack.use(this.#watch);
-    const sweep = setInterval(() => this.#lookSoon(), this.#sweepMs);
+    const sweep = setInterval(() => void this.resync(), this.#sweepMs);
     sweep.unref();
     this.#stack.defer(() => clearInterval(sweep));
     await this.resync();
@@ -94,37 +97,67 @@ class FileSource implements DesiredSource {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#soon);
-    clearTimeout(this.#again);
+    clearTimeout(this.#again?.timer);
     this.#listeners.clear();
     await this.#stack.disposeAsync();
     await this.#looking;
   }
 
-  #lookSoon(): void {
-    if (this.#soon !== undefined || this.#isClosed) return;
+  #hint(path: string | undefined): void {
+    if (this.#isClosed) return;
+    if (path !== undefined && this.#declared.file(path) !== undefined) this.#named.add(path);
+    else this.#isLookDueSoon = true;
     // Long enough for the events of one save to fall together, short against what a person notices.
-    this.#soon = setTimeout(() => {
+    this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
-      void this.resync();
+      if (this.#isLookDueSoon) this.#isDirty = true;
+      // A look under way sees to it when it has ended.
+      if (this.#looking !== undefined) return;
+      if (this.#isDirty || !this.#glance()) void this.resync();
     }, 5);
   }
 
   #lookIn(ms: number): void {
-    clearTimeout(this.#again);
-    this.#again = setTimeout(() => void this.resync(), ms);
-    this.#again.unref();
+    clearTimeout(this.#again?.timer);
+    const timer = setTimeout(() => {
+      this.#again = undefined;
+      void this.resync();
+    }, ms);
+    timer.unref();
+    this.#again = { at: performance.now() + ms, timer };
   }
 
   async #lookWhileDirty(): Promise<void> {
     try {
-      while (this.#isDirty && !this.#isClosed) {
+      while ((this.#isDirty || this.#named.size > 0) && !this.#isClosed) {
+        if (!this.#isDirty && this.#glance()) continue;
         this.#isDirty = false;
+        this.#isLookDueSoon = false;
+        this.#named.clear();
         await this.#look();
       }
     } finally {
       // In the same step as the last test: a caller either joins a look to come or starts one.
       this.#looking = undefined;
     }
+  }
+
+  /** Takes what was named. False: not all of them are plain files that are known, and nothing was done. */
+  #glance(): boolean {
+    if (this.#isClosed) return true;
+    const files = [...this.#named].map((file) => ({ file, listed: glanceAt(file), known: this.#declared.file(file) }));
+    if (files.some(({ listed, known }) => listed === undefined || known?.missedAt !== undefined)) return false;
+    this.#named.clear();
+    const touched = new Set<string>();
+    let laterMs = Infinity;
+    for (const { file, listed, known } of files) {
+      if (listed === undefined || known?.stamp === listed.stamp) continue;
+      this.#take(file, listed, known, touched);
+      laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
+    }
+    if (laterMs < (this.#again?.at ?? Infinity) - performance.now()) this.#lookIn(laterMs);
+    this.#settle(touched);
+    return true;
   }
 
   async #look(): Promise<void> {
@@ -137,32 +170,35 @@ class FileSource implements DesiredSource {
       const known = this.#declared.file(file);
       if (known?.stamp === listed.stamp) {
         if (known.missedAt !== undefined) this.#declared.replace(file, { ...known, missedAt: undefined }, touched);
-      } else laterMs = Math.min(laterMs, await this.#take(file, listed, known, touched));
+      } else this.#take(file, listed, known, touched);
       laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
     }
     laterMs = Math.min(laterMs, this.#missing(listing, problems, touched));
     this.#problems = problems;
     if (Number.isFinite(laterMs)) this.#lookIn(laterMs);
+    this.#settle(touched);
+  }
+
+  #settle(touched: ReadonlySet<string>): void {
     for (const key of touched) {
       const changed = this.#declared.settle(key);
       if (changed !== undefined) for (const listener of this.#listeners) listener(changed.kind, changed.name);
     }
   }
 
-  /** Reads a file that is new or another. Returns when to look again. */
-  async #take(
-    file: string,
-    { stamp, isYoung }: ListedFile,
-    known: FileEntry | undefined,
-    touched: Set<string>,
-  ): Promise<number> {
+  /** Reads a file that is new or another, and glances at it again where it may be another soon. */
+  #take(file: string, { stamp, isYoung }: ListedFile, known: FileEntry | undefined, touched: Set<string>): void {
     const read = this.#read(file, known);
-    if (read === undefined) return Infinity;
+    if (read === undefined) return;
+    if (isYoung) this.#glanceIn(file, youngMs + 5);
     if (read.text !== undefined && read.declarations.some(({ diagnostics }) => diagnostics.length > 0)) {
       // Its time is asked again: it may have been truncated between the listing and the reading.
-      const written = await stat(file).catch(() => undefined);
+      const written = statSync(file, { throwIfNoEntry: false });
       const ageMs = written === undefined ? 0 : Math.abs(Date.now() - written.mtimeMs);
-      if (ageMs < settleMs) return settleMs - ageMs + 5;
+      if (ageMs < settleMs) {
+        this.#glanceIn(file, settleMs - ageMs + 5);
+        return;
+      }
     }
     // A stamp that may serve twice, or stands for nothing that was read, is not kept.
     const kept = isYoung || read.text === undefined ? "again" : stamp;
@@ -173,7 +209,10 @@ class FileSource implements DesiredSource {
       ({ declaration: { kind, name } }) => !declared.has(keyOf(kind, name)),
     );
     this.#declared.replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
-    return isYoung ? youngMs + 5 : Infinity;
+  }
+
+  #glanceIn(file: string, ms: number): void {
+    setTimeout(() => this.#hint(file), ms).unref();
   }
 
   /** Removes what a file has not declared for long enough. Returns when to look again. */

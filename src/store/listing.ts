@@ -1,3 +1,4 @@
+import { lstatSync, type Stats } from "node:fs";
 import { readdir, realpath, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { errorCode } from "../lib/error-code.ts";
@@ -71,6 +72,24 @@ export async function listManifests(configDir: string, names: readonly string[])
   return { files: new Map(files.toSorted(([a], [b]) => (a < b ? -1 : 1))), directories, watched, problems };
 }
 
+/**
+ * One file as a listing has it; undefined when it is not there or no regular file: only a look at everything tells what
+ * to make of that. Blocks: for a file that this machine has just written, which its kernel knows by heart.
+ */
+export function glanceAt(file: string): ListedFile | undefined {
+  try {
+    const status = lstatSync(file);
+    return status.isFile() ? listed(status) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function listed({ size, mtimeMs, ctimeMs, ino, dev }: Stats): ListedFile {
+  const isYoung = Math.abs(Date.now() - mtimeMs) < youngMs;
+  return { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, mtimeMs, isYoung };
+}
+
 async function look(
   file: string,
   unreadable: (path: string, error: unknown) => void,
@@ -79,9 +98,7 @@ async function look(
     const status = await stat(file);
     // Reading a named pipe would never end.
     if (!status.isFile()) return undefined;
-    const { size, mtimeMs, ctimeMs, ino, dev } = status;
-    const isYoung = Math.abs(Date.now() - mtimeMs) < youngMs;
-    return [file, { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, mtimeMs, isYoung }];
+    return [file, listed(status)];
   } catch (error) {
     // A link whose target is gone is a file that is gone.
     if (errorCode(error) === "ENOENT") return undefined;

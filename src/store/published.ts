@@ -10,7 +10,7 @@ import {
   type PublishedRegistry,
   type PublishedSlot,
 } from "../api/status.ts";
-import { removeLeftovers, syncFile, writeFileAtomic } from "../lib/atomic-file.ts";
+import { removeLeftovers, syncFile, writeFileAtomicNow } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import type { PublishedChange, PublishedStore, Publisher } from "./store.ts";
@@ -114,8 +114,8 @@ async function removeVoidDemand(dir: string): Promise<void> {
 /** Many times what makes demand void. */
 const voidDemandMs = 60_000;
 
-function write(path: string, value: unknown): Promise<void> {
-  return writeFileAtomic(path, JSON.stringify(value), { fsync: false });
+async function write(path: string, value: unknown): Promise<void> {
+  writeFileAtomicNow(path, JSON.stringify(value));
 }
 
 /** Blocks: once at the start, a thousand small files take a tenth of the time that they would take one by one. */

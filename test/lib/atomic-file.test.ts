@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { removeLeftovers, writeFileAtomic } from "../../src/lib/atomic-file.ts";
+import { removeLeftovers, writeFileAtomic, writeFileAtomicNow } from "../../src/lib/atomic-file.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 describe("writeFileAtomic", () => {
@@ -38,6 +38,20 @@ describe("writeFileAtomic", () => {
     assert.deepEqual(await readdir(dir.path), ["file"]);
     await assert.rejects(writeFileAtomic(join(dir.path, "no", "file"), "x", { fsync: false }), { code: "ENOENT" });
   });
+});
+
+it("writeFileAtomicNow replaces a file whole, and leaves nothing behind when it cannot", async () => {
+  await using dir = await tempDir();
+  const path = join(dir.path, "file");
+  writeFileAtomicNow(path, "a");
+  const before = await open(path);
+  writeFileAtomicNow(path, "b");
+  assert.equal(await readFile(path, "utf8"), "b");
+  assert.equal(await before.readFile("utf8"), "a", "who reads the old one reads it to its end");
+  await before.close();
+  await mkdir(join(dir.path, "directory", "full"), { recursive: true });
+  assert.throws(() => writeFileAtomicNow(join(dir.path, "directory"), "x"), { code: "EISDIR" });
+  assert.deepEqual((await readdir(dir.path)).toSorted(), ["directory", "file"]);
 });
 
 it("removeLeftovers removes old temporary files, and nothing else", async () => {

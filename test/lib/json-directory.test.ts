@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { link, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeFileAtomic } from "../../src/lib/atomic-file.ts";
@@ -18,14 +18,17 @@ interface Watched extends AsyncDisposable {
   write(name: string, text: string): Promise<void>;
 }
 
-async function watched(prepare: (path: string) => Promise<void> = async () => undefined): Promise<Watched> {
+async function watched(
+  prepare: (path: string) => Promise<void> = async () => undefined,
+  sweepMs = 50,
+): Promise<Watched> {
   await using stack = new AsyncDisposableStack();
   const dir = stack.use(await tempDir());
   const path = join(dir.path, "values");
   await prepare(path);
   const told: string[] = [];
   const onChange = (names: readonly string[]): void => void told.push(...names);
-  const directory = stack.use(await JsonDirectory.open<number>(path, { parse, onChange, sweepMs: 50 }));
+  const directory = stack.use(await JsonDirectory.open<number>(path, { parse, onChange, sweepMs }));
   const owned = stack.move();
   return {
     path,
@@ -85,6 +88,23 @@ describe("JsonDirectory", () => {
       await site.directory.scan();
       assert.equal(site.directory.get("a"), n);
     }
+  });
+
+  it("reads the file that an event names, without a look at the others", async () => {
+    await using site = await watched(async () => undefined, 3_600_000);
+    await site.write("a.json", '{"n":1}');
+    await until("it is told", () => site.directory.get("a") === 1);
+    // No event in the directory tells of a write through another name of the file.
+    await link(join(site.path, "a.json"), `${site.path}-a.json`);
+    await writeFile(`${site.path}-a.json`, '{"n":2}');
+    await site.write("b.json", '{"n":3}');
+    await until("it is told", () => site.directory.get("b") === 3);
+    assert.equal(site.directory.get("a"), 1);
+    await rm(join(site.path, "b.json"));
+    await until("its removal is told", () => site.directory.get("b") === undefined);
+    await site.directory.scan();
+    assert.equal(site.directory.get("a"), 2);
+    assert.deepEqual(site.told, ["a", "b", "b", "a"]);
   });
 
   it("finds by its sweep what no event tells, such as a directory put in its place", async () => {

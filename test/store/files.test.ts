@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
+import { link, mkdir, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion, type Kind } from "../../src/api/names.ts";
@@ -325,6 +325,47 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     await unlink(env.slot("loop.toml"));
     await env.source.resync();
     assert.deepEqual(env.source.problems(), []);
+  });
+
+  it("reads only the file that was saved, and finds the others' changes when it looks at everything", async () => {
+    await using elsewhere = await tempDir();
+    const otherName = join(elsewhere.path, "b.toml");
+    await using env = await opened(
+      async (dir) => {
+        for (const name of ["a", "b"]) {
+          await writeFile(join(dir, `slots/${name}.toml`), toml("one"));
+          await utimes(join(dir, `slots/${name}.toml`), 1, 1);
+        }
+        await link(join(dir, "slots/b.toml"), otherName);
+      },
+      { sweepMs: 3_600_000 },
+    );
+    // The look that follows new watches.
+    await env.source.resync();
+    // A write through another name of the file gives no event in its directory here.
+    await writeFile(otherName, toml("two"));
+    await writeFile(env.slot("a.toml"), toml("two"));
+    await until("the save", () => modelOf(env.source, "a") === "two");
+    assert.equal(modelOf(env.source, "b"), "one");
+    await env.source.resync();
+    assert.equal(modelOf(env.source, "b"), "two");
+  });
+
+  it("looks at everything when a known file becomes a link, goes, or comes back", async () => {
+    await using elsewhere = await tempDir();
+    const target = join(elsewhere.path, "target");
+    await writeFile(target, toml("linked"));
+    await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")), { sweepMs: 3_600_000 });
+    await symlink(target, env.slot("link"));
+    await rename(env.slot("link"), env.slot("a.toml"));
+    await until("the link's target", () => modelOf(env.source, "a") === "linked");
+    await writeFile(target, toml("edited"));
+    await until("an edit of the target", () => modelOf(env.source, "a") === "edited");
+    await rename(env.slot("a.toml"), env.slot("aside"));
+    await env.source.resync();
+    await rename(env.slot("aside"), env.slot("a.toml"));
+    await writeFile(target, toml("again"));
+    await until("the file that came back", () => modelOf(env.source, "a") === "again");
   });
 
   it("hears every save among 200 slots by its event, without waiting for a look at everything", async () => {
