@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readSync } from "node:fs";
 import { isShortage } from "./error-code.ts";
 
 /** A process as /proc shows it. */
@@ -17,19 +17,31 @@ export interface ProcEntry {
  * Fields 3, 5, 6 and 22 of /proc/PID/stat: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
  */
 export function readEntry(pid: number): ProcEntry | undefined {
-  let text: string;
-  try {
-    text = readFileSync(`/proc/${pid}/stat`, "latin1");
-  } catch (error) {
-    if (isShortage(error)) throw error;
-    return undefined;
-  }
+  const text = readStat(pid);
+  if (text === undefined) return undefined;
   // The command's name may itself hold spaces and parentheses: fields count from the last one.
   const [state, , group, session, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const startTime = rest[15];
   if (startTime === undefined) return undefined;
   const isZombie = state === "Z" || state === "X" || state === "x";
   return { pid, group: Number(group), session: Number(session), startTime, isZombie };
+}
+
+const statBuffer = Buffer.alloc(2048);
+
+/** In one read, since the kernel writes it whole, some three hundred bytes; looks at every process are made of these. */
+function readStat(pid: number): string | undefined {
+  try {
+    const file = openSync(`/proc/${pid}/stat`, "r");
+    try {
+      return statBuffer.toString("latin1", 0, readSync(file, statBuffer));
+    } finally {
+      closeSync(file);
+    }
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return undefined;
+  }
 }
 
 /** Undefined when the process is gone; a zombie is gone. */

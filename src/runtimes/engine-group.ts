@@ -37,13 +37,25 @@ export class EngineGroup {
   /** A fresh look at every process of this machine. */
   look(): ProcEntry[] {
     const entries = listProcs().filter(({ pid }) => pid !== process.pid);
+    const session = new Set(this.#sessionIn(entries));
+    return this.#prove(entries.filter((entry) => session.has(entry) || this.#isLabelled(entry.pid)));
+  }
+
+  /** Those proven without reading what each process of this machine carries, which takes as long again. */
+  #quickLook(): ProcEntry[] {
+    return this.#prove(this.#sessionIn(listProcs().filter(({ pid }) => pid !== process.pid)));
+  }
+
+  #sessionIn(entries: readonly ProcEntry[]): ProcEntry[] {
     const leader = this.#leader;
+    // While its leader lives, a session's number belongs to no other.
     const hasLeader = entries.some(({ pid, startTime }) => pid === leader?.pid && startTime === leader.startTime);
-    const members = entries.filter(({ pid, startTime, session }) => {
-      if (this.#proven.get(pid) === startTime) return true;
-      // While its leader lives, a session's number belongs to no other.
-      return (hasLeader && session === leader?.pid) || this.#isLabelled(pid);
-    });
+    return entries.filter(
+      ({ pid, startTime, session }) => this.#proven.get(pid) === startTime || (hasLeader && session === leader?.pid),
+    );
+  }
+
+  #prove(members: ProcEntry[]): ProcEntry[] {
     for (const { pid, startTime } of members) this.#proven.set(pid, startTime);
     return members;
   }
@@ -57,9 +69,10 @@ export class EngineGroup {
     const told = new Set<string>();
     let giveUpAt: number | undefined;
     let waitMs = firstLookMs;
-    for (;;) {
-      const members = this.look();
-      if (members.length === 0) return;
+    // The engine itself is told at once, then everything is looked at.
+    let members = this.#quickLook();
+    if (members.length === 0) members = this.look();
+    while (members.length > 0) {
       const now = performance.now();
       if (signal?.aborted === true || now >= killAt) {
         giveUpAt ??= now + killedMs;
@@ -77,6 +90,7 @@ export class EngineGroup {
       }
       await pause(Math.max(1, giveUpAt === undefined ? Math.min(waitMs, killAt - now) : waitMs), signal);
       waitMs = Math.min(slowestLookMs, waitMs * 2);
+      members = this.look();
     }
   }
 
