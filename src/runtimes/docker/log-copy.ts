@@ -7,7 +7,10 @@ import { rotatedFile, rotateLog } from "../log-rotation.ts";
 import { containerLogFile } from "../logs.ts";
 import type { Daemon } from "./daemon.ts";
 import { FrameCutter, nanoseconds, type Message } from "./frames.ts";
-import type { Inspected } from "./inspected.ts";
+import type { Inspected, Living } from "./inspected.ts";
+
+/** A container as far as its log tells. */
+export type Speaking = Living & Pick<Inspected, "label">;
 
 interface Copy {
   readonly stopping: AbortController;
@@ -36,7 +39,7 @@ export class LogCopies {
   }
 
   /** Follows the container unless it is followed already. */
-  follow(container: Inspected): void {
+  follow(container: Speaking): void {
     const { id, info } = container;
     if (info.State.Status === "created") return;
     const key = `${id} ${info.State.StartedAt}`;
@@ -77,9 +80,17 @@ export class LogCopies {
     this.#copies.delete(key);
   }
 
-  async #copy({ id, label }: Inspected, signal: AbortSignal): Promise<void> {
+  /** A log that cannot be cut now is tried again soon. */
+  async #rotate(path: string): Promise<void> {
+    await rotateLog(path, this.#logBytes).catch(() => undefined);
+  }
+
+  async #copy({ id, label }: Speaking, signal: AbortSignal): Promise<void> {
     const path = containerLogFile(this.#stateDir, label.slot, label.role);
-    const { last, lines: known } = await lastCopied(path);
+    await this.#rotate(path);
+    const copied = await lastCopied(path);
+    // Stamps from the future are from before the clock was set back: they say nothing of what is new.
+    const { last, lines: known } = copied.last > BigInt(Date.now()) * 1_000_000n ? none : copied;
     const since =
       last === 0n ? undefined : `${last / 1_000_000_000n}.${String(last % 1_000_000_000n).padStart(9, "0")}`;
     const stream = await this.#daemon.find(
@@ -118,7 +129,7 @@ export class LogCopies {
         written += text.length;
         if (written < rotateEveryBytes) continue;
         written = 0;
-        await rotateLog(path, this.#logBytes).catch(() => undefined);
+        await this.#rotate(path);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -166,6 +177,7 @@ function formatted(stream: Message["stream"], { stamp, text }: { stamp: string; 
 }
 
 const tailBytes = 2 * lineBytes;
+const none = { last: 0n, lines: 0 } as const;
 
 /** Stamp of the last line that was copied, in nanoseconds, and how many lines have it; 0 without one. */
 async function lastCopied(path: string): Promise<{ readonly last: bigint; readonly lines: number }> {
@@ -185,5 +197,5 @@ async function lastCopied(path: string): Promise<{ readonly last: bigint; readon
     }
     if (last > 0n) return { last, lines };
   }
-  return { last: 0n, lines: 0 };
+  return none;
 }
