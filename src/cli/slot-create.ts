@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { parse, YAMLParseError } from "yaml";
+import { diagnosticLine } from "../api/diagnostic.ts";
 import { pipedIn } from "./chat.ts";
 import { CommandError } from "./client.ts";
 import { isRecord } from "./output.ts";
@@ -62,7 +63,7 @@ async function readSpec(file: string): Promise<Record<string, unknown>> {
     const { line, col } = error.linePos?.[0] ?? { line: 1, col: 1 };
     throw new CommandError(
       "config.invalid",
-      `${file}:${line}:${col}: it is neither YAML nor JSON`,
+      diagnosticLine({ file, line, column: col, message: "it is neither YAML nor JSON" }),
       "a TOML manifest goes into the slots directory as it is",
     );
   }

@@ -3,10 +3,11 @@ import { mkdtemp, readFile, realpath, rm, stat, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { slotNameSchema } from "../api/names.ts";
+import { diagnosticLine } from "../api/diagnostic.ts";
 import { CommandError } from "../cli/client.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { configDirOf, diagnosticLine } from "./config.ts";
+import { configDirOf } from "./config.ts";
 
 export interface Editing {
   readonly env: NodeJS.ProcessEnv;

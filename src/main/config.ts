@@ -1,19 +1,13 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { secretConfigKeys, environmentName, tomlName, configShape, defaultConfigDir } from "../api/config.ts";
+import { diagnosticLine } from "../api/diagnostic.ts";
 import { cell, render, renderOne, type Column, type Format } from "../cli/output.ts";
-import type { Diagnostic } from "../store/store.ts";
-import { readSettings } from "./settings.ts";
+import { placesOf, readSettings } from "./settings.ts";
 
 /** The directory to validate: the one named, else the one a service would use. */
 export function configDirOf(env: NodeJS.ProcessEnv): string {
-  const places = {
-    isRoot: process.getuid?.() === 0,
-    home: env["HOME"] || undefined,
-    xdgConfigHome: env["XDG_CONFIG_HOME"] || undefined,
-    xdgStateHome: env["XDG_STATE_HOME"] || undefined,
-  };
-  return env["SVC_CONFIG_DIR"] || defaultConfigDir(places) || ".";
+  return env["SVC_CONFIG_DIR"] || defaultConfigDir(placesOf(env)) || ".";
 }
 
 /** `berth config validate`: problems one per line as `file:line:column: path: message`. Empty: valid. */
@@ -28,11 +22,6 @@ export async function validateConfig(directory: string): Promise<readonly string
   return (await validateDirectory(directory)).map(diagnosticLine);
 }
 
-/** `file:line:column: path: message`, as far as these are known. */
-export function diagnosticLine({ file, line, column, path, message }: Diagnostic): string {
-  const place = [file, line, column].filter((part) => part !== undefined).join(":");
-  return `${place}: ${path === undefined || path.length === 0 ? "" : `${path.join(".")}: `}${message}`;
-}
 interface ShownSetting {
   readonly value: unknown;
   readonly origin: string;

@@ -1,10 +1,10 @@
 import type { Logger } from "pino";
+import { diagnosticLine } from "../api/diagnostic.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { ModelRegistry } from "../models/registry.ts";
 import { Complaints } from "./complaints.ts";
-import { describeDiagnostics } from "./diagnosis.ts";
 import type { OperatorMetrics } from "./metrics.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
@@ -165,10 +165,7 @@ export class Controller implements AsyncDisposable {
     const desired = this.#world.source.get("Slot", name);
     // One that was never valid says so in its state, which is logged.
     const diagnostics = desired?.spec === undefined ? [] : desired.diagnostics;
-    this.#complaints.tell(
-      `Slot/${name}`,
-      diagnostics.map((diagnostic) => describeDiagnostics([diagnostic])),
-    );
+    this.#complaints.tell(`Slot/${name}`, diagnostics.map(diagnosticLine));
     const wasKnown = this.#world.published.has(name);
     const done = await reconcile(this.#world, name, {
       log: this.#log,

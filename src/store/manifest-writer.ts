@@ -1,5 +1,6 @@
 import { access, constants, mkdir, readFile, realpath, rm, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { diagnosticLine } from "../api/diagnostic.ts";
 import { ApiError } from "../api/errors.ts";
 import type { Kind } from "../api/names.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
@@ -148,7 +149,7 @@ function invalid(
   };
   const place = relative(configDir, file);
   return new ApiError("config.invalid", {
-    message: `${[place, ...(line === undefined ? [] : [line, column ?? 1])].join(":")}: ${message}`,
+    message: diagnosticLine({ file: place, line, column, message }),
     details: { file: place, line: line ?? null, column: column ?? null, path: path ?? [], message },
   });
 }
