@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ApiError } from "./errors.ts";
+import { knownKeys, unknownKey } from "./known-keys.ts";
 
 /** One thing wrong with a body. The rejected value is never repeated. */
 export interface Problem {
@@ -17,9 +18,16 @@ export function invalidRequest(problems: readonly Problem[]): ApiError {
   });
 }
 
-/** What zod found, of a union the alternative that got furthest. */
-export function problemsOf(error: z.core.$ZodError): Problem[] {
-  return error.issues.map((issue) => flatten(issue, []));
+/**
+ * What zod found, of a union the alternative that got furthest. A key that is not known is a problem of its own, whose
+ * path ends in it and whose message names the nearest one that `schema` knows.
+ */
+export function problemsOf(error: z.core.$ZodError, schema?: z.ZodType): Problem[] {
+  return error.issues.flatMap((issue): Problem[] => {
+    if (issue.code !== "unrecognized_keys") return [flatten(issue, [])];
+    const known = schema === undefined ? [] : knownKeys(schema, issue.path);
+    return issue.keys.map((key) => ({ path: texts([...issue.path, key]), message: unknownKey(key, known) }));
+  });
 }
 
 function flatten(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Problem {
@@ -30,5 +38,14 @@ function flatten(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Probl
       .toSorted((a, b) => b.path.length - a.path.length);
     if (deepest !== undefined && deepest.path.length > path.length) return deepest;
   }
-  return { path: path.map((part) => (typeof part === "number" ? part : String(part))), message: issue.message };
+  return { path: texts(path), message: plain(issue) };
+}
+
+function texts(path: readonly PropertyKey[]): (string | number)[] {
+  return path.map((part) => (typeof part === "number" ? part : String(part)));
+}
+
+/** A field that is not there is missing, whatever type it should have had. */
+function plain({ code, message }: z.core.$ZodIssue): string {
+  return code === "invalid_type" && message.endsWith("received undefined") ? "is required" : message;
 }

@@ -25,7 +25,9 @@ export type ParseResult = { readonly documents: readonly ParsedDocument[] } | { 
 /** Reads a manifest file's text by its ending. Never throws on what a person wrote. */
 export function parseDocuments(file: string, text: string): ParseResult {
   if (text.trim() === "") return { problem: { line: 1, column: 1, message: "the file is empty" } };
-  return file.endsWith(".toml") ? tomlDocument(text) : yamlDocuments(text);
+  // A byte order mark is no column, and the TOML parser that knows places does not take it.
+  const plain = text.replace(/^\uFEFF/, "");
+  return file.endsWith(".toml") ? tomlDocument(plain) : yamlDocuments(plain);
 }
 
 function tomlDocument(text: string): ParseResult {

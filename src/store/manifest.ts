@@ -1,6 +1,6 @@
 import { basename, dirname, extname } from "node:path";
 import type { z } from "zod";
-import { nearest } from "../api/nearest.ts";
+import { knownKeys, unknownKey } from "../api/known-keys.ts";
 import { modelRules, modelSpecSchema } from "../api/model.ts";
 import { apiVersion, kinds, slotNameSchema, type Kind } from "../api/names.ts";
 import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../api/slot.ts";
@@ -104,7 +104,7 @@ function declaration(
   let base: string[] = [];
   if (isManifest) {
     for (const key of Object.keys(value)) {
-      if (!manifestKeys.some((known) => known === key)) note([key], `unknown key${hint(key, manifestKeys)}`);
+      if (!manifestKeys.some((known) => known === key)) note([key], unknownKey(key, manifestKeys));
     }
     if (value["apiVersion"] !== apiVersion) note(["apiVersion"], `must be ${apiVersion}`);
     const named = kinds.find((known) => known === value["kind"]);
@@ -191,7 +191,7 @@ function noteIssue(
 ): void {
   if (issue.code === "unrecognized_keys") {
     const known = knownKeys(schema, issue.path).map(spell);
-    for (const key of issue.keys) note([...base, ...issue.path, key], `unknown key${hint(spell(key), known)}`);
+    for (const key of issue.keys) note([...base, ...issue.path, key], unknownKey(spell(key), known));
     return;
   }
   if (issue.code === "invalid_union") {
@@ -213,44 +213,6 @@ function noteIssue(
 
 function messageOf(issues: readonly z.core.$ZodIssue[]): string {
   return [...new Set(issues.map(({ message }) => message))].join("; or ");
-}
-
-function hint(key: string, known: readonly string[]): string {
-  const close = nearest(key, known);
-  return close === undefined ? "" : `; did you mean ${close}?`;
-}
-
-/** The keys that the schema knows at `path`, for a hint; empty when it cannot be told. */
-function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
-  let current: unknown = schema;
-  const steps: readonly PropertyKey[] = [...path];
-  for (const part of [...steps, undefined]) {
-    current = unwrapped(current);
-    if (part === undefined) break;
-    if (!isSchemaNode(current)) return [];
-    const { shape, element } = current.def;
-    current = shape?.[String(part)] ?? element;
-  }
-  return isSchemaNode(current) ? Object.keys(current.def.shape ?? {}) : [];
-}
-
-interface SchemaNode {
-  readonly def: {
-    readonly shape?: Record<string, unknown>;
-    readonly element?: unknown;
-    readonly innerType?: unknown;
-  };
-}
-
-function isSchemaNode(value: unknown): value is SchemaNode {
-  return typeof value === "object" && value !== null && "def" in value;
-}
-
-/** Beneath optional, default and prefault. */
-function unwrapped(value: unknown): unknown {
-  let current = value;
-  while (isSchemaNode(current) && current.def.innerType !== undefined) current = current.def.innerType;
-  return current;
 }
 
 function stringMap(value: unknown, onWrong: () => void): Record<string, string> {

@@ -18,6 +18,8 @@ interface Rename {
  * changing what a valid file means. Never throws.
  */
 export function migrated(file: string, text: string): string {
+  // A byte order mark stays; the TOML parser that knows places does not take it.
+  if (text.startsWith("\uFEFF")) return `\uFEFF${migrated(file, text.slice(1))}`;
   let next: string;
   try {
     const isToml = file.endsWith(".toml");

@@ -35,6 +35,24 @@ describe("a manifest file", () => {
     assert.equal(bare?.specHash, toml.specHash);
   });
 
+  it("names the place in a file that begins with a byte order mark", () => {
+    for (const [file, text, place] of [
+      ["/c/slots/a.toml", '\uFEFFmodl = 1\n[model]\ndefault = "m"\n', "1:1"],
+      ["/c/slots/a.toml", '\uFEFF[model]\ndefault = "m"\ndefalt = 1\n', "3:1"],
+      ["/c/slots/a.toml", "\uFEFFenabled = \n", "1:11"],
+      ["/c/slots/a.yaml", "\uFEFFmodl: 1\nmodel: {default: m}\n", "1:1"],
+      ["/c/slots/a.yaml", "\uFEFFmodel: {default: m}\nmodl: 1\n", "2:1"],
+    ] as const) {
+      assert.deepEqual(
+        readManifests(file, text).flatMap(({ diagnostics }) =>
+          diagnostics.map(({ line, column }) => `${line}:${column}`),
+        ),
+        [place],
+        JSON.stringify(text),
+      );
+    }
+  });
+
   it("never converts a person's own keys", () => {
     const [slot] = readManifests(
       "/c/slots/a.toml",

@@ -22,6 +22,18 @@ describe("a migrated text", () => {
       "# mine\nidle_seconds: 5\nmodel: {default: m, context_size: 9}\nenv: {MY_NAME: a}\n",
       "# mine\nidleSeconds: 5\nmodel: {default: m, contextSize: 9}\nenv: {MY_NAME: a}\n",
     ],
+    [
+      "keeps a byte order mark, in TOML",
+      "slots/a.toml",
+      '\uFEFFidleSeconds = 5\r\n[model]\r\ndefault = "m"\r\n',
+      '\uFEFFidle_seconds = 5\r\n[model]\r\ndefault = "m"\r\n',
+    ],
+    [
+      "keeps a byte order mark, in YAML",
+      "slots/a.yaml",
+      "\uFEFFidle_seconds: 5\r\nmodel: {default: m}\r\n",
+      "\uFEFFidleSeconds: 5\r\nmodel: {default: m}\r\n",
+    ],
     ["has settings in snake_case", "berth.toml", "holdSeconds = 5\n", "hold_seconds = 5\n"],
     [
       "stays where a key is there in both spellings",

@@ -3,6 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import { apiRoutes, type ApiRoutes } from "../../api/management/routes.ts";
 import type { AnswerOf, AnswerShape, BodyOf, QueryOf, RouteShape } from "../../api/management/shape.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
+import { isRecord } from "../../lib/record.ts";
 
 /** One request, checked against its route's shape. */
 export interface Asked<S extends RouteShape> {
@@ -56,6 +57,7 @@ function serveRoute<S extends RouteShape>(
       if (shape.path.includes("{ref}")) refuseLiteral(request.url);
       const params = match.params(request);
       const query: QueryOf<S> = checked(shape.query, request.query, "the query");
+      if (shape.body === undefined) refuseBody(request.body);
       const body: BodyOf<S> = checked(shape.body, request.body, "the body");
       void reply.code(status);
       const answer = await handler({ params, query, body, request, reply });
@@ -76,6 +78,14 @@ function refuseLiteral(url: string): void {
   if (methods.length === 0) return;
   const allow = methods.join(", ");
   throw new ApiError("system.method_not_allowed", { message: `${path} takes ${allow}`, headers: { allow } });
+}
+
+/** What nobody reads would be taken for heard; `{}` is what some clients send for nothing. */
+function refuseBody(body: unknown): void {
+  if (body === undefined || (isRecord(body) && Object.keys(body).length === 0)) return;
+  throw invalidRequest([
+    { path: isRecord(body) ? Object.keys(body).slice(0, 1) : [], message: "this route takes no body" },
+  ]);
 }
 
 function isEvents({ answers }: RouteShape): boolean {
@@ -119,7 +129,7 @@ function checked(schema: RouteShape["body"], value: unknown, what: string): unkn
   if (schema === undefined) return undefined;
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const problems = problemsOf(parsed.error);
+  const problems = problemsOf(parsed.error, schema);
   if (value === undefined) problems.splice(0, problems.length, { path: [], message: `${what} is missing` });
   throw invalidRequest(problems);
 }

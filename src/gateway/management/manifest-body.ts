@@ -71,15 +71,17 @@ function specProblems(kind: Kind, name: string, spec: Readonly<Record<string, un
   switch (kind) {
     case "Slot": {
       const parsed = slotSpecSchema.safeParse(spec);
-      return parsed.success ? slotRules(name, completeSlot(name, parsed.data)) : problemsOf(parsed.error);
+      return parsed.success
+        ? slotRules(name, completeSlot(name, parsed.data))
+        : problemsOf(parsed.error, slotSpecSchema);
     }
     case "Model": {
       const parsed = modelSpecSchema.safeParse(spec);
-      return parsed.success ? modelRules(parsed.data) : problemsOf(parsed.error);
+      return parsed.success ? modelRules(parsed.data) : problemsOf(parsed.error, modelSpecSchema);
     }
     case "Upstream": {
       const parsed = upstreamSpecSchema.safeParse(spec);
-      return parsed.success ? upstreamRules(parsed.data) : problemsOf(parsed.error);
+      return parsed.success ? upstreamRules(parsed.data) : problemsOf(parsed.error, upstreamSpecSchema);
     }
     default:
       return kind satisfies never;

@@ -36,12 +36,14 @@ export async function changeSlot(
   if (kind === "swap-model") checkSwap(context, slot, model, reset === true);
   if (write === true && model === undefined)
     throw invalidRequest([{ path: ["write"], message: "needs a model: the manifest already says what it says" }]);
+  const invalid = invalidManifest(slot);
+  if (invalid !== undefined) throw invalid;
   if (!slot.spec.enabled) {
     const isConfigured = !isBuiltin(name) || slot.published?.file !== undefined;
     throw new ApiError("slot.disabled", {
       status: 409,
       message: `slot ${name} is disabled: ${isConfigured ? "its manifest says so" : "no manifest configures it"}`,
-      details: { slot: name, state: "offline", reason: "Disabled" },
+      details: { slot: name, state: "offline", reason: isConfigured ? "Disabled" : "NotConfigured" },
     });
   }
   if (write === true && model !== undefined) {
@@ -62,6 +64,13 @@ export async function changeSlot(
     ...(slot.spec.model.default === undefined ? {} : { specModel: slot.spec.model.default }),
   });
   return await answered(context, name, query, client, (now) => now.status?.handledRequests[kind] === token);
+}
+
+/** A manifest that was never valid has no spec to act on: what stands there instead is disabled. */
+function invalidManifest({ published, spec }: KnownSlot): ApiError | undefined {
+  const stalled = published?.status.conditions.find(({ type }) => type === "Stalled");
+  if (spec.enabled || stalled?.status !== "True" || stalled.reason !== "InvalidSpec") return undefined;
+  return new ApiError("config.invalid", { message: stalled.message, details: { path: [], message: stalled.message } });
 }
 
 function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | undefined, isReset: boolean): void {

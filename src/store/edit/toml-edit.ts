@@ -13,12 +13,14 @@ import { inlineText, isSectioned, keyText, tableLines, valueText } from "./toml-
  * spell them. The caller reads the result and compares.
  */
 export function editToml(text: string, changes: readonly FieldChange[]): string {
-  let edited = text;
+  // The parser with ranges does not take the mark that some editors begin a file with.
+  const mark = text.startsWith("\uFEFF") ? "\uFEFF" : "";
+  let edited = text.slice(mark.length);
   for (const { path, value } of changes) {
     const spelled = pathToToml(path).map(String);
     edited = value === undefined ? removeField(edited, spelled) : put(edited, spelled, spelledValue(path, value));
   }
-  return edited;
+  return mark + edited;
 }
 
 /** A spec as a new TOML file. */

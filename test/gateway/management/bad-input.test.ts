@@ -62,20 +62,20 @@ describe("bad input", () => {
       ["POST", "/api/slots/primary/swap", { model: 5 }, invalid("model")],
       ["POST", "/api/slots/primary/swap", { model: "no ref!" }, invalid("model")],
       ["POST", "/api/slots/primary/swap", { model: "other", write: "yes" }, invalid("write")],
-      ["POST", "/api/slots/primary/swap", { model: "other", more: 1 }, invalid()],
+      ["POST", "/api/slots/primary/swap", { model: "other", more: 1 }, invalid("more")],
       ["POST", "/api/models/other/assign", {}, invalid("slot")],
       ["POST", "/api/models/other/assign", { slot: "Not A Slot" }, invalid("slot")],
-      ["POST", "/api/models/other/assign", { slot: "primary", more: 1 }, invalid()],
+      ["POST", "/api/models/other/assign", { slot: "primary", more: 1 }, invalid("more")],
       ["POST", "/api/auth/tokens", {}, invalid("label")],
       ["POST", "/api/auth/tokens", { label: 5, scope: "admin" }, invalid("label")],
       ["POST", "/api/auth/tokens", { label: "x", scope: "root" }, invalid("scope")],
-      ["POST", "/api/auth/tokens", { label: "x", scope: "admin", more: 1 }, invalid()],
+      ["POST", "/api/auth/tokens", { label: "x", scope: "admin", more: 1 }, invalid("more")],
       ["POST", "/api/config/validate", { files: { "slots/a.toml": 5 } }, invalid("files", "slots/a.toml")],
       ["POST", "/api/config/validate", {}, invalid("files")],
-      ["POST", "/api/config/validate", { files: {}, more: 1 }, invalid()],
+      ["POST", "/api/config/validate", { files: {}, more: 1 }, invalid("more")],
       ["PUT", "/api/upstreams/acme", { baseUrl: 5 }, [422, "config.invalid", ["baseUrl"]]],
       ["PUT", "/api/upstreams/acme", { models: [{ ref: "a" }] }, [422, "config.invalid", ["baseUrl"]]],
-      ["PUT", "/api/upstreams/acme", { baseUrl: "https://x.example", more: 1 }, [422, "config.invalid", []]],
+      ["PUT", "/api/upstreams/acme", { baseUrl: "https://x.example", more: 1 }, [422, "config.invalid", ["more"]]],
       ["PUT", "/api/upstreams/acme", { baseUrl: "https://x.example" }, [422, "config.invalid", ["models"]]],
       ["PUT", "/api/upstreams/Not%20A%20Name", { baseUrl: "https://x.example" }, invalid("name")],
       ["PUT", "/api/slots/primary", { load: 5 }, [422, "config.invalid", ["load"]]],
@@ -87,6 +87,58 @@ describe("bad input", () => {
         `${method} ${path} ${JSON.stringify(body)}`,
       );
     }
+  });
+
+  it("is told with the nearest field that is known", async () => {
+    for (const [method, path, body, message] of [
+      ["PUT", "/api/slots/primary", { modle: {} }, "modle: unknown key; did you mean model?"],
+      [
+        "PUT",
+        "/api/slots/primary",
+        { model: { default: "a", context_size: 5 } },
+        "model.context_size: unknown key; did you mean contextSize?",
+      ],
+      ["POST", "/api/slots/primary/swap", { modell: "a" }, "modell: unknown key; did you mean model?"],
+      ["POST", "/api/slots/primary/load?timeot=5", undefined, "timeot: unknown key; did you mean timeout?"],
+      ["POST", "/api/models/other/assign", {}, "slot: is required"],
+    ] as const) {
+      const response = await fetch(new URL(path, gateway.url), {
+        method,
+        ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+      });
+      assert.equal((await envelopeOf(response)).error.message, message, `${method} ${path}`);
+    }
+  });
+
+  it("is refused where a route takes no body, so that nobody takes it for heard", async () => {
+    const silent = shapes.filter(
+      ({ method, body, path }) => method !== "GET" && body === undefined && !path.startsWith("/v1"),
+    );
+    assert.ok(silent.length >= 8);
+    for (const shape of silent) {
+      assert.deepEqual(await send(shape.method, url(shape), '{"force":true}'), invalid("force"), shape.path);
+      assert.deepEqual(await send(shape.method, url(shape), "[1]"), invalid(), shape.path);
+    }
+    const empty = await fetch(new URL("/api/install/complete", gateway.url), {
+      method: "POST",
+      body: "{}",
+      headers: { "content-type": "application/json" },
+    });
+    assert.equal(empty.status, 200, "some clients send {} for nothing");
+  });
+
+  it("is refused before it is walked: nested deep, or half a character", async () => {
+    const nested = (depth: number): string => `{"x":${"[".repeat(depth)}${"]".repeat(depth)}}`;
+    for (const shape of shapes.filter(({ body, path }) => body !== undefined && path.startsWith("/api"))) {
+      for (const body of [nested(64), nested(200_000), `{"x":"\\ud800"}`, `{"\\udfff":1}`])
+        assert.deepEqual(await send(shape.method, url(shape), body), invalid(), `${shape.path} ${body.slice(0, 20)}`);
+    }
+    const bracketed = `{"${"[{".repeat(100)}":1}`;
+    assert.deepEqual(
+      await send("POST", "/api/slots/primary/swap", bracketed),
+      invalid("[{".repeat(100)),
+      "brackets in a text are no depth",
+    );
   });
 
   it("is named in every query: wrong value, unknown name, the same name twice", async () => {
@@ -101,7 +153,7 @@ describe("bad input", () => {
         const twice = await send(shape.method, `${url(shape)}?${name}=1&${name}=1`);
         assert.deepEqual(twice, invalid(name), `${what} ${name} twice`);
       }
-      assert.deepEqual(await send(shape.method, `${url(shape)}?nonsense=1`), invalid(), what);
+      assert.deepEqual(await send(shape.method, `${url(shape)}?nonsense=1`), invalid("nonsense"), what);
     }
     for (const tail of ["0", "5001", "1.5", "-1", ""])
       assert.deepEqual(await send("GET", `/api/slots/primary/logs?tail=${tail}`), invalid("tail"), tail);

@@ -109,7 +109,9 @@ describe("requests to a slot", () => {
       assert.deepEqual([status, code], [404, "slot.not_found"]);
     }
     const unconfigured = await send(gateway, "POST", "/api/slots/stt/load");
-    assert.match((await envelopeOf(unconfigured)).error.message, /no manifest configures it$/);
+    const { error } = await envelopeOf(unconfigured);
+    assert.match(error.message, /no manifest configures it$/);
+    assert.equal(error.details?.["reason"], "NotConfigured");
     const swap = (body: Json): Promise<[number, string, Json | undefined]> =>
       refused(send(gateway, "POST", "/api/slots/primary/swap", body));
     const choose = { path: ["model"], message: "name a model, or reset: true" };
@@ -119,6 +121,28 @@ describe("requests to a slot", () => {
     const [status, code] = await refused(send(gateway, "POST", "/api/models/test-model/assign", { slot: "nobody" }));
     assert.deepEqual([status, code], [404, "slot.not_found"]);
     assert.equal((await requestsOf(gateway)).size, 0);
+  });
+
+  it("are refused with what is wrong where the manifest was never valid", async () => {
+    const message = "/c/slots/broken.yaml:2:1: Tabs are not allowed as indentation";
+    const lastTransitionTime = "2026-01-01T00:00:00.000Z";
+    const claim = { reason: "InvalidSpec", message, observedGeneration: 1, lastTransitionTime };
+    const conditions = [
+      { type: "Ready", status: "False", ...claim },
+      { type: "Available", status: "False", ...claim },
+      { type: "Stalled", status: "True", ...claim },
+    ] as const;
+    await using gateway = await startGateway({
+      slots: { broken: { state: "error", spec: { enabled: false }, status: { conditions: [...conditions] } } },
+      registry: { models: [modelRecord("other")] },
+    });
+    for (const [verb, body] of [["load"], ["restart"], ["swap", { model: "other", write: true }]] as const) {
+      assert.deepEqual(await refused(send(gateway, "POST", `/api/slots/broken/${verb}`, body)), [
+        422,
+        "config.invalid",
+        { path: [], message },
+      ]);
+    }
   });
 
   it("are refused for a model that nobody knows", async () => {
@@ -192,7 +216,7 @@ describe("a slot's manifest", () => {
   it("is refused with the field that is wrong", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     for (const [body, path] of [
-      [{ name: "a", modle: {} }, []],
+      [{ name: "a", modle: {} }, ["modle"]],
       [{ name: "a", model: { default: "m", parallel: "2" } }, ["model", "parallel"]],
       [{ name: "a" }, ["model", "default"]],
       [{ name: "a", model: { default: "m" }, labels: { a: 1 } }, ["labels"]],

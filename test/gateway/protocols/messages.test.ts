@@ -174,7 +174,7 @@ describe("a Messages request for a chat engine", () => {
   }
 
   const refused: readonly (readonly [request: object, message: string])[] = [
-    [{ messages: undefined }, "messages: Invalid input: expected array, received undefined"],
+    [{ messages: undefined }, "messages: is required"],
     [{ messages: [] }, "messages: must hold at least one message"],
     [{ messages: [{ role: "tool", content: "x" }] }, 'messages.0.role: must be "user", "assistant" or "system"'],
     [{ messages: [{ role: "user", content: 5 }] }, "messages.0.content: must be a text or a list of blocks"],

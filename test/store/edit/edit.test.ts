@@ -17,6 +17,12 @@ interface Case {
 
 const tomlCases: readonly Case[] = [
   {
+    title: "leaves a byte order mark, CRLF and tabs where they are",
+    changes: [set("model.default", "other"), set("enabled", false)],
+    before: '\uFEFFload = "always"\r\n[model]\r\n\tdefault = "m"\t# tab',
+    after: '\uFEFFload = "always"\r\nenabled = false\r\n[model]\r\n\tdefault = "other"\t# tab',
+  },
+  {
     title: "swaps a model and leaves comments, blanks and spelling alone",
     changes: [set("model.default", "qwen3-8b")],
     before: lines(

@@ -1,0 +1,41 @@
+import type { z } from "zod";
+import { nearest } from "./nearest.ts";
+
+/** What is said of a key that no schema knows, with the nearest one that it does know. */
+export function unknownKey(key: string, known: readonly string[]): string {
+  const close = nearest(key, known);
+  return `unknown key${close === undefined ? "" : `; did you mean ${close}?`}`;
+}
+
+/** The keys that the schema knows at `path`, for a hint; empty when it cannot be told. */
+export function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  let current: unknown = schema;
+  const steps: readonly PropertyKey[] = [...path];
+  for (const part of [...steps, undefined]) {
+    current = unwrapped(current);
+    if (part === undefined) break;
+    if (!isSchemaNode(current)) return [];
+    const { shape, element } = current.def;
+    current = shape?.[String(part)] ?? element;
+  }
+  return isSchemaNode(current) ? Object.keys(current.def.shape ?? {}) : [];
+}
+
+interface SchemaNode {
+  readonly def: {
+    readonly shape?: Record<string, unknown>;
+    readonly element?: unknown;
+    readonly innerType?: unknown;
+  };
+}
+
+function isSchemaNode(value: unknown): value is SchemaNode {
+  return typeof value === "object" && value !== null && "def" in value;
+}
+
+/** Beneath optional, default and prefault. */
+function unwrapped(value: unknown): unknown {
+  let current = value;
+  while (isSchemaNode(current) && current.def.innerType !== undefined) current = current.def.innerType;
+  return current;
+}
