@@ -39,12 +39,13 @@ export function needsStart(input: SlotInput): readonly Workload[] {
   return workloadsOf(input).filter(({ role }) => !input.observed.some((process) => process.role === role));
 }
 
-/** Failures before an edit, or before somebody asked for a restart or load, no longer count. */
+/** Failures before an edit, before somebody asked for a restart or load, or before a clock was set back no longer count. */
 export function failuresInForce(input: SlotInput): number {
   const { before } = input;
   if (before === undefined || before.specHash !== input.specHash) return 0;
   const askedAt = Math.max(at(requestOf(input, "restart")?.requestedAt), at(requestOf(input, "load")?.requestedAt));
-  return askedAt > at(before.status.lastError?.time) ? 0 : before.status.failures;
+  const failedAt = at(before.status.lastError?.time);
+  return askedAt > failedAt || failedAt > input.now.getTime() ? 0 : before.status.failures;
 }
 
 export function stop(processes: readonly Observed[], reason: string): Step[] {

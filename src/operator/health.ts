@@ -78,8 +78,9 @@ export class HealthBook implements Disposable {
     const memory = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
     this.#memory.set(key, memory);
     const elapsedMs = now.getTime() - memory.probedAt;
+    const isPast = elapsedMs < 0 || elapsedMs >= spec.probe.intervalSeconds * 1000 - 50;
     // A healthy one that is not warm waits for its warm-up request, not for another probe.
-    const isDue = memory.isWarm ? elapsedMs >= spec.probe.intervalSeconds * 1000 - 50 : !memory.isHealthy;
+    const isDue = memory.isWarm ? isPast : !memory.isHealthy;
     if (!process.isListening || !(isDue || isBlind)) return memory;
     const isAdopted = memory.probedAt === 0 && wasReady(process, published);
     const timeoutMs = spec.probe.timeoutSeconds * 1000;

@@ -413,6 +413,27 @@ const rows: Row[] = [
     },
   },
   {
+    name: "a failure from before the clock was set back makes nobody wait",
+    given: input({
+      before: published({
+        state: "error",
+        failures: 3,
+        processes: [],
+        lastError: { reason: "Exited", message: "exited with code 1", time: later(3600).toISOString() },
+        nextRetryAt: later(3604).toISOString(),
+      }),
+    }),
+    expected: {
+      check: "missing",
+      state: "starting",
+      row: "progressing",
+      reason: "Starting",
+      message: "it is always loaded",
+      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
+      requeueMs: 20,
+    },
+  },
+  {
     name: "a stranger on the port fails the start",
     given: input({
       before: published({ state: "starting" }),
