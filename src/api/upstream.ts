@@ -44,7 +44,7 @@ export const upstreamSpecSchema = z.strictObject({
     .optional()
     .describe("List the provider's models in the background"),
   headers: z.record(z.string(), z.string()).default({}).describe("More request headers; no secrets"),
-  timeoutSeconds: z.int().min(1).default(300).describe("Longest silence of the provider"),
+  timeoutSeconds: z.int().min(1).max(86_400).default(300).describe("Longest silence of the provider"),
   connectSeconds: z.int().min(1).default(5).describe("Longest time to connect"),
   maxConcurrent: z.int().min(1).optional().describe("Requests at once; absent: no limit"),
   retries: z.int().min(0).max(10).default(1).describe("After failures before the first byte"),

@@ -83,7 +83,7 @@ async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<
 function warmUpTimeoutMs(input: SlotInput): number {
   const limitMs = (input.spec?.probe.startupSeconds ?? 600) * 1000;
   const oldest = Math.min(...input.observed.map(({ startedAt }) => startedAt.getTime()));
-  return Math.max(1000, limitMs - (input.now.getTime() - oldest));
+  return Math.min(limitMs, Math.max(1000, limitMs - (input.now.getTime() - oldest)));
 }
 
 /** The verdict when a step of it could not be carried out. */

@@ -1,14 +1,16 @@
+import { longestTimerMs } from "../lib/longest-timer.ts";
+
 /** When things happen; replaced by a fake in tests. */
 export interface Clock {
   now(): Date;
-  /** Runs `task` once after `ms`; disposing cancels it. */
+  /** Runs `task` once after `ms`, or after 24 days where that is sooner; disposing cancels it. */
   after(ms: number, task: () => void): Disposable;
 }
 
 export const systemClock: Clock = {
   now: () => new Date(),
   after(ms, task) {
-    const timer = setTimeout(task, ms);
+    const timer = setTimeout(task, Math.min(ms, longestTimerMs));
     return { [Symbol.dispose]: () => clearTimeout(timer) };
   },
 };

@@ -205,6 +205,22 @@ describe("EnginePool", () => {
     await until("both are closed", () => server.sockets.every((socket) => socket.readyState === "closed"));
   });
 
+  it("waits for an engine that may take longer than a timer of Node can count, without looking all the time", async () => {
+    const warnings: string[] = [];
+    const note = ({ name }: Error): void => void warnings.push(name);
+    process.on("warning", note);
+    await using server = await tcpServer((socket) => {
+      // Later than the look that was due for the connection.
+      setTimeout(() => socket.write(ok), 5200);
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    const asked = ask(pool, "", { firstByteMs: 31_536_000_000, idleMs: 31_536_000_000 });
+    assert.equal(await asked.over, "end");
+    pool.close();
+    process.off("warning", note);
+    assert.deepEqual(warnings, []);
+  });
+
   it("does not take a pause for silence, and gives every byte after it", async () => {
     const large = "x".repeat(32_000_000);
     await using server = await tcpServer((socket) => {

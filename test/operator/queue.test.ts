@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { backoffMs, WorkQueue } from "../../src/operator/queue.ts";
+import { backoffMs, systemClock, WorkQueue } from "../../src/operator/queue.ts";
 import { ManualClock } from "../doubles/clock.ts";
 
 const noError = (): void => assert.fail("no reconcile should fail here");
@@ -176,4 +176,13 @@ test("property: after any adds, every key's last add is followed by a run, and r
       },
     ),
   );
+});
+
+test("the system clock does not run at once what is due in more milliseconds than a timer can count", async () => {
+  let hasRun = false;
+  using _task = systemClock.after(3_000_000_000, () => {
+    hasRun = true;
+  });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(hasRun, false);
 });

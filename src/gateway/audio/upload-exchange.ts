@@ -2,6 +2,7 @@ import { request as httpRequest, type ClientRequest, type IncomingMessage } from
 import { connect } from "node:net";
 import type { ApiError } from "../../api/errors.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents, type Timeouts } from "../../lib/http1/client.ts";
+import { longestTimerMs } from "../../lib/longest-timer.ts";
 import { toApiError } from "../answer.ts";
 import type { ForwardedUpload } from "./transcription.ts";
 
@@ -142,7 +143,7 @@ class UploadExchange implements Exchange {
     clearTimeout(this.#timer);
     if (ms === 0) return;
     const message = phase === "connect" ? "no connection in time" : "no byte in time";
-    this.#timer = setTimeout(() => this.#fail(new ExchangeError(phase, message)), ms);
+    this.#timer = setTimeout(() => this.#fail(new ExchangeError(phase, message)), Math.min(ms, longestTimerMs));
     this.#timer.unref();
   }
 

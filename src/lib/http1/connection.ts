@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import { longestTimerMs } from "../longest-timer.ts";
 import { ProtocolError, ResponseParser, type ResponseEvents, type ResponseHead } from "./response-parser.ts";
 
 /** Why there is no (whole) answer. */
@@ -202,14 +203,17 @@ export class Connection implements ResponseEvents {
 
   #schedule(ms: number): void {
     this.#dueAt = performance.now() + ms;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      const left = this.#deadline - performance.now();
-      if (left === Infinity) return;
-      if (left > 1) this.#schedule(left);
-      else if (this.#kind === "idle") this.#socket.destroy();
-      else this.#fail(this.#kind, this.#kind === "connect" ? "no connection in time" : "no byte in time");
-    }, ms);
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined;
+        const left = this.#deadline - performance.now();
+        if (left === Infinity) return;
+        if (left > 1) this.#schedule(left);
+        else if (this.#kind === "idle") this.#socket.destroy();
+        else this.#fail(this.#kind, this.#kind === "connect" ? "no connection in time" : "no byte in time");
+      },
+      Math.min(ms, longestTimerMs),
+    );
     this.#timer.unref();
   }
 
