@@ -26,8 +26,7 @@ export async function* generate(
   signal: AbortSignal,
   grammar?: LlamaGrammar,
 ): Pieces {
-  const room = roomFor(sequence, prompt.length);
-  const limit = Math.min(sampling.maxTokens ?? room, room);
+  const limit = tokenLimit(sequence, prompt.length, sampling);
   const tokens: Token[] = [];
   // Only these are made text again at each token: the whole answer would cost ever more. Those before them say
   // whether a blank belongs in front.
@@ -81,10 +80,10 @@ export async function* generate(
 }
 
 /** Tokens that may be generated behind a prompt. Throws Refusal when there is no place for one. */
-export function roomFor(sequence: LlamaContextSequence, promptTokens: number): number {
+export function tokenLimit(sequence: LlamaContextSequence, promptTokens: number, { maxTokens }: Sampling): number {
   const room = sequence.contextSize - promptTokens - 1;
   if (room < 1) throw new Refusal(400, `the prompt has ${promptTokens} tokens, the context ${sequence.contextSize}`);
-  return room;
+  return Math.min(maxTokens ?? room, room);
 }
 
 /** Sampling as the library takes it. */

@@ -50,9 +50,13 @@ export async function loadModel(options: EngineArguments): Promise<LoadedModel> 
   return await kinds[options.mode](model, options, contextSize);
 }
 
-const notIn = (mode: string) => () => {
-  throw new Refusal(501, `this engine was started for ${mode}`);
-};
+/** Of a model that was loaded for `mode`: what it cannot do is refused. */
+function loadedFor(mode: string, can: Partial<LoadedModel>): LoadedModel {
+  const refuse = (): never => {
+    throw new Refusal(501, `this engine was started for ${mode}`);
+  };
+  return { chat: refuse, complete: refuse, embed: refuse, rerank: refuse, ...can };
+}
 
 async function chatModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
   const context = await model.createContext({
@@ -84,7 +88,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
     using loan = await sequences.borrow([], signal);
     return yield* chatWithTools(loan.sequence, family, messages, use, sampling, signal);
   }
-  return {
+  return loadedFor("chat", {
     chat({ messages, sampling, format, toolUse }, signal) {
       if (toolUse !== undefined) {
         if (format !== undefined)
@@ -99,9 +103,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
     },
     complete: (prompt, sampling, format, signal) =>
       run(withBos(model, model.tokenize(prompt)), sampling, format, signal),
-    embed: notIn("chat"),
-    rerank: notIn("chat"),
-  };
+  });
 }
 
 function withBos(model: LlamaModel, tokens: Token[]): Token[] {
@@ -111,10 +113,7 @@ function withBos(model: LlamaModel, tokens: Token[]): Token[] {
 
 async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
   const context = await model.createEmbeddingContext({ contextSize, threads: options.threads });
-  return {
-    chat: notIn("embeddings"),
-    complete: notIn("embeddings"),
-    rerank: notIn("embeddings"),
+  return loadedFor("embeddings", {
     async embed(texts) {
       let tokens = 0;
       const vectors: (readonly number[])[] = [];
@@ -129,7 +128,7 @@ async function embeddingModel(model: LlamaModel, options: EngineArguments, conte
       }
       return { vectors, tokens };
     },
-  };
+  });
 }
 
 function normalized(vector: readonly number[]): readonly number[] {
@@ -139,10 +138,7 @@ function normalized(vector: readonly number[]): readonly number[] {
 
 async function rankingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
   const context = await model.createRankingContext({ contextSize, threads: options.threads });
-  return {
-    chat: notIn("reranking"),
-    complete: notIn("reranking"),
-    embed: notIn("reranking"),
+  return loadedFor("reranking", {
     async rerank(query, documents) {
       for (const document of documents) {
         const tokens = context.calculateInputLength(query, document);
@@ -153,5 +149,5 @@ async function rankingModel(model: LlamaModel, options: EngineArguments, context
       const tokens = [query, ...documents].reduce((sum, text) => sum + model.tokenize(text).length, 0);
       return { scores, tokens };
     },
-  };
+  });
 }

@@ -9,7 +9,7 @@ import {
   type LlamaContextSequence,
 } from "node-llama-cpp";
 import type { ChatMessage, ToolUse } from "./chat-request.ts";
-import { roomFor, samplingOptions } from "./generation.ts";
+import { samplingOptions, tokenLimit } from "./generation.ts";
 import { PieceQueue, type Finished, type Pieces } from "./pieces.ts";
 import { Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
@@ -41,7 +41,7 @@ export async function* chatWithTools(
     documentFunctionParams: true,
   });
   const promptTokens = context.contextText.tokenize(sequence.model.tokenizer).length;
-  const room = roomFor(sequence, promptTokens + callOverheadTokens);
+  const maxTokens = tokenLimit(sequence, promptTokens + callOverheadTokens, sampling);
   const queue = new PieceQueue();
   const ids = new Map<number, string>();
   let blank = "";
@@ -61,7 +61,7 @@ export async function* chatWithTools(
       functions,
       documentFunctionParams: true,
       maxParallelFunctionCalls: use.isParallel ? parallelLimit : 1,
-      maxTokens: Math.min(sampling.maxTokens ?? room, room),
+      maxTokens,
       customStopTriggers: sampling.stop,
       contextShift: {
         strategy: () => {

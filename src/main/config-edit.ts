@@ -7,6 +7,7 @@ import { diagnosticLine } from "../api/diagnostic.ts";
 import { CommandError } from "../cli/client.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { readText } from "../lib/read-text.ts";
 import { configDirOf } from "./config.ts";
 
 export interface Editing {
@@ -26,7 +27,7 @@ export interface Editing {
 export async function editConfig({ env, what, note, again }: Editing): Promise<string> {
   const configDir = resolve(configDirOf(env));
   const file = await fileOf(configDir, what);
-  const original = await textOf(file);
+  const original = await readText(file);
   const copy = join(await mkdtemp(join(tmpdir(), "berth-edit-")), basename(file));
   await writeFile(copy, original ?? "", { mode: 0o600 });
   for (;;) {
@@ -53,7 +54,7 @@ async function fileOf(configDir: string, what: string): Promise<string> {
   if (slotNameSchema.safeParse(what).success) {
     for (const ending of ["toml", "yaml", "yml"]) {
       const file = join(configDir, "slots", `${what}.${ending}`);
-      if ((await textOf(file)) !== undefined) return file;
+      if ((await readText(file)) !== undefined) return file;
     }
     return join(configDir, "slots", `${what}.toml`);
   }
@@ -69,15 +70,6 @@ async function fileOf(configDir: string, what: string): Promise<string> {
     `${what} is no file of the configuration in ${configDir}`,
     "name a slot, berth.toml, or a file such as slots/primary.toml",
   );
-}
-
-async function textOf(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }
 
 async function runEditor(env: NodeJS.ProcessEnv, file: string): Promise<void> {
@@ -101,7 +93,7 @@ async function problemsOf(configDir: string, file: string, text: string): Promis
 }
 
 async function save(file: string, original: string | undefined, text: string, copy: string): Promise<void> {
-  if ((await textOf(file)) !== original) {
+  if ((await readText(file)) !== original) {
     throw unsaved("config.changed", `${file} was changed while it was edited`, copy);
   }
   try {

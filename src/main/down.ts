@@ -16,11 +16,7 @@ export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number>
     process.stdout.write(slots.length === 0 ? "no engine runs\n" : `stopped ${slots.join(", ")}\n`);
     return 0;
   } catch (error) {
-    const line = explainStart(error, {
-      portName: "SVC_OPERATOR_PORT",
-      port: config.operatorPort,
-      stateDir: config.stateDir,
-    });
+    const line = explainStart(error, config, "SVC_OPERATOR_PORT");
     if (line === undefined) throw error;
     const isRunning = error instanceof Error && error.name === "LockHeld";
     const next = "stop the operator or `berth up` first: it would start them again";

@@ -37,11 +37,7 @@ export async function operator(options: {
       images: await findImages(config.llamaImage),
     });
   } catch (error) {
-    const line = explainStart(error, {
-      portName: "SVC_OPERATOR_PORT",
-      port: config.operatorPort,
-      stateDir: config.stateDir,
-    });
+    const line = explainStart(error, config, "SVC_OPERATOR_PORT");
     if (line === undefined) throw error;
     log.fatal(line);
     return 1;

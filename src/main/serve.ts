@@ -23,7 +23,7 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   try {
     running = await runGateway(config, { log, version, configOrigins: origins });
   } catch (error) {
-    const line = explainStart(error, { portName: "SVC_PORT", port: config.port, stateDir: config.stateDir });
+    const line = explainStart(error, config, "SVC_PORT");
     if (line === undefined) throw error;
     log.fatal(line);
     return 1;

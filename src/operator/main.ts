@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Logger } from "pino";
@@ -11,7 +11,7 @@ import type { Devices } from "../engines/placement.ts";
 import { engines } from "../engines/registry.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
-import { errorCode } from "../lib/error-code.ts";
+import { readText } from "../lib/read-text.ts";
 import { openRegistry } from "../models/registry.ts";
 import { openPortLeases, type HeldPort } from "../runtimes/ports.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
@@ -169,12 +169,8 @@ async function heldPorts(runtime: Runtime): Promise<readonly HeldPort[]> {
 /** Names this installation on shared runtimes; made once. */
 export async function instanceId(stateDir: string): Promise<string> {
   const path = join(stateDir, "instance");
-  try {
-    const known = (await readFile(path, "utf8")).trim();
-    if (known !== "") return known;
-  } catch (error) {
-    if (errorCode(error) !== "ENOENT") throw error;
-  }
+  const known = (await readText(path))?.trim() ?? "";
+  if (known !== "") return known;
   const made = randomUUID();
   // For good: under another name this installation would not find its own containers again.
   await writeFileAtomic(path, `${made}\n`, { fsync: true });

@@ -1,9 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { compare, hash } from "bcrypt";
 import { adminRecordSchema, type AdminRecord } from "../api/admin.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { errorCode } from "../lib/error-code.ts";
+import { readText } from "../lib/read-text.ts";
 import { giveToOwner, privateDirectory } from "./state-owner.ts";
 
 /** 2^12 rounds: a quarter of a second per guess. The proxy checks it; this service never does. */
@@ -11,12 +10,8 @@ const cost = 12;
 
 /** The edge proxy's user, in `<state>/auth/admin.json`; undefined before there is one. */
 export async function readAdmin(stateDir: string): Promise<AdminRecord | undefined> {
-  try {
-    return adminRecordSchema.parse(JSON.parse(await readFile(join(stateDir, "auth", "admin.json"), "utf8")));
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return undefined;
-    throw error;
-  }
+  const text = await readText(join(stateDir, "auth", "admin.json"));
+  return text === undefined ? undefined : adminRecordSchema.parse(JSON.parse(text));
 }
 
 /**

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { link, rename, rm, writeFile } from "node:fs/promises";
 import { errorCode } from "../lib/error-code.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { sha256 } from "../lib/canonical.ts";
 import { startTimeOf } from "../lib/process-identity.ts";
 import { parseJson } from "../lib/json.ts";
+import { readText } from "../lib/read-text.ts";
 
 /** A live process holds the lock. */
 export class LockHeld extends Error {
@@ -33,7 +34,7 @@ export async function acquireLock(path: string): Promise<AsyncDisposable> {
     // A link appears with its whole text or not at all: a lock that is being made is never seen empty.
     for (;;) {
       if (await linked(temporary, path)) break;
-      const held = await read(path);
+      const held = await readText(path);
       if (held === undefined) continue;
       const pid = livePid(held);
       if (pid !== undefined) throw new LockHeld(path, pid);
@@ -44,7 +45,7 @@ export async function acquireLock(path: string): Promise<AsyncDisposable> {
   }
   return {
     async [Symbol.asyncDispose]() {
-      if ((await read(path)) === own) await rm(path, { force: true });
+      if ((await readText(path)) === own) await rm(path, { force: true });
     },
   };
 }
@@ -56,7 +57,7 @@ export async function acquireLock(path: string): Promise<AsyncDisposable> {
 async function takeOver(path: string, stale: string, temporary: string): Promise<boolean> {
   await using stack = new AsyncDisposableStack();
   stack.use(await guard(path, stale));
-  if ((await read(path)) !== stale) return false;
+  if ((await readText(path)) !== stale) return false;
   await rename(temporary, path);
   return true;
 }
@@ -76,15 +77,6 @@ async function linked(from: string, to: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (errorCode(error) === "EEXIST") return false;
-    throw error;
-  }
-}
-
-async function read(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }
