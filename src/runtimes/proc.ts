@@ -50,12 +50,18 @@ const listeningOn = new Map<number, ReadonlySet<string>>();
  * is open, and one readlink tells that of a socket whose owner has been seen.
  */
 export function listeningInodes(port: number): ReadonlySet<string> {
-  const before = listeningOn.get(port);
-  if (before !== undefined && [...before].every(isOpen)) return before;
+  const known = knownListeners(port);
+  if (known !== undefined) return known;
   const inodes = readListeningInodes(port);
   if (inodes.size > 0) listeningOn.set(port, inodes);
   else listeningOn.delete(port);
   return inodes;
+}
+
+/** Those that were found before and are all still open; undefined: only the table tells. */
+export function knownListeners(port: number): ReadonlySet<string> | undefined {
+  const before = listeningOn.get(port);
+  return before !== undefined && [...before].every(isOpen) ? before : undefined;
 }
 
 function isOpen(inode: string): boolean {

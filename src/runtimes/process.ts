@@ -12,8 +12,9 @@ import { exitOf, lastLine, type Ended } from "./exits.ts";
 import { labelFor, labelOf } from "./label.ts";
 import { defaultLogBytes, rotateLog } from "./log-rotation.ts";
 import { logFile, tailLogs } from "./logs.ts";
+import { listenersOn } from "./listeners.ts";
 import { findLostEngines } from "./lost-engines.ts";
-import { listeningInodes, ownsSocket, pidNamespace } from "./proc.ts";
+import { ownsSocket, pidNamespace } from "./proc.ts";
 import { RecordBook, recordKey } from "./records.ts";
 import type { LogLine, RemoveOptions, Runtime } from "./runtime.ts";
 import { SlotListeners } from "./slot-listeners.ts";
@@ -162,7 +163,7 @@ class ProcessRuntime implements Runtime {
     const record = this.#records.get(slot, role);
     if (record === undefined) return undefined;
     if (this.#isRunning(record)) {
-      const inodes = listeningInodes(record.port);
+      const inodes = await listenersOn(record.port);
       const isListening = inodes.size > 0 && this.#owns(record, inodes);
       return observed(record, { isListening, isPortTaken: inodes.size > 0 && !isListening });
     }
