@@ -50,6 +50,8 @@ class FileSource implements DesiredSource {
   #isDirty = false;
   /** Known files that events have named since they were glanced at. */
   readonly #named = new Set<string>();
+  /** What was glanced at since the last look began. */
+  #glanced = new Set<string>();
   #soon: NodeJS.Timeout | undefined;
   #isLookDueSoon = false;
   #again: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
@@ -110,10 +112,9 @@ class FileSource implements DesiredSource {
     // Long enough for the events of one save to fall together, short against what a person notices.
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined;
-      if (this.#isLookDueSoon) this.#isDirty = true;
-      // A look under way sees to it when it has ended.
-      if (this.#looking !== undefined) return;
-      if (this.#isDirty || !this.#glance()) void this.resync();
+      const isLookDue = this.#isLookDueSoon;
+      this.#isLookDueSoon = false;
+      if (!this.#glance() || isLookDue) void this.resync();
     }, 5);
   }
 
@@ -129,11 +130,8 @@ class FileSource implements DesiredSource {
 
   async #lookWhileDirty(): Promise<void> {
     try {
-      while ((this.#isDirty || this.#named.size > 0) && !this.#isClosed) {
-        if (!this.#isDirty && this.#glance()) continue;
+      while (this.#isDirty && !this.#isClosed) {
         this.#isDirty = false;
-        this.#isLookDueSoon = false;
-        this.#named.clear();
         await this.#look();
       }
     } finally {
@@ -146,8 +144,9 @@ class FileSource implements DesiredSource {
   #glance(): boolean {
     if (this.#isClosed) return true;
     const files = [...this.#named].map((file) => ({ file, listed: glanceAt(file), known: this.#declared.file(file) }));
-    if (files.some(({ listed, known }) => listed === undefined || known?.missedAt !== undefined)) return false;
     this.#named.clear();
+    if (files.some(({ listed, known }) => listed === undefined || known?.missedAt !== undefined)) return false;
+    for (const { file } of files) this.#glanced.add(file);
     const touched = new Set<string>();
     let laterMs = Infinity;
     for (const { file, listed, known } of files) {
@@ -161,19 +160,23 @@ class FileSource implements DesiredSource {
   }
 
   async #look(): Promise<void> {
+    const glanced = new Set<string>();
+    this.#glanced = glanced;
     const listing = await listManifests(this.#configDir, Object.values(directoryOfKind));
     if (!this.#isClosed) this.#watch.follow(listing.watched);
     const problems: SourceProblem[] = [...listing.problems];
     const touched = new Set<string>();
     let laterMs = Infinity;
     for (const [file, listed] of listing.files) {
+      // What was seen while the list was made is younger than the list.
+      if (glanced.has(file)) continue;
       const known = this.#declared.file(file);
       if (known?.stamp === listed.stamp) {
         if (known.missedAt !== undefined) this.#declared.replace(file, { ...known, missedAt: undefined }, touched);
       } else this.#take(file, listed, known, touched);
       laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
     }
-    laterMs = Math.min(laterMs, this.#missing(listing, problems, touched));
+    laterMs = Math.min(laterMs, this.#missing(listing, glanced, problems, touched));
     this.#problems = problems;
     if (Number.isFinite(laterMs)) this.#lookIn(laterMs);
     this.#settle(touched);
@@ -226,13 +229,13 @@ class FileSource implements DesiredSource {
   }
 
   /** Decides about files that are not there any more. Returns when to look again. */
-  #missing(listing: Listing, problems: SourceProblem[], touched: Set<string>): number {
+  #missing(listing: Listing, glanced: ReadonlySet<string>, problems: SourceProblem[], touched: Set<string>): number {
     const now = this.#now().getTime();
     let laterMs = Infinity;
     for (const [directory, { identity, isConclusive }] of listing.directories) {
       const isEmpty = ![...listing.files.keys()].some((file) => dirname(file) === directory);
       const gone = [...this.#declared.files()].filter(
-        ([file]) => dirname(file) === directory && !listing.files.has(file),
+        ([file]) => dirname(file) === directory && !listing.files.has(file) && !glanced.has(file),
       );
       const isAnother = identity === undefined || this.#identities.get(directory) !== identity;
       if (!isEmpty && identity !== undefined) this.#identities.set(directory, identity);
