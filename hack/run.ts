@@ -204,8 +204,8 @@ ${noise}
 
 Try in another terminal:
   bin/berth${server} status
-  bin/berth${server} chat primary "hello"
-  curl ${url}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"primary","messages":[{"role":"user","content":"hi"}]}'
+  bin/berth${server} chat primary "hello" --max-tokens 40
+  curl ${url}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"primary","messages":[{"role":"user","content":"hi"}],"max_tokens":40}'
 
 Ctrl-C stops everything.
 

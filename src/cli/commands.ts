@@ -28,7 +28,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     .description("send one message and print the answer as it comes")
     .argument("<slot>", "slot or model")
     .argument("[message]", "what to say; absent: what is piped in")
-    .option("--max-tokens <count>", "longest answer", whole)
+    .option("--max-tokens <count>", "longest answer, in tokens", whole)
     .action(async (slot: string, message: string | undefined, { maxTokens }: { maxTokens?: number }) => {
       if (message === undefined && process.stdin.isTTY) chat.error("error: missing required argument 'message'");
       const { chat: pieces, pipedIn } = await import("./chat.ts");
@@ -45,6 +45,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     chat,
     ['berth chat primary "hello"', "what the slot primary answers"],
     ["git diff | berth chat coder", "what is piped in"],
+    ['berth chat primary "Tell me a story" --max-tokens 40', "only the beginning of the answer"],
   );
   const probe = program
     .command("probe")
