@@ -28,6 +28,6 @@ export function explainStart(
     const pid = "pid" in error ? ` (process ${String(error.pid)})` : "";
     return `another operator${pid} runs with the state directory ${stateDir}; stop it, or set SVC_STATE_DIR to another directory`;
   }
-  if (error.name === "SettingsError" || error.name === "ApiError") return error.message;
+  if (["SettingsError", "ApiError", "RuntimeUnavailable"].includes(error.name)) return error.message;
   return undefined;
 }

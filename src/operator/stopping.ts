@@ -14,7 +14,7 @@ export interface StopOptions {
 
 /**
  * Ends every engine under our label, and publishes that they are leaving, then that they are offline. Returns the
- * slots that had one.
+ * slots that had one. What fails keeps nothing else from being ended; then it rejects with the first failure.
  */
 export async function stopEngines(
   runtime: Runtime,
@@ -23,15 +23,33 @@ export async function stopEngines(
   options: StopOptions,
 ): Promise<readonly string[]> {
   const slots = await runtime.list();
+  // A runtime that is silent lists nothing: what was last seen in it must be asked after.
+  const ending = new Set(slots);
   const leaving: PublishedSlot[] = [];
+  const failures: unknown[] = [];
+  const tell = async (slot: PublishedSlot): Promise<void> => {
+    await publisher.writeSlot(slot).catch((error: unknown) => failures.push(error));
+  };
   for (const slot of published) {
     if (slot.status.processes.length === 0 && slot.status.state === "offline") continue;
     const told = slot.status.state === "offline" ? slot : leavingSlot(slot);
-    if (told !== slot) await publisher.writeSlot(told);
+    if (told !== slot) await tell(told);
+    if (slot.status.processes.length > 0) ending.add(slot.name);
     leaving.push(told);
   }
-  await Promise.all(slots.map((slot) => runtime.remove(slot, undefined, options)));
-  for (const slot of leaving) await publisher.writeSlot(stoppedSlot(slot));
+  const left = new Set<string>();
+  await Promise.all(
+    [...ending].map(async (slot) => {
+      try {
+        await runtime.remove(slot, undefined, options);
+      } catch (error) {
+        left.add(slot);
+        failures.push(error);
+      }
+    }),
+  );
+  for (const slot of leaving) if (!left.has(slot.name)) await tell(stoppedSlot(slot));
+  if (failures.length > 0) throw failures[0];
   return slots;
 }
 

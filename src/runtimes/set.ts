@@ -88,11 +88,15 @@ export class RuntimeSet implements Runtime {
   }
 
   async remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void> {
-    await Promise.all(
-      this.#opened.map(async (runtime) => {
-        if (await mayHave(runtime, slot)) await runtime.remove(slot, role, options);
-      }),
+    // One that fails must not cut short what another is about to end.
+    const results = await Promise.allSettled(this.#opened.map((runtime) => removeFrom(runtime, slot, role, options)));
+    const failures = results.flatMap((result): readonly unknown[] =>
+      result.status === "rejected" ? [result.reason] : [],
     );
+    const hasFound = results.some((result) => result.status === "fulfilled" && result.value);
+    // What was found and ended is what was meant: a silent one does not concern the slot, or tells later that it does.
+    const [failure] = hasFound ? failures.filter((error) => !(error instanceof RuntimeUnavailable)) : failures;
+    if (failure !== undefined) throw failure;
   }
 
   logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
@@ -113,12 +117,22 @@ export class RuntimeSet implements Runtime {
   }
 }
 
-/** Looking for what is left of an engine is dear: nothing is looked for where there has been none. */
-async function mayHave(runtime: Runtime, slot: string): Promise<boolean> {
+/**
+ * True where there was something. Looking for what is left of an engine is dear: nothing is looked for where there has
+ * been none.
+ */
+async function removeFrom(
+  runtime: Runtime,
+  slot: string,
+  role: ProcessRole | undefined,
+  options: RemoveOptions,
+): Promise<boolean> {
+  let isKnown = true;
   try {
-    return (await runtime.observe(slot)).length > 0;
+    isKnown = (await runtime.observe(slot)).length > 0;
   } catch (error) {
     if (!(error instanceof RuntimeUnavailable)) throw error;
-    return true;
   }
+  if (isKnown) await runtime.remove(slot, role, options);
+  return isKnown;
 }

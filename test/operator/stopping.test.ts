@@ -50,3 +50,45 @@ test("an operator that is ended while an engine is being stopped does not wait f
   await site.advance(1);
   assert.deepEqual([site.state("a"), ...site.deeds("a")], ["offline", "start main", "stop main"]);
 });
+
+test("engines are ended where nothing can be published, and that is told", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(2);
+  await site.end();
+  site.publisher.writeSlot = () => Promise.reject(new Error("disk full"));
+  await assert.rejects(stopAll(site), /disk full/);
+  assert.deepEqual(site.runtime.running("a"), []);
+});
+
+test("an engine that cannot be ended keeps no other from being ended and told of", async () => {
+  await using site = new Site();
+  for (const name of ["a", "b"]) site.source.save(name, custom());
+  await site.start();
+  await site.advance(2);
+  await site.end();
+  const remove = site.runtime.remove.bind(site.runtime);
+  site.runtime.remove = (slot, role) => (slot === "a" ? Promise.reject(new Error("it hangs")) : remove(slot, role));
+  await assert.rejects(stopAll(site), /it hangs/);
+  assert.deepEqual(site.runtime.running("b"), []);
+  assert.deepEqual(
+    ["a", "b"].map((name) => site.state(name)),
+    ["unloading", "offline"],
+  );
+});
+
+test("what an earlier look has found is ended, or it is told that it cannot be", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(2);
+  await site.end();
+  site.runtime.list = async () => [];
+  site.runtime.remove = () => Promise.reject(new Error("the daemon does not answer"));
+  await assert.rejects(stopAll(site), /the daemon does not answer/);
+});
+
+async function stopAll(site: Site): Promise<readonly string[]> {
+  return await stopEngines(site.runtime, site.publisher, [...site.publisher.slots.values()], { stopSeconds: 1 });
+}

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { RuntimeKind } from "../../src/api/names.ts";
+import type { Observed } from "../../src/api/workload.ts";
+import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
+import type { Runtime } from "../../src/runtimes/runtime.ts";
+import { RuntimeSet } from "../../src/runtimes/set.ts";
+import { observed } from "../operator/fixture.ts";
+
+const silence = new RuntimeUnavailable("the daemon does not answer");
+
+/** A DOUBLE of a runtime that says and does what it is given. */
+function part(kind: RuntimeKind, does: Pick<Runtime, "observe" | "remove">): Runtime {
+  return {
+    kind,
+    list: async () => [],
+    ensure: async () => undefined,
+    // oxlint-disable-next-line no-empty-function -- it says nothing
+    async *logs() {},
+    watch: async () => ({ [Symbol.dispose]: () => undefined }),
+    [Symbol.asyncDispose]: async () => undefined,
+    ...does,
+  };
+}
+
+const silent = part("docker", {
+  observe: () => Promise.reject(silence),
+  remove: () => Promise.reject(silence),
+});
+
+async function setOf(first: Runtime, second: Runtime): Promise<RuntimeSet> {
+  const set = new RuntimeSet(first, { [second.kind]: async () => second });
+  await set.need(second.kind);
+  return set;
+}
+
+/** Processes whose end is up to the test. */
+function ending(found: readonly Observed[]): { readonly processes: Runtime; readonly end: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { processes: part("process", { observe: async () => found, remove: () => promise }), end: resolve };
+}
+
+async function isPending(work: Promise<unknown>): Promise<boolean> {
+  const later = new Promise((resolve) => setImmediate(resolve, "pending"));
+  return (await Promise.race([work.catch(() => undefined), later])) === "pending";
+}
+
+describe("removing from several runtimes", () => {
+  it("waits for the one that has it, and is not held up by another that is silent", async () => {
+    const { processes, end } = ending([observed()]);
+    await using set = await setOf(processes, silent);
+    const removal = set.remove("primary", undefined, { stopSeconds: 30 });
+    assert.equal(await isPending(removal), true);
+    end();
+    await removal;
+  });
+
+  it("fails where nothing was found and one of them is silent", async () => {
+    await using set = await setOf(part("process", { observe: async () => [], remove: async () => undefined }), silent);
+    await assert.rejects(set.remove("primary", undefined, { stopSeconds: 30 }), silence);
+  });
+
+  it("fails with what one of them says, once the others are done", async () => {
+    const { processes, end } = ending([observed()]);
+    const refusal = new Error("it is still there");
+    const containers = part("docker", {
+      observe: async () => [observed({ id: { containerId: "c1" } })],
+      remove: () => Promise.reject(refusal),
+    });
+    await using set = await setOf(processes, containers);
+    const removal = set.remove("primary", undefined, { stopSeconds: 30 });
+    assert.equal(await isPending(removal), true);
+    end();
+    await assert.rejects(removal, refusal);
+  });
+});
