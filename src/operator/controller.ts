@@ -70,7 +70,7 @@ export class Controller implements AsyncDisposable {
   /** Reads the world once, then follows it. Resolves when every slot has been reconciled once. */
   async start(): Promise<void> {
     const { source, demand, requests, runtime, health } = this.#world;
-    this.#seedConflicts();
+    const seeded = this.#seedConflicts();
     await this.#syncRegistry();
     const slots = await this.#allSlots();
     this.#stack.use(
@@ -84,7 +84,10 @@ export class Controller implements AsyncDisposable {
     this.#stack.use(requests.watch((name) => this.#enqueue(name)));
     this.#stack.use(await runtime.watch((name) => this.#enqueue(name)));
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
-    for (const name of slots) this.#enqueue(name);
+    // Whatever changed before there was a watch told nobody.
+    const declared = source.list("Slot").map(({ name }) => name);
+    for (const name of new Set([...seeded, ...slots, ...declared])) this.#slotChanged(name);
+    this.#queue.add(registryKey);
     await this.#queue.settled();
     const timer = setInterval(
       () => void this.resync().catch((error: unknown) => this.#log.error({ err: error }, "resync failed")),
@@ -124,8 +127,11 @@ export class Controller implements AsyncDisposable {
     ]);
   }
 
-  /** Who held a port or alias before the operator was restarted still holds it; the rest by age, then name. */
-  #seedConflicts(): void {
+  /**
+   * Who held a port or alias before the operator was restarted still holds it; the rest by age, then name. Returns the
+   * slots that claim any.
+   */
+  #seedConflicts(): readonly string[] {
     const { source, published, conflicts } = this.#world;
     const rank = (name: string): number => {
       const status = published.get(name)?.status;
@@ -137,6 +143,7 @@ export class Controller implements AsyncDisposable {
         (a, b) => rank(a.name) - rank(b.name) || a.since.getTime() - b.since.getTime() || a.name.localeCompare(b.name),
       );
     for (const { name, spec } of slots) conflicts.update(name, spec);
+    return slots.map(({ name }) => name);
   }
 
   #slotChanged(name: string): void {

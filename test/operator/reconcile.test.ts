@@ -343,3 +343,31 @@ test("ports: a stranger on a fixed port is retried until it has gone", async () 
   await site.advance(10);
   assert.equal(site.state("a"), "ready");
 });
+
+test("what is edited while an operator starts is seen at once, and counts for names", async () => {
+  await using site = new Site();
+  site.source.save("a", custom({ aliases: ["x"] }));
+  site.source.save("gone", custom({ aliases: ["z"] }));
+  const list = site.runtime.list.bind(site.runtime);
+  let looks = 0;
+  site.runtime.list = async () => {
+    looks += 1;
+    // The controller asks what runs; files may change for as long as it is not told.
+    if (looks === 2) {
+      site.source.save("a", custom({ aliases: ["y"] }));
+      site.source.save("late", custom({ aliases: ["x", "y", "z"] }));
+      site.source.delete("gone");
+    }
+    return await list();
+  };
+  await site.start();
+  await site.advance(2);
+  assert.ok(looks >= 2);
+  assert.deepEqual(
+    ["a", "late"].map((name) => [site.state(name), site.slot(name).status.aliases]),
+    [
+      ["ready", ["y"]],
+      ["ready", ["x", "z"]],
+    ],
+  );
+});
