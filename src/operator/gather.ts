@@ -3,7 +3,7 @@ import { isBuiltin } from "../api/names.ts";
 import { completeSlot, unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
-import type { Engine, EngineRefusal, SlotInputs } from "../engines/engine.ts";
+import { isRefusal, type Engine, type EngineRefusal, type SlotInputs } from "../engines/engine.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Health, SlotDemand, SlotInput } from "./input.ts";
@@ -66,7 +66,8 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const threads = threadsOf(world, name, spec, observed);
   let workloads: SlotInput["workloads"] = [];
   let missing: Missing | undefined;
-  if (engine !== undefined && engineInput !== undefined && wanted(base).load) {
+  const want = wanted(base);
+  if (engine !== undefined && engineInput !== undefined && want.load) {
     const ports = placed?.refusal ?? reserve(world, name, spec, roles, observed);
     const make = (given: SlotInputs): SlotInput["workloads"] =>
       isRefused(ports) ? ports : engine.workloads({ ...given, threads: threads.value, ports });
@@ -80,6 +81,12 @@ export async function gather(world: World, name: string): Promise<Gathered> {
         workloads = make(engineInput);
       }
     }
+  }
+  if (engine !== undefined && engineInput !== undefined && !want.load && want.reason === "ScaledToZero") {
+    // No port is leased for what is not wanted: only whether it could be loaded is asked.
+    const ports = Object.fromEntries(roles.map((role, index) => [role, index + 1]));
+    const made = placed?.refusal ?? engine.workloads({ ...engineInput, threads: threads.value, ports });
+    if (isRefusal(made)) workloads = made;
   }
   const health: Partial<Record<ProcessRole, Health>> = {};
   if (engine !== undefined && engineInput !== undefined && spec !== undefined) {

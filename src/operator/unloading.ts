@@ -69,6 +69,13 @@ export function portConflict(input: SlotInput): Verdict | undefined {
   return withoutNext(input, "PortConflict", message, true);
 }
 
+/** What would keep an on-demand slot from loading is told before anybody asks for it. */
+export function unloadable(input: SlotInput): Verdict | undefined {
+  const want = wanted(input);
+  if (want.load || want.reason !== "ScaledToZero" || input.observed.length > 0) return undefined;
+  return portConflict(input) ?? refused(input);
+}
+
 /** Ports come free without anybody's edit. */
 const waitable: ReadonlySet<string> = new Set(["NoFreePort", "PortInUse"]);
 const waitMs = 5000;

@@ -620,6 +620,53 @@ const rows: Row[] = [
     },
   },
   {
+    name: "an on-demand slot whose port is another's says so before anybody asks for it",
+    given: input({
+      spec: { model: { default: "tiny" }, load: "onDemand", port: 8081 },
+      conflicts: { port: { port: 8081, holder: "other" }, aliases: [] },
+    }),
+    expected: {
+      check: "unloadable",
+      state: "error",
+      row: "stalled",
+      reason: "PortConflict",
+      message: "port 8081 belongs to slot other",
+      steps: [],
+    },
+  },
+  {
+    name: "an on-demand slot whose model is missing says so before anybody asks for it",
+    given: input({
+      spec: { model: { default: "tiny" }, load: "onDemand" },
+      workloads: { reason: "ModelNotFound", message: "no model tiny" },
+    }),
+    expected: {
+      check: "unloadable",
+      state: "error",
+      row: "stalled",
+      reason: "ModelNotFound",
+      message: "no model tiny",
+      steps: [],
+    },
+  },
+  {
+    name: "an on-demand slot that could not be loaded again is unloaded first",
+    given: input({
+      spec: { model: { default: "tiny" }, load: "onDemand", idleSeconds: 1 },
+      workloads: { reason: "ModelNotFound", message: "no model tiny" },
+      before: published({ state: "unloading" }),
+      observed: [observed({ phase: "exited", isListening: false })],
+    }),
+    expected: {
+      check: "notWanted",
+      state: "unloading",
+      row: "unloading",
+      reason: "ScaledToZero",
+      message: "no request asks for it",
+      steps: [{ do: "stop", role: "main", reason: "no request asks for it" }],
+    },
+  },
+  {
     name: "a held request loads it",
     given: input({
       spec: { model: { default: "tiny" }, load: "onDemand" },

@@ -21,6 +21,29 @@ describe("on demand", () => {
     assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
   });
 
+  test("what would keep it from loading is shown before anybody asks, and gone when it is mended", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("first", custom({ port: 8085 }));
+    site.source.save("second", { ...cold, port: 8085 });
+    site.source.save("third", { load: "onDemand", model: { default: "absent" } });
+    await site.advance(1);
+    const shown = (slot: string): unknown[] => [site.state(slot), site.condition(slot, "Stalled")];
+    assert.deepEqual(shown("second"), ["error", "True/PortConflict"]);
+    assert.deepEqual(shown("third"), ["error", "True/ModelNotFound"]);
+    // Asking says the same.
+    site.demand.set("third", { held: 1, lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(1);
+    assert.deepEqual(shown("third"), ["error", "True/ModelNotFound"]);
+    site.demand.forget("third");
+    site.source.save("first", custom({ port: 8086 }));
+    site.setModel("absent");
+    await site.advance(1);
+    assert.deepEqual(shown("second"), ["offline", undefined]);
+    assert.equal(site.condition("second", "Ready"), "True/ScaledToZero");
+    assert.deepEqual([site.deeds("second"), site.condition("third", "Stalled")], [[], undefined]);
+  });
+
   test("it stays for its idle time though the gateway that used it ends, whatever takes its place", async () => {
     await using site = new Site();
     await site.start();
