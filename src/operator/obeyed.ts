@@ -1,4 +1,4 @@
-import type { RequestKind } from "../api/status.ts";
+import type { SlotRequest } from "../api/status.ts";
 import { at, requestOf, type SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 
@@ -13,13 +13,12 @@ export function handledRequests(input: SlotInput): Readonly<Record<string, strin
  * Requests that have been obeyed, or that a later edit or request has overtaken: to be forgotten once status says so.
  * An unload and a swap stay: they hold until something newer speaks.
  */
-export function settledRequests(input: SlotInput, verdict: Verdict): readonly RequestKind[] {
-  return input.requests.map(({ kind }) => kind).filter((kind) => isSettled(input, verdict, kind));
+export function settledRequests(input: SlotInput, verdict: Verdict): readonly SlotRequest[] {
+  return input.requests.filter((request) => isSettled(input, verdict, request));
 }
 
-function isSettled(input: SlotInput, verdict: Verdict, kind: RequestKind): boolean {
-  const request = requestOf(input, kind);
-  if (request === undefined) return false;
+function isSettled(input: SlotInput, verdict: Verdict, request: SlotRequest): boolean {
+  const { kind } = request;
   const asked = at(request.requestedAt);
   const isOnDemand = input.spec?.load === "onDemand";
   switch (kind) {

@@ -69,7 +69,7 @@ async function carryOut(world: World, gathered: Gathered, decided: Verdict, opti
     }
   }
   await publish(world, input, verdict, await look(world, gathered, acted, decided.steps), options);
-  for (const kind of settledRequests(input, verdict)) await world.requests.remove(input.name, kind);
+  for (const { kind, token } of settledRequests(input, verdict)) await world.requests.remove(input.name, kind, token);
   if (verdict.isDeleted === true) await forget(world, input.name);
   else if (verdict.steps.length === 0 && input.observed.length === 0) world.ports.release(input.name);
   // A second look sees whether anybody must be waited for: without a gateway no event would tell.
@@ -133,7 +133,7 @@ async function publish(
 async function forget(world: World, name: string): Promise<void> {
   world.ports.release(name);
   world.health.forget(name);
-  for (const { kind } of world.requests.list(name)) await world.requests.remove(name, kind);
+  for (const { kind, token } of world.requests.list(name)) await world.requests.remove(name, kind, token);
 }
 
 /** One line per decision that changes something: which slot, which steps, why. */

@@ -1,7 +1,9 @@
-import { mkdir, rm } from "node:fs/promises";
+import { readFileSync, rmSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { slotRequestSchema, type SlotRequest } from "../api/status.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import type { RequestStore } from "./store.ts";
 
@@ -24,8 +26,10 @@ export async function openRequestStore(stateDir: string): Promise<RequestStore> 
       await writeFileAtomic(fileOf(request), JSON.stringify(slotRequestSchema.parse(request)), { fsync: true });
       await directory.scan();
     },
-    async remove(slot, kind) {
-      await rm(fileOf({ slot, kind }), { force: true });
+    async remove(slot, kind, token) {
+      const file = fileOf({ slot, kind });
+      // In one turn: what another process puts at any other moment stays.
+      if (token === undefined || tokenIn(file) === token) rmSync(file, { force: true });
       await directory.scan();
     },
     watch(onSlot) {
@@ -34,4 +38,14 @@ export async function openRequestStore(stateDir: string): Promise<RequestStore> 
     },
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
+}
+
+/** Undefined where there is no request. */
+function tokenIn(file: string): string | undefined {
+  try {
+    return slotRequestSchema.safeParse(JSON.parse(readFileSync(file, "utf8"))).data?.token;
+  } catch (error) {
+    if (errorCode(error) === "ENOENT" || error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }

@@ -102,6 +102,7 @@ export interface DemandStore extends AsyncDisposable {
 export interface RequestStore extends AsyncDisposable {
   list(slot: string): readonly SlotRequest[];
   put(request: SlotRequest): Promise<void>;
-  remove(slot: string, kind: RequestKind): Promise<void>;
+  /** With `token`: that request, and none that has taken its place since. */
+  remove(slot: string, kind: RequestKind, token?: string): Promise<void>;
   watch(onSlot: (slot: string) => void): Disposable;
 }

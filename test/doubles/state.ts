@@ -210,7 +210,8 @@ export class RequestsDouble implements RequestStore {
     for (const listener of this.#listeners) listener(request.slot);
   }
 
-  async remove(slot: string, kind: SlotRequest["kind"]): Promise<void> {
+  async remove(slot: string, kind: SlotRequest["kind"], token?: string): Promise<void> {
+    if (token !== undefined && this.#requests.get(`${slot}.${kind}`)?.token !== token) return;
     this.#requests.delete(`${slot}.${kind}`);
     for (const listener of this.#listeners) listener(slot);
   }

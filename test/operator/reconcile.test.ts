@@ -344,6 +344,22 @@ test("ports: a stranger on a fixed port is retried until it has gone", async () 
   assert.equal(site.state("a"), "ready");
 });
 
+test("a request that comes while an earlier one is being settled is obeyed too", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(2);
+  await site.request("a", "restart");
+  let second: Promise<string> | undefined;
+  site.publisher.onWrite = () => {
+    // Loaded again: the next thing that the operator does is to forget the request.
+    if (site.state("a") === "ready" && site.deeds("a").length === 3) second ??= site.request("a", "restart");
+  };
+  await site.advance(5);
+  assert.equal(site.slot("a").status.handledRequests["restart"], await second);
+  assert.deepEqual(site.deeds("a"), ["start main", "stop main", "start main", "stop main", "start main"]);
+});
+
 test("what is edited while an operator starts is seen at once, and counts for names", async () => {
   await using site = new Site();
   site.source.save("a", custom({ aliases: ["x"] }));

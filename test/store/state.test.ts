@@ -224,6 +224,19 @@ describe("requests", { concurrency: true }, () => {
     }
   });
 
+  it("are not removed with the one that they have taken the place of", async () => {
+    await using dir = await tempDir();
+    await using store = await openRequestStore(dir.path);
+    await using other = await openRequestStore(dir.path);
+    await store.put({ ...request, token: "old" });
+    await other.put({ ...request, token: "new" });
+    await store.remove("a", request.kind, "old");
+    assert.equal(store.list("a")[0]?.token, "new");
+    await store.remove("a", request.kind, "new");
+    assert.deepEqual(store.list("a"), []);
+    await store.remove("a", request.kind, "new");
+  });
+
   it("that are no requests are passed over", async () => {
     await using dir = await tempDir();
     await mkdir(join(dir.path, "requests"));
