@@ -2,6 +2,7 @@ import { watch, type FSWatcher } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import type { ModelRecord, ModelSpec } from "../api/model.ts";
 import { modelRefSchema } from "../api/names.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import { FactCache, stampOf } from "./facts.ts";
 import { Listing, modelFiles, projectorBeside } from "./model-files.ts";
 import { declaredPaths, declaredRecord, fileRecord } from "./record.ts";
@@ -33,7 +34,7 @@ class FileRegistry implements ModelRegistry {
   readonly #modelsDir: string;
   readonly #listing: Listing;
   readonly #cache = new FactCache();
-  readonly #listeners = new Set<() => void>();
+  readonly #subscribers = new Subscribers<[]>();
   readonly #sweeper: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
   #gathering: NodeJS.Timeout | undefined;
@@ -51,8 +52,7 @@ class FileRegistry implements ModelRegistry {
   }
 
   watch(onChange: () => void): Disposable {
-    this.#listeners.add(onChange);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onChange) };
+    return this.#subscribers.add(onChange);
   }
 
   async records(declared: readonly DeclaredModel[]): Promise<readonly ModelRecord[]> {
@@ -76,7 +76,7 @@ class FileRegistry implements ModelRegistry {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#listeners.clear();
+    this.#subscribers.clear();
     this.#watcher?.close();
     clearInterval(this.#sweeper);
     clearTimeout(this.#gathering);
@@ -103,7 +103,7 @@ class FileRegistry implements ModelRegistry {
   }
 
   #tell(): void {
-    for (const listener of this.#listeners) listener();
+    this.#subscribers.tell();
   }
 
   async #sweep(): Promise<void> {

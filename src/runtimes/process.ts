@@ -6,6 +6,7 @@ import type { ProcessRecord } from "../api/process-record.ts";
 import type { Exit, Observed, Workload } from "../api/workload.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { readProc } from "../lib/process-identity.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import { environmentFor, startChild, type StartedChild } from "./child.ts";
 import { EngineGroup } from "./engine-group.ts";
 import { exitOf, lastLine, type Ended } from "./exits.ts";
@@ -17,7 +18,6 @@ import { findLostEngines } from "./lost-engines.ts";
 import { ownsSocket, pidNamespace } from "./proc.ts";
 import { RecordBook, recordKey } from "./records.ts";
 import type { LogLine, RemoveOptions, Runtime } from "./runtime.ts";
-import { SlotListeners } from "./slot-listeners.ts";
 import { startFailure } from "./start-failure.ts";
 import { findUser } from "./user.ts";
 
@@ -58,7 +58,7 @@ class ProcessRuntime implements Runtime {
   readonly kind = "process";
   readonly #options: ProcessRuntimeOptions;
   readonly #records: RecordBook;
-  readonly #listeners = new SlotListeners();
+  readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #own = new Map<string, OwnChild>();
   /** Adopted processes whose label was read: pid, start time. */
   readonly #proven = new Set<string>();
@@ -136,13 +136,13 @@ class ProcessRuntime implements Runtime {
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {
-    return this.#listeners.add(onSlot);
+    return this.#subscribers.add(onSlot);
   }
 
   /** Engines keep running. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isDisposed = true;
-    this.#listeners.clear();
+    this.#subscribers.clear();
     clearInterval(this.#logTimer);
     clearInterval(this.#adoptedTimer);
     await this.#records.settled();
@@ -238,7 +238,7 @@ class ProcessRuntime implements Runtime {
 
   #tell(slot: string): void {
     this.#followAdopted();
-    this.#listeners.tell(slot);
+    this.#subscribers.tell(slot);
   }
 
   /** Adopted processes end without an event: looked at four times a second while there are any. */

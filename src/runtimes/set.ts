@@ -1,8 +1,8 @@
 import type { ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { Observed, Workload } from "../api/workload.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import { RuntimeUnavailable } from "./runtime-unavailable.ts";
 import type { LogLine, Preparation, RemoveOptions, Runtime } from "./runtime.ts";
-import { SlotListeners } from "./slot-listeners.ts";
 
 /** Opened when it is first needed: an installation of processes alone never asks a daemon. */
 export type Openers = Readonly<Partial<Record<RuntimeKind, () => Promise<Runtime>>>>;
@@ -17,7 +17,7 @@ export class RuntimeSet implements Runtime {
   readonly #open = new Map<RuntimeKind, Promise<Runtime>>();
   readonly #opened: Runtime[];
   readonly #first: Runtime;
-  readonly #listeners = new SlotListeners();
+  readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #watches: Disposable[] = [];
   #firstWatch: Disposable | undefined;
 
@@ -38,7 +38,7 @@ export class RuntimeSet implements Runtime {
     if (opener === undefined) throw new Error(`there is no runtime ${kind} here`);
     const opening = opener().then(async (runtime) => {
       this.#opened.push(runtime);
-      this.#watches.push(await runtime.watch((slot) => this.#listeners.tell(slot)));
+      this.#watches.push(await runtime.watch((slot) => this.#subscribers.tell(slot)));
       return runtime;
     });
     this.#open.set(kind, opening);
@@ -104,13 +104,13 @@ export class RuntimeSet implements Runtime {
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {
-    const listening = this.#listeners.add(onSlot);
-    this.#firstWatch ??= await this.#first.watch((slot) => this.#listeners.tell(slot));
+    const listening = this.#subscribers.add(onSlot);
+    this.#firstWatch ??= await this.#first.watch((slot) => this.#subscribers.tell(slot));
     return listening;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#listeners.clear();
+    this.#subscribers.clear();
     this.#firstWatch?.[Symbol.dispose]();
     for (const watch of this.#watches) watch[Symbol.dispose]();
     for (const runtime of this.#opened.toReversed()) await runtime[Symbol.asyncDispose]();

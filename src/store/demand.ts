@@ -5,12 +5,13 @@ import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { Serial } from "../lib/serial.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import type { DemandStore } from "./store.ts";
 
 /** What every live gateway wants. A file without a fresh heartbeat, or of another boot, is void. */
 export async function openDemandStore(stateDir: string, options: { now?: () => Date } = {}): Promise<DemandStore> {
   const now = options.now ?? (() => new Date());
-  const listeners = new Set<(slots: readonly string[]) => void>();
+  const subscribers = new Subscribers<[slots: readonly string[]]>();
   let lastSeen = new Map<string, string>();
   let isOpen = false;
   const directory = await JsonDirectory.open<Demand>(join(stateDir, "demand"), {
@@ -40,7 +41,7 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
       if (seen.get(key) !== lastSeen.get(key)) changed.add(key.slice(key.indexOf(" ") + 1));
     }
     lastSeen = seen;
-    if (changed.size > 0) for (const listener of listeners) listener([...changed]);
+    if (changed.size > 0) subscribers.tell([...changed]);
   }
   isOpen = true;
   compare();
@@ -49,10 +50,7 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
   timer.unref();
   return {
     list,
-    watch(onSlots) {
-      listeners.add(onSlots);
-      return { [Symbol.dispose]: () => void listeners.delete(onSlots) };
-    },
+    watch: (onSlots) => subscribers.add(onSlots),
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
       await directory[Symbol.asyncDispose]();

@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import type { Kind } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import { DeclaredFiles, keyOf, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
 import { glanceAt, listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
@@ -40,7 +41,7 @@ class FileSource implements DesiredSource {
   readonly #now: () => Date;
   readonly #sweepMs: number;
   readonly #declared: DeclaredFiles;
-  readonly #listeners = new Set<(kind: Kind, name: string) => void>();
+  readonly #subscribers = new Subscribers<[kind: Kind, name: string]>();
   readonly #watch = new DirectoryWatch((path) => this.#hint(path));
   readonly #stack = new AsyncDisposableStack();
   /** Each directory as it was when it last held a file: an empty one with another inode is another directory. */
@@ -86,8 +87,7 @@ class FileSource implements DesiredSource {
   }
 
   watch(onKey: (kind: Kind, name: string) => void): Disposable {
-    this.#listeners.add(onKey);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onKey) };
+    return this.#subscribers.add(onKey);
   }
 
   resync(): Promise<void> {
@@ -100,7 +100,7 @@ class FileSource implements DesiredSource {
     this.#isClosed = true;
     clearTimeout(this.#soon);
     clearTimeout(this.#again?.timer);
-    this.#listeners.clear();
+    this.#subscribers.clear();
     await this.#stack.disposeAsync();
     await this.#looking;
   }
@@ -185,7 +185,7 @@ class FileSource implements DesiredSource {
   #settle(touched: ReadonlySet<string>): void {
     for (const key of touched) {
       const changed = this.#declared.settle(key);
-      if (changed !== undefined) for (const listener of this.#listeners) listener(changed.kind, changed.name);
+      if (changed !== undefined) this.#subscribers.tell(changed.kind, changed.name);
     }
   }
 

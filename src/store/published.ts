@@ -13,16 +13,14 @@ import {
 import { removeLeftovers, syncFile, writeFileAtomicNow } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import type { PublishedChange, PublishedStore, Publisher } from "./store.ts";
 
 const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };
 
 /** Reads what the operator publishes and follows it. Needs no operator: an absent state is an empty one. */
 export async function openPublished(stateDir: string, options: { sweepMs?: number } = {}): Promise<PublishedStore> {
-  const listeners = new Set<(change: PublishedChange) => void>();
-  const tell = (change: PublishedChange): void => {
-    for (const listener of listeners) listener(change);
-  };
+  const subscribers = new Subscribers<[change: PublishedChange]>();
   const sweepMs = options.sweepMs ?? 1000;
   await using stack = new AsyncDisposableStack();
   const top = stack.use(
@@ -31,14 +29,14 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
       include: (file) => file === "operator.json" || file === "registry.json",
       parse: (value) => publishedOperatorSchema.safeParse(value).data ?? publishedRegistrySchema.safeParse(value).data,
       onChange: (names) =>
-        tell({ slots: [], registry: names.includes("registry"), operator: names.includes("operator") }),
+        subscribers.tell({ slots: [], registry: names.includes("registry"), operator: names.includes("operator") }),
     }),
   );
   const slots = stack.use(
     await JsonDirectory.open<PublishedSlot>(join(stateDir, "slots"), {
       sweepMs,
       parse: (value) => publishedSlotSchema.safeParse(value).data,
-      onChange: (names) => tell({ slots: names, registry: false, operator: false }),
+      onChange: (names) => subscribers.tell({ slots: names, registry: false, operator: false }),
     }),
   );
   const owned = stack.move();
@@ -53,10 +51,7 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
       const operator = top.get("operator");
       return operator !== undefined && "heartbeat" in operator ? operator : undefined;
     },
-    watch(onChange) {
-      listeners.add(onChange);
-      return { [Symbol.dispose]: () => void listeners.delete(onChange) };
-    },
+    watch: (onChange) => subscribers.add(onChange),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

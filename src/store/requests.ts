@@ -5,18 +5,19 @@ import { slotRequestSchema, type SlotRequest } from "../api/status.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import type { RequestStore } from "./store.ts";
 
 /** Restart, load, unload and swap requests, one file per slot and kind; they survive a power cut. */
 export async function openRequestStore(stateDir: string): Promise<RequestStore> {
   const path = join(stateDir, "requests");
   await mkdir(path, { recursive: true });
-  const listeners = new Set<(slot: string) => void>();
+  const subscribers = new Subscribers<[slot: string]>();
   const directory = await JsonDirectory.open<SlotRequest>(path, {
     parse: (value) => slotRequestSchema.safeParse(value).data,
     onChange: (names) => {
       const slots = new Set(names.map((name) => name.slice(0, name.lastIndexOf("."))));
-      for (const slot of slots) for (const listener of listeners) listener(slot);
+      for (const slot of slots) subscribers.tell(slot);
     },
   });
   const fileOf = ({ slot, kind }: Pick<SlotRequest, "slot" | "kind">): string => join(path, `${slot}.${kind}.json`);
@@ -32,10 +33,7 @@ export async function openRequestStore(stateDir: string): Promise<RequestStore> 
       if (token === undefined || tokenIn(file) === token) rmSync(file, { force: true });
       await directory.scan();
     },
-    watch(onSlot) {
-      listeners.add(onSlot);
-      return { [Symbol.dispose]: () => void listeners.delete(onSlot) };
-    },
+    watch: (onSlot) => subscribers.add(onSlot),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
   };
 }

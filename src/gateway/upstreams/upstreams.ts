@@ -1,5 +1,6 @@
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { mergeCatalog, type UpstreamModel } from "./catalog.ts";
 import type { CircuitState } from "./circuit.ts";
@@ -43,7 +44,7 @@ export class Upstreams implements AsyncDisposable {
   readonly #options: UpstreamsOptions;
   readonly #members = new Map<string, Member>();
   readonly #retiring = new Set<Provider>();
-  readonly #listeners = new Set<() => void>();
+  readonly #subscribers = new Subscribers<[]>();
   #refs: ReadonlyMap<string, UpstreamModel> = new Map();
 
   constructor(options: UpstreamsOptions) {
@@ -67,8 +68,7 @@ export class Upstreams implements AsyncDisposable {
 
   /** Called after `refs()` has changed. */
   watch(onChange: () => void): Disposable {
-    this.#listeners.add(onChange);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(onChange) };
+    return this.#subscribers.add(onChange);
   }
 
   /** Requests that have not ended, waiting ones and those of dropped upstreams among them. */
@@ -111,7 +111,7 @@ export class Upstreams implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#listeners.clear();
+    this.#subscribers.clear();
     const all = [...this.#members.values()];
     this.#members.clear();
     for (const { discovery } of all) discovery?.[Symbol.dispose]();
@@ -178,6 +178,6 @@ export class Upstreams implements AsyncDisposable {
       }))
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
     this.#refs = mergeCatalog(inputs, this.#refs);
-    for (const listener of this.#listeners) listener();
+    this.#subscribers.tell();
   }
 }

@@ -2,12 +2,12 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { processRoles, type ProcessRole } from "../../api/names.ts";
 import type { Container, Exit, Observed, Workload } from "../../api/workload.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
 import { resolvedEnv } from "../child.ts";
 import { lastLine } from "../exits.ts";
 import { defaultLogBytes } from "../log-rotation.ts";
 import { containerLogFile, tailLogs } from "../logs.ts";
 import type { LogLine, Preparation, RemoveOptions, Runtime } from "../runtime.ts";
-import { SlotListeners } from "../slot-listeners.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
 import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
@@ -62,7 +62,7 @@ class DockerRuntime implements Runtime {
   readonly #images: Images;
   readonly #network: Network;
   readonly #listeningEngines = new Listeners();
-  readonly #listeners = new SlotListeners();
+  readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #refused = new Map<string, Refused>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
   readonly #keepsName = new Set<string>();
@@ -174,13 +174,13 @@ class DockerRuntime implements Runtime {
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {
-    return this.#listeners.add(onSlot);
+    return this.#subscribers.add(onSlot);
   }
 
   /** Containers keep running. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isDisposed = true;
-    this.#listeners.clear();
+    this.#subscribers.clear();
     await this.#view.close();
     await this.#logs.close();
     await this.#images.close();
@@ -269,7 +269,7 @@ class DockerRuntime implements Runtime {
     if (this.#isDisposed) return;
     const known = this.#view.lastKnown() ?? [];
     for (const container of known) if (container.label.slot === slot) this.#logs.follow(container);
-    this.#listeners.tell(slot);
+    this.#subscribers.tell(slot);
   }
 }
 

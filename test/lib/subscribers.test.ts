@@ -1,0 +1,16 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { Subscribers } from "../../src/lib/subscribers.ts";
+
+it("subscribers hear of everything until they are disposed of, each for itself", () => {
+  const heard: string[] = [];
+  const subscribers = new Subscribers<[slot: string]>();
+  const first = subscribers.add((slot) => void heard.push(`first ${slot}`));
+  subscribers.add((slot) => void heard.push(`second ${slot}`));
+  subscribers.tell("a");
+  first[Symbol.dispose]();
+  subscribers.tell("b");
+  subscribers.clear();
+  subscribers.tell("c");
+  assert.deepEqual(heard, ["first a", "second a", "second b"]);
+});
