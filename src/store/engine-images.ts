@@ -3,6 +3,7 @@ import { parse, parseDocument, stringify } from "yaml";
 import { engineImagesSchema, engineLockSchema, type EngineImages, type EngineLock } from "../api/engine-images.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { Serial } from "../lib/serial.ts";
 
 /** The file cannot be used; the message names it. */
 export class BadImagesFile extends Error {
@@ -46,10 +47,14 @@ export async function pinEngineImages(path: string, lock: EngineLock): Promise<r
 export class EngineLockFile {
   readonly #path: string;
   #lock: EngineLock;
+  /** What the file holds. */
+  #written: EngineLock;
+  readonly #writes = new Serial();
 
   private constructor(path: string, lock: EngineLock) {
     this.#path = path;
     this.#lock = lock;
+    this.#written = lock;
   }
 
   /** Throws BadImagesFile: a lock that is ignored would change what runs. */
@@ -73,10 +78,14 @@ export class EngineLockFile {
 
   /** Known from this moment on; rejects when it cannot be written, and stays known. */
   async record(image: string, digest: string): Promise<void> {
-    if (this.#lock[image] === digest) return;
-    this.#lock = { ...this.#lock, [image]: digest };
-    const head = "# What each image without a digest was when it was first pulled. Delete a line to look again.\n";
-    await writeFileAtomic(this.#path, head + stringify({ images: this.#lock }), { fsync: true });
+    if (this.#lock[image] !== digest) this.#lock = { ...this.#lock, [image]: digest };
+    await this.#writes.run(async () => {
+      const lock = this.#lock;
+      if (this.#written === lock) return;
+      const head = "# What each image without a digest was when it was first pulled. Delete a line to look again.\n";
+      await writeFileAtomic(this.#path, head + stringify({ images: lock }), { fsync: true });
+      this.#written = lock;
+    });
   }
 }
 
