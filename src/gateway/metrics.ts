@@ -1,16 +1,18 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, Counter, Gauge, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
 import { slotsInOrder, type ResolutionIndex } from "./index.ts";
 import type { Admission } from "./admission/admission.ts";
+import { RouteHistogram, type RouteSeries } from "./route-histogram.ts";
 import type { Traffic } from "./traffic.ts";
 
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
-/** Children of one route and slot, looked up once and kept: labels cost more than counting. */
+/** What is counted of one route and slot, looked up once and kept: labels cost more than counting. */
 export interface RouteMetrics {
-  readonly duration: Histogram.Internal<"route" | "slot">;
-  readonly firstByte: Histogram.Internal<"route" | "slot">;
-  count(code: number): void;
+  readonly duration: RouteSeries;
+  readonly firstByte: RouteSeries;
+  /** Requests by HTTP status. */
+  readonly codes: Map<number, number>;
 }
 
 /** Label of requests whose model resolved to no slot: unknown names must not make new series. */
@@ -19,10 +21,9 @@ export const noSlot = "none";
 /** The gateway's metric page (CONTRACT "Metrics that others rely on"). */
 export class GatewayMetrics {
   readonly registry = new Registry();
-  readonly #requests: Counter<"route" | "slot" | "code">;
-  readonly #duration: Histogram<"route" | "slot">;
-  readonly #firstByte: Histogram<"route" | "slot">;
-  readonly #routes = new Map<string, RouteMetrics>();
+  readonly #duration: RouteHistogram;
+  readonly #firstByte: RouteHistogram;
+  readonly #routes = new Map<string, Map<string, RouteMetrics>>();
 
   constructor(options: {
     traffic: Traffic;
@@ -34,27 +35,31 @@ export class GatewayMetrics {
     const registers = [this.registry];
     // Its default samples the event loop every 10 ms, which would be all that wakes a process at rest.
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 1000 });
-    const labelNames = ["route", "slot"] as const;
-    this.#requests = new Counter({
+    const routes = this.#routes;
+    new Counter({
       name: "berth_requests_total",
       help: "Requests by route, slot and HTTP status",
       labelNames: ["route", "slot", "code"],
       registers,
+      collect() {
+        this.reset();
+        for (const [route, slots] of routes)
+          for (const [slot, { codes }] of slots)
+            for (const [code, count] of codes) this.inc({ route, slot, code: String(code) }, count);
+      },
     });
-    this.#duration = new Histogram({
+    this.#duration = new RouteHistogram({
       name: "berth_request_duration_seconds",
       help: "From the request's header to the end of its answer",
-      labelNames,
       buckets,
-      registers,
     });
-    this.#firstByte = new Histogram({
+    this.#firstByte = new RouteHistogram({
       name: "berth_time_to_first_byte_seconds",
       help: "From the request's header to the first byte of its answer",
-      labelNames,
       buckets,
-      registers,
     });
+    this.registry.registerMetric(this.#duration);
+    this.registry.registerMetric(this.#firstByte);
     const { traffic, admission, index, newcomers } = options;
     new Gauge({
       name: "berth_requests_in_flight",
@@ -115,23 +120,17 @@ export class GatewayMetrics {
   }
 
   of(route: string, slot: string): RouteMetrics {
-    const key = `${route} ${slot}`;
-    let metrics = this.#routes.get(key);
+    let slots = this.#routes.get(route);
+    if (slots === undefined) this.#routes.set(route, (slots = new Map()));
+    let metrics = slots.get(slot);
     if (metrics === undefined) {
-      const codes = new Map<number, Counter.Internal>();
+      const labels = { route, slot };
       metrics = {
-        duration: this.#duration.labels({ route, slot }),
-        firstByte: this.#firstByte.labels({ route, slot }),
-        count: (code) => {
-          let child = codes.get(code);
-          if (child === undefined) {
-            child = this.#requests.labels({ route, slot, code: String(code) });
-            codes.set(code, child);
-          }
-          child.inc();
-        },
+        duration: this.#duration.series(labels),
+        firstByte: this.#firstByte.series(labels),
+        codes: new Map(),
       };
-      this.#routes.set(key, metrics);
+      slots.set(slot, metrics);
     }
     return metrics;
   }
