@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import { atEndOfTurn, type Flushable } from "../end-of-turn.ts";
 import { longestTimerMs } from "../longest-timer.ts";
 import { ProtocolError, ResponseParser, type ResponseEvents, type ResponseHead } from "./response-parser.ts";
 
@@ -33,7 +34,7 @@ const connectTimeoutMs = 5000;
 const idleSocketMs = 55_000;
 
 /** One socket to an engine, with at most one request under way. */
-export class Connection implements ResponseEvents {
+export class Connection implements ResponseEvents, Flushable {
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
   readonly #onGone: (connection: Connection) => void;
@@ -46,6 +47,8 @@ export class Connection implements ResponseEvents {
   #idleMs = 0;
   #isConnected = false;
   #isPaused = false;
+  /** A request that goes out at the end of the turn. */
+  #unsent = "";
 
   /** `onGone` hears once that the socket has closed. */
   constructor(host: string, port: number, onGone: (connection: Connection) => void) {
@@ -57,8 +60,10 @@ export class Connection implements ResponseEvents {
       noDelay: true,
       onread: {
         buffer: readBuffer,
-        callback: (size, bytes) => {
-          this.#data(Buffer.from(bytes.subarray(0, size)));
+        callback: (size) => {
+          const chunk = Buffer.allocUnsafe(size);
+          readBuffer.copy(chunk, 0, 0, size);
+          this.#data(chunk);
           return !this.#isPaused;
         },
       },
@@ -100,13 +105,20 @@ export class Connection implements ResponseEvents {
     if (size <= copiedBytes) {
       let text = head;
       for (const part of body) text += part.toString("latin1");
-      this.#socket.write(text, "latin1");
+      this.#unsent = text;
+      atEndOfTurn(this);
       return;
     }
     this.#socket.cork();
     this.#socket.write(head, "latin1");
     for (const part of body) if (part.length > 0) this.#socket.write(part);
     this.#socket.uncork();
+  }
+
+  flush(): void {
+    const text = this.#unsent;
+    this.#unsent = "";
+    if (!this.#socket.destroyed) this.#socket.write(text, "latin1");
   }
 
   /** Kept for the next request, for a while. */

@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { connect, createServer } from "node:net";
+import { once } from "node:events";
+import { describe, it } from "node:test";
+import { promisify } from "node:util";
+import { atEndOfTurn } from "../../src/lib/end-of-turn.ts";
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe("atEndOfTurn", () => {
+  it("flushes all in the order in which they came, after what is still to be heard in this turn", async () => {
+    const log: string[] = [];
+    for (const name of ["a", "b"]) atEndOfTurn({ flush: () => void log.push(name) });
+    process.nextTick(() => log.push("still heard"));
+    await turn();
+    assert.deepEqual(log, ["still heard", "a", "b"]);
+  });
+
+  it("flushes what is added by a flush, in a later turn", async () => {
+    const log: string[] = [];
+    atEndOfTurn({
+      flush: () => {
+        log.push("first");
+        atEndOfTurn({ flush: () => void log.push("second") });
+      },
+    });
+    await turn();
+    assert.deepEqual(log, ["first"]);
+    await turn();
+    assert.deepEqual(log, ["first", "second"]);
+  });
+
+  it("takes nothing from the others when one throws", async () => {
+    const program = `
+      import { atEndOfTurn } from ${JSON.stringify(new URL("../../src/lib/end-of-turn.ts", import.meta.url).href)};
+      process.on("uncaughtException", ({ message }) => console.log(message));
+      const say = (word) => atEndOfTurn({ flush: () => console.log(word) });
+      say("before");
+      atEndOfTurn({ flush() { throw new Error("odd"); } });
+      say("after");`;
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program]);
+    assert.equal(stdout, "before\nodd\nafter\n");
+  });
+
+  it("is not kept waiting by a socket that goes on talking", async () => {
+    await using server = createServer((socket) => {
+      const timer = setInterval(() => socket.write("x"), 1);
+      socket.on("error", () => undefined).on("close", () => clearInterval(timer));
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const address = server.address();
+    assert.ok(address !== null && typeof address === "object");
+    const socket = connect(address.port, "127.0.0.1");
+    const flushed = await new Promise((resolve) => {
+      socket.once("data", () => atEndOfTurn({ flush: () => resolve(true) }));
+      socket.on("data", () => undefined);
+    });
+    socket.destroy();
+    assert.equal(flushed, true);
+  });
+});
