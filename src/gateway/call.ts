@@ -1,7 +1,9 @@
 import type { ServerResponse } from "node:http";
+import type { FlightOwner } from "./flight.ts";
+import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
 import type { Answer } from "./relay/answer.ts";
 import type { StreamHold } from "./stream-hold.ts";
-import type { V1Route } from "./v1/route.ts";
+import type { V1Request, V1Route } from "./v1/route.ts";
 
 /** Who asks, as far as queues and shared streams care. */
 export interface Asker {
@@ -13,24 +15,66 @@ export interface Asker {
 
 export const nobody: Asker = { client: "", scope: "" };
 
+/** What is done for a client, and can be given up. */
+interface Work {
+  abandon(): void;
+}
+
 /** One client's request, from its header to the end of its answer. */
-export interface Call {
+export class Call implements FlightOwner {
   readonly route: V1Route;
   readonly response: ServerResponse;
   readonly requestId: string;
-  asker: Asker;
   readonly answer: Answer;
-  readonly began: number;
-  slot: string;
+  readonly #began = performance.now();
+  readonly #gatewayMetrics: GatewayMetrics;
+  asker: Asker = nobody;
+  #slot = noSlot;
+  #metrics: RouteMetrics | undefined;
   hold: StreamHold | undefined;
+  /** What has to be told when it is over, if anything: the rest of a request is free to go once it is sent. */
+  leftover: V1Request | undefined;
   /**
    * Ends what is done for this client alone. An object, made at once: whatever hangs on a function that is assigned
    * to a field outlives V8's young collections (docs/performance.md), here every request with its body.
    */
   work: Work | undefined;
-}
 
-/** What is done for a client, and can be given up. */
-interface Work {
-  abandon(): void;
+  constructor(
+    route: V1Route,
+    { response, requestId, answer }: { response: ServerResponse; requestId: string; answer: Answer },
+    metrics: GatewayMetrics,
+  ) {
+    this.route = route;
+    this.response = response;
+    this.requestId = requestId;
+    this.answer = answer;
+    this.#gatewayMetrics = metrics;
+  }
+
+  /** The slot that answers, or `upstream NAME`. */
+  get slot(): string {
+    return this.#slot;
+  }
+
+  set slot(slot: string) {
+    this.#slot = slot;
+    this.#metrics = undefined;
+  }
+
+  get seconds(): number {
+    return (performance.now() - this.#began) / 1000;
+  }
+
+  get metrics(): RouteMetrics {
+    return (this.#metrics ??= this.#gatewayMetrics.of(this.route.path, this.#slot));
+  }
+
+  onFirstByte(): void {
+    this.metrics.firstByte.observe(this.seconds);
+  }
+
+  onSettled(): void {
+    this.leftover?.discard?.();
+  }
 }

@@ -1,17 +1,17 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../api/errors.ts";
-import { EnginePool } from "../lib/http1/client.ts";
+import { EnginePools } from "../lib/http1/client.ts";
 import type { Admission, Line } from "./admission/admission.ts";
-import { checkCapability, roleFor, type Endpoint } from "./admission/availability.ts";
+import { checkCapability, roleFor } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
 import type { AccessLog } from "./access-log.ts";
 import { toApiError } from "./answer.ts";
 import type { FirstLook } from "./first-look.ts";
-import { nobody, type Asker, type Call } from "./call.ts";
-import { Flight } from "./flight.ts";
+import { Call, type Asker } from "./call.ts";
+import { Flight, type FlightControl, type FlightOwner } from "./flight.ts";
 import type { KnownSlot } from "./index.ts";
-import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
+import type { GatewayMetrics } from "./metrics.ts";
 import { Answer, type AnswerSink } from "./relay/answer.ts";
 import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
@@ -56,28 +56,19 @@ const nothing = (): void => undefined;
 
 /** Finds who answers, waits for it, sends the request there and relays the answer. The path of every `/v1` request. */
 export class Dispatcher {
-  readonly #options: DispatchOptions;
-  readonly #pools = new Map<number, EnginePool>();
+  readonly #options: DispatchOptions & FlightControl;
+  readonly #pools = new EnginePools();
   /** Streams that a cold slot will answer, by what makes them identical. */
   readonly #shared = new Map<string, SharedFlight>();
 
   constructor(options: DispatchOptions) {
-    this.#options = options;
+    this.#options = { ...options, pools: this.#pools };
   }
 
   handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): void {
-    const call: Call = {
-      route,
-      response,
-      requestId,
-      asker: nobody,
-      answer: new Answer(response, requestId, route.errors, this.#options.log),
-      began: performance.now(),
-      slot: noSlot,
-      hold: undefined,
-      work: undefined,
-    };
-    response.once("close", () => this.#closed(call));
+    const answer = new Answer(response, requestId, route.errors, this.#options.log);
+    const call = new Call(route, { response, requestId, answer }, this.#options.metrics);
+    response.on("close", () => this.#closed(call));
     this.#read(call, request).catch((error: unknown) => call.answer.refuse(toApiError(error)));
   }
 
@@ -89,7 +80,7 @@ export class Dispatcher {
   }
 
   close(): void {
-    for (const pool of this.#pools.values()) pool.close();
+    this.#pools.close();
   }
 
   async #read(call: Call, request: IncomingMessage): Promise<void> {
@@ -105,29 +96,26 @@ export class Dispatcher {
       asked.discard?.();
       return;
     }
-    this.#try(call, asked, () => {
+    if (asked.discard !== undefined) call.leftover = asked;
+    try {
       const target = this.#options.firstLook.resolve(asked.slot ?? asked.model);
       if (target === undefined) this.#awaitMeaning(call, asked);
       else this.#dispatch(call, asked, target);
-    });
-  }
-
-  /** What throws on the way of a request ends it. */
-  #try(call: Call, asked: V1Request, act: () => void): void {
-    try {
-      act();
     } catch (error) {
-      asked.discard?.();
-      call.answer.refuse(toApiError(error));
+      refuse(call, error);
     }
   }
 
   #awaitMeaning(call: Call, asked: V1Request): void {
     const newcomer = this.#options.firstLook.wait(asked.slot ?? asked.model, asked.body?.length ?? 0, (outcome) => {
-      this.#try(call, asked, () => this.#dispatch(call, asked, outcome()));
+      try {
+        this.#dispatch(call, asked, outcome());
+      } catch (error) {
+        refuse(call, error);
+      }
     });
     const abandon = (): void => {
-      if (newcomer.isWaiting) asked.discard?.();
+      if (newcomer.isWaiting) call.onSettled();
       newcomer.abandon();
     };
     call.work = { abandon };
@@ -153,12 +141,14 @@ export class Dispatcher {
       this.#share(call, asked, { slot, leg, line }, asked.body);
       return;
     }
-    const flight = this.#flight(call, asked, { slot, leg, line }, call.answer, () => asked.discard?.());
+    const flight = this.#flight(call, asked, { slot, leg, line }, call.answer, call);
     call.work = flight;
-    asked.onBroken?.((failure) => {
-      flight.abandon();
-      call.answer.refuse(failure);
-    });
+    if (asked.onBroken !== undefined) {
+      asked.onBroken((failure) => {
+        flight.abandon();
+        call.answer.refuse(failure);
+      });
+    }
     flight.start();
     this.#holdStream(call, flight, asked.isStream);
   }
@@ -176,20 +166,15 @@ export class Dispatcher {
     }
     if (provider === undefined)
       throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
-    const { firstByte } = this.#metrics(call);
-    const { requestId, answer, began } = call;
-    const relay = new Relay({
-      sink: answer,
-      rename: new ModelRename(providerModel, asked.model),
-      isChat: leg.isChat,
-      endMark: leg.endMark,
-      translation: leg.translation,
-      body: asked.body,
-      onFirstByte: () => firstByte.observe((performance.now() - began) / 1000),
+    const { requestId, answer } = call;
+    const sender = {
+      onFirstByte: () => call.onFirstByte(),
       onByte: nothing,
       onUnsent: () => false,
-      onSettled: () => asked.discard?.(),
-    });
+      onSettled: () => call.onSettled(),
+    };
+    const rename = new ModelRename(providerModel, asked.model);
+    const relay = new Relay({ sender, sink: answer, rename, format: leg.format, body: asked.body });
     call.work = { abandon: () => relay.abort() };
     asked.onBroken?.((failure) => {
       relay.abort();
@@ -207,7 +192,8 @@ export class Dispatcher {
     const isFirst = shared?.answer.isJoinable !== true;
     if (shared?.answer.isJoinable !== true) {
       const all: SharedAnswer = new SharedAnswer({ budget: this.#options.budget, onDeserted: () => first.abandon() });
-      const first = this.#flight(call, asked, to, all, () => this.#forget(key, all));
+      const owner = { onFirstByte: () => call.onFirstByte(), onSettled: () => this.#forget(key, all) };
+      const first = this.#flight(call, asked, to, all, owner);
       shared = { flight: first, answer: all };
       this.#shared.set(key, shared);
     }
@@ -232,52 +218,36 @@ export class Dispatcher {
     call.hold = new StreamHold(call.answer, waiter, this.#options.holdTimes);
   }
 
-  #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, onSettled: () => void): Flight {
+  #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, owner: FlightOwner): Flight {
     const { slot, leg, line } = to;
-    const { requestId, began, asker } = call;
-    const { firstByte } = this.#metrics(call);
-    const { timeoutSeconds } = slot.spec;
-    const timeouts = { firstByteMs: timeoutSeconds.firstByte * 1000, idleMs: timeoutSeconds.idle * 1000 };
+    const { firstByte, idle } = slot.spec.timeoutSeconds;
     return new Flight(this.#options, {
       line,
+      client: call.asker.client,
+      requestId: call.requestId,
+      timeouts: { firstByteMs: firstByte * 1000, idleMs: idle * 1000 },
       sink,
-      client: asker.client,
-      bytes: leg.bytes,
-      body: asked.body,
       rename: new ModelRename(leg.served, asked.model),
-      isChat: leg.isChat,
-      endMark: leg.endMark,
-      translation: leg.translation,
-      isRepeatable: leg.isRepeatable,
-      send: (endpoint, events) => leg.send({ endpoint, pool: this.#pool(endpoint), requestId, timeouts }, events),
-      onFirstByte: () => firstByte.observe((performance.now() - began) / 1000),
-      onSettled,
+      leg,
+      body: asked.body,
+      owner,
     });
   }
 
   /** The response is closed: all was sent, or the client left. */
   #closed(call: Call): void {
-    const { response, route, requestId, slot } = call;
+    const { response, route, requestId, slot, seconds, metrics } = call;
     call.hold?.end();
     if (!response.writableFinished) call.work?.abandon();
     const code = response.writableFinished ? response.statusCode : 499;
-    const seconds = (performance.now() - call.began) / 1000;
-    const metrics = this.#metrics(call);
     metrics.duration.observe(seconds);
-    metrics.count(code);
+    metrics.codes.set(code, (metrics.codes.get(code) ?? 0) + 1);
     this.#options.log.closed({ requestId, path: route.path, slot, code, seconds, failure: call.answer.failure });
   }
+}
 
-  #metrics(call: Call): RouteMetrics {
-    return this.#options.metrics.of(call.route.path, call.slot);
-  }
-
-  #pool({ host, port }: Endpoint): EnginePool {
-    let pool = this.#pools.get(port);
-    if (pool === undefined) {
-      pool = new EnginePool(host, port);
-      this.#pools.set(port, pool);
-    }
-    return pool;
-  }
+/** What throws on the way of a request ends it. */
+function refuse(call: Call, error: unknown): void {
+  call.onSettled();
+  call.answer.refuse(toApiError(error));
 }

@@ -1,17 +1,18 @@
 import type { ApiError } from "../api/errors.ts";
 import { toApiError } from "./answer.ts";
-import type { Exchange } from "../lib/http1/client.ts";
+import type { EnginePools, Timeouts } from "../lib/http1/client.ts";
 import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
 import type { AnswerSink } from "./relay/answer.ts";
-import { Relay, type AnswerTranslation } from "./relay/relay.ts";
+import { Relay, type Sender } from "./relay/relay.ts";
 import type { ModelRename } from "./relay/rename.ts";
-import type { Traffic } from "./traffic.ts";
-import type { LegEvents } from "./v1/route.ts";
+import type { SlotTraffic, Traffic } from "./traffic.ts";
+import type { Leg } from "./v1/route.ts";
 
 /** What every flight needs beside its own order. */
 export interface FlightControl {
+  readonly pools: EnginePools;
   readonly admission: Admission;
   readonly traffic: Traffic;
   readonly budget: BufferBudget;
@@ -22,20 +23,21 @@ export interface FlightControl {
 export interface FlightOrder {
   readonly line: Line;
   readonly client: string;
+  readonly requestId: string;
+  readonly timeouts: Timeouts;
   readonly sink: AnswerSink;
-  /** What it keeps in memory while it waits. */
-  readonly bytes: number;
-  readonly body: Buffer | undefined;
   readonly rename: ModelRename;
-  readonly isChat: boolean;
-  readonly endMark: RegExp | undefined;
-  readonly translation: AnswerTranslation | undefined;
-  /** False when its bytes can be sent only once. */
-  readonly isRepeatable: boolean;
-  send(endpoint: Endpoint, events: LegEvents): Exchange;
-  readonly onFirstByte: () => void;
+  readonly leg: Leg;
+  /** The client's, where it is kept. */
+  readonly body: Buffer | undefined;
+  readonly owner: FlightOwner;
+}
+
+/** On whose behalf it is. */
+export interface FlightOwner {
+  onFirstByte(): void;
   /** Called once, however it ends. */
-  readonly onSettled: () => void;
+  onSettled(): void;
 }
 
 /** Milliseconds before the second and the third try of a request whose connection was refused. */
@@ -49,24 +51,32 @@ type Phase = "new" | "waiting" | "again" | "relaying" | "settled";
  *   new ─▶ waiting ─▶ relaying ─▶ settled      waiting: the slot is not there, or busy
  *              ▲─ again ◀─┘                     again: the engine refused the connection
  */
-export class Flight implements Visitor {
+export class Flight implements Visitor, Sender {
   readonly #control: FlightControl;
-  readonly #order: FlightOrder;
+  readonly #line: Line;
+  readonly #sink: AnswerSink;
+  readonly #owner: FlightOwner;
+  /** What is sent, kept until the engine answers: it may have to be sent again, and a stream may last for long. */
+  #order: FlightOrder | undefined;
   readonly client: string;
   #phase: Phase = "new";
   #relay: Relay | undefined;
   #attempts = 0;
   #admittedAt = 0;
+  #traffic: SlotTraffic | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(control: FlightControl, order: FlightOrder) {
     this.#control = control;
     this.#order = order;
+    this.#line = order.line;
+    this.#sink = order.sink;
+    this.#owner = order.owner;
     this.client = order.client;
   }
 
   get hasBegun(): boolean {
-    return this.#order.sink.hasBegun;
+    return this.#sink.hasBegun;
   }
 
   get isWaiting(): boolean {
@@ -74,13 +84,13 @@ export class Flight implements Visitor {
   }
 
   get place(): Place {
-    return this.#control.admission.place(this.#order.line, this);
+    return this.#control.admission.place(this.#line, this);
   }
 
   /** Goes in or stands in line. A refusal goes to the sink. */
   start(): void {
     const { admission, traffic, budget } = this.#control;
-    const { line, bytes } = this.#order;
+    const line = this.#line;
     let endpoint: Endpoint | undefined;
     try {
       endpoint = admission.enter(line, this);
@@ -88,7 +98,7 @@ export class Flight implements Visitor {
         this.#phase = "waiting";
         traffic.hold(line.slot);
         try {
-          budget.take(bytes);
+          budget.take(this.#bytes);
         } catch (error) {
           line.queue.leave(this);
           traffic.release(line.slot);
@@ -113,17 +123,46 @@ export class Flight implements Visitor {
     this.#refuse(failure);
   }
 
+  onFirstByte(): void {
+    this.#order = undefined;
+    this.#owner.onFirstByte();
+  }
+
+  onByte(): void {
+    if (this.#traffic !== undefined) this.#traffic.lastByteAt = Date.now();
+  }
+
+  onUnsent(): boolean {
+    // An engine that refuses is about to be found dead, and started again: wait, then stand in line anew.
+    const waitMs = this.#control.againAfterMs[this.#attempts - 1];
+    if (waitMs === undefined) return false;
+    this.#phase = "again";
+    this.#control.traffic.hold(this.#line.slot);
+    this.#leaveEngine();
+    this.#timer = setTimeout(() => {
+      this.#control.traffic.release(this.#line.slot);
+      this.#phase = "new";
+      this.start();
+    }, waitMs);
+    return true;
+  }
+
+  onSettled(): void {
+    this.#leaveEngine();
+    this.#settle();
+  }
+
   /** Nobody wants the answer any more. */
   abandon(): void {
     switch (this.#phase) {
       case "waiting":
-        this.#order.line.queue.leave(this);
+        this.#line.queue.leave(this);
         this.#endWait();
         this.#settle();
         return;
       case "again":
         clearTimeout(this.#timer);
-        this.#control.traffic.release(this.#order.line.slot);
+        this.#control.traffic.release(this.#line.slot);
         this.#settle();
         return;
       case "relaying":
@@ -137,66 +176,42 @@ export class Flight implements Visitor {
     }
   }
 
+  get #bytes(): number {
+    return this.#order?.leg.bytes ?? 0;
+  }
+
   #relayTo(endpoint: Endpoint): void {
-    const { sink, rename, isChat, endMark, translation, body, line, onFirstByte } = this.#order;
+    const order = this.#order;
+    if (order === undefined) throw new Error("a flight that was answered is sent again");
+    const { leg, rename, body, requestId, timeouts } = order;
     this.#phase = "relaying";
     this.#admittedAt = performance.now();
     this.#attempts += 1;
-    const counted = this.#control.traffic.begin(line.slot);
-    const relay = new Relay({
-      sink,
-      rename,
-      isChat,
-      endMark,
-      translation,
-      body,
-      onFirstByte,
-      onByte: () => {
-        counted.lastByteAt = Date.now();
-      },
-      onUnsent: () => this.#goAgain(),
-      onSettled: () => {
-        this.#leaveEngine();
-        this.#settle();
-      },
-    });
+    this.#traffic = this.#control.traffic.begin(this.#line.slot);
+    const relay = new Relay({ sender: this, sink: this.#sink, rename, format: leg.format, body });
     this.#relay = relay;
-    relay.start(this.#order.send(endpoint, relay));
+    relay.start(leg.send({ endpoint, pool: this.#control.pools.to(endpoint), requestId, timeouts }, relay));
   }
 
   #leaveEngine(): void {
-    this.#control.traffic.end(this.#order.line.slot);
-    this.#control.admission.finish(this.#order.line, performance.now() - this.#admittedAt);
-  }
-
-  #goAgain(): boolean {
-    // An engine that refuses is about to be found dead, and started again: wait, then stand in line anew.
-    const waitMs = this.#control.againAfterMs[this.#attempts - 1];
-    if (waitMs === undefined || !this.#order.isRepeatable) return false;
-    this.#phase = "again";
-    this.#control.traffic.hold(this.#order.line.slot);
-    this.#leaveEngine();
-    this.#timer = setTimeout(() => {
-      this.#control.traffic.release(this.#order.line.slot);
-      this.#phase = "new";
-      this.start();
-    }, waitMs);
-    return true;
+    this.#control.traffic.end(this.#line.slot);
+    this.#control.admission.finish(this.#line, performance.now() - this.#admittedAt);
   }
 
   #endWait(): void {
-    this.#control.traffic.release(this.#order.line.slot);
-    this.#control.budget.give(this.#order.bytes);
+    this.#control.traffic.release(this.#line.slot);
+    this.#control.budget.give(this.#bytes);
   }
 
   #refuse(failure: ApiError): void {
-    this.#order.sink.refuse(failure);
+    this.#sink.refuse(failure);
     this.#settle();
   }
 
   #settle(): void {
     if (this.#phase === "settled") return;
     this.#phase = "settled";
-    this.#order.onSettled();
+    this.#order = undefined;
+    this.#owner.onSettled();
   }
 }

@@ -150,7 +150,7 @@ export class SlotQueue<C extends Caller> {
   }
 
   #admitNext(): void {
-    while (this.#door.kind === "open" && this.#inside < this.#limits.max) {
+    while (this.#count > 0 && this.#door.kind === "open" && this.#inside < this.#limits.max) {
       const [turn] = this.#lines;
       if (turn === undefined) return;
       const [client, line] = turn;

@@ -118,13 +118,10 @@ class UploadExchange implements Exchange {
       this.#events.onEnd();
     });
     response.on("error", (error) => this.#fail(new ExchangeError("broken", error.message)));
-    const headers = new Map<string, string>();
-    for (const [name, value] of Object.entries(response.headers))
-      if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
+    const { "content-type": type, "content-length": contentLength } = response.headers;
     // whisper.cpp calls a plain transcript HTML, which nobody may render.
-    const type = headers.get("content-type");
-    if (type?.startsWith("text/html") === true) headers.set("content-type", "text/plain; charset=utf-8");
-    this.#events.onHead({ status: response.statusCode ?? 0, headers, isKeptAlive: false });
+    const contentType = type?.startsWith("text/html") === true ? "text/plain; charset=utf-8" : type;
+    this.#events.onHead({ status: response.statusCode ?? 0, contentType, contentLength, isKeptAlive: false });
   }
 
   #fail(error: ExchangeError | ApiError): void {

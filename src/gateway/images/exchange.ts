@@ -47,7 +47,8 @@ class Drawing implements Exchange {
     const { signal } = this.#client;
     const drawn = await generate(plan, { ...options, signal });
     if (signal.aborted) return;
-    this.#events.onHead({ status: 200, headers: new Map([["content-type", "application/json"]]), isKeptAlive: true });
+    const head = { status: 200, contentType: "application/json", contentLength: undefined, isKeptAlive: true };
+    this.#events.onHead(head);
     for (const piece of answerText(drawn)) {
       this.#events.onData(piece);
       await this.#pause?.promise;

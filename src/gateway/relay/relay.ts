@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeError, ExchangeEvents } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
-import { HeldAnswer, type AnswerSink } from "./answer.ts";
+import { HeldAnswer, isEventStream, type AnswerSink } from "./answer.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
 import type { ModelRename } from "./rename.ts";
@@ -24,22 +24,32 @@ export interface AnswerTranslation {
   refusal?(status: number, body: Buffer): ApiError | undefined;
 }
 
+/** How an answer is read. */
+export interface AnswerFormat {
+  /** Its stream begins with the delta that carries the role. */
+  readonly isChat?: boolean;
+  /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
+  readonly endMark?: RegExp;
+  readonly translation?: AnswerTranslation;
+}
+
+/** Who sent the request. */
+export interface Sender {
+  onFirstByte(): void;
+  onByte(): void;
+  /** The request never reached the engine. True when it is sent once more, by another relay. */
+  onUnsent(): boolean;
+  /** The engine is done with it, one way or the other. Called once. */
+  onSettled(): void;
+}
+
 export interface RelayOptions {
+  readonly sender: Sender;
   readonly sink: AnswerSink;
   readonly rename: ModelRename;
-  /** Its stream begins with the delta that carries the role. */
-  readonly isChat: boolean;
-  /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
-  readonly endMark: RegExp | undefined;
-  readonly translation?: AnswerTranslation | undefined;
+  readonly format: AnswerFormat;
   /** The client's body: when an engine refuses it, whether it was JSON at all decides whose fault that is. */
   readonly body: Buffer | undefined;
-  readonly onFirstByte: () => void;
-  readonly onByte: () => void;
-  /** The request never reached the engine. True when it is sent once more, by another relay. */
-  readonly onUnsent: () => boolean;
-  /** The engine is done with it, one way or the other. Called once. */
-  readonly onSettled: () => void;
 }
 
 type Mode = "head" | "whole" | "error" | "events" | "bytes";
@@ -53,12 +63,15 @@ type Mode = "head" | "whole" | "error" | "events" | "bytes";
  *         └─ other status ─────▶ error    becomes our envelope
  */
 export class Relay implements ExchangeEvents {
-  readonly #options: RelayOptions;
+  readonly #sender: Sender;
+  readonly #sink: AnswerSink;
+  readonly #rename: ModelRename;
+  readonly #format: AnswerFormat;
   #body: Buffer | undefined;
   #exchange: Exchange | undefined;
   #mode: Mode = "head";
   #status = 0;
-  #headers: Record<string, string | number> = {};
+  #type = "";
   #chunks: Buffer[] = [];
   #size = 0;
   #events: EventStream | undefined;
@@ -69,9 +82,12 @@ export class Relay implements ExchangeEvents {
     this.#exchange?.resume();
   };
 
-  constructor(options: RelayOptions) {
-    this.#options = options;
-    this.#body = options.body;
+  constructor({ sender, sink, rename, format, body }: RelayOptions) {
+    this.#sender = sender;
+    this.#sink = sink;
+    this.#rename = rename;
+    this.#format = format;
+    this.#body = body;
   }
 
   start(exchange: Exchange): void {
@@ -86,38 +102,36 @@ export class Relay implements ExchangeEvents {
   }
 
   onHead(answer: ResponseHead): void {
-    const { onByte, onFirstByte, rename, isChat, endMark } = this.#options;
-    onByte();
-    onFirstByte();
+    this.#sender.onByte();
+    this.#sender.onFirstByte();
     this.#status = answer.status;
     if (answer.status >= 300) {
       this.#mode = "error";
       return;
     }
     this.#body = undefined;
-    const type = answer.headers.get("content-type") ?? "application/octet-stream";
-    this.#headers = { "content-type": type };
-    if (type.startsWith("text/event-stream")) {
+    const type = answer.contentType ?? "application/octet-stream";
+    this.#type = type;
+    if (isEventStream(type)) {
+      const { isChat = false, endMark } = this.#format;
       this.#mode = "events";
-      this.#events = new EventStream({ rename, isChat, endMark });
+      this.#events = new EventStream({ rename: this.#rename, isChat, endMark });
       this.#begin();
     } else if (type.startsWith("application/json")) this.#mode = "whole";
     else {
       this.#mode = "bytes";
-      const length = answer.headers.get("content-length");
-      if (length !== undefined) this.#headers["content-length"] = length;
-      this.#begin();
+      this.#begin(answer.contentLength);
     }
   }
 
   onData(chunk: Buffer): void {
     if (this.#isSettled) return;
-    this.#options.onByte();
+    this.#sender.onByte();
     switch (this.#mode) {
       case "whole":
         this.#chunks.push(chunk);
         this.#size += chunk.length;
-        if (this.#size > wholeLimitBytes && this.#options.translation === undefined) this.#giveUpWhole();
+        if (this.#size > wholeLimitBytes && this.#format.translation === undefined) this.#giveUpWhole();
         return;
       case "error":
         if (this.#size < errorLimitBytes) this.#chunks.push(chunk);
@@ -138,13 +152,14 @@ export class Relay implements ExchangeEvents {
 
   onEnd(): void {
     if (this.#isSettled) return;
-    const { sink, translation } = this.#options;
+    const sink = this.#sink;
     switch (this.#mode) {
       case "whole":
         this.#answerWhole();
         break;
       case "error": {
         const body = this.#joined();
+        const { translation } = this.#format;
         sink.refuse(translation?.refusal?.(this.#status, body) ?? engineRefusal(this.#status, body, this.#body));
         break;
       }
@@ -165,19 +180,19 @@ export class Relay implements ExchangeEvents {
   onError(error: ExchangeError | ApiError): void {
     if (this.#isSettled) return;
     const isUnsent = !(error instanceof ApiError) && error.phase === "connect";
-    if (isUnsent && this.#options.onUnsent()) {
+    if (isUnsent && this.#sender.onUnsent()) {
       this.#isSettled = true;
       return;
     }
     // Whatever comes after [DONE] takes nothing away from the answer.
     if (this.#events?.isDone === true) this.#endStream();
-    else this.#options.sink.refuse(error instanceof ApiError ? error : exchangeFailure(error));
+    else this.#sink.refuse(error instanceof ApiError ? error : exchangeFailure(error));
     this.#settle();
   }
 
-  #begin(): void {
+  #begin(length?: number | string): void {
     try {
-      this.#options.sink.begin(this.#status, this.#headers);
+      this.#sink.begin(this.#status, { "content-type": this.#type, "content-length": length });
     } catch (error) {
       if (!(error instanceof HeldAnswer)) throw error;
       this.#fail("the engine answered a stream's request with something else");
@@ -185,8 +200,9 @@ export class Relay implements ExchangeEvents {
   }
 
   #answerWhole(): void {
-    const { rename, sink, translation } = this.#options;
-    let body = rename.whole(this.#joined());
+    const { translation } = this.#format;
+    const sink = this.#sink;
+    let body = this.#rename.whole(this.#joined());
     try {
       if (translation !== undefined) body = translation.answer(body);
     } catch (error) {
@@ -200,15 +216,14 @@ export class Relay implements ExchangeEvents {
       );
       return;
     }
-    this.#headers["content-length"] = body.length;
-    this.#begin();
+    this.#begin(body.length);
     if (!this.#isSettled) sink.end(body);
   }
 
   #relayEvents(chunk: Buffer): void {
     const events = this.#events;
     if (events === undefined) return;
-    const { translation } = this.#options;
+    const { translation } = this.#format;
     let failure: ApiError | undefined;
     try {
       let bytes = events.push(chunk);
@@ -225,14 +240,14 @@ export class Relay implements ExchangeEvents {
     }
     if (failure === undefined) return;
     this.#exchange?.abort();
-    this.#options.sink.refuse(failure);
+    this.#sink.refuse(failure);
     this.#settle();
   }
 
   #endStream(): void {
-    const { sink, translation } = this.#options;
+    const sink = this.#sink;
     try {
-      sink.end(translation?.stream?.end());
+      sink.end(this.#format.translation?.stream?.end());
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       sink.refuse(error);
@@ -241,21 +256,21 @@ export class Relay implements ExchangeEvents {
 
   #fail(message: string): void {
     this.#exchange?.abort();
-    this.#options.sink.refuse(new ApiError("dispatch.upstream_failed", { message }));
+    this.#sink.refuse(new ApiError("dispatch.upstream_failed", { message }));
     this.#settle();
   }
 
   #write(bytes: Buffer): void {
-    if (this.#options.sink.write(bytes) || this.#isPaused) return;
+    if (this.#sink.write(bytes) || this.#isPaused) return;
     this.#isPaused = true;
     this.#exchange?.pause();
-    this.#options.sink.onDrain(this.#onDrain);
+    this.#sink.onDrain(this.#onDrain);
   }
 
   #giveUpWhole(): void {
     this.#mode = "bytes";
     this.#begin();
-    const begun = this.#options.rename.whole(this.#joined());
+    const begun = this.#rename.whole(this.#joined());
     this.#chunks = [];
     if (!this.#isSettled) this.#write(begun);
   }
@@ -269,6 +284,6 @@ export class Relay implements ExchangeEvents {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#body = undefined;
-    this.#options.onSettled();
+    this.#sender.onSettled();
   }
 }

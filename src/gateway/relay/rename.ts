@@ -13,8 +13,8 @@ export class ModelRename {
   readonly #to: Buffer;
 
   constructor(served: string, asked: string) {
-    this.#from = Buffer.from(JSON.stringify(served));
-    this.#to = Buffer.from(JSON.stringify(asked));
+    this.#from = quotedName(served);
+    this.#to = quotedName(asked);
   }
 
   /** For one JSON object. */
@@ -71,7 +71,23 @@ export class ModelRename {
   }
 }
 
+/** Names are short: a loop costs less than a call into native code. */
 function startsWith(bytes: Buffer, at: number, prefix: Buffer): boolean {
-  const end = at + prefix.length;
-  return end <= bytes.length && bytes.compare(prefix, 0, prefix.length, at, end) === 0;
+  if (at + prefix.length > bytes.length) return false;
+  for (let index = 0; index < prefix.length; index++) if (bytes[at + index] !== prefix[index]) return false;
+  return true;
+}
+
+const quotedNames = new Map<string, Buffer>();
+const quotedNameLimit = 1000;
+
+/** A model's name as it stands in JSON. Kept, since a few names are asked for again and again; not to be changed. */
+export function quotedName(name: string): Buffer {
+  let quoted = quotedNames.get(name);
+  if (quoted === undefined) {
+    if (quotedNames.size >= quotedNameLimit) quotedNames.clear();
+    quoted = Buffer.from(JSON.stringify(name));
+    quotedNames.set(name, quoted);
+  }
+  return quoted;
 }

@@ -1,6 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import type { BufferBudget } from "../admission/budget.ts";
-import { HeldAnswer, type AnswerSink } from "./answer.ts";
+import { HeldAnswer, isEventStream, type AnswerHeaders, type AnswerSink } from "./answer.ts";
 
 /** A reader that is further behind is cut (CONTRACT "Cold slots"). */
 const behindLimitBytes = 16 * 1024 * 1024;
@@ -71,8 +71,8 @@ export class SharedAnswer implements AnswerSink {
     return this.#readers.size;
   }
 
-  begin(status: number, headers: Readonly<Record<string, string | number>>): void {
-    if (this.hasBegun && !String(headers["content-type"]).startsWith("text/event-stream")) throw new HeldAnswer();
+  begin(status: number, headers: AnswerHeaders): void {
+    if (this.hasBegun && !isEventStream(headers["content-type"])) throw new HeldAnswer();
     this.#isBegun = true;
     this.#each((reader) => reader.sink.begin(status, headers));
   }

@@ -12,8 +12,6 @@ import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
 const errorLimitBytes = 65_536;
 /** A provider that wants to be left alone for longer is not asked again by itself. */
 const longestBackoffMs = 5000;
-/** What of a provider's header means something to a client; all else stays here. */
-const passedHeaders = ["content-type", "content-length", "content-disposition"] as const;
 
 /** Seconds, or a date (RFC 9110, 10.2.3). */
 const retryAfterPattern = /^(\d{1,7}|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} [\d:]{8} GMT)$/;
@@ -184,12 +182,13 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
       return;
     }
     this.#mask = new StreamMask(new Mask(this.#key, "answers"));
-    const passed = passedHeaders.flatMap((name): [string, string][] => {
+    const of = (name: string): string | undefined => {
       const value = headers[name];
-      return typeof value === "string" ? [[name, this.#masked(value)]] : [];
-    });
+      return typeof value === "string" ? this.#masked(value) : undefined;
+    };
     if (this.#isPaused) controller.pause();
-    this.#events.onHead({ status, headers: new Map(passed), isKeptAlive: true });
+    const [contentType, contentLength] = [of("content-type"), of("content-length")];
+    this.#events.onHead({ status, contentType, contentLength, isKeptAlive: true });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

@@ -8,6 +8,7 @@ import { openTranscription, spoolMemoryBytes, type Transcription } from "../audi
 import { sendUpload } from "../audio/upload-exchange.ts";
 import type { KnownSlot } from "../index.ts";
 import { plainErrors } from "../relay/error-form.ts";
+import type { AnswerFormat } from "../relay/relay.ts";
 import { jsonRoute } from "./json-route.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
@@ -50,6 +51,8 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
 
 /** Of engines that stream what they hear; whisper.cpp does not. */
 const transcriptionEnd = /"transcript\.text\.done"/;
+const transcriptionFormat: AnswerFormat = { endMark: transcriptionEnd, translation: transcriptionAnswers };
+const voicesFormat: AnswerFormat = { translation: voicesAnswers };
 
 /** An upload goes on while it waits: it tells when it breaks. */
 class TranscriptionRequest implements V1Request {
@@ -69,13 +72,10 @@ class TranscriptionRequest implements V1Request {
     const served = slot.status?.model.served ?? this.model;
     return {
       capability: "transcription",
-      isChat: false,
-      endMark: transcriptionEnd,
-      translation: transcriptionAnswers,
+      format: transcriptionFormat,
       served,
       bytes: spoolMemoryBytes,
       // Until the engine takes the connection nothing is used up.
-      isRepeatable: true,
       send: ({ endpoint, requestId, timeouts }, events) =>
         sendUpload(
           {
@@ -97,9 +97,7 @@ class TranscriptionRequest implements V1Request {
       path: "/v1/audio/transcriptions",
       accept: "*/*",
       body: () => this.#upload.forward(providerModel),
-      isChat: false,
-      endMark: transcriptionEnd,
-      translation: transcriptionAnswers,
+      format: transcriptionFormat,
     };
   }
 
@@ -133,12 +131,9 @@ class VoicesRequest implements V1Request {
   forSlot(slot: KnownSlot): Leg {
     return {
       capability: "speech",
-      isChat: false,
-      endMark: undefined,
-      translation: voicesAnswers,
+      format: voicesFormat,
       served: slot.status?.model.served ?? this.model,
       bytes: 0,
-      isRepeatable: true,
       send: getVoices,
     };
   }

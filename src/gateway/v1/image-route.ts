@@ -59,12 +59,9 @@ class ImageRequest implements V1Request {
     }
     return {
       capability: "image",
-      isChat: false,
-      endMark: undefined,
-      translation: undefined,
+      format: {},
       served: this.model,
       bytes: this.body.length,
-      isRepeatable: true,
       send: ({ endpoint, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
         return drawImages(plan(), { endpoint, cache: this.#cache, ceilingMs }, events);

@@ -11,17 +11,16 @@ import type { KnownSlot } from "../index.ts";
 import type { Translation } from "../protocols/translation.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
 import { plainErrors, type ErrorForm } from "../relay/error-form.ts";
-import type { AnswerTranslation } from "../relay/relay.ts";
+import type { AnswerFormat } from "../relay/relay.ts";
+import { quotedName } from "../relay/rename.ts";
 import { applyRules } from "../request-rules.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
 /** How the engine of a slot, or a provider, is asked on a JSON route. */
-export interface JsonTarget {
+export interface JsonTarget extends AnswerFormat {
   readonly capability: SlotCapability;
   readonly enginePath: string;
-  readonly isChat?: boolean;
-  readonly endMark?: RegExp;
   /** Absent: a stream's or JSON's. */
   readonly accept?: string;
   /** For a protocol that the engine does not speak. */
@@ -35,8 +34,8 @@ export interface JsonRouteOptions {
   readonly errors?: ErrorForm;
   /** False: `stream` means nothing there. */
   readonly hasStreams?: boolean;
-  /** Called once per request. Throws ApiError where there is no way. */
-  readonly target: (server: JsonServer) => JsonTarget;
+  /** A function is called once per request. Throws ApiError where there is no way. */
+  readonly target: JsonTarget | ((server: JsonServer) => JsonTarget);
 }
 
 /** Who is about to be asked. */
@@ -87,10 +86,13 @@ class JsonRequest implements V1Request {
   }
 
   forSlot(slot: KnownSlot): Leg {
-    const target = this.#target({
-      label: `slot ${slot.name}`,
-      speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
-    });
+    const target =
+      typeof this.#target !== "function"
+        ? this.#target
+        : this.#target({
+            label: `slot ${slot.name}`,
+            speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
+          });
     const served = slot.status?.model.served ?? this.model;
     const parts = this.#parts(target.translation, served, slot.spec.request);
     let bytes = 0;
@@ -99,21 +101,20 @@ class JsonRequest implements V1Request {
   }
 
   forProvider({ upstream, providerModel, spec }: UpstreamModel): ProviderLeg {
-    const target = this.#target({
-      label: `upstream ${upstream}`,
-      // A provider says what it speaks as a capability; counting tokens is part of Messages.
-      speaks: (protocol) => spec.capabilities.includes(protocol === "responses" ? "responses" : "messages"),
-    });
-    const { capability, enginePath, isChat = false, endMark, translation } = target;
-    const body = this.#parts(translation, providerModel, undefined);
+    const target =
+      typeof this.#target !== "function"
+        ? this.#target
+        : this.#target({
+            label: `upstream ${upstream}`,
+            // A provider says what it speaks as a capability; counting tokens is part of Messages.
+            speaks: (protocol) => spec.capabilities.includes(protocol === "responses" ? "responses" : "messages"),
+          });
     return {
-      capability,
-      path: enginePath,
+      capability: target.capability,
+      path: target.enginePath,
       accept: acceptOf(target, this.isStream),
-      body,
-      isChat,
-      endMark,
-      translation,
+      body: this.#parts(target.translation, providerModel, undefined),
+      format: target,
     };
   }
 
@@ -127,7 +128,7 @@ class JsonRequest implements V1Request {
     if (rules !== undefined) body = applyRules(body, rules);
     const at = body === this.body ? this.#scanned : scanBody(body);
     if (at === undefined || at.model === served || at.modelStart < 0) return [body];
-    return [body.subarray(0, at.modelStart), Buffer.from(JSON.stringify(served)), body.subarray(at.modelEnd)];
+    return [body.subarray(0, at.modelStart), quotedName(served), body.subarray(at.modelEnd)];
   }
 }
 
@@ -136,39 +137,28 @@ function acceptOf({ accept }: JsonTarget, isStream: boolean): string {
 }
 
 class JsonLeg implements Leg {
-  readonly #target: JsonTarget;
+  readonly format: JsonTarget;
   readonly #parts: readonly Buffer[];
   readonly #accept: string;
   readonly served: string;
   readonly bytes: number;
-  readonly isRepeatable = true;
-  readonly translation: AnswerTranslation | undefined;
 
   constructor(target: JsonTarget, served: string, parts: readonly Buffer[], bytes: number, isStream: boolean) {
-    this.#target = target;
+    this.format = target;
     this.#parts = parts;
     this.#accept = acceptOf(target, isStream);
     this.served = served;
     this.bytes = bytes;
-    this.translation = target.translation;
   }
 
   get capability(): SlotCapability {
-    return this.#target.capability;
-  }
-
-  get isChat(): boolean {
-    return this.#target.isChat === true;
-  }
-
-  get endMark(): RegExp | undefined {
-    return this.#target.endMark;
+    return this.format.capability;
   }
 
   send({ endpoint, pool, requestId, timeouts }: Destination, events: ExchangeEvents): Exchange {
     // Only what an engine needs: credentials, cookies and forwarding headers stay here.
     const head =
-      `POST ${this.#target.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
+      `POST ${this.format.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
       `content-length: ${this.bytes}\r\nx-request-id: ${requestId}\r\naccept: ${this.#accept}\r\n\r\n`;
     return pool.request(head, this.#parts, timeouts, events);
   }

@@ -6,7 +6,7 @@ import type { EnginePool, Exchange, ExchangeError, ExchangeEvents, Timeouts } fr
 import type { Endpoint } from "../admission/availability.ts";
 import type { KnownSlot } from "../index.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
-import type { AnswerTranslation } from "../relay/relay.ts";
+import type { AnswerFormat } from "../relay/relay.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { ProviderBody } from "../upstreams/provider-body.ts";
 
@@ -47,17 +47,12 @@ export interface V1Request {
 /** The way to an engine and back. */
 export interface Leg {
   readonly capability: SlotCapability;
-  /** Its stream begins with the delta that carries the role. */
-  readonly isChat: boolean;
-  /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
-  readonly endMark: RegExp | undefined;
-  readonly translation: AnswerTranslation | undefined;
+  readonly format: AnswerFormat;
   /** The engine's name for the model. */
   readonly served: string;
   /** What it keeps in memory while it waits. */
   readonly bytes: number;
-  /** False when its bytes can be sent only once. */
-  readonly isRepeatable: boolean;
+  /** Again, too, when no byte of it reached the engine. */
   send(to: Destination, events: LegEvents): Exchange;
 }
 
@@ -80,7 +75,5 @@ export interface ProviderLeg {
   readonly path: string;
   readonly accept: string;
   readonly body: ProviderBody;
-  readonly isChat: boolean;
-  readonly endMark: RegExp | undefined;
-  readonly translation: AnswerTranslation | undefined;
+  readonly format: AnswerFormat;
 }

@@ -27,10 +27,10 @@ const jsonRoutes: readonly V1Route[] = [
   jsonRoute({
     path: "/v1/chat/completions",
     summary: "The next message of a chat, whole or as a stream",
-    target: () => chat,
+    target: chat,
   }),
-  jsonRoute({ path: "/v1/completions", summary: "A text continued, whole or as a stream", target: () => completions }),
-  jsonRoute({ path: "/v1/embeddings", summary: "Vectors of texts", hasStreams: false, target: () => embeddings }),
+  jsonRoute({ path: "/v1/completions", summary: "A text continued, whole or as a stream", target: completions }),
+  jsonRoute({ path: "/v1/embeddings", summary: "Vectors of texts", hasStreams: false, target: embeddings }),
   jsonRoute({
     path: "/v1/rerank",
     summary: "Documents sorted by how well they answer a query",

@@ -65,6 +65,24 @@ export class EnginePool {
   }
 }
 
+/** The pools of all engines, by port: everything else about them is loopback. */
+export class EnginePools {
+  readonly #pools = new Map<number, EnginePool>();
+
+  to({ host, port }: { readonly host: string; readonly port: number }): EnginePool {
+    let pool = this.#pools.get(port);
+    if (pool === undefined) {
+      pool = new EnginePool(host, port);
+      this.#pools.set(port, pool);
+    }
+    return pool;
+  }
+
+  close(): void {
+    for (const pool of this.#pools.values()) pool.close();
+  }
+}
+
 class PooledExchange implements Exchange, ConnectionEvents {
   readonly #pool: EnginePool;
   readonly #events: ConnectionEvents;

@@ -1,7 +1,8 @@
-/** What an HTTP/1.1 response begins with. Header names are in lower case; repeated ones are joined with a comma. */
+/** What an HTTP/1.1 response begins with, and the two headers that a relay passes on; repeated: joined with a comma. */
 export interface ResponseHead {
   readonly status: number;
-  readonly headers: ReadonlyMap<string, string>;
+  readonly contentType: string | undefined;
+  readonly contentLength: string | undefined;
   /** The connection may carry another request afterwards. */
   readonly isKeptAlive: boolean;
 }
@@ -21,6 +22,12 @@ const headLimitBytes = 65_536;
 const lineLimitBytes = 8192;
 const headEnd = Buffer.from("\r\n\r\n");
 const lineEnd = Buffer.from("\r\n");
+const colon = 0x3a;
+/** 1 for what may stand in a header's name (RFC 9110, `tchar`). */
+const nameBytes = new Uint8Array(256);
+for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+  nameBytes[char.charCodeAt(0)] = 1;
+}
 
 type State = "head" | "length" | "chunkSize" | "chunkData" | "chunkEnd" | "trailer" | "close" | "done";
 
@@ -60,20 +67,22 @@ export class ResponseParser {
   /** Throws ProtocolError. */
   push(chunk: Buffer): void {
     this.#hasBegun = true;
-    let rest = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
+    const bytes = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
     this.#held = undefined;
-    while (rest.length > 0) {
-      const used = this.#step(rest);
-      if (used < 0) {
-        this.#held = rest;
+    let at = 0;
+    while (at < bytes.length) {
+      const next = this.#step(bytes, at);
+      if (next < 0) {
+        this.#held = bytes.subarray(at);
         return;
       }
-      rest = rest.subarray(used);
+      at = next;
       if (this.#state !== "done") continue;
       // Whoever hears of the end may send the next request at once, and these bytes are no answer to it.
-      if (rest.length > 0) this.#isKeptAlive = false;
+      const isMore = at < bytes.length;
+      if (isMore) this.#isKeptAlive = false;
       this.#events.onEnd();
-      if (rest.length > 0) throw new ProtocolError("bytes came after the response");
+      if (isMore) throw new ProtocolError("bytes came after the response");
       return;
     }
   }
@@ -88,43 +97,42 @@ export class ResponseParser {
     if (this.#state !== "done") throw new ProtocolError("the connection closed within a response");
   }
 
-  /** Consumes a part of `bytes`; -1 when more are needed. */
-  #step(bytes: Buffer): number {
+  /** Consumes what begins at `from`; answers with where the rest begins, -1 when more bytes are needed. */
+  #step(bytes: Buffer, from: number): number {
     switch (this.#state) {
       case "head":
-        return this.#head(bytes);
+        return this.#head(bytes, from);
       case "length":
       case "chunkData": {
-        const length = Math.min(this.#left, bytes.length);
-        this.#left -= length;
-        this.#events.onData(length === bytes.length ? bytes : bytes.subarray(0, length));
+        const end = Math.min(from + this.#left, bytes.length);
+        this.#left -= end - from;
+        this.#events.onData(bytes.subarray(from, end));
         if (this.#left === 0) {
           this.#state = this.#state === "length" ? "done" : "chunkEnd";
         }
-        return length;
+        return end;
       }
       case "chunkSize": {
-        const at = this.#lineAt(bytes);
-        if (at < 0) return -1;
-        const size = /^([0-9A-Fa-f]{1,12})(?:[ \t]*;.*)?$/.exec(bytes.toString("latin1", 0, at))?.[1];
-        if (size === undefined) throw new ProtocolError("a chunk has no size");
-        this.#left = Number.parseInt(size, 16);
+        const end = this.#lineEnd(bytes, from);
+        if (end < 0) return -1;
+        this.#left = chunkSize(bytes, from, end);
         this.#state = this.#left === 0 ? "trailer" : "chunkData";
-        return at + 2;
+        return end + 2;
       }
       case "chunkEnd":
-        if (bytes.length < 2) return -1;
-        if (bytes[0] !== 0x0d || bytes[1] !== 0x0a) throw new ProtocolError("a chunk is longer than its size");
+        if (bytes.length < from + 2) return -1;
+        if (bytes[from] !== 0x0d || bytes[from + 1] !== 0x0a)
+          throw new ProtocolError("a chunk is longer than its size");
         this.#state = "chunkSize";
-        return 2;
+        return from + 2;
       case "trailer": {
-        const at = this.#lineAt(bytes);
-        if (at < 0) return -1;
-        if (at === 0) this.#state = "done";
-        return at + 2;
+        const end = this.#lineEnd(bytes, from);
+        if (end < 0) return -1;
+        if (end === from) this.#state = "done";
+        return end + 2;
       }
       case "close":
-        this.#events.onData(bytes);
+        this.#events.onData(bytes.subarray(from));
         return bytes.length;
       case "done":
         throw new ProtocolError("bytes came after the response");
@@ -133,47 +141,39 @@ export class ResponseParser {
     }
   }
 
-  #lineAt(bytes: Buffer): number {
-    const at = bytes.indexOf(lineEnd);
-    if (at < 0 && bytes.length > lineLimitBytes) throw new ProtocolError("a line is too long");
+  #lineEnd(bytes: Buffer, from: number): number {
+    const at = bytes.indexOf(lineEnd, from);
+    if (at < 0 && bytes.length - from > lineLimitBytes) throw new ProtocolError("a line is too long");
     return at;
   }
 
-  #head(bytes: Buffer): number {
-    const at = bytes.indexOf(headEnd);
+  #head(bytes: Buffer, from: number): number {
+    const at = bytes.indexOf(headEnd, from);
     if (at < 0) {
-      if (bytes.length > headLimitBytes) throw new ProtocolError("the header is too large");
-      if (bytes.length >= 5 && bytes.toString("latin1", 0, 5) !== "HTTP/")
+      if (bytes.length - from > headLimitBytes) throw new ProtocolError("the header is too large");
+      if (bytes.length >= from + 5 && bytes.toString("latin1", from, from + 5) !== "HTTP/")
         throw new ProtocolError("the answer is not HTTP");
       return -1;
     }
-    const [statusLine = "", ...lines] = bytes.toString("latin1", 0, at).split("\r\n");
-    const match = /^HTTP\/1\.([01]) (\d{3})(?: .*)?$/.exec(statusLine);
+    const text = bytes.toString("latin1", from, at);
+    const firstEnd = text.indexOf("\r\n");
+    const match = /^HTTP\/1\.([01]) (\d{3})(?: .*)?$/.exec(firstEnd < 0 ? text : text.slice(0, firstEnd));
     if (match === null) throw new ProtocolError("the answer is not HTTP/1.1");
     const status = Number(match[2]);
-    const headers = new Map<string, string>();
-    for (const line of lines) {
-      const colonAt = line.indexOf(":");
-      const name = line.slice(0, colonAt).toLowerCase();
-      if (colonAt < 1 || !/^[!#$%&'*+.^_`|~0-9a-z-]+$/.test(name))
-        throw new ProtocolError("a header line is malformed");
-      const value = line.slice(colonAt + 1).trim();
-      const before = headers.get(name);
-      headers.set(name, before === undefined ? value : `${before}, ${value}`);
-    }
+    const known = readHeaders(text, firstEnd < 0 ? text.length : firstEnd + 2);
     // 100 and 103 only announce the answer; 101 would make it another protocol.
     if (status === 101) throw new ProtocolError("the answer switches protocols");
     if (status < 200) return at + 4;
-    const connection = headers.get("connection")?.toLowerCase() ?? "";
+    const connection = known.connection?.toLowerCase() ?? "";
     this.#isKeptAlive = match[1] === "1" ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection);
-    this.#body(status, headers);
-    this.#events.onHead({ status, headers, isKeptAlive: this.#isKeptAlive });
+    this.#body(status, known);
+    const { contentType, contentLength } = known;
+    this.#events.onHead({ status, contentType, contentLength, isKeptAlive: this.#isKeptAlive });
     return at + 4;
   }
 
-  #body(status: number, headers: ReadonlyMap<string, string>): void {
-    const encoding = headers.get("transfer-encoding")?.toLowerCase();
-    const length = headers.get("content-length");
+  #body(status: number, { transferEncoding, contentLength: length }: KnownHeaders): void {
+    const encoding = transferEncoding?.toLowerCase();
     if (encoding !== undefined && length !== undefined) throw new ProtocolError("the answer has two lengths");
     if (encoding !== undefined && encoding !== "chunked")
       throw new ProtocolError(`the answer is encoded as ${encoding}`);
@@ -187,5 +187,61 @@ export class ResponseParser {
       this.#state = "length";
       this.#left = Number(length);
     }
+  }
+}
+
+/** Of `1a2b` or `1a2b; extension`, where blanks may precede the semicolon. Throws ProtocolError. */
+function chunkSize(bytes: Buffer, from: number, end: number): number {
+  const size = /^([0-9A-Fa-f]{1,12})(?:[ \t]*;.*)?$/.exec(bytes.toString("latin1", from, end))?.[1];
+  if (size === undefined) throw new ProtocolError("a chunk has no size");
+  return Number.parseInt(size, 16);
+}
+
+interface KnownHeaders {
+  contentType: string | undefined;
+  contentLength: string | undefined;
+  transferEncoding: string | undefined;
+  connection: string | undefined;
+}
+
+/** Of the lines from `from` on. Every line is checked, and four are kept. Throws ProtocolError. */
+function readHeaders(text: string, from: number): KnownHeaders {
+  const known: KnownHeaders = {
+    contentType: undefined,
+    contentLength: undefined,
+    transferEncoding: undefined,
+    connection: undefined,
+  };
+  let start = from;
+  while (start < text.length) {
+    let at = start;
+    while (nameBytes[text.charCodeAt(at)] === 1) at += 1;
+    if (at === start || text.charCodeAt(at) !== colon) throw new ProtocolError("a header line is malformed");
+    const lineFeed = text.indexOf("\r\n", at);
+    const end = lineFeed < 0 ? text.length : lineFeed;
+    const key = keyOf(text, start, at);
+    if (key !== undefined) {
+      const value = text.slice(at + 1, end).trim();
+      const before = known[key];
+      known[key] = before === undefined ? value : `${before}, ${value}`;
+    }
+    start = end + 2;
+  }
+  return known;
+}
+
+/** By its length first: most names need not be looked at. */
+function keyOf(text: string, start: number, end: number): keyof KnownHeaders | undefined {
+  switch (end - start) {
+    case 10:
+      return text.slice(start, end).toLowerCase() === "connection" ? "connection" : undefined;
+    case 12:
+      return text.slice(start, end).toLowerCase() === "content-type" ? "contentType" : undefined;
+    case 14:
+      return text.slice(start, end).toLowerCase() === "content-length" ? "contentLength" : undefined;
+    case 17:
+      return text.slice(start, end).toLowerCase() === "transfer-encoding" ? "transferEncoding" : undefined;
+    default:
+      return undefined;
   }
 }

@@ -62,7 +62,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
       const events: ExchangeEvents = {
         onHead: (head) => {
           status = head.status;
-          type = head.headers.get("content-type") ?? "";
+          type = head.contentType ?? "";
         },
         onData: (chunk) => chunks.push(chunk),
         onEnd: () => {

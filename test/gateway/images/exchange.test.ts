@@ -22,7 +22,7 @@ function draw(port: number): { exchange: Exchange; heard: unknown[] } {
     plan,
     { endpoint, cache: new ImageCache("/nowhere"), pollMs: 5 },
     {
-      onHead: ({ status, headers }) => heard.push([status, headers.get("content-type")]),
+      onHead: ({ status, contentType }) => heard.push([status, contentType]),
       onData: (chunk) => heard.push(chunk.toString()),
       onEnd: () => heard.push("end"),
       onError: (error) => heard.push(error),

@@ -1,12 +1,12 @@
 import type { ApiError } from "../../../src/api/errors.ts";
-import { HeldAnswer, type AnswerSink } from "../../../src/gateway/relay/answer.ts";
+import { HeldAnswer, isEventStream, type AnswerHeaders, type AnswerSink } from "../../../src/gateway/relay/answer.ts";
 
 /** A DOUBLE of a client's answer that writes down what it is told, and takes as many bytes as it is let. */
 export class RecorderSink implements AnswerSink {
   readonly chunks: Buffer[] = [];
   readonly calls: string[] = [];
   status = 0;
-  headers: Readonly<Record<string, string | number>> = {};
+  headers: AnswerHeaders | undefined;
   failure: ApiError | undefined;
   /** Its client was promised a stream. */
   isHeld = false;
@@ -36,8 +36,8 @@ export class RecorderSink implements AnswerSink {
     return Buffer.concat(this.chunks).toString();
   }
 
-  begin(status: number, headers: Readonly<Record<string, string | number>>): void {
-    if (this.isHeld && !String(headers["content-type"]).startsWith("text/event-stream")) throw new HeldAnswer();
+  begin(status: number, headers: AnswerHeaders): void {
+    if (this.isHeld && !isEventStream(headers["content-type"])) throw new HeldAnswer();
     if (this.#hasBegun) throw new Error("begun twice");
     this.#hasBegun = true;
     this.calls.push("begin");

@@ -95,7 +95,7 @@ describe("a request to a provider", () => {
     const text = await answerOf(asked);
     assert.match(text, /^data: .*\n\n/);
     assert.ok(text.endsWith("data: [DONE]\n\n"));
-    assert.deepEqual([...(asked.head?.headers ?? [])], [["content-type", "text/event-stream"]]);
+    assert.deepEqual([asked.head?.contentType, asked.head?.contentLength], ["text/event-stream", undefined]);
     assert.equal(double.posts[0]?.headers.accept, "text/event-stream");
   });
 
@@ -298,7 +298,7 @@ describe("a provider's key", () => {
       const { failure, head } = asked;
       const everything = [
         textOf(asked),
-        JSON.stringify([...(head?.headers ?? [])]),
+        JSON.stringify(head ?? null),
         JSON.stringify(failure?.envelope() ?? null),
         JSON.stringify(failure?.headers ?? null),
         failure?.stack ?? "",
