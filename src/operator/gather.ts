@@ -35,7 +35,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const model = held.ref === undefined ? undefined : world.models().get(held.ref);
   const { observed, silence } = await look(world, name, spec, before);
   const now = world.clock.now();
-  const demand = demandOf(world, name);
+  const demand = demandOf(world, name, desired?.since);
   const base = {
     name,
     now,
@@ -126,7 +126,8 @@ function heldModel(spec: SlotSpec | undefined, requests: readonly SlotRequest[])
     : { ref: declared, origin: "spec" };
 }
 
-function demandOf(world: World, name: string): SlotDemand {
+/** What was asked of an earlier slot of that name is no demand for this one, which is there since `since`. */
+function demandOf(world: World, name: string, since: Date | undefined): SlotDemand {
   let held = 0;
   let inFlight = 0;
   let seenRevision = Infinity;
@@ -141,6 +142,7 @@ function demandOf(world: World, name: string): SlotDemand {
     lastRequestAt = later(lastRequestAt, slot.lastRequestAt);
     lastByteAt = later(lastByteAt, slot.lastByteAt);
   }
+  if (lastRequestAt !== undefined && since !== undefined && lastRequestAt < since) lastRequestAt = undefined;
   return { held, inFlight, lastRequestAt, lastByteAt, seenRevision };
 }
 

@@ -44,6 +44,25 @@ describe("on demand", () => {
     assert.deepEqual([site.deeds("second"), site.condition("third", "Stalled")], [[], undefined]);
   });
 
+  test("demand does not outlive the slot it was for", async () => {
+    await using site = new Site();
+    await site.start();
+    site.source.save("cold", cold);
+    site.demand.set("cold", { lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(2);
+    assert.equal(site.state("cold"), "ready");
+    site.source.delete("cold");
+    await site.advance(2);
+    assert.equal(site.publisher.slots.has("cold"), false);
+    // The gateway, and its memory of the request, go on.
+    site.source.save("cold", cold);
+    await site.advance(2);
+    assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
+    site.demand.set("cold", { lastRequestAt: site.clock.now().toISOString() });
+    await site.advance(2);
+    assert.equal(site.state("cold"), "ready");
+  });
+
   test("it stays for its idle time though the gateway that used it ends, whatever takes its place", async () => {
     await using site = new Site();
     await site.start();
