@@ -2,6 +2,8 @@ import { basename, dirname, join } from "node:path";
 import type { Kind } from "../api/names.ts";
 import { completeSlot } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
+import type { Place } from "./documents.ts";
+import { describePlace, placeOfField } from "./field-place.ts";
 import type { Declaration } from "./manifest.ts";
 import type { Desired, Diagnostic } from "./store.ts";
 
@@ -111,9 +113,11 @@ export class DeclaredFiles {
     if (incumbent === undefined) return undefined;
     const duplicates = declarations
       .filter((declaration) => declaration !== incumbent)
-      .map(({ file, kind, name }): Diagnostic => {
-        const message = `${kind} ${name} is already defined by ${basename(incumbent.file)}, which stays in force`;
-        return { reason: "DuplicateResource", file, message };
+      .map((declaration): Diagnostic => {
+        const { file, kind, name } = declaration;
+        const place = describePlace(incumbent.file, this.#placeOf(incumbent));
+        const message = `${kind} ${name} is already defined at ${place}, which stays in force`;
+        return { reason: "DuplicateResource", file, ...this.#placeOf(declaration), message };
       });
     const lastGood = before?.spec;
     const spec = incumbent.spec ?? lastGood;
@@ -132,6 +136,16 @@ export class DeclaredFiles {
     };
     return desired;
   }
+
+  /** Where the file names it; undefined when that is not known (yet). */
+  #placeOf(declaration: Declaration): Place | undefined {
+    const entry = this.#files.get(declaration.file);
+    const index = entry?.declarations.indexOf(declaration) ?? -1;
+    return entry?.text === undefined || index < 0
+      ? undefined
+      : placeOfField(declaration.file, entry.text, index, "name");
+  }
+
   #claim({ kind, name, file }: Declaration): string {
     const key = keyOf(kind, name);
     const files = this.#claims.get(key) ?? new Set();

@@ -8,6 +8,7 @@ import { upstreamRules, upstreamSpecSchema } from "../api/upstream.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { isRecord } from "../lib/record.ts";
 import { parseDocuments, type ParsedDocument } from "./documents.ts";
+import { isFullManifest } from "./field-place.ts";
 import { pathToToml, snakeCase } from "./spelling.ts";
 import type { Diagnostic, SpecByKind } from "./store.ts";
 
@@ -97,7 +98,7 @@ function declaration(
     note([], "a manifest is a map of fields");
     return invalid(fallback, file, canonicalJson(value), diagnostics);
   }
-  const isManifest = "apiVersion" in value || "kind" in value || ("spec" in value && "metadata" in value);
+  const isManifest = isFullManifest(value);
   let { kind, name } = fallback;
   let spec: Record<string, unknown> = value;
   let metadata: Record<string, unknown> = {};

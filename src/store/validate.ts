@@ -1,10 +1,11 @@
 import { readFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { loadConfig } from "../api/config.ts";
 import { parseBerthToml, readBerthToml } from "./berth-toml.ts";
-import { parseDocuments } from "./documents.ts";
+import { parseDocuments, type Place } from "./documents.ts";
 import { listManifests } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import { describePlace, placeOfField } from "./field-place.ts";
 import { camelCase } from "./spelling.ts";
 import type { Diagnostic } from "./store.ts";
 import type { SlotSpec } from "../api/slot.ts";
@@ -21,11 +22,12 @@ export async function validateDirectory(configDir: string, edits: Edits = new Ma
     message,
   }));
   diagnostics.push(...(await settingsProblems(configDir, edits)));
-  const declarations: Declaration[] = [];
+  const declarations: Declared[] = [];
   const manifests = [...edits.keys()].filter((file) => dirname(file) !== configDir);
   for (const file of new Set([...listing.files.keys(), ...manifests])) {
-    const found = readManifests(file, edits.get(file) ?? (await readFile(file, "utf8")));
-    declarations.push(...found);
+    const text = edits.get(file) ?? (await readFile(file, "utf8"));
+    const found = readManifests(file, text);
+    declarations.push(...found.map((declaration, index) => ({ declaration, text, index })));
     diagnostics.push(...found.flatMap((declaration) => declaration.diagnostics));
   }
   return [...diagnostics, ...clashes(declarations)].toSorted(byPlace);
@@ -54,34 +56,46 @@ async function settingsProblems(configDir: string, edits: Edits): Promise<Diagno
   ];
 }
 
-/** One name, port or alias claimed twice. */
-function clashes(declarations: readonly Declaration[]): Diagnostic[] {
-  const owners = new Map<string, Declaration>();
+interface Declared {
+  readonly declaration: Declaration;
+  /** Of the whole file, and the number of the document in it. */
+  readonly text: string;
+  readonly index: number;
+}
+
+type Field = "name" | readonly (string | number)[];
+
+/** One name, port or alias claimed twice: told at the later one, by path, with the place of the first. */
+function clashes(declarations: readonly Declared[]): Diagnostic[] {
+  const owners = new Map<string, { readonly by: Declared; readonly field: Field }>();
   const found: Diagnostic[] = [];
-  const claim = (what: string, declaration: Declaration, path?: string[]): void => {
+  const placeOf = ({ declaration: { file }, text, index }: Declared, field: Field): Place | undefined =>
+    placeOfField(file, text, index, field);
+  const tell = (by: Declared, field: Field, message: string): void => {
+    const { file } = by.declaration;
+    const path = field === "name" ? {} : { path: field.slice(0, 1) };
+    found.push({ reason: "DuplicateResource", file, ...placeOf(by, field), ...path, message });
+  };
+  const claim = (what: string, by: Declared, field: Field): void => {
     const owner = owners.get(what);
-    if (owner === undefined) owners.set(what, declaration);
+    if (owner === undefined) owners.set(what, { by, field });
     else {
-      const message = `${what} is already claimed by ${basename(owner.file)}`;
-      found.push({
-        reason: "DuplicateResource",
-        file: declaration.file,
-        ...(path === undefined ? {} : { path }),
-        message,
-      });
+      const place = describePlace(owner.by.declaration.file, placeOf(owner.by, owner.field));
+      tell(by, field, `${what} is already claimed at ${place}`);
     }
   };
-  for (const declaration of declarations) claim(`${declaration.kind} ${declaration.name}`, declaration);
-  const slots = new Set(declarations.filter(({ kind }) => kind === "Slot").map(({ name }) => name));
-  for (const declaration of declarations) {
-    const { spec } = declaration;
-    if (spec === undefined || !isSlot(declaration, spec)) continue;
-    if (spec.port !== undefined) claim(`port ${spec.port}`, declaration, ["port"]);
-    for (const alias of spec.aliases) {
-      if (slots.has(alias)) {
-        const message = `${alias} is the name of a slot`;
-        found.push({ reason: "DuplicateResource", file: declaration.file, path: ["aliases"], message });
-      } else claim(`alias ${alias}`, declaration, ["aliases"]);
+  for (const by of declarations) claim(`${by.declaration.kind} ${by.declaration.name}`, by, "name");
+  for (const by of declarations) {
+    const { spec } = by.declaration;
+    if (spec === undefined || !isSlot(by.declaration, spec)) continue;
+    if (spec.port !== undefined) claim(`port ${spec.port}`, by, ["port"]);
+    for (const [index, alias] of spec.aliases.entries()) {
+      const slot = owners.get(`Slot ${alias}`);
+      if (slot === undefined) claim(`alias ${alias}`, by, ["aliases", index]);
+      else {
+        const place = describePlace(slot.by.declaration.file, placeOf(slot.by, "name"));
+        tell(by, ["aliases", index], `${alias} is the name of the slot at ${place}`);
+      }
     }
   }
   return found;

@@ -76,7 +76,10 @@ your text is kept in EDIT/primary.toml
     await writeFile(join(here.path, "config/slots/zeta.toml"), `aliases = ["coder"]\n${valid}`);
     const { code, stderr } = await here.edit("coder", `printf '[model]\\ndefault = "tiny"\\n' >"$1"`);
     assert.equal(code, 1);
-    assert.match(stderr, /^DIR\/config\/slots\/zeta\.toml: aliases: coder is the name of a slot\nconfig\.invalid: /);
+    assert.match(
+      stderr,
+      /^DIR\/config\/slots\/zeta\.toml:1:12: aliases: coder is the name of the slot at slots\/coder\.toml:1:1\nconfig\.invalid: /,
+    );
   });
 
   it("makes a new file", async () => {

@@ -299,7 +299,9 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.equal(seen.spec?.model.default, "first");
     assert.equal(seen.diagnostics[0]?.reason, "DuplicateResource");
     assert.equal(seen.diagnostics[0]?.file, env.slot("a.yaml"));
-    assert.match(seen.diagnostics[0]?.message ?? "", /b\.yaml/);
+    const { line, column, message } = seen.diagnostics[0] ?? {};
+    assert.deepEqual([line, column], [5, 3]);
+    assert.equal(message, "Slot x is already defined at slots/b.yaml:5:3, which stays in force");
     await unlink(env.slot("b.yaml"));
     await until("the heir", () => modelOf(env.source, "x") === "second", 1500);
     assert.deepEqual(env.source.get("Slot", "x")?.diagnostics, []);

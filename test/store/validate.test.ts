@@ -53,17 +53,24 @@ describe("validating a directory", { concurrency: true }, () => {
 
   it("tells names, ports and aliases that two claim", async () => {
     const same = "apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: a}\nspec: {model: {default: m}}\n";
+    await using dir = await directory({
+      "slots/a.toml": slot('port = 8081\naliases = ["x"]'),
+      "slots/b.toml": slot('port = 8081\naliases = ["x", "a"]'),
+      "slots/c.yaml": same,
+      "slots/d.yaml": `${same.replace("{name: a}", "{name: d}")}---\n${same}`,
+      "models/m.toml": 'source = "file:///m.gguf"\n',
+      "models/n.yaml": `apiVersion: berth.dev/v1alpha1\nkind: Model\nmetadata:\n  name: m\nspec: {source: "file:///m.gguf"}\n`,
+    });
+    const found = await validateDirectory(dir.path);
     assert.deepEqual(
-      await told({
-        "slots/a.toml": slot('port = 8081\naliases = ["x"]'),
-        "slots/b.toml": slot('port = 8081\naliases = ["x", "a"]'),
-        "slots/c.yaml": same,
-      }),
+      found.map(({ file, line, column, message }) => `${basename(file)}:${line}:${column}: ${message}`),
       [
-        ["b.toml", undefined, "port", "port 8081 is already claimed by a.toml"],
-        ["b.toml", undefined, "aliases", "alias x is already claimed by a.toml"],
-        ["b.toml", undefined, "aliases", "a is the name of a slot"],
-        ["c.yaml", undefined, undefined, "Slot a is already claimed by a.toml"],
+        "n.yaml:4:3: Model m is already claimed at models/m.toml:1:1",
+        "b.toml:1:1: port 8081 is already claimed at slots/a.toml:1:1",
+        "b.toml:2:12: alias x is already claimed at slots/a.toml:2:12",
+        "b.toml:2:17: a is the name of the slot at slots/a.toml:1:1",
+        "c.yaml:3:12: Slot a is already claimed at slots/a.toml:1:1",
+        "d.yaml:8:12: Slot a is already claimed at slots/a.toml:1:1",
       ],
     );
   });

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { Kind } from "../../api/names.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments } from "../documents.ts";
+import { isFullManifest } from "../field-place.ts";
 import { listManifests } from "../listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "../manifest.ts";
 import { differences, type FieldChange } from "./difference.ts";
@@ -32,7 +33,7 @@ export async function findPlace(configDir: string, kind: Kind, name: string): Pr
     if (declaration === undefined) continue;
     const value = valuesOf(file, text)?.[index];
     const document = isRecord(value) ? value : {};
-    const isManifest = "apiVersion" in document || "kind" in document || ("spec" in document && "metadata" in document);
+    const isManifest = isFullManifest(document);
     return {
       file,
       text,
