@@ -136,7 +136,7 @@ class DockerRuntime implements Runtime {
     }
     this.#refused.delete(keyOf(slot, role));
     try {
-      await this.#start(workload, container);
+      await this.#network.use((network) => this.#start(workload, container, network));
     } catch (error) {
       const refusal =
         error instanceof BadWorkload
@@ -211,7 +211,7 @@ class DockerRuntime implements Runtime {
     return (this.#view.lastKnown() ?? []).filter(({ id }) => ids.has(id));
   }
 
-  async #start(workload: Workload, container: Container): Promise<void> {
+  async #start(workload: Workload, container: Container, network: string): Promise<void> {
     const { instance, stateDir, allowsHostMounts } = this.#options;
     const facts = await hostFacts(container, await gpuDriver(this.#daemon, container));
     const models = facts.modelDirectories.map((source) => ({ source, target: source, readOnly: true }));
@@ -219,7 +219,6 @@ class DockerRuntime implements Runtime {
       const guard = { socket: this.#daemon.path, guarded: [stateDir] };
       await refusePrivilegedMounts([...container.mounts, ...models], guard);
     }
-    const network = await this.#network.id();
     const env = await resolvedEnv(workload);
     const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>
       containerOptions(workload, container, {

@@ -10,14 +10,27 @@ export class Network {
   readonly #daemon: Daemon;
   readonly #instance: string;
   readonly #serial = new Serial();
+  #users = 0;
 
   constructor(daemon: Daemon, instance: string) {
     this.#daemon = daemon;
     this.#instance = instance;
   }
 
-  /** Makes it unless it is there. Resolves with its id. */
-  async id(): Promise<string> {
+  /**
+   * Makes it unless it is there, and runs the task with its id. It is not removed before the task is over: until then
+   * the container that it is for may not be in it.
+   */
+  async use<T>(task: (id: string) => Promise<T>): Promise<T> {
+    this.#users += 1;
+    try {
+      return await task(await this.#id());
+    } finally {
+      this.#users -= 1;
+    }
+  }
+
+  async #id(): Promise<string> {
     return await this.#serial.run(async () => {
       const [known] = await this.#ids();
       if (known !== undefined) return known;
@@ -37,6 +50,7 @@ export class Network {
   async remove(): Promise<void> {
     await this.#serial.run(async () => {
       for (const id of await this.#ids()) {
+        if (this.#users > 0) return;
         try {
           await this.#daemon.ask((api) => api.getNetwork(id).remove());
         } catch (error) {

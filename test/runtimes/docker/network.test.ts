@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
+import { Network } from "../../../src/runtimes/docker/network.ts";
+import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
+
+it("a network is made once, and not removed while a container is being made in it", async () => {
+  const networks = new Set<string>();
+  await using daemon = await startDockerDaemon((asked, response) => {
+    if (asked === "POST /networks/create") {
+      networks.add("n1");
+      say(response, 201, { Id: "n1" });
+    } else if (asked === "DELETE /networks/n1") {
+      networks.delete("n1");
+      response.writeHead(204).end();
+    } else
+      say(
+        response,
+        200,
+        [...networks].map((Id) => ({ Id })),
+      );
+  });
+  const network = new Network(new Daemon(daemon.path), "instance");
+  const made = Promise.withResolvers<void>();
+  const ids: string[] = [];
+  const making = [1, 2].map(() =>
+    network.use(async (id) => {
+      ids.push(id);
+      await made.promise;
+    }),
+  );
+  await network.remove();
+  assert.deepEqual(ids, ["n1", "n1"]);
+  assert.deepEqual([...networks], ["n1"]);
+  made.resolve();
+  await Promise.all(making);
+  await network.remove();
+  assert.deepEqual([...networks], []);
+  await assert.rejects(
+    network.use(() => Promise.reject(new Error("no such image"))),
+    /no such image/,
+  );
+  await network.remove();
+  assert.deepEqual([...networks], []);
+});
