@@ -12,6 +12,7 @@ export interface Answer {
   whole(pieces: readonly Piece[], finished: Finished): object;
 }
 
+/** A chat's answer in OpenAI's shapes: whole, or its chunks one by one. */
 export class ChatAnswer implements Answer {
   readonly #head: { readonly id: string; readonly created: number; readonly model: string };
 
@@ -84,6 +85,7 @@ function callsOf(pieces: readonly Piece[]): object[] {
   });
 }
 
+/** A completion's answer in OpenAI's shapes: whole, or its chunks one by one. */
 export class TextAnswer implements Answer {
   readonly #head: { readonly id: string; readonly object: string; readonly created: number; readonly model: string };
 

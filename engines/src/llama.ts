@@ -35,6 +35,7 @@ export interface LoadedModel {
   rerank(query: string, documents: readonly string[]): Promise<{ scores: readonly number[]; tokens: number }>;
 }
 
+/** Loads the model for its mode, and makes its context. Rejects when llama.cpp cannot read it or lacks memory. */
 export async function loadModel(options: EngineArguments): Promise<LoadedModel> {
   // Nothing is built or downloaded: the library in the platform package computes on the CPU.
   const llama = await getLlama({

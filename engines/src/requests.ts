@@ -94,6 +94,7 @@ function readStop(value: unknown): string[] {
     .filter((item) => item !== "");
 }
 
+/** A text, or a list of them. Throws Refusal for anything else, and for an empty list. */
 export function readTexts(value: unknown, key: string): string[] {
   const list = Array.isArray(value) ? value : [value];
   if (list.length === 0) throw new Refusal(400, `${key} is empty`);

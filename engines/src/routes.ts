@@ -74,6 +74,7 @@ function usage(tokens: number): object {
   return { prompt_tokens: tokens, total_tokens: tokens };
 }
 
+/** Answers 200 with a JSON body. */
 export function json(response: ServerResponse, value: unknown): void {
   const body = Buffer.from(JSON.stringify(value));
   response.writeHead(200, { "content-type": "application/json", "content-length": body.length }).end(body);

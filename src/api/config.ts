@@ -132,10 +132,12 @@ const otherKeys = ["SVC_URL", "SVC_TOKEN", "SVC_CONFIG_DIR"];
 /** What Kubernetes injects for a Service called `svc`. */
 const injectedKeys = /^SVC_(SERVICE_(HOST|PORT(_.*)?)|PORT_\d+_(TCP|UDP)(_.*)?)$/;
 
+/** `SVC_STATE_DIR` of `stateDir`. */
 export function environmentName(key: ConfigKey): string {
   return `SVC_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 }
 
+/** `state_dir` of `stateDir`. */
 export function tomlName(key: ConfigKey): string {
   return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
@@ -168,6 +170,7 @@ export function defaultConfigDir(places: ConfigPlaces): string | undefined {
   return base === undefined ? undefined : `${base}/berth`;
 }
 
+/** `/var/lib/berth` as root, else the XDG directory. Undefined when there is no home to put it in. */
 export function defaultStateDir(places: ConfigPlaces): string | undefined {
   if (places.isRoot) return "/var/lib/berth";
   const base = places.xdgStateHome ?? (places.home === undefined ? undefined : `${places.home}/.local/state`);

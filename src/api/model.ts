@@ -43,6 +43,7 @@ export const modelSpecSchema = z.strictObject({
 });
 export type ModelSpec = z.output<typeof modelSpecSchema>;
 
+/** The rules that hold between fields of a Model. Empty when all hold. */
 export function modelRules(spec: ModelSpec): { path: string[]; message: string }[] {
   if (spec.source === undefined && spec.files === undefined) {
     return [{ path: ["source"], message: "a model needs source or files" }];

@@ -8,6 +8,7 @@ export type Kind = (typeof kinds)[number];
 export const builtinSlots = ["primary", "embed", "stt", "tts", "img"] as const;
 export type BuiltinSlot = (typeof builtinSlots)[number];
 
+/** Whether a slot of this name exists without a file. */
 export function isBuiltin(name: string): name is BuiltinSlot {
   const names: readonly string[] = builtinSlots;
   return names.includes(name);

@@ -29,6 +29,7 @@ const grants = {
   "read-only": ["public", "any", "read"],
 } as const satisfies Record<TokenScope, readonly ScopeClass[]>;
 
+/** Whether a token of that scope may call routes of that class. */
 export function isGranted(scope: TokenScope, wanted: ScopeClass): boolean {
   const granted: readonly ScopeClass[] = grants[scope];
   return granted.includes(wanted);

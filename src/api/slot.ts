@@ -157,6 +157,7 @@ export const enginesOfBuiltin = {
   img: ["image", "custom"],
 } as const satisfies Record<BuiltinSlot, readonly [EngineKind, ...EngineKind[]]>;
 
+/** The engine of a slot whose manifest names none. */
 export function defaultEngine(name: string): EngineKind {
   return isBuiltin(name) ? enginesOfBuiltin[name][0] : "llama";
 }

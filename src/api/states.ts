@@ -31,6 +31,7 @@ export const transitions = {
   error: ["pulling", "starting", "offline", "unloading", "warming", "ready"],
 } as const satisfies Record<SlotState, readonly SlotState[]>;
 
+/** Whether a slot may go from one state to the other; it may always stay. */
 export function canMove(from: SlotState, to: SlotState): boolean {
   const next: readonly SlotState[] = transitions[from];
   return from === to || next.includes(to);

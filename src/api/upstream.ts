@@ -77,6 +77,7 @@ const secretHeaders = ["authorization", "proxy-authorization", "cookie", "x-api-
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
+/** The rules that hold between fields of an Upstream. Empty when all hold. */
 export function upstreamRules(spec: UpstreamSpec): { path: string[]; message: string }[] {
   const problems: { path: string[]; message: string }[] = [];
   const note = (path: string[], message: string): void => void problems.push({ path, message });

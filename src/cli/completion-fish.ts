@@ -1,5 +1,6 @@
 import { namesCommand, optionsAt, placed, type CommandTree, type Placed } from "./completion.ts";
 
+/** The script for fish. */
 export function fish(tree: CommandTree): string {
   const all = placed(tree);
   const valued = all

@@ -18,6 +18,7 @@ complete -o default -F _berth berth
 `;
 }
 
+/** The script for zsh. */
 export function zsh(tree: CommandTree): string {
   return `${words(tree)}
 _berth() {

@@ -46,6 +46,7 @@ export interface Placed {
   readonly command: CommandTree;
 }
 
+/** The command and all below it, each with the words that lead there. */
 export function placed(command: CommandTree, path: readonly string[] = []): Placed[] {
   return [{ path, command }, ...command.children.flatMap((child) => placed(child, [...path, child.name]))];
 }

@@ -3,6 +3,7 @@ import type { CommandContext } from "./context.ts";
 import { addModelChangeCommands } from "./model-change-commands.ts";
 import { outputOption, withExamples, type Shown } from "./options.ts";
 
+/** `berth model`: the registry and the catalogue. */
 export function addModelCommands(program: Command, context: CommandContext): void {
   const model = program.command("model").description("what models there are");
   const list = model

@@ -15,6 +15,7 @@ export const modelColumns: readonly Column[] = [
   { title: "MESSAGE", isWide: true, value: (row) => cell(row["message"]) },
 ];
 
+/** `berth model list`. Throws CommandError. */
 export async function modelTable(client: Client, format: Format): Promise<string> {
   return await render(rowsOf(await client.get("/api/models")), modelColumns, format, "id");
 }
@@ -29,6 +30,7 @@ const catalogColumns: readonly Column[] = [
   { title: "LICENSE URL", isWide: true, value: (row) => cell(row["license_url"]) },
 ];
 
+/** `berth model catalog`. Throws CommandError. */
 export async function catalogTable(client: Client, format: Format): Promise<string> {
   return await render(rowsOf(await client.get("/api/models/catalog")), catalogColumns, format, "id");
 }
@@ -38,6 +40,7 @@ export function modelPath(ref: string): string {
   return `/api/models/${ref.split("/").map(encodeURIComponent).join("/")}`;
 }
 
+/** `berth model show`: each field on a line of its own. Throws CommandError. */
 export async function modelShow(client: Client, ref: string, format: Format): Promise<string> {
   const model = await client.get(modelPath(ref));
   if (!isRecord(model)) return "";

@@ -34,6 +34,7 @@ export function withExamples(command: Command, ...lines: readonly Example[]): Co
   return command.addHelpText("after", `\nExamples:\n${text}`);
 }
 
+/** What `withExamples` has given the command. */
 export function examplesOf(command: Command): readonly Example[] {
   return examples.get(command) ?? [];
 }

@@ -38,6 +38,7 @@ export async function render(
   }
 }
 
+/** One thing for a program, with a newline at its end. */
 export async function renderOne(value: unknown, format: "json" | "yaml"): Promise<string> {
   if (format === "json") return `${JSON.stringify(value, null, 2)}\n`;
   const { stringify } = await import("yaml");
@@ -74,10 +75,12 @@ export function cell(value: unknown): string {
   return JSON.stringify(value);
 }
 
+/** A plain object as JSON has it: no array, not null. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** The items of a list as the API answers it; none of what is no list. */
 export function rowsOf(list: unknown): Record<string, unknown>[] {
   return isRecord(list) && Array.isArray(list["data"]) ? list["data"].filter(isRecord) : [];
 }

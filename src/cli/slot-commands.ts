@@ -4,6 +4,7 @@ import { outputOption, watchOption, whole, withExamples, type Shown } from "./op
 import { addSlotChangeCommands } from "./slot-change-commands.ts";
 import { show } from "./watch.ts";
 
+/** `berth slot`: what slots are, do and will do. */
 export function addSlotCommands(program: Command, context: CommandContext): void {
   const slot = program.command("slot").description("what slots do and will do");
   const list = slot

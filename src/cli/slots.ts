@@ -3,6 +3,7 @@ import { age, cell, isRecord, render, renderOne, rowsOf, type Column, type Forma
 
 type Row = Readonly<Record<string, unknown>>;
 
+/** A slot's condition of that type; undefined where it has none. */
 export function conditionOf(row: Row, type: string): Record<string, unknown> | undefined {
   const conditions = row["conditions"];
   return Array.isArray(conditions)
@@ -42,6 +43,7 @@ export const slotColumns: readonly Column[] = [
   { title: "LAST ERROR", isWide: true, value: lastError },
 ];
 
+/** `berth slot list`. Throws CommandError. */
 export async function slotTable(client: Client, format: Format): Promise<string> {
   return await render(rowsOf(await client.get("/api/slots")), slotColumns, format, "name");
 }
@@ -85,6 +87,7 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   return `${lines.join("\n")}\n`;
 }
 
+/** `berth slot plan`: what the operator does next. Throws CommandError. */
 export async function slotPlan(client: Client, name: string, format: Format): Promise<string> {
   const answer = await client.get(`/api/slots/${encodeURIComponent(name)}/plan`);
   if (!isRecord(answer)) return "";

@@ -84,6 +84,7 @@ export interface Engine {
   servedModel(input: SlotInputs): string;
 }
 
+/** Tells why there are no workloads from workloads. */
 export function isRefusal(result: readonly Workload[] | EngineRefusal): result is EngineRefusal {
   return !Array.isArray(result);
 }

@@ -16,6 +16,7 @@ export interface Listen {
   readonly port: number;
 }
 
+/** Where the engine listens: a process where it is reached, a container on all its own addresses and its own port. */
 export function listenOf({ placement }: SlotInputs, port: number, needs: Pick<ContainerNeeds, "port">): Listen {
   return placement.runtime === "process" ? { host, port } : { host: "0.0.0.0", port: needs.port };
 }

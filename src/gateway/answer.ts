@@ -12,6 +12,7 @@ export function requestIdOf(request: IncomingMessage): string {
   return typeof given === "string" && idPattern.test(given) ? given : newRequestId();
 }
 
+/** Unique among the gateways that run now; short, since it stands in every answer. */
 export function newRequestId(): string {
   count = (count + 1) % 0xffffffff;
   return `${prefix}-${count.toString(36)}`;

@@ -38,6 +38,7 @@ function knownSlot(published: PublishedSlot): KnownSlot {
   return slot;
 }
 
+/** The index that requests are resolved against, from what is published now. */
 export function buildIndex(
   published: Pick<PublishedStore, "slots" | "registry">,
   upstreamRefs: ReadonlyMap<string, UpstreamModel>,

@@ -10,17 +10,21 @@ import type { Verdict } from "./verdict.ts";
 /** One rule: what follows when it applies, undefined when it does not. */
 export type Check = (input: SlotInput) => Verdict | undefined;
 
+/** Processes that run, ready or not. */
 export const running = (input: SlotInput): readonly Observed[] =>
   input.observed.filter(({ phase }) => phase === "running");
 
+/** The state that is published now. */
 export const wasState = (input: SlotInput): SlotState => input.before?.status.state ?? "offline";
 
+/** The process of that role as it is published now. */
 export const publishedProcess = (
   input: SlotInput,
   role: ProcessRole,
 ): PublishedSlot["status"]["processes"][number] | undefined =>
   input.before?.status.processes.find((process) => process.role === role);
 
+/** What is to run; nothing where that is refused. */
 export function workloadsOf(input: SlotInput): readonly Workload[] {
   return isRefusal(input.workloads) ? [] : input.workloads;
 }
@@ -48,10 +52,12 @@ export function failuresInForce(input: SlotInput): number {
   return askedAt > failedAt || failedAt > input.now.getTime() ? 0 : before.status.failures;
 }
 
+/** The steps that stop these processes. */
 export function stop(processes: readonly Observed[], reason: string): Step[] {
   return processes.map(({ role }) => ({ do: "stop", role, reason }));
 }
 
+/** The step that starts this workload, with its launch line as a person would type it. */
 export function start(workload: Workload, reason: string): Step {
   const command = workload.command
     .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word)))

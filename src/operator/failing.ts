@@ -17,6 +17,7 @@ const terminalReasons: ReadonlySet<string> = new Set(["StartFailed"]);
 /** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
 const steadyMs = 60_000;
 
+/** What ran has exited, or has vanished. */
 export function crashed(input: SlotInput): Verdict | undefined {
   const gone = input.observed.filter(({ phase }) => phase === "exited");
   const wasComing = wasState(input) === "starting" || wasState(input) === "warming" || wasState(input) === "ready";
@@ -102,6 +103,7 @@ export function stalled(input: SlotInput): Verdict | undefined {
   };
 }
 
+/** After a failure the next start waits for its time. */
 export function backingOff(input: SlotInput): Verdict | undefined {
   const status = input.before?.status;
   if (status?.nextRetryAt === undefined || needsStart(input).length === 0 || failuresInForce(input) === 0)
@@ -124,6 +126,7 @@ function fail(input: SlotInput, process: Observed, reason: string, message: stri
   return failure(input, { reason, message, isSteady: false, gone: [process], steps: stop([process], message) });
 }
 
+/** What was started does not become ready: a stranger has its port, or its time is over. */
 export function startupFailed(input: SlotInput): Verdict | undefined {
   const limit = input.spec?.probe.startupSeconds ?? 600;
   for (const process of running(input)) {
@@ -140,6 +143,7 @@ export function startupFailed(input: SlotInput): Verdict | undefined {
   return undefined;
 }
 
+/** A ready engine fails its probes, and nobody waits for it or it has been silent too long. */
 export function unhealthy(input: SlotInput): Verdict | undefined {
   const { spec } = input;
   if (spec === undefined) return undefined;

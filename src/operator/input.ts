@@ -65,6 +65,7 @@ export interface SlotInput {
   readonly threads: { readonly value: number; readonly reason: string };
 }
 
+/** What was asked of the slot by a request of that kind. */
 export function requestOf(input: Pick<SlotInput, "requests">, kind: SlotRequest["kind"]): SlotRequest | undefined {
   return input.requests.find((request) => request.kind === kind);
 }

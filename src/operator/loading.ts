@@ -5,6 +5,7 @@ import type { SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 import { idleInMs, wanted } from "./wanted.ts";
 
+/** A process that is wanted does not run. */
 export function missing(input: SlotInput): Verdict | undefined {
   const starts = needsStart(input);
   if (starts.length === 0) return undefined;
@@ -42,6 +43,7 @@ function lookAgainMs(input: SlotInput, process: Observed): number {
   return Math.min(200, Math.max(20, (input.now.getTime() - process.startedAt.getTime()) / 10));
 }
 
+/** A process has been started and is not ready yet. */
 export function coming(input: SlotInput): Verdict | undefined {
   const process = running(input).find(({ role }) => input.health[role]?.isWarm !== true);
   if (process === undefined) return undefined;
@@ -72,6 +74,7 @@ export function coming(input: SlotInput): Verdict | undefined {
   });
 }
 
+/** All that is wanted runs and answers: the last rule, which always applies. */
 export function loaded(input: SlotInput): Verdict {
   const { spec } = input;
   const soonest = [(spec?.probe.intervalSeconds ?? 5) * 1000, idleInMs(input)];

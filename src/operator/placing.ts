@@ -84,6 +84,7 @@ function keptRuntime(
   return wasDocker && containers?.isAnswering() === false ? "docker" : undefined;
 }
 
+/** The runtime in which something was seen. */
 export function runtimeOf({ id }: Pick<Observed, "id">): RuntimeKind {
   if ("pid" in id) return "process";
   return "containerId" in id ? "docker" : "kubernetes";

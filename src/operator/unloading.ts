@@ -8,6 +8,7 @@ import { at, requestOf, type SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 import { wanted } from "./wanted.ts";
 
+/** The slot is not to be loaded: what runs leaves. */
 export function notWanted(input: SlotInput): Verdict | undefined {
   const want = wanted(input);
   if (want.load) return undefined;
@@ -62,6 +63,7 @@ function withoutNext(input: SlotInput, reason: string, message: string, isTermin
   return { state: "error", row: isTerminal ? "stalled" : "retrying", reason, message, steps };
 }
 
+/** Another slot holds the port that the manifest fixes. */
 export function portConflict(input: SlotInput): Verdict | undefined {
   const conflict = input.conflicts.port;
   if (conflict === undefined) return undefined;
@@ -80,6 +82,7 @@ export function unloadable(input: SlotInput): Verdict | undefined {
 const waitable: ReadonlySet<string> = new Set(["NoFreePort", "PortInUse"]);
 const waitMs = 5000;
 
+/** No port is free, or the one that was named is taken: either may end by itself. */
 export function noFreePort(input: SlotInput): Verdict | undefined {
   if (!isRefusal(input.workloads) || !waitable.has(input.workloads.reason)) return undefined;
   const { reason, message } = input.workloads;
@@ -87,11 +90,13 @@ export function noFreePort(input: SlotInput): Verdict | undefined {
   return verdict && { requeueMs: waitMs, ...verdict };
 }
 
+/** A person must change something before there can be a workload. */
 export function refused(input: SlotInput): Verdict | undefined {
   if (!isRefusal(input.workloads)) return undefined;
   return withoutNext(input, input.workloads.reason, input.workloads.message, true);
 }
 
+/** What runs is not what is to run. */
 export function mustRestart(input: SlotInput): Verdict | undefined {
   // Without what would come next, what runs is left alone.
   if (isRefusal(input.workloads)) return undefined;

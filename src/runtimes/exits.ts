@@ -7,6 +7,7 @@ export type Ended = { readonly code: number | null; readonly signal: NodeJS.Sign
 const hintBytes = 4096;
 const hintLength = 300;
 
+/** How a process ended; `hint` is what it said last, `unseen` what to say when nobody saw its end. */
 export function exitOf(ended: Ended, hint: string, unseen: string): Exit {
   const at = new Date().toISOString();
   const said = hint === "" ? "" : `: ${hint}`;

@@ -14,11 +14,13 @@ export interface Label {
   readonly start: string;
 }
 
+/** The label of one start of a workload. */
 export function labelFor(workload: Workload, instance: string, start: string): Label {
   const { slot, role, hash, port } = workload;
   return { instance, slot, role, hash, port, start };
 }
 
+/** The label as variables of the engine's environment, where it is found again. */
 export function labelVariables(label: Label): Record<string, string> {
   return {
     BERTH_INSTANCE: label.instance,

@@ -39,6 +39,7 @@ export class LineCutter {
   }
 }
 
+/** A line as text, without its end; a very long one is cut. */
 export function lineOf(bytes: Buffer): string {
   const end = bytes.at(-1) === 0x0d ? bytes.length - 1 : bytes.length;
   return bytes.toString("utf8", 0, Math.min(end, lineBytes));

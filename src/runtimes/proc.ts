@@ -149,6 +149,7 @@ function* listeners(table: string): Iterable<readonly string[]> {
   }
 }
 
+/** Whether the process holds one of these sockets open. */
 export function ownsSocket(pid: number, inodes: ReadonlySet<string>): boolean {
   const directory = `/proc/${pid}/fd/`;
   for (const inode of inodes) if (openAt.get(inode)?.startsWith(directory) === true && isOpen(inode)) return true;
@@ -178,6 +179,7 @@ function socketAt(path: string): string | undefined {
   return /^socket:\[(\d+)\]$/.exec(readlinkSync(path))?.[1];
 }
 
+/** Names the pid namespace of this process: pids of another mean nothing here. */
 export function pidNamespace(): string {
   return readlinkSync("/proc/self/ns/pid");
 }

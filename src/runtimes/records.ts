@@ -7,6 +7,7 @@ import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { Serial } from "../lib/serial.ts";
 
+/** Names a record among those of one state directory. */
 export const recordKey = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
 
 /**

@@ -19,6 +19,7 @@ export interface FileEntry {
 
 type AnyDesired = Desired<Kind>;
 
+/** Names a resource among those of all kinds. */
 export const keyOf = (kind: Kind, name: string): string => `${kind}/${name}`;
 
 /** What files declare, and the resources that follow: who was first stays in force, and a last good spec lasts. */

@@ -31,6 +31,7 @@ export const directoryOfKind = { Slot: "slots", Model: "models", Upstream: "upst
 const manifestKeys = ["apiVersion", "kind", "metadata", "spec", "status"] as const;
 const schemas = { Slot: slotSpecSchema, Model: modelSpecSchema, Upstream: upstreamSpecSchema } as const;
 
+/** Whether a file of that name can declare resources. */
 export function isManifestFile(name: string): boolean {
   return /\.(toml|ya?ml)$/.test(name) && !name.startsWith(".");
 }

@@ -6,10 +6,12 @@ const opaque: ReadonlySet<string> = new Set(["env", "labels", "annotations", "se
 /** `default` is a map of free names on a Model, and a ref on a Slot's model. */
 const opaqueMaps: ReadonlySet<string> = new Set(["default"]);
 
+/** `idleSeconds` of `idle_seconds`. */
 export function camelCase(key: string): string {
   return key.replaceAll(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase());
 }
 
+/** `idle_seconds` of `idleSeconds`. */
 export function snakeCase(key: string): string {
   return key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -14,6 +14,7 @@ import { processStatusSchema } from "../workload.ts";
 const seconds = z.number().min(0).nullable();
 const count = z.int().min(0);
 
+/** A list as the API answers it: `{object: "list", data}`. */
 export function listOf<T extends z.ZodType>(
   item: T,
 ): z.ZodObject<{ object: z.ZodLiteral<"list">; data: z.ZodArray<T> }> {

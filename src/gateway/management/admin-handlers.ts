@@ -26,6 +26,7 @@ type AdminHandlers = Pick<
   | "me"
 >;
 
+/** Handlers of upstreams, configuration, tokens and what else concerns the service as a whole. */
 export function adminHandlers(context: ManagementContext): AdminHandlers {
   const { upstreams, writer, tokens, authenticator, config, log } = context;
   return {

@@ -42,6 +42,7 @@ export interface ManagementContext {
   readonly watch: (onChange: () => void) => Disposable;
 }
 
+/** What views are made from, as it is now. */
 export function viewOf(context: ManagementContext): ViewContext {
   return {
     index: context.index(),

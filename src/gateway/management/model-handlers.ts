@@ -21,6 +21,7 @@ type ModelHandlers = Pick<
   | "getV1Model"
 >;
 
+/** Handlers of models: the registry, and the list of `/v1`. */
 export function modelHandlers(context: ManagementContext): ModelHandlers {
   return {
     listModels: () => {

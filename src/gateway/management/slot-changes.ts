@@ -84,6 +84,7 @@ function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | 
   throw new ApiError("model.not_found", { message: `no model is called "${model.slice(0, 200)}"` });
 }
 
+/** Writes a new manifest, and waits where the query asks for it. Throws ApiError. */
 export async function createSlot(
   context: ManagementContext,
   body: ManifestBody,
@@ -101,6 +102,7 @@ export async function createSlot(
   return await written(context, name, query, client);
 }
 
+/** Writes the manifest of a slot, new (201) or not (202), and waits where the query asks for it. Throws ApiError. */
 export async function putSlot(
   context: ManagementContext,
   name: string,
@@ -125,6 +127,7 @@ export async function putSlot(
   return await written(context, name, query, request);
 }
 
+/** Removes a slot's manifest; answers with what the slot was. Throws ApiError. */
 export async function deleteSlot(context: ManagementContext, name: string): Promise<SlotDetail> {
   const slot = slotNamed(context, name);
   if (isBuiltin(name)) {

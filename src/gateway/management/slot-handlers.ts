@@ -21,6 +21,7 @@ type SlotHandlers = Pick<
   | "assignModel"
 >;
 
+/** Handlers of slots: what they are, and what is asked of them. */
 export function slotHandlers(context: ManagementContext): SlotHandlers {
   return {
     listSlots: () => {

@@ -29,6 +29,7 @@ type SystemHandlers = Pick<
 /** Less room than this for status, logs and models is a problem soon. */
 const freeBytesMin = 1024 ** 3;
 
+/** Handlers of health, features, installation and the API's own description. */
 export function systemHandlers(context: ManagementContext): SystemHandlers {
   const { config, version, startedAt } = context;
   const installMark = join(config.stateDir, "installed");

@@ -15,6 +15,7 @@ export interface ViewContext {
   readonly isOperatorLost: boolean;
 }
 
+/** A slot as a row of the list. */
 export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }: ViewContext): SlotView {
   const { spec, status, published, name } = slot;
   const waiting = admission.counts(name);
@@ -88,6 +89,7 @@ function round(seconds: number): number {
   return Math.round(seconds * 1000) / 1000;
 }
 
+/** What the operator does next with a slot, also as text for a person. */
 export function planView({ name, published }: KnownSlot): PlanView {
   const plan = published?.plan ?? {
     reason: "NotPublished",
@@ -105,6 +107,7 @@ export function planView({ name, published }: KnownSlot): PlanView {
   return { slot: name, plan, text: `${text}\n` };
 }
 
+/** A model of the registry, with the slots that hold it. */
 export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView {
   const slots = (index.owners.get(model.ref) ?? []).map(({ name }) => name);
   return {

@@ -8,6 +8,7 @@ export interface StopFacts {
   readonly hasToolCalls: boolean;
 }
 
+/** Why a chat ended, in the words of Messages. */
 export function stopOf({ finish, stop, hasToolCalls }: StopFacts): {
   stop_reason: string;
   stop_sequence: string | null;

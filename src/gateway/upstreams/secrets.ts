@@ -16,6 +16,7 @@ export interface Secret {
 const freshMs = 1000;
 const limitBytes = 16_384;
 
+/** A key that is read when it is needed; a file at most once a second. Reading throws SecretError. */
 export function openSecret(source: SecretSource, options: { env: NodeJS.ProcessEnv; now: () => number }): Secret {
   if ("env" in source) {
     const what = `the environment variable ${source.env}`;

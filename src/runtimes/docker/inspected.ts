@@ -14,6 +14,7 @@ export interface Inspected {
 /** A container as far as its state tells. */
 export type Living = Pick<Inspected, "id"> & { readonly info: Pick<ContainerInspectInfo, "State"> };
 
+/** Whether its first process is there, if only paused or about to be started again by the daemon. */
 export function isAlive({ info }: Living): boolean {
   return info.State.Running || info.State.Paused || info.State.Restarting;
 }
@@ -36,6 +37,7 @@ export function observed(container: Inspected, lastLine: string, listeners: List
   };
 }
 
+/** What somebody else has done to a container that runs; undefined when it is as it was made. */
 export function driftOf({ info, label }: Inspected): Observed["drift"] {
   if (info.State.Paused) return { reason: "Paused", message: "somebody else paused its container" };
   const name = nameOf(info);
@@ -43,6 +45,7 @@ export function driftOf({ info, label }: Inspected): Observed["drift"] {
   return { reason: "Renamed", message: `somebody else renamed its container to ${name}` };
 }
 
+/** The container's name; the daemon writes a slash before it. */
 export function nameOf(info: ContainerInspectInfo): string {
   return info.Name.replace(/^\//, "");
 }

@@ -15,6 +15,7 @@ export interface ContainerLabel {
 const prefix = "dev.berth.";
 export const instanceLabel = `${prefix}instance`;
 
+/** The labels by which a container is known to be ours. */
 export function labelsFor(workload: Workload, instance: string, name: string): Record<string, string> {
   const { slot, role, hash, port } = workload;
   return {

@@ -23,6 +23,7 @@ export function withoutLineEnd(text: string, end: number): number {
   return text[end - 2] === "\r" ? end - 2 : end - 1;
 }
 
+/** With other text from `start` to before `end`. */
 export function replaced(text: string, start: number, end: number, by: string): string {
   return text.slice(0, start) + by + text.slice(end);
 }

@@ -31,6 +31,7 @@ export function scalarText(value: unknown, { before, isFlow }: { before: string;
   return stringify(value, { ...style, defaultStringType: type }).replace(/\n+$/, "");
 }
 
+/** A key as YAML writes it, in quotes where it needs them. */
 export function keyText(key: string): string {
   return flowText(key);
 }
