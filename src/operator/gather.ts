@@ -7,6 +7,7 @@ import { isRefusal, type Engine, type EngineRefusal, type SlotInputs } from "../
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Health, SlotDemand, SlotInput } from "./input.ts";
+import { askedOf } from "./asked.ts";
 import { place } from "./placing.ts";
 import { attemptOf, prepare, type Missing } from "./preparing.ts";
 import { wanted } from "./wanted.ts";
@@ -30,7 +31,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
       ? completeSlot(name, { ...(before?.spec ?? unconfiguredSlot("primary")), enabled: true })
       : undefined;
   const spec = desired?.spec ?? builtin ?? leftover;
-  const requests = world.requests.list(name);
+  const requests = await askedOf(world, name);
   const held = heldModel(spec, requests);
   const model = held.ref === undefined ? undefined : world.models().get(held.ref);
   const { observed, silence } = await look(world, name, spec, before);

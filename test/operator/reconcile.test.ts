@@ -360,6 +360,19 @@ test("a request that comes while an earlier one is being settled is obeyed too",
   assert.deepEqual(site.deeds("a"), ["start main", "stop main", "start main", "stop main", "start main"]);
 });
 
+test("a restart that was asked for before the clock was set back happens once", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(2);
+  const anHourAhead = new Date(site.clock.now().getTime() + 3_600_000).toISOString();
+  const token = await site.request("a", "restart", { requestedAt: anHourAhead });
+  await site.advance(10);
+  assert.deepEqual(site.deeds("a"), ["start main", "stop main", "start main"]);
+  assert.equal(site.slot("a").status.handledRequests["restart"], token);
+  assert.deepEqual(site.requests.list("a"), []);
+});
+
 test("what is edited while an operator starts is seen at once, and counts for names", async () => {
   await using site = new Site();
   site.source.save("a", custom({ aliases: ["x"] }));
