@@ -71,9 +71,17 @@ function skipBlank(bytes: Buffer, from: number): number {
   }
 }
 
+/** A loop finds what is this near sooner than a call into native code does. */
+const nearBytes = 48;
+
 /** Just past the closing quote of the string that begins at `from`; -1 without one. */
 function stringEnd(bytes: Buffer, from: number): number {
+  const near = Math.min(bytes.length, from + nearBytes);
   let at = from + 1;
+  while (at < near && bytes[at] !== backslash) {
+    if (bytes[at] === quote) return at + 1;
+    at += 1;
+  }
   for (;;) {
     at = bytes.indexOf(quote, at);
     if (at < 0) return -1;
@@ -117,7 +125,10 @@ function nestedEnd(bytes: Buffer, from: number): number {
 }
 
 function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {
-  if (end - start === key.length + 2) return bytes.toString("latin1", start + 1, end - 1) === key;
+  if (end - start === key.length + 2) {
+    for (let at = 0; at < key.length; at++) if (bytes[start + 1 + at] !== key.charCodeAt(at)) return false;
+    return true;
+  }
   // A longer spelling is the same key only with escapes. Looked for in the key alone: keys may be many.
   if (end - start < key.length + 2 || !bytes.subarray(start, end).includes(backslash)) return false;
   return text(bytes, start, end) === key;
