@@ -12,3 +12,8 @@ export function diagnosticLine({ file, line, column, path = [], message }: Found
   const place = [file, line, column].filter((part) => part !== undefined).join(":");
   return [place, ...(path.length === 0 ? [] : [path.join(".")]), message].join(": ");
 }
+
+/** All of them, one a line. */
+export function describeDiagnostics(all: readonly Found[]): string {
+  return all.map(diagnosticLine).join("\n");
+}

@@ -1,7 +1,7 @@
 import type { Container } from "../api/workload.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineRefusal, SlotInputs } from "./engine.ts";
-import { imageOf, isEmbeddedImage } from "./image.ts";
+import { imageOf, isEmbeddedImage } from "./container-image.ts";
 import { devicesOfBackend } from "./placement.ts";
 
 /** What an engine needs of its container beyond the least that any gets. */

@@ -1,5 +1,5 @@
 import type { EngineRefusal, SlotInputs } from "./engine.ts";
-import { imageOf, isEmbeddedImage } from "./image.ts";
+import { imageOf, isEmbeddedImage } from "./container-image.ts";
 
 /** Whether llama.cpp's own server runs the slot; else it is the embedded engine, which can do less. */
 export function isServer(input: SlotInputs): boolean {

@@ -1,7 +1,7 @@
 import type { EngineKind } from "../api/names.ts";
 import { custom } from "./custom.ts";
 import type { Engine } from "./engine.ts";
-import { image } from "./comfy.ts";
+import { image } from "./image.ts";
 import { llama } from "./llama.ts";
 import { npu } from "./npu.ts";
 import { stt } from "./stt.ts";

@@ -1,4 +1,4 @@
-import { describeDiagnostics } from "./diagnosis.ts";
+import { describeDiagnostics } from "../api/diagnostic.ts";
 import { backingOff, crashed, restarted, stalled, startupFailed, unhealthy } from "./failing.ts";
 import type { Check } from "./facts.ts";
 import type { SlotInput } from "./input.ts";

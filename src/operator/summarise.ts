@@ -1,10 +1,10 @@
+import { describeDiagnostics } from "../api/diagnostic.ts";
 import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
 import type { EngineProtocol, ProcessRole, SlotCapability } from "../api/names.ts";
 import type { Plan } from "../api/plan.ts";
 import { slotSpecSchema, completeSlot } from "../api/slot.ts";
 import { emptyStatus, type PublishedSlot, type SlotStatus, type Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
-import { describeDiagnostics } from "./diagnosis.ts";
 import { failuresInForce } from "./facts.ts";
 import { decisionsOf, imageOf, protocolsOf } from "./derived.ts";
 import { at, type SlotInput } from "./input.ts";
