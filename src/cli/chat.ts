@@ -1,5 +1,5 @@
-import { CommandError, type Client } from "./client.ts";
-import { isRecord } from "./output.ts";
+import { failure, type Client } from "./client.ts";
+import { cell, isRecord } from "./output.ts";
 import { events } from "./slots.ts";
 
 /**
@@ -28,7 +28,9 @@ export async function* chat(
     const chunk: unknown = JSON.parse(data);
     if (!isRecord(chunk)) continue;
     const { error, choices } = chunk;
-    if (isRecord(error)) throw new CommandError(String(error["code"]), String(error["message"]));
+    const details = isRecord(error) ? error["details"] : undefined;
+    if (isRecord(error))
+      throw await failure(cell(error["code"]), cell(error["message"]), { slot, ...(isRecord(details) ? details : {}) });
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
     const delta = isRecord(choice) ? choice["delta"] : undefined;
     if (isRecord(delta) && typeof delta["content"] === "string") yield delta["content"];

@@ -1,4 +1,5 @@
 import { request as plainRequest, type IncomingMessage } from "node:http";
+import { isRecord, printable } from "./output.ts";
 
 const connectMs = 10_000;
 
@@ -8,7 +9,8 @@ export class CommandError extends Error {
   readonly code: string;
   readonly next: string | undefined;
 
-  constructor(code: string, message: string, next?: string) {
+  /** `next`: what to do about it; undefined only where a person has decided so. */
+  constructor(code: string, message: string, next: string | undefined) {
     super(message);
     this.code = code;
     this.next = next;
@@ -56,6 +58,20 @@ export class Client {
     }
   }
 
+  /** GET of a list: its items. Throws CommandError, also where the answer is none. */
+  async list(path: string): Promise<Record<string, unknown>[]> {
+    const answer = await this.get(path);
+    if (isRecord(answer) && Array.isArray(answer["data"])) return answer["data"].filter(isRecord);
+    throw notBerth(`${this.#server} answered ${path} with something else than a list`);
+  }
+
+  /** GET of one thing that has at least this field. Throws CommandError, also where the answer is none. */
+  async one(path: string, field: string): Promise<Record<string, unknown>> {
+    const answer = await this.get(path);
+    if (isRecord(answer) && field in answer) return answer;
+    throw notBerth(`${this.#server} answered ${path} with something else than was asked`);
+  }
+
   /** Sends a body as JSON, and reads what is answered; undefined when that is nothing. Throws CommandError. */
   async send(method: "POST" | "PUT" | "DELETE", path: string, body?: object): Promise<unknown> {
     const json = { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
@@ -78,13 +94,20 @@ export class Client {
     const body = this.#bodyOf(answer);
     const status = answer.statusCode ?? 0;
     if (status >= 200 && status < 300) return body;
-    throw failureOf(status, await wholeText(body));
+    throw await failureOf(answer, await wholeText(body));
   }
 
   async #send(path: string, { method = "GET", headers = {}, body }: Sent): Promise<IncomingMessage> {
     const url = this.#urlOf(path);
     // node:http and not fetch: loading fetch takes a tenth of the time that a command may take to start.
     const send = url.protocol === "https:" ? (await import("node:https")).request : plainRequest;
+    if (this.#token !== undefined && !/^[\x21-\x7e]+$/.test(this.#token)) {
+      throw new CommandError(
+        "auth.invalid",
+        "the token in SVC_TOKEN holds what no token does: blanks, line ends or letters beyond ASCII",
+        "one looks like svc_<id>.<secret>",
+      );
+    }
     const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
     return await new Promise((resolve, reject) => {
       const request = send(url, { method, headers: { ...headers, ...authorization } }, resolve);
@@ -102,7 +125,10 @@ export class Client {
 
   #urlOf(path: string): URL {
     const url = URL.canParse(path, this.#server) ? new URL(path, this.#server) : undefined;
-    if (url?.protocol === "http:" || url?.protocol === "https:") return url;
+    if (url?.protocol === "http:" || url?.protocol === "https:") {
+      checkAddress(new URL(this.#server));
+      return url;
+    }
     throw new CommandError(
       "server.invalid",
       `${this.#server} is not the address of a service`,
@@ -115,7 +141,11 @@ export class Client {
     try {
       yield* chunks;
     } catch {
-      throw new CommandError("unreachable", `${this.#server} broke the connection before its answer was whole`);
+      throw new CommandError(
+        "unreachable",
+        `${this.#server} broke the connection before its answer was whole`,
+        "try again: it may have been stopped, or started anew",
+      );
     }
   }
 
@@ -131,6 +161,13 @@ export class Client {
     if (code === "EPROTO" || code.startsWith("ERR_SSL_"))
       return notBerth(`what answers at ${this.#server} does not speak TLS`);
     if (code.startsWith("HPE_")) return notBerth(`what answers at ${this.#server} does not speak HTTP`);
+    if (code === "ENOTFOUND" || code === "EAI_AGAIN") {
+      return new CommandError(
+        "unreachable",
+        `no machine is known by the name in ${this.#server}`,
+        "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts",
+      );
+    }
     return new CommandError(
       "unreachable",
       `nothing answers at ${this.#server}`,
@@ -146,21 +183,45 @@ async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string> {
   return text + decoder.decode();
 }
 
-function notBerth(message: string): CommandError {
+/** Paths are the service's own, and a password in an address is seen by whoever lists processes. */
+function checkAddress({ origin, pathname, search, username, password }: URL): void {
+  if (username !== "" || password !== "") {
+    throw new CommandError(
+      "server.invalid",
+      `the address of ${origin} holds a name or a password`,
+      "leave them out; `berth login` keeps a token for it",
+    );
+  }
+  if (pathname === "/" && search === "") return;
+  throw new CommandError(
+    "server.invalid",
+    `${origin}${pathname}${search} is an address within a service`,
+    `leave it at ${origin}`,
+  );
+}
+
+/** What answers is something else than this command was made for. */
+export function notBerth(message: string): CommandError {
   return new CommandError("server.invalid", message, "is it a Berth? name another with --server or SVC_URL");
 }
 
-function failureOf(status: number, body: string): CommandError {
+async function failureOf({ statusCode = 0, headers }: IncomingMessage, body: string): Promise<CommandError> {
   let parsed: unknown;
   try {
     parsed = JSON.parse(body);
   } catch {
     parsed = undefined;
   }
-  if (!isEnvelope(parsed)) return notBerth(`the server answered ${status}, which is no error of Berth's`);
+  if (!isEnvelope(parsed)) return notBerth(`the server answered ${statusCode}, which is no error of Berth's`);
   const { code, message, details } = parsed.error;
-  const slot = typeof details === "object" && details !== null && "slot" in details ? String(details.slot) : "NAME";
-  return new CommandError(code, message, nextSteps[code]?.replace("NAME", slot));
+  return await failure(code, message, details, String(headers["x-request-id"] ?? "-"));
+}
+
+/** An error as the service tells it, with what to do about it. */
+export async function failure(code: string, message: string, details?: unknown, request = "-"): Promise<CommandError> {
+  const { nextStep } = await import("./next-steps.ts");
+  const slot = isRecord(details) && typeof details["slot"] === "string" ? details["slot"] : undefined;
+  return new CommandError(printable(code), printable(message), nextStep(code, { slot, request }));
 }
 
 function isEnvelope(value: unknown): value is { error: { code: string; message: string; details?: unknown } } {
@@ -175,27 +236,3 @@ function isEnvelope(value: unknown): value is { error: { code: string; message: 
     typeof error.message === "string"
   );
 }
-
-const nextSteps: Readonly<Record<string, string>> = {
-  "auth.required": "run `berth login`, or give a token in SVC_TOKEN",
-  "auth.invalid": "run `berth login`, or give a valid token in SVC_TOKEN",
-  "auth.forbidden": "a token of a higher scope may: `berth login`, or SVC_TOKEN",
-  "slot.already_exists": "see `berth slot list`",
-  "slot.builtin": "set `enabled = false` in its manifest instead",
-  "config.read_only": "change the manifest where it is kept: in Git, or in the cluster",
-  "config.fit": "see `berth model show REF`, or choose a smaller model",
-  "slot.overloaded": "try again later, or raise `concurrency` in its manifest",
-  "slot.not_found": "see `berth slot list`",
-  "model.not_found": "see `berth model list`",
-  "model.not_loaded": "see `berth model show REF`",
-  "model.in_use": "give it another model first, or use --force",
-  "model.insufficient_disk": "make room, or set SVC_MODELS_DIR to another disk",
-  // A route that is not there: the commands of this version know more than the service does.
-  "system.not_found": "the service may be older than this command: compare `berth status` and `berth --version`",
-  "system.method_not_allowed":
-    "the service may be older than this command: compare `berth status` and `berth --version`",
-  "system.not_implemented": "this version of the service cannot do that yet",
-  "slot.not_ready": "see `berth slot show NAME` for the reason",
-  "slot.disabled": "set `enabled = true` in the slot's manifest",
-  "slot.failed": "see `berth slot show NAME` for the cause",
-};

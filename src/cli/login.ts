@@ -59,7 +59,7 @@ export async function readSecret(
   const lines = createInterface({ input, output: nowhere, terminal: true });
   try {
     const interrupted = new Promise<string>((_resolve, reject) =>
-      lines.once("SIGINT", () => reject(new CommandError("cancelled", "no token was given"))),
+      lines.once("SIGINT", () => reject(new CommandError("cancelled", "no token was given", undefined))),
     );
     return await Promise.race([lines.question(""), interrupted]);
   } finally {

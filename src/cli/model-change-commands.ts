@@ -62,7 +62,7 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
         const { confirm } = await import("./terminal.ts");
         if (!process.stdin.isTTY) remove.error("error: --yes is needed where nobody can be asked");
         if (!(await confirm(`Delete the files of ${ref}?`, process.stdin, process.stderr)))
-          throw new CommandError("cancelled", `model ${ref} stays`);
+          throw new CommandError("cancelled", `model ${ref} stays`, undefined);
       }
       const { modelPath } = await import("./models.ts");
       const query = [...(force ? ["force=1"] : []), ...(files ? ["files=1"] : [])].join("&");

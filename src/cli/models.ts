@@ -1,5 +1,5 @@
 import type { Client } from "./client.ts";
-import { bytes, cell, isRecord, render, renderOne, rowsOf, type Column, type Format } from "./output.ts";
+import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
 
 const list = (value: unknown): string => (Array.isArray(value) && value.length > 0 ? value.map(cell).join(",") : "-");
 
@@ -17,7 +17,7 @@ export const modelColumns: readonly Column[] = [
 
 /** `berth model list`. Throws CommandError. */
 export async function modelTable(client: Client, format: Format): Promise<string> {
-  return await render(rowsOf(await client.get("/api/models")), modelColumns, format, "id");
+  return await render(await client.list("/api/models"), modelColumns, format, "id");
 }
 
 const catalogColumns: readonly Column[] = [
@@ -32,7 +32,7 @@ const catalogColumns: readonly Column[] = [
 
 /** `berth model catalog`. Throws CommandError. */
 export async function catalogTable(client: Client, format: Format): Promise<string> {
-  return await render(rowsOf(await client.get("/api/models/catalog")), catalogColumns, format, "id");
+  return await render(await client.list("/api/models/catalog"), catalogColumns, format, "id");
 }
 
 /** The route of a model; its ref may hold slashes, which stay, and more, which is escaped. */
@@ -42,8 +42,7 @@ export function modelPath(ref: string): string {
 
 /** `berth model show`: each field on a line of its own. Throws CommandError. */
 export async function modelShow(client: Client, ref: string, format: Format): Promise<string> {
-  const model = await client.get(modelPath(ref));
-  if (!isRecord(model)) return "";
+  const model = await client.one(modelPath(ref), "id");
   if (format === "json" || format === "yaml") return await renderOne(model, format);
   if (format === "name") return `${cell(model["id"])}\n`;
   return Object.entries(model)

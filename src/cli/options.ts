@@ -21,6 +21,13 @@ export function whole(text: string): number {
   return value;
 }
 
+/** Reads a port from an argument; anything else is a usage error. */
+export function port(text: string): number {
+  const value = whole(text);
+  if (value < 1 || value > 65_535) throw new InvalidArgumentError("It must be a port, 1 to 65535.");
+  return value;
+}
+
 /** A command line and what it is for. */
 export type Example = readonly [line: string, meaning: string];
 

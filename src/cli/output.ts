@@ -67,10 +67,15 @@ function coloured(colour: "green" | "yellow" | "red", text: string): string {
   return styleText(colour, text, { stream: process.stdout });
 }
 
-/** A value for a person: a dash for nothing. */
+/** One line without what would move a terminal's cursor: messages may hold an engine's own words. */
+export function printable(text: string): string {
+  return text.replaceAll(/\p{Cc}+/gu, " ");
+}
+
+/** A value for a person, on one line: a dash for nothing. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined || value === "") return "-";
-  if (typeof value === "string") return value;
+  if (typeof value === "string") return printable(value);
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return JSON.stringify(value);
 }
@@ -78,11 +83,6 @@ export function cell(value: unknown): string {
 /** A plain object as JSON has it: no array, not null. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** The items of a list as the API answers it; none of what is no list. */
-export function rowsOf(list: unknown): Record<string, unknown>[] {
-  return isRecord(list) && Array.isArray(list["data"]) ? list["data"].filter(isRecord) : [];
 }
 
 /** `1.5 GiB`. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { CommandError, type Client } from "./client.ts";
+import { failure, notBerth, type Client } from "./client.ts";
 import { age, bytes, cell, isRecord } from "./output.ts";
 import { bar, StatusLine, type Screen } from "./terminal.ts";
 
@@ -37,12 +37,12 @@ export async function pull(
   if (job["state"] === "completed") return `${cell(job["model"])}: pulled, ${bytes(job["bytes_done"])}\n`;
   const { error } = job;
   const message = isRecord(error) ? cell(error["message"]) : `the pull was ${cell(job["state"])}`;
-  throw new CommandError(isRecord(error) ? cell(error["code"]) : "model.pull_failed", message);
+  throw await failure(isRecord(error) ? cell(error["code"]) : "model.pull_failed", message);
 }
 
 function jobOf(answer: unknown): Job {
   if (isRecord(answer) && "id" in answer) return answer;
-  throw new CommandError("server.invalid", "the service answered something else than a pull");
+  throw notBerth("the service answered something else than a pull");
 }
 
 function shareOf({ bytes_done: done, bytes_total: total }: Job): number | undefined {

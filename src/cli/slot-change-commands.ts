@@ -58,7 +58,12 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
       const path = `/api/slots/${encodeURIComponent(name)}/swap`;
       const body =
         ref === undefined ? { reset: true } : { model: ref, ...(options.write === true ? { write: true } : {}) };
-      const said = ref === undefined ? "swap back requested" : `swap to ${ref} requested`;
+      const said =
+        ref === undefined
+          ? "swap back requested"
+          : options.write === true
+            ? `its manifest says ${ref} now`
+            : `swap to ${ref} requested`;
       await send(
         { slot: name, method: "POST", path, body, said, wanted: ref === undefined ? {} : { model: ref } },
         options,
@@ -71,7 +76,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     ["berth slot swap primary --reset", "back to what the manifest says"],
   );
 
-  const create = slot
+  const create: Command = slot
     .command("create")
     .description("declare a slot: from options, or from a manifest")
     .argument("[name]", "its name; a manifest may name itself")
@@ -84,6 +89,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     .action(async (name: string | undefined, options: Wait & NewSlotOptions) => {
       const { newSlot } = await import("./slot-create.ts");
       const { slot: created, body } = await newSlot(name, options);
+      if (created === undefined) create.error("error: the slot has no name: berth slot create NAME …");
       await send({ slot: created, method: "POST", path: "/api/slots", body, said: "created" }, options);
     });
   withExamples(
@@ -102,7 +108,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
         const { confirm } = await import("./terminal.ts");
         if (!process.stdin.isTTY) remove.error("error: --yes is needed where nobody can be asked");
         if (!(await confirm(`Delete slot ${name} and its manifest?`, process.stdin, process.stderr)))
-          throw new CommandError("cancelled", `slot ${name} stays`);
+          throw new CommandError("cancelled", `slot ${name} stays`, undefined);
       }
       await send(
         { slot: name, method: "DELETE", path: `/api/slots/${encodeURIComponent(name)}`, said: "deleted" },

@@ -16,18 +16,17 @@ export interface NewSlotOptions {
 
 /**
  * The body that creates a slot, and its name: a full manifest as it is, or a flat spec with `name`. Options win over
- * the fields of a file. Throws CommandError where there is no name, or the file is no good.
+ * the fields of a file. Undefined: it has no name. Throws CommandError where the file is no good.
  */
 export async function newSlot(
   name: string | undefined,
   options: NewSlotOptions,
-): Promise<{ slot: string; body: Record<string, unknown> }> {
+): Promise<{ slot: string | undefined; body: Record<string, unknown> }> {
   const read = options.file === undefined ? {} : await readSpec(options.file);
   const metadata = isRecord(read["metadata"]) ? read["metadata"] : undefined;
   const isManifest = "apiVersion" in read || metadata !== undefined;
   const given = name ?? (isManifest ? metadata?.["name"] : read["name"]);
-  if (typeof given !== "string")
-    throw new CommandError("slot.unnamed", "the slot has no name", "give one: berth slot create NAME …");
+  if (typeof given !== "string") return { slot: undefined, body: {} };
   const spec = withOptions(isManifest && isRecord(read["spec"]) ? read["spec"] : isManifest ? {} : read, options);
   const body = isManifest ? { ...read, metadata: { ...metadata, name: given }, spec } : { ...spec, name: given };
   return { slot: given, body };
@@ -52,19 +51,46 @@ function withOptions(
   };
 }
 
+const tomlStep = "a TOML manifest goes into the slots directory as it is";
+
 async function readSpec(file: string): Promise<Record<string, unknown>> {
-  const text = file === "-" ? await pipedIn() : await readFile(file, "utf8");
+  const text = file === "-" ? await pipedIn() : await readText(file);
+  const place = file === "-" ? "standard input" : file;
   try {
     const value: unknown = parse(text);
     if (isRecord(value)) return value;
-    throw new CommandError("config.invalid", `${file}: a manifest is a map of fields`);
+    throw new CommandError("config.invalid", `${place}: a manifest is a map of fields`, tomlStep);
   } catch (error) {
     if (!(error instanceof YAMLParseError)) throw error;
-    const { line, col } = error.linePos?.[0] ?? { line: 1, col: 1 };
+    const { line, col: column } = error.linePos?.[0] ?? { line: 1, col: 1 };
+    const at = { file: place, line, column };
+    if (error.code === "MULTIPLE_DOCS") {
+      throw new CommandError(
+        "config.invalid",
+        diagnosticLine({ ...at, message: "another manifest begins here, and one is created at a time" }),
+        "split the file, or put it into the slots directory as it is",
+      );
+    }
+    const [reason = ""] = error.message.split(/ at line |\n/);
+    const message = `it is neither YAML nor JSON: ${reason}`;
+    throw new CommandError("config.invalid", diagnosticLine({ ...at, message }), tomlStep);
+  }
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    const reasons: Readonly<Record<string, string>> = {
+      ENOENT: "there is no such file",
+      EISDIR: "it is a directory",
+      EACCES: "you may not read it",
+    };
     throw new CommandError(
-      "config.invalid",
-      diagnosticLine({ file, line, column: col, message: "it is neither YAML nor JSON" }),
-      "a TOML manifest goes into the slots directory as it is",
+      "config.unreadable",
+      `${file}: ${reasons[code] ?? code}`,
+      "give a file, or - for standard input",
     );
   }
 }

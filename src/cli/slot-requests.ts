@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { CommandError, type Client } from "./client.ts";
+import { CommandError, notBerth, type Client } from "./client.ts";
 import { bytes, cell, isRecord } from "./output.ts";
 import { conditionOf } from "./slots.ts";
 import { bar, StatusLine, type Screen } from "./terminal.ts";
@@ -43,7 +43,9 @@ export async function request(client: Client, wanted: SlotRequest, waiting: Wait
   const watching = watch(client, wanted.slot, waiting.screen, over.signal);
   try {
     const slot = await answer;
-    return outcome(wanted, isRecord(slot) ? slot : {}, timeoutSeconds);
+    if (!isRecord(slot) || !("state" in slot))
+      throw notBerth(`${client.server} answered with something else than a slot`);
+    return outcome(wanted, slot, timeoutSeconds);
   } finally {
     over.abort();
     await watching;

@@ -1,5 +1,5 @@
 import type { Client } from "./client.ts";
-import { age, cell, isRecord, render, renderOne, rowsOf, type Column, type Format } from "./output.ts";
+import { age, cell, isRecord, printable, render, renderOne, type Column, type Format } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -45,13 +45,12 @@ export const slotColumns: readonly Column[] = [
 
 /** `berth slot list`. Throws CommandError. */
 export async function slotTable(client: Client, format: Format): Promise<string> {
-  return await render(rowsOf(await client.get("/api/slots")), slotColumns, format, "name");
+  return await render(await client.list("/api/slots"), slotColumns, format, "name");
 }
 
 /** One slot for a person: its fields, its conditions, and how it came to be so. */
 export async function slotShow(client: Client, name: string, format: Format): Promise<string> {
-  const slot = await client.get(`/api/slots/${encodeURIComponent(name)}`);
-  if (!isRecord(slot)) return "";
+  const slot = await client.one(`/api/slots/${encodeURIComponent(name)}`, "name");
   if (format === "json" || format === "yaml") return await renderOne(slot, format);
   if (format === "name") return `${cell(slot["name"])}\n`;
   const fields = [
@@ -89,9 +88,10 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
 
 /** `berth slot plan`: what the operator does next. Throws CommandError. */
 export async function slotPlan(client: Client, name: string, format: Format): Promise<string> {
-  const answer = await client.get(`/api/slots/${encodeURIComponent(name)}/plan`);
-  if (!isRecord(answer)) return "";
-  return format === "json" || format === "yaml" ? await renderOne(answer, format) : cell(answer["text"]);
+  const answer = await client.one(`/api/slots/${encodeURIComponent(name)}/plan`, "text");
+  if (format === "json" || format === "yaml") return await renderOne(answer, format);
+  if (format === "name") return `${cell(answer["slot"])}\n`;
+  return String(answer["text"]).split("\n").map(printable).join("\n");
 }
 
 /** Lines as they come; ends when the server does. */
@@ -107,7 +107,7 @@ export async function* slotLogs(
   }
   for await (const data of events(await client.open(`${path}&follow=1`))) {
     const parsed: unknown = JSON.parse(data);
-    if (isRecord(parsed)) yield `${cell(parsed["line"])}\n`;
+    if (isRecord(parsed)) yield `${String(parsed["line"])}\n`;
   }
 }
 

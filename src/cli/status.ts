@@ -1,24 +1,26 @@
 import type { Client } from "./client.ts";
-import { age, cell, isRecord, renderOne, rowsOf, type Format } from "./output.ts";
+import { age, cell, isRecord, renderOne, type Format } from "./output.ts";
 import { render } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
 /** The service and its slots at a glance. */
 export async function statusText(client: Client, format: Format): Promise<string> {
   const [status, health, slots] = await Promise.all([
-    client.get("/api/status"),
-    client.get("/api/health/system"),
-    client.get("/api/slots"),
+    client.one("/api/status", "version"),
+    client.one("/api/health/system", "status"),
+    client.list("/api/slots"),
   ]);
-  if (format === "json" || format === "yaml") return await renderOne({ status, health, slots }, format);
-  if (!isRecord(status) || !isRecord(health)) return "";
+  if (format === "json" || format === "yaml")
+    return await renderOne({ status, health, slots: { object: "list", data: slots } }, format);
+  const table = await render(slots, slotColumns, format, "name");
+  if (format === "name") return table;
   const lines = [`berth ${cell(status["version"])}, up ${age(status["uptime_seconds"])}, ${cell(health["status"])}`];
   const checks = isRecord(health["checks"]) ? health["checks"] : {};
   for (const [name, check] of Object.entries(checks)) {
     if (isRecord(check) && check["status"] !== "ok")
       lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
   }
-  return `${lines.join("\n")}\n\n${await render(rowsOf(slots), slotColumns, format, "name")}`;
+  return `${lines.join("\n")}\n\n${table}`;
 }
 
 function describe(check: Readonly<Record<string, unknown>>): string {

@@ -1,4 +1,5 @@
 import { createInterface } from "node:readline/promises";
+import { printable } from "./output.ts";
 
 /** Where a person may look on: standard error of a command, or a double of it. */
 export interface Screen {
@@ -26,7 +27,7 @@ export class StatusLine implements Disposable {
       if (text !== this.#last) this.#screen.write(`\r\u001B[K${text}`);
       this.#last = text;
     } else if (fact !== this.#last) {
-      this.#screen.write(`${fact}\n`);
+      this.#screen.write(`${printable(fact)}\n`);
       this.#last = fact;
     }
   }
@@ -36,11 +37,6 @@ export class StatusLine implements Disposable {
     if (this.#screen.isTTY === true && this.#last !== "") this.#screen.write("\r\u001B[K");
     this.#last = "";
   }
-}
-
-/** One line without what would move a terminal's cursor. */
-function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}+/gu, " ");
 }
 
 /** Asks for yes or no; anything but `y` or `yes` is no, and so is the end of the input. */

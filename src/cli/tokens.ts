@@ -1,5 +1,5 @@
 import { createdTokenSchema, tokenListSchema, type CreatedToken, type NewToken, type TokenView } from "../api/token.ts";
-import { CommandError, type Client } from "./client.ts";
+import { CommandError, notBerth, type Client } from "./client.ts";
 import { cell, render, renderOne, type Column, type Format } from "./output.ts";
 
 /** Where tokens are kept: the store itself on the service's machine, or the management API. */
@@ -64,7 +64,7 @@ export async function tokenRevoke(source: TokenSource, id: string): Promise<stri
 }
 
 function understood<T>(value: T | undefined): T {
-  if (value === undefined) throw new CommandError("server.invalid", "the service answered something else than asked");
+  if (value === undefined) throw notBerth("the service answered something else than asked");
   return value;
 }
 

@@ -3,6 +3,17 @@ import { CommandError } from "../cli/client.ts";
 import { watchOutput } from "./lost-output.ts";
 import { buildProgram } from "./program.ts";
 
+/** What to do about an error of the system, by its code. */
+const systemSteps: Readonly<Record<string, string>> = {
+  EACCES: "run this as the user that owns it, or name another place",
+  EPERM: "run this as the user that owns it, or name another place",
+  EROFS: "name a place that can be written",
+  ENOENT: "check the name; directories are not made",
+  ENOTDIR: "check the name; a part of it is no directory",
+  EISDIR: "name a file",
+  ENOSPC: "make room",
+};
+
 watchOutput();
 /** Exit codes: 0 done, 1 failed, 2 usage. */
 process.exitCode = await run(process.argv);
@@ -41,6 +52,9 @@ function explained(error: unknown): readonly string[] | undefined {
     return error.message.split("\n").map((line) => `config.invalid: ${line}`);
   }
   // The system's own errors begin with their code: `EACCES: permission denied, open '/etc/berth/berth.toml'`.
-  if (error instanceof Error && "syscall" in error && "code" in error) return [error.message];
+  if (error instanceof Error && "syscall" in error && "code" in error) {
+    const step = systemSteps[String(error.code)];
+    return [error.message, ...(step === undefined ? [] : [step])];
+  }
   return undefined;
 }

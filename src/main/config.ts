@@ -26,7 +26,8 @@ interface ShownSetting {
   readonly value: unknown;
   readonly origin: string;
   readonly environment: string;
-  readonly toml: string;
+  /** Null: it is no setting of berth.toml. */
+  readonly toml: string | null;
 }
 
 const settingColumns: readonly Column[] = [
@@ -52,7 +53,7 @@ async function shownSettings(env: NodeJS.ProcessEnv): Promise<Record<string, Sho
       value: config.configDir,
       origin: env["SVC_CONFIG_DIR"] ? "environment" : "default",
       environment: "SVC_CONFIG_DIR",
-      toml: "-",
+      toml: null,
     },
   };
   const values: Readonly<Record<string, unknown>> = { ...config };

@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+
 let isService = false;
 
 /** From now on this process does its work whether or not anybody reads what it writes: engines hang on it. */
@@ -14,7 +16,10 @@ export function watchOutput(): void {
     stream.on("error", (error: Error & { code?: string }) => {
       if (isService) return;
       if (error.code === "EPIPE") process.exit(0);
-      throw error;
+      // Nobody can be told where standard error itself is full.
+      if (stream === process.stdout)
+        writeFileSync(2, `output.failed: ${error.message}\nmake room where the output goes\n`);
+      process.exit(1);
     });
   }
 }

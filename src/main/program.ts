@@ -25,6 +25,15 @@ export function buildProgram(process: ProgramContext): Command {
   addConfigCommands(program, context);
   addProxyCommands(program, context);
   addTokenCommands(program, { ...context, isRemote: () => serverOf(program, process.env) !== undefined });
+  withExamples(
+    program,
+    ["berth up", "run everything here, until Ctrl-C"],
+    ["berth status", "is it up, and what is loaded"],
+    ['berth chat primary "hello"', "one answer of the slot primary"],
+    ["berth help slot swap", "what a command takes, with examples"],
+  );
+  addHelp(program);
+  program.hook("preAction", (_program, action) => refuseEmpty(action));
   const completion = program
     .command("completion")
     .description("a completion script for a shell")
@@ -50,6 +59,34 @@ export function buildProgram(process: ProgramContext): Command {
   return program;
 }
 
+/** `berth help slot list` goes as deep as commands do, and does not take one for another. */
+function addHelp(program: Command): void {
+  const help = program
+    .helpCommand(false)
+    .command("help")
+    .description("how a command is called")
+    .argument("[command...]", "its words")
+    .action((words: readonly string[]) => {
+      let named = program;
+      for (const word of words) {
+        const next = named.commands.find((each) => each.name() === word);
+        if (next === undefined) program.error(`error: unknown command '${[...words].join(" ")}'`);
+        named = next;
+      }
+      named.outputHelp();
+    });
+  withExamples(help, ["berth help slot swap", "the same as `berth slot swap --help`"]);
+}
+
+/** A script whose variable is empty means no slot, not all of them. */
+function refuseEmpty(command: Command): void {
+  const names: readonly string[] = ["slot", "ref", "model", "id"];
+  for (const [index, argument] of command.registeredArguments.entries()) {
+    if (names.includes(argument.name()) && command.args[index] === "")
+      command.error(`error: argument '${argument.name()}' is empty`);
+  }
+}
+
 /** The service that was named; undefined: the one on this machine. */
 function serverOf(program: Command, env: NodeJS.ProcessEnv): string | undefined {
   const { server } = program.opts<{ server?: string }>();
@@ -59,7 +96,7 @@ function serverOf(program: Command, env: NodeJS.ProcessEnv): string | undefined 
 async function clientOf(program: Command, env: NodeJS.ProcessEnv): Promise<Client> {
   const server = serverOf(program, env) ?? `http://127.0.0.1:${env["SVC_PORT"] || "8080"}`;
   const { savedToken } = await import("../cli/credentials.ts");
-  return new Client({ server, token: env["SVC_TOKEN"] || (await savedToken(env, server)) });
+  return new Client({ server, token: env["SVC_TOKEN"]?.trim() || (await savedToken(env, server)) });
 }
 
 function everyCommand(command: Command): Command[] {

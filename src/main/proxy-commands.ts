@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from "commander";
 import type { CommandContext } from "../cli/context.ts";
-import { whole, withExamples } from "../cli/options.ts";
+import { port, withExamples } from "../cli/options.ts";
 
 interface Render {
   readonly file?: string;
@@ -26,20 +26,22 @@ export function addProxyCommands(program: Command, { env, write, note, exit }: C
     .description("write a Caddyfile: HTTPS, a password for people, tokens for programs")
     .option("--file <path>", "replace this file; absent: standard output")
     .option("--dns <provider>", "prove a public name by DNS-01 with this Caddy provider and its arguments")
-    .option("--http-port <port>", "port of the redirect to HTTPS", whole, 80)
-    .option("--https-port <port>", "port of HTTPS", whole, 443)
+    .option("--http-port <port>", "port of the redirect to HTTPS", port, 80)
+    .option("--https-port <port>", "port of HTTPS", port, 443)
     .option("--caddy-admin <address>", "where Caddy takes its own orders, or off", addressOrOff)
     .action(async ({ file, ...options }: Render) => {
+      if (options.httpPort === options.httpsPort) render.error("error: --http-port and --https-port are the same");
       const { renderProxy, writeProxyFile } = await import("./proxy/render.ts");
       const { text, notes } = await renderProxy({ env, ...options });
       for (const line of notes) note(`${line}\n`);
       if (file === undefined) write(text);
-      else
-        note(
-          (await writeProxyFile(file, text))
-            ? `wrote ${file}; now: caddy reload --config ${file}\n`
-            : `${file} is as it should be\n`,
-        );
+      else {
+        const outcome = await writeProxyFile(file, text);
+        if (outcome === "kept") note(`${file} is as it should be\n`);
+        else note(`wrote ${file}; now: caddy reload --config ${file}\n`);
+        if (outcome === "new")
+          note(`only its owner and group may read it: where Caddy runs as caddy, chgrp caddy ${file}\n`);
+      }
     });
   withExamples(
     render,
@@ -52,7 +54,7 @@ export function addProxyCommands(program: Command, { env, write, note, exit }: C
     .description("go through the proxy as strangers, people and programs do, and tell what is wrong")
     .argument("[url]", "its address; absent: https://SVC_HOSTNAME")
     .option("--address <host:port>", "connect there rather than to what the name resolves to")
-    .option("--http-port <port>", "port of the redirect to HTTPS", whole, 80)
+    .option("--http-port <port>", "port of the redirect to HTTPS", port, 80)
     .option("--root <file>", "trust this root certificate")
     .option("--save-root <file>", "write the root certificate of Caddy's own authority, for clients to import")
     .option("--caddy-admin <address>", "where Caddy takes its own orders", "127.0.0.1:2019")

@@ -16,7 +16,7 @@ interface TokenCommandContext extends CommandContext {
  */
 export function addTokenCommands(program: Command, context: TokenCommandContext): void {
   const token = program.command("token").description("tokens for the API");
-  const create = token
+  const create: Command = token
     .command("create")
     .description("make a token and print it, once")
     .requiredOption("--label <text>", "whom or what it is for")
@@ -30,7 +30,7 @@ export function addTokenCommands(program: Command, context: TokenCommandContext)
     .action(async ({ label, scope, output }: Shown & { label: string; scope: TokenScope }) => {
       const { newTokenSchema } = await import("../api/token.ts");
       const wanted = newTokenSchema.safeParse({ label, scope });
-      if (!wanted.success) throw new CommandError("token.invalid", `--label: ${problem(wanted.error.issues)}`);
+      if (!wanted.success) create.error(`error: --label: ${problem(wanted.error.issues)}`);
       const { tokenCreate } = await import("../cli/tokens.ts");
       const { text, note } = await withSource(context, (source) => tokenCreate(source, wanted.data, output));
       // Standard output holds the token alone, for scripts; the rest is for whoever looks on.
@@ -72,7 +72,8 @@ async function withSource<T>(context: TokenCommandContext, act: (source: TokenSo
     return await act(new TokenStore(config.stateDir));
   } catch (error) {
     if (!(error instanceof Error && "code" in error) || error instanceof CommandError) throw error;
-    if (!isDenied(error)) throw new CommandError("token.unavailable", error.message);
+    if (!isDenied(error))
+      throw new CommandError("token.unavailable", error.message, "mend it, or name another place in SVC_STATE_DIR");
     if (context.env["SVC_TOKEN"] !== undefined) return await act(remoteTokens(await context.client()));
     throw new CommandError(
       "auth.forbidden",

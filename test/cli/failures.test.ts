@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { errorTable } from "../../src/api/errors.ts";
+import { nextStep } from "../../src/cli/next-steps.ts";
 import { apiDouble, failure, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { listen } from "../support/listen.ts";
+
+const program = join(fileURLToPath(new URL("../..", import.meta.url)), "bin/berth");
 
 const refused =
   (status: number, body: string): Answer =>
@@ -67,6 +74,9 @@ describe("a command that cannot be done", () => {
       () => "the server answered 502, which is no error of Berth's",
     ],
     ["a page", refused(200, "<h1>Welcome</h1>"), (url) => `the answer of ${url} is not JSON`],
+    ["another API", refused(200, "{}"), (url) => `${url} answered /api/slots with something else than a list`],
+    ["half an answer", refused(200, '{"data":'), (url) => `the answer of ${url} is not JSON`],
+    ["a redirect", refused(302, ""), () => "the server answered 302, which is no error of Berth's"],
   ];
   for (const [what, answer, message] of foreign) {
     it(`doubts that ${what} comes from a Berth`, async () => {
@@ -79,6 +89,122 @@ describe("a command that cannot be done", () => {
       assert.equal(code, 1);
     });
   }
+
+  it("takes no other JSON for what it asked for", async () => {
+    const other = refused(200, '{"hello":"world"}');
+    const paths = ["/api/status", "/api/health/system", "/api/slots/a", "/api/slots/a/plan", "/api/models/m"];
+    await using api = await apiDouble({
+      ...Object.fromEntries(paths.map((path) => [path, other])),
+      "/api/slots": { object: "list", data: [] },
+      "/api/slots/a/restart?wait=ready&timeout=180": other,
+    });
+    for (const [args, what] of [
+      [["status"], "answered /api/status with something else than was asked"],
+      [["slot", "show", "a"], "answered /api/slots/a with something else than was asked"],
+      [["slot", "plan", "a"], "answered /api/slots/a/plan with something else than was asked"],
+      [["model", "show", "m"], "answered /api/models/m with something else than was asked"],
+      [["slot", "restart", "a", "--wait"], "answered with something else than a slot"],
+    ] as const) {
+      const { code, stdout, stderr } = await runBerth(args, { SVC_URL: api.url });
+      assert.deepEqual([code, stdout], [1, ""], args.join(" "));
+      const [last, next] = stderr.trimEnd().split("\n").slice(-2);
+      assert.equal(last, `server.invalid: ${api.url} ${what}`);
+      assert.equal(next, "is it a Berth? name another with --server or SVC_URL");
+    }
+  });
+
+  it("says so when the connection breaks", async () => {
+    await using api = await apiDouble({
+      "/api/slots": (response) => {
+        response.writeHead(200, { "content-length": "1000" });
+        response.write("{", () => response.destroy());
+      },
+    });
+    assert.equal(
+      (await runBerth(["slot", "list"], { SVC_URL: api.url })).stderr,
+      `unreachable: ${api.url} broke the connection before its answer was whole\n` +
+        "try again: it may have been stopped, or started anew\n",
+    );
+  });
+
+  it("refuses an address that says too much, and does not repeat a password", async () => {
+    for (const [server, stderr] of [
+      [
+        "http://ada:secret@127.0.0.1:1",
+        "server.invalid: the address of http://127.0.0.1:1 holds a name or a password\n" +
+          "leave them out; `berth login` keeps a token for it\n",
+      ],
+      [
+        "http://127.0.0.1:1/berth",
+        "server.invalid: http://127.0.0.1:1/berth is an address within a service\nleave it at http://127.0.0.1:1\n",
+      ],
+    ] as const)
+      assert.deepEqual(await runBerth(["--server", server, "status"]), { code: 1, stdout: "", stderr });
+  });
+
+  it("tells a name that nobody knows", async () => {
+    assert.equal(
+      (await runBerth(["--server", "http://nobody.invalid", "status"])).stderr,
+      "unreachable: no machine is known by the name in http://nobody.invalid\n" +
+        "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts\n",
+    );
+  });
+
+  it("sends no token that no token can be, and does not repeat it", async () => {
+    await using api = await apiDouble({ "/api/slots": { object: "list", data: [] } });
+    for (const token of ["svc_a.b c", "svc_a.b\nx", "ключ"]) {
+      assert.deepEqual(await runBerth(["slot", "list"], { SVC_URL: api.url, SVC_TOKEN: token }), {
+        code: 1,
+        stdout: "",
+        stderr:
+          "auth.invalid: the token in SVC_TOKEN holds what no token does: blanks, line ends or letters beyond ASCII\n" +
+          "one looks like svc_<id>.<secret>\n",
+      });
+    }
+    assert.deepEqual(api.asked, []);
+    await runBerth(["slot", "list"], { SVC_URL: api.url, SVC_TOKEN: " svc_a.b\n" });
+    assert.deepEqual(api.authorizations, ["Bearer svc_a.b"], "what a file ends in is no part of it");
+  });
+
+  it("knows what to do about every error of the service", () => {
+    for (const code of Object.keys(errorTable))
+      assert.match(nextStep(code, { slot: "coder", request: "r-1" }) ?? "", /^[a-z`][^\n]+$/, code);
+    assert.equal(nextStep("slot.failed", { slot: "coder", request: "" }), "see `berth slot show coder` for the cause");
+    assert.equal(nextStep("constructor", { slot: undefined, request: "" }), undefined);
+  });
+
+  it("names the request whose cause is in the log", async () => {
+    await using api = await apiDouble({
+      "/api/slots": (response) => {
+        response.writeHead(500, { "x-request-id": "ab12-3" });
+        response.end(JSON.stringify(failure("system.internal", "Something failed inside the service")));
+      },
+    });
+    assert.equal(
+      (await runBerth(["slot", "list"], { SVC_URL: api.url })).stderr,
+      "system.internal: Something failed inside the service\n" +
+        "the log of the service has the cause, under the request id ab12-3\n",
+    );
+  });
+
+  it("fails in two lines where its output is lost, or a file cannot be had", async () => {
+    const lost = await runBerth(["-c", `'${program}' completion bash >/dev/full`], {}, "/bin/sh");
+    assert.deepEqual(lost, {
+      code: 1,
+      stdout: "",
+      stderr: "output.failed: ENOSPC: no space left on device, write\nmake room where the output goes\n",
+    });
+    await using dir = await tempDir();
+    const env = {
+      SVC_STATE_DIR: dir.path,
+      SVC_CONFIG_DIR: dir.path,
+      SVC_ADMIN_USER: "ada",
+      SVC_ADMIN_PASSWORD: "x".repeat(9),
+    };
+    const { code, stderr } = await runBerth(["proxy", "render", "--file", "/dev/null/Caddyfile"], env);
+    assert.equal(code, 1);
+    assert.match(stderr, /\nENOTDIR: [^\n]+\ncheck the name; a part of it is no directory\n$/);
+  });
 
   it("prints code, message and the next step of an error", async () => {
     const body = JSON.stringify(failure("auth.required", "this route needs a token"));
@@ -101,6 +227,13 @@ describe("a command that is used wrongly", () => {
     ["slot", "list", "--nope"],
     ["slot"],
     [],
+    ["slot", "show", ""],
+    ["slot", "delete", "", "--yes"],
+    ["model", "rm", ""],
+    ["help", "slot", "lst"],
+    ["proxy", "render", "--http-port", "0"],
+    ["proxy", "render", "--https-port", "65536"],
+    ["proxy", "render", "--http-port", "443"],
   ]) {
     it(`exits with 2: berth ${args.join(" ")}`, async () => {
       const { code, stdout, stderr } = await runBerth(args);
@@ -117,9 +250,25 @@ describe("a command that is used wrongly", () => {
       stderr: "usage: unknown option '--nope'\nsee `berth slot list --help`\n",
     });
     assert.equal(
+      (await runBerth(["slot", "show", ""])).stderr,
+      "usage: argument 'slot' is empty\nsee `berth slot show --help`\n",
+    );
+    assert.equal(
+      (await runBerth(["help", "slot", "shwo"])).stderr,
+      "usage: unknown command 'slot shwo'\nsee `berth --help`\n",
+    );
+    assert.equal(
       (await runBerth(["slot", "shwo"])).stderr,
       "usage: unknown command 'shwo'\n(Did you mean show?)\nsee `berth slot --help`\n",
     );
+  });
+
+  it("shows help as deep as commands go, with examples", async () => {
+    for (const words of [[], ["slot"], ["slot", "swap"], ["completion"]]) {
+      const helped = await runBerth(["help", ...words]);
+      assert.deepEqual(helped, await runBerth([...words, "--help"]), words.join(" "));
+      if (words.join(" ") !== "slot") assert.match(helped.stdout, /\nExamples:\n {2}\S/);
+    }
   });
 
   for (const args of [["--help"], ["slot", "--help"], ["--version"]]) {

@@ -43,12 +43,18 @@ describe("berth model pull", () => {
     const error = { code: "model.checksum_mismatch", message: "the file is another one" };
     const { ended } = await pulled({ ...job, state: "failed", error });
     assert.deepEqual([ended.code, ended.stdout], [1, ""]);
-    assert.match(ended.stderr, /\nmodel\.checksum_mismatch: the file is another one\n$/);
+    assert.match(
+      ended.stderr,
+      /\nmodel\.checksum_mismatch: the file is another one\nfetch it again; if it fails again, its source has changed\n$/,
+    );
   });
 
   it("fails when somebody cancels it", async () => {
     const { ended } = await pulled({ ...job, state: "cancelled" });
-    assert.match(ended.stderr, /\nmodel\.pull_failed: the pull was cancelled\n$/);
+    assert.match(
+      ended.stderr,
+      /\nmodel\.pull_failed: the pull was cancelled\ntry again, or fetch it from another source\n$/,
+    );
   });
 
   it("goes away when told to, and takes sources and licences", async () => {

@@ -18,7 +18,7 @@ describe("berth slot load, unload, restart and swap", () => {
     [["unload", "primary"], "/unload", "", "unload requested"],
     [["restart", "primary"], "/restart", "", "restart requested"],
     [["swap", "primary", "qwen3:4b"], "/swap", '{"model":"qwen3:4b"}', "swap to qwen3:4b requested"],
-    [["swap", "primary", "a", "--write"], "/swap", '{"model":"a","write":true}', "swap to a requested"],
+    [["swap", "primary", "a", "--write"], "/swap", '{"model":"a","write":true}', "its manifest says a now"],
     [["swap", "primary", "--reset"], "/swap", '{"reset":true}', "swap back requested"],
   ];
   for (const [args, path, body, said] of requests) {
@@ -196,14 +196,44 @@ describe("berth slot create", () => {
 
   it("needs a name", async () => {
     const { ended } = await created(["-f", "FILE"], "model: {default: tiny}\n");
-    assert.equal(ended.code, 1);
-    assert.equal(ended.stderr, "slot.unnamed: the slot has no name\ngive one: berth slot create NAME …\n");
+    assert.deepEqual(ended, {
+      code: 2,
+      stdout: "",
+      stderr: "usage: the slot has no name: berth slot create NAME …\nsee `berth slot create --help`\n",
+    });
   });
 
-  it("names the place where a file is no good", async () => {
-    const { ended } = await created(["coder", "-f", "FILE"], "model: {default: tiny\nload: [\n");
-    assert.equal(ended.code, 1);
-    assert.match(ended.stderr, /^config\.invalid: FILE:\d+:\d+: it is neither YAML nor JSON\n/);
+  it("names the place where a file is no good, and what to do", async () => {
+    const toml = "a TOML manifest goes into the slots directory as it is";
+    for (const [text, message, next] of [
+      ["model: a\nmodel: b\n", "FILE:2:1: it is neither YAML nor JSON: Map keys must be unique", toml],
+      [
+        "load: onDemand\n\tmodel: a\n",
+        "FILE:2:1: it is neither YAML nor JSON: Tabs are not allowed as indentation",
+        toml,
+      ],
+      ['load = "onDemand"\n', "FILE: a manifest is a map of fields", toml],
+      [
+        "name: a\n---\nname: b\n",
+        "FILE:2:1: another manifest begins here, and one is created at a time",
+        "split the file, or put it into the slots directory as it is",
+      ],
+    ] as const) {
+      const { ended } = await created(["coder", "-f", "FILE"], text);
+      assert.deepEqual(ended, { code: 1, stdout: "", stderr: `config.invalid: ${message}\n${next}\n` }, text);
+    }
+  });
+
+  it("says why a file cannot be read", async () => {
+    await using dir = await tempDir();
+    const next = "give a file, or - for standard input";
+    for (const [file, reason] of [
+      [join(dir.path, "none.yaml"), "there is no such file"],
+      [dir.path, "it is a directory"],
+    ] as const) {
+      const ended = await runBerth(["slot", "create", "coder", "-f", file]);
+      assert.deepEqual(ended, { code: 1, stdout: "", stderr: `config.unreadable: ${file}: ${reason}\n${next}\n` });
+    }
   });
 
   it("passes on what the service refuses", async () => {

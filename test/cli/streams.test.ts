@@ -50,7 +50,8 @@ describe("berth chat", () => {
     const error = JSON.stringify(failure("dispatch.upstream_failed", "the engine went away"));
     await using api = await apiDouble({ "/v1/chat/completions": stream(delta("He"), error) });
     const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
-    assert.deepEqual(ended, { code: 1, stdout: "He", stderr: "dispatch.upstream_failed: the engine went away\n" });
+    const stderr = "dispatch.upstream_failed: the engine went away\nsee `berth slot logs primary`\n";
+    assert.deepEqual(ended, { code: 1, stdout: "He", stderr });
   });
 
   it("fails when the connection breaks", async () => {
@@ -61,7 +62,8 @@ describe("berth chat", () => {
       },
     });
     const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
-    const stderr = `unreachable: ${api.url} broke the connection before its answer was whole\n`;
+    const next = "try again: it may have been stopped, or started anew";
+    const stderr = `unreachable: ${api.url} broke the connection before its answer was whole\n${next}\n`;
     assert.deepEqual(ended, { code: 1, stdout: "He", stderr });
   });
 });

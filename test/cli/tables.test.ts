@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parse } from "yaml";
-import { apiDouble } from "../support/api-double.ts";
+import { apiDouble, failure } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { coder, model, primary, slots } from "./fixture.ts";
 
@@ -89,6 +89,31 @@ transitions:
     );
   });
 
+  it("lets nothing that an engine wrote move the cursor", async () => {
+    const wrote = "\u001B[2Jgone\u001B]0;title\u0007\nNAME  STATE";
+    const hostile = { ...coder, model: wrote, last_error: { ...coder.last_error, message: wrote } };
+    await using api = await apiDouble({
+      "/api/slots/coder": hostile,
+      "/api/slots": { object: "list", data: [hostile] },
+      "/api/slots/nope": (response) => {
+        response.statusCode = 404;
+        response.end(JSON.stringify(failure("slot.not_found", wrote)));
+      },
+    });
+    for (const args of [
+      ["show", "coder"],
+      ["list", "-o", "wide"],
+      ["show", "nope"],
+    ]) {
+      const { stdout, stderr } = await runBerth(["slot", ...args], { SVC_URL: api.url });
+      assert.doesNotMatch(`${stdout}${stderr}`, /[^\P{Cc}\n]/u, args.join(" "));
+      assert.doesNotMatch(`${stdout}${stderr}`, /^NAME {2}STATE$/m);
+      assert.match(`${stdout}${stderr}`, / \[2Jgone \]0;title NAME {2}STATE/);
+    }
+    const { stdout } = await runBerth(["slot", "show", "coder", "-o", "json"], { SVC_URL: api.url });
+    assert.deepEqual(JSON.parse(stdout), hostile, "data is data");
+  });
+
   it("says what to do about a slot that is not there", async () => {
     await using api = await apiDouble({});
     assert.deepEqual(await runBerth(["slot", "show", "nope"], { SVC_URL: api.url }), {
@@ -118,6 +143,18 @@ describe("berth status", () => {
     await using api = await apiDouble({ ...answers, "/api/health/system": { status: "ok", checks: {} } });
     const ended = await runBerth(["--server", api.url, "status"]);
     assert.deepEqual(ended, { code: 0, stdout: `berth 0.1.0, up 1m15s, ok\n\n${slotTable}`, stderr: "" });
+  });
+
+  it("prints names alone where names are asked for", async () => {
+    const plan = { slot: "coder", plan: {}, text: "coder: Starting\n" };
+    await using api = await apiDouble({
+      ...answers,
+      "/api/health/system": { status: "ok", checks: {} },
+      "/api/slots/coder/plan": plan,
+    });
+    const status = await runBerth(["status", "-o", "name"], { SVC_URL: api.url });
+    assert.deepEqual(status, { code: 0, stdout: "primary\ncoder\n", stderr: "" });
+    assert.equal((await runBerth(["slot", "plan", "coder", "-o", "name"], { SVC_URL: api.url })).stdout, "coder\n");
   });
 
   it("names what is degraded, and why", async () => {

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { compare } from "bcrypt";
 import { caddyfile, isPrivateName, type EdgeSettings } from "../../src/main/proxy/caddyfile.ts";
+import { TokenStore } from "../../src/store/tokens.ts";
 import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -149,7 +150,8 @@ describe("berth proxy render", { concurrency: 2 }, () => {
       code: 1,
       stdout: "",
       stderr:
-        "config.invalid: there is no administrator yet: set SVC_ADMIN_USER and SVC_ADMIN_PASSWORD for this once; only a hash is kept\n",
+        "config.invalid: there is no administrator yet\n" +
+        "set SVC_ADMIN_USER and SVC_ADMIN_PASSWORD for this once; only a hash is kept\n",
     });
     const rendered = await runBerth(["proxy", "render"], { ...env, ...first });
     assert.deepEqual([rendered.code, rendered.stderr], [0, ""]);
@@ -164,20 +166,28 @@ describe("berth proxy render", { concurrency: 2 }, () => {
     assert.match(eve.stderr, /^config\.invalid: SVC_ADMIN_USER is another than before/);
   });
 
-  it("replaces a file only where it differs, and keeps its mode", async () => {
+  it("replaces a file only where it differs, and keeps its mode and owner", async () => {
     await using dir = await tempDir();
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1", ...first };
     const file = join(dir.path, "Caddyfile");
     assert.equal(
       (await runBerth(["proxy", "render", "--file", file], env)).stderr,
-      `wrote ${file}; now: caddy reload --config ${file}\n`,
+      `wrote ${file}; now: caddy reload --config ${file}\n` +
+        `only its owner and group may read it: where Caddy runs as caddy, chgrp caddy ${file}\n`,
     );
     assert.equal((await stat(file)).mode & 0o777, 0o640);
     await chmod(file, 0o600);
     assert.equal((await runBerth(["proxy", "render", "--file", file], env)).stderr, `${file} is as it should be\n`);
     await writeFile(file, "a person's");
-    assert.equal((await runBerth(["proxy", "render", "--file", file], env)).code, 0);
-    assert.equal((await stat(file)).mode & 0o777, 0o600);
+    // Root may give it to Caddy's user; others have nobody else to give it to.
+    const owner = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
+    await chown(file, owner, owner === 65_534 ? owner : (process.getgid?.() ?? 0));
+    assert.equal(
+      (await runBerth(["proxy", "render", "--file", file], env)).stderr,
+      `wrote ${file}; now: caddy reload --config ${file}\n`,
+    );
+    const { mode, uid } = await stat(file);
+    assert.deepEqual([mode & 0o777, uid], [0o600, owner]);
     assert.match(await readFile(file, "utf8"), /^svc\.local \{$/m);
   });
 
@@ -220,4 +230,17 @@ describe("berth proxy render", { concurrency: 2 }, () => {
         "authentication is off here: set SVC_AUTH_ENABLED=1 and restart the service\n",
     );
   });
+});
+
+it("a round trip to a name that this machine does not know is one failure, not eleven", async () => {
+  await using dir = await tempDir();
+  const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_HOSTNAME: "nobody.invalid" };
+  assert.deepEqual(await runBerth(["proxy", "check", "--caddy-admin", "127.0.0.1:1"], env), {
+    code: 1,
+    stdout: "",
+    stderr:
+      "unreachable: this machine knows no address of nobody.invalid\n" +
+      "on the proxy's machine: --address 127.0.0.1:443; for clients a record in DNS, mDNS, or a line in /etc/hosts\n",
+  });
+  assert.deepEqual(await new TokenStore(dir.path).list(), [], "no token is left behind");
 });

@@ -78,7 +78,11 @@ describe("berth token", { concurrency: 2 }, () => {
 
   it("says what is wrong with a label and a scope", async () => {
     const label = await runBerth(["token", "create", "--label", "two\nlines", "--scope", "all"]);
-    assert.deepEqual(label, { code: 1, stdout: "", stderr: "token.invalid: --label: 1 to 100 visible characters\n" });
+    assert.deepEqual(label, {
+      code: 2,
+      stdout: "",
+      stderr: "usage: --label: 1 to 100 visible characters\nsee `berth token create --help`\n",
+    });
     const scope = await runBerth(["token", "create", "--label", "a", "--scope", "root"]);
     assert.equal(scope.code, 2);
     assert.match(scope.stderr, /Allowed choices are admin, all, v1-only, read-only/);

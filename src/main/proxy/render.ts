@@ -24,12 +24,13 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
   if (!/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(hostname)) throw invalid("SVC_HOSTNAME must be a host name");
   const notes: string[] = [];
   if (isPrivateName(hostname)) {
-    if (options.dns !== undefined) throw invalid(`${hostname} is no public name: --dns has no use`);
+    if (options.dns !== undefined)
+      throw invalid(`${hostname} is no public name: --dns has no use`, "leave it out, or set SVC_HOSTNAME");
   } else if (tlsEmail === undefined || !/^[^\s@{}"`]+@[^\s@{}"`]+\.[^\s@{}"`]+$/.test(tlsEmail)) {
     throw invalid(`SVC_TLS_EMAIL must be an address that is read: the authority writes to it about ${hostname}`);
   }
   if (options.dns !== undefined && !/^[a-z0-9_]+( [^\s{}"`]+| \{env\.[A-Za-z0-9_]+\})*$/.test(options.dns)) {
-    throw invalid("--dns must be a Caddy DNS provider and its arguments, e.g. 'cloudflare {env.CF_API_TOKEN}'");
+    throw invalid("--dns must be a Caddy DNS provider and its arguments", "e.g. --dns 'cloudflare {env.CF_API_TOKEN}'");
   }
   if (options.dns !== undefined)
     notes.push(`this needs a Caddy with the module dns.providers.${options.dns.split(" ", 1)[0] ?? ""}`);
@@ -49,13 +50,17 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
   return { text, notes };
 }
 
-/** Replaces the file, with the mode it had; a new one is for its owner and group. Resolves with false when it was so. */
-export async function writeProxyFile(path: string, text: string): Promise<boolean> {
+/**
+ * Replaces the file, with the owner and mode it had; a new one is for its owner and group. What came of it: `kept` where
+ * it was so already. Rejects as the file system does.
+ */
+export async function writeProxyFile(path: string, text: string): Promise<"kept" | "replaced" | "new"> {
   const known = await readFile(path, "utf8").catch(() => undefined);
-  if (known === text) return false;
-  const mode = known === undefined ? 0o640 : (await stat(path)).mode & 0o777;
-  await writeFileAtomic(path, text, { fsync: true, mode });
-  return true;
+  if (known === text) return "kept";
+  // Debian's Caddy runs as a user of its own: a file that it could read must stay so.
+  const like = known === undefined ? undefined : await stat(path);
+  await writeFileAtomic(path, text, { fsync: true, mode: 0o640, ...(like === undefined ? {} : { like }) });
+  return known === undefined ? "new" : "replaced";
 }
 
 async function adminOf({ config, origins }: Settings, notes: string[]): Promise<AdminRecord> {
@@ -65,9 +70,10 @@ async function adminOf({ config, origins }: Settings, notes: string[]): Promise<
     const known = await readAdmin(stateDir);
     if (known !== undefined && (adminUser === undefined || adminUser === known.user)) return known;
     throw invalid(
+      known === undefined ? "there is no administrator yet" : "SVC_ADMIN_USER is another than before",
       known === undefined
-        ? "there is no administrator yet: set SVC_ADMIN_USER and SVC_ADMIN_PASSWORD for this once; only a hash is kept"
-        : "SVC_ADMIN_USER is another than before: set SVC_ADMIN_PASSWORD too, for this once",
+        ? "set SVC_ADMIN_USER and SVC_ADMIN_PASSWORD for this once; only a hash is kept"
+        : "set SVC_ADMIN_PASSWORD too, for this once",
     );
   }
   const user = adminUserSchema.safeParse(adminUser);
@@ -80,6 +86,6 @@ async function adminOf({ config, origins }: Settings, notes: string[]): Promise<
   return await keepAdmin(stateDir, user.data, password.data);
 }
 
-function invalid(message: string): CommandError {
-  return new CommandError("config.invalid", message);
+function invalid(message: string, next = "set it in the environment or in berth.toml, and render again"): CommandError {
+  return new CommandError("config.invalid", message, next);
 }

@@ -20,7 +20,12 @@ export async function caddyRoot(admin: string): Promise<string | undefined> {
   });
   if (text === undefined) return undefined;
   const parsed = parseJson(text);
-  if (parsed === undefined) throw new CommandError("server.invalid", `what answers at ${admin} is no Caddy`);
+  if (parsed === undefined)
+    throw new CommandError(
+      "server.invalid",
+      `what answers at ${admin} is no Caddy`,
+      "name the place with --caddy-admin",
+    );
   const root = isRecord(parsed) ? parsed["root_certificate"] : undefined;
   return typeof root === "string" ? root : undefined;
 }

@@ -1,3 +1,4 @@
+import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { CommandError } from "../../cli/client.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
@@ -30,6 +31,7 @@ export async function* proxyFindings(
   const own = env["SVC_TOKEN"] || undefined;
   const plain = new URL(`http://${target.url.hostname}`);
   try {
+    await checkName(target);
     yield* checkProxy({
       target,
       plain: {
@@ -53,9 +55,24 @@ export async function* proxyFindings(
   }
 }
 
+/** All of the round trip would fail for this one reason. Throws CommandError. */
+async function checkName({ url, address }: EdgeTarget): Promise<void> {
+  if (address !== undefined) return;
+  try {
+    await lookup(url.hostname.replace(/^\[|\]$/g, ""));
+  } catch {
+    throw new CommandError(
+      "unreachable",
+      `this machine knows no address of ${url.hostname}`,
+      `on the proxy's machine: --address 127.0.0.1:${url.port || "443"}; for clients a record in DNS, mDNS, or a line in /etc/hosts`,
+    );
+  }
+}
+
 async function targetOf(url: string, options: RoundTripOptions): Promise<EdgeTarget> {
   const parsed = URL.parse(url);
-  if (parsed?.protocol !== "https:") throw new CommandError("address.invalid", `${url} is no https:// address`);
+  if (parsed?.protocol !== "https:")
+    throw new CommandError("address.invalid", `${url} is no https:// address`, "it looks like https://svc.local");
   const root = options.root === undefined ? await caddyRoot(options.caddyAdmin) : await read(options.root);
   if (options.saveRoot !== undefined) {
     if (root === undefined) {
@@ -75,7 +92,11 @@ async function read(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw new CommandError("root.not_found", error instanceof Error ? error.message : String(error));
+    throw new CommandError(
+      "root.not_found",
+      error instanceof Error ? error.message : String(error),
+      "`berth proxy check --save-root FILE` on the proxy's machine writes one",
+    );
   }
 }
 
@@ -83,6 +104,7 @@ async function read(file: string): Promise<string> {
 function splitAddress(text: string): { host: string; port: number } {
   const [, bracketed, plain, port] = /^(?:\[([0-9a-f:.]+)\]|([^:\s]+)):(\d{1,5})$/i.exec(text) ?? [];
   const host = bracketed ?? plain;
-  if (host === undefined || Number(port) > 65_535) throw new CommandError("address.invalid", `${text} is no host:port`);
+  if (host === undefined || Number(port) > 65_535)
+    throw new CommandError("address.invalid", `${text} is no host:port`, "it looks like 127.0.0.1:443");
   return { host, port: Number(port) };
 }

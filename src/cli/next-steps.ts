@@ -1,0 +1,51 @@
+import type { ErrorCode } from "../api/errors.ts";
+
+/** What to do about an error of the service. `NAME` becomes the slot of its details, `REQUEST` the request's id. */
+const nextSteps: Readonly<Record<ErrorCode, string>> = {
+  "auth.required": "run `berth login`, or give a token in SVC_TOKEN",
+  "auth.invalid": "run `berth login`, or give a valid token in SVC_TOKEN",
+  "auth.forbidden": "a token of a higher scope may: `berth login`, or SVC_TOKEN",
+  "auth.throttled": "wait a minute; a valid token, by `berth login` or in SVC_TOKEN, is never held back",
+  "slot.not_found": "see `berth slot list`",
+  "slot.not_ready": "see `berth slot show NAME` for the reason",
+  "slot.failed": "see `berth slot show NAME` for the cause",
+  "slot.disabled": "set `enabled = true` in the slot's manifest",
+  "slot.overloaded": "try again later, or raise `concurrency` in its manifest",
+  "slot.illegal_transition": "see `berth slot show NAME` for the state that it is in",
+  "slot.already_exists": "see `berth slot list`",
+  "slot.builtin": "set `enabled = false` in its manifest instead",
+  "model.not_found": "see `berth model list`",
+  "model.not_loaded": "see `berth model show REF`",
+  "model.in_use": "give it another model first, or use --force",
+  "model.insufficient_disk": "make room, or set SVC_MODELS_DIR to another disk",
+  "model.checksum_mismatch": "fetch it again; if it fails again, its source has changed",
+  "model.pull_failed": "try again, or fetch it from another source",
+  "model.unsupported_format": "choose a file that an engine here reads, such as GGUF",
+  "dispatch.invalid_request": "change what is named there, and try again",
+  "dispatch.missing_model": "name a slot or a model: `berth slot list`",
+  "dispatch.capability_mismatch": "see what the slot is for: `berth slot show NAME -o yaml`, capabilities",
+  "dispatch.payload_too_large": "send less, or raise SVC_BODY_LIMIT of the service",
+  "dispatch.unsupported_media_type":
+    "the service may be older than this command: compare `berth status` and `berth --version`",
+  "dispatch.rejected": "change what the engine did not take, and try again",
+  "dispatch.upstream_failed": "see `berth slot logs NAME`",
+  "dispatch.upstream_unavailable": "see `berth slot logs NAME`, or try again later",
+  "dispatch.upstream_timeout": "try again with less, or raise `timeoutSeconds` in its manifest",
+  "config.invalid": "change the field that is named; docs/reference.md has all of them",
+  "config.read_only": "change the manifest where it is kept: in Git, or in the cluster",
+  "config.fit": "see `berth model show REF`, or choose a smaller model",
+  // A route that is not there: the commands of this version know more than the service does.
+  "system.not_found": "the service may be older than this command: compare `berth status` and `berth --version`",
+  "system.method_not_allowed":
+    "the service may be older than this command: compare `berth status` and `berth --version`",
+  "system.overloaded": "try again in a moment",
+  "system.not_implemented": "this version of the service cannot do that yet",
+  "system.internal": "the log of the service has the cause, under the request id REQUEST",
+};
+
+/** Undefined for a code that this version does not know. */
+export function nextStep(code: string, about: { slot: string | undefined; request: string }): string | undefined {
+  const steps: Readonly<Record<string, string>> = nextSteps;
+  if (!Object.hasOwn(steps, code)) return undefined;
+  return steps[code]?.replace("NAME", about.slot ?? "NAME").replace("REQUEST", about.request);
+}
