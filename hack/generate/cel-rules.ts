@@ -1,5 +1,5 @@
 import { builtinSlots, slotNameSchema, type EngineKind } from "../../src/api/names.ts";
-import { defaultEngine, enginesOfBuiltin } from "../../src/api/slot.ts";
+import { capabilitiesOfEngine, defaultEngine, enginesOfBuiltin, replaceableEngines } from "../../src/api/slot.ts";
 import { readSchema } from "./json-schema.ts";
 
 export interface CelRule {
@@ -33,6 +33,15 @@ export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<R
         rule: `self.metadata.name != '${name}' || ${engine} in [${quoted(enginesOfBuiltin[name])}]`,
         message: `slot ${name} runs ${enginesOfBuiltin[name].join(", ")}`,
         fieldPath: ".spec.engine",
+      })),
+      ...Object.entries(capabilitiesOfEngine).map(([kind, allowed]) => ({
+        rule: [
+          `!has(self.spec.capabilities) || ${engine} != '${kind}'`,
+          ...(replaceableEngines.some((replaceable) => replaceable === kind) ? ["has(self.spec.command)"] : []),
+          `self.spec.capabilities.all(c, c in [${quoted(allowed)}])`,
+        ].join(" || "),
+        message: `the ${kind} engine has only ${allowed.join(", ")}`,
+        fieldPath: ".spec.capabilities",
       })),
       {
         rule: `!has(self.spec.model.rerank) || ${engine} == 'llama'`,

@@ -9,6 +9,7 @@ import {
   slotPorts,
   type BuiltinSlot,
   type EngineKind,
+  type SlotCapability,
 } from "./names.ts";
 
 const positive = z.int().min(1);
@@ -63,6 +64,7 @@ export const slotSpecSchema = z.strictObject({
   capabilities: z
     .array(z.enum(slotCapabilities))
     .min(1)
+    .max(slotCapabilities.length)
     .optional()
     .describe("Routes the slot answers; absent: by engine and model"),
   load: z.enum(["always", "onDemand"]).default("always").describe("onDemand: loaded by requests, unloaded when idle"),
@@ -157,6 +159,18 @@ export const enginesOfBuiltin = {
   img: ["image", "custom"],
 } as const satisfies Record<BuiltinSlot, readonly [EngineKind, ...EngineKind[]]>;
 
+/** What each engine can be asked for; a custom one is anything. */
+export const capabilitiesOfEngine = {
+  llama: ["chat", "completions", "embeddings", "rerank", "vision", "responses", "messages"],
+  npu: ["chat", "completions", "embeddings", "transcription", "vision", "responses", "messages"],
+  stt: ["transcription"],
+  tts: ["speech"],
+  image: ["image"],
+} as const satisfies Readonly<Record<Exclude<EngineKind, "custom">, readonly SlotCapability[]>>;
+
+/** Engines that a `command` of the manifest's own replaces wholly: Berth translates nothing for them. */
+export const replaceableEngines: readonly EngineKind[] = ["llama", "npu"];
+
 /** The engine of a slot whose manifest names none. */
 export function defaultEngine(name: string): EngineKind {
   return isBuiltin(name) ? enginesOfBuiltin[name][0] : "llama";
@@ -180,6 +194,7 @@ export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
   if (engine === "custom" && spec.command === undefined && spec.image === undefined && spec.enabled) {
     problems.push({ path: ["command"], message: "a custom engine needs command, or image for containers" });
   }
+  problems.push(...capabilityProblems(engine, spec));
   if (spec.enabled && spec.model.default === undefined && engine !== "custom") {
     problems.push({ path: ["model", "default"], message: "an enabled slot needs the model it holds" });
   }
@@ -196,6 +211,21 @@ export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
     problems.push({ path: ["aliases"], message: `${name} is already the slot's own name` });
   }
   return problems;
+}
+
+function capabilityProblems(engine: EngineKind, spec: ParsedSlotSpec): FieldProblem[] {
+  if (engine === "custom" || (spec.command !== undefined && replaceableEngines.includes(engine))) return [];
+  const allowed: readonly SlotCapability[] = capabilitiesOfEngine[engine];
+  return (spec.capabilities ?? []).flatMap((capability, index) =>
+    allowed.includes(capability)
+      ? []
+      : [
+          {
+            path: ["capabilities", index],
+            message: `the ${engine} engine has no ${capability}, only ${allowed.join(", ")}`,
+          },
+        ],
+  );
 }
 
 /** Fills in the defaults that depend on the name. */

@@ -1,3 +1,4 @@
+import { capabilitiesOfEngine } from "../api/slot.ts";
 import { containerNeeded, singleProcess } from "./single.ts";
 
 /**
@@ -6,7 +7,7 @@ import { containerNeeded, singleProcess } from "./single.ts";
  */
 export const image = singleProcess({
   kind: "image",
-  capabilities: ["image"],
+  capabilities: capabilitiesOfEngine.image,
   // Drawings, previews and the cache of nodes lie among its own files.
   needs: { port: 8188, writesRoot: true, needsInit: true },
   healthPath: "/system_stats",

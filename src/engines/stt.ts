@@ -1,3 +1,4 @@
+import { capabilitiesOfEngine } from "../api/slot.ts";
 import { containerNeeded, singleProcess } from "./single.ts";
 import { silence } from "./silence.ts";
 import { modelRefusal } from "./workload.ts";
@@ -8,7 +9,7 @@ import { modelRefusal } from "./workload.ts";
  */
 export const stt = singleProcess({
   kind: "stt",
-  capabilities: ["transcription"],
+  capabilities: capabilitiesOfEngine.stt,
   // --convert writes what ffmpeg makes beside the program; bash as first process passes no TERM on.
   needs: { port: 8080, writesRoot: true, needsInit: true },
   healthPath: "/health",

@@ -1,9 +1,10 @@
+import { capabilitiesOfEngine } from "../api/slot.ts";
 import { containerNeeded, singleProcess } from "./single.ts";
 
 /** Kokoro-FastAPI (https://github.com/remsky/Kokoro-FastAPI): the model is in its image, a slot's model names it. */
 export const tts = singleProcess({
   kind: "tts",
-  capabilities: ["speech"],
+  capabilities: capabilitiesOfEngine.tts,
   // It caches voices and writes temporary files among its own.
   needs: { port: 8880, writesRoot: true },
   healthPath: "/health",

@@ -138,6 +138,11 @@ describe("slot rules", () => {
     ["coder", { ...held, load: "onDemand", pinned: true }],
     ["coder", { ...held, pinned: true, group: "gpu0" }],
     ["coder", { ...held, aliases: ["a", "b"] }],
+    ["stt", { ...held, capabilities: ["transcription"] }],
+    ["stt", { ...held, engine: "npu", capabilities: ["chat", "transcription"] }],
+    ["coder", { ...held, capabilities: ["chat", "rerank", "vision"] }],
+    ["coder", { ...held, command: ["serve"], capabilities: ["speech"] }],
+    ["tts", { engine: "custom", command: ["serve"], capabilities: ["speech", "transcription"] }],
   ];
   for (const [name, spec] of allowed) {
     it(`allow ${name} ${JSON.stringify(spec)}`, () => assert.deepEqual(rules(name, spec), []));
@@ -155,6 +160,22 @@ describe("slot rules", () => {
       "stt",
       { model: { default: "a", rerank: "b" } },
       "model.rerank: only a llama slot runs a second process for reranking",
+    ],
+    [
+      "stt",
+      { ...held, capabilities: ["transcription", "chat"] },
+      "capabilities.1: the stt engine has no chat, only transcription",
+    ],
+    [
+      "tts",
+      { ...held, command: ["serve"], capabilities: ["transcription"] },
+      "capabilities.0: the tts engine has no transcription, only speech",
+    ],
+    ["img", { ...held, capabilities: ["vision"] }, "capabilities.0: the image engine has no vision, only image"],
+    [
+      "coder",
+      { ...held, capabilities: ["chat", "speech"] },
+      "capabilities.1: the llama engine has no speech, only chat, completions, embeddings, rerank, vision, responses, messages",
     ],
     ["coder", { ...held, pinned: true }, "pinned: pinned says something only within a group"],
     ["coder", { ...held, aliases: ["a", "a"] }, "aliases: an alias is listed twice"],

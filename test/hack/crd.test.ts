@@ -173,7 +173,7 @@ describe("CEL rules", () => {
       rules[3],
       "self.metadata.name != 'stt' || (has(self.spec.engine) ? self.spec.engine : self.metadata.name == 'stt' ? 'stt' : self.metadata.name == 'tts' ? 'tts' : self.metadata.name == 'img' ? 'image' : 'llama') in ['stt', 'npu', 'custom']",
     );
-    assert.equal(rules.length, 8);
+    assert.equal(rules.length, 13);
     // Only the root may ask for the name.
     assert.doesNotMatch(JSON.stringify(at("Slot", "spec")), /metadata/);
   });

@@ -53,6 +53,17 @@ describe("a manifest file", () => {
     }
   });
 
+  it("names the place of a capability that the engine cannot have, and what it has", () => {
+    assert.deepEqual(
+      told("/c/slots/stt.toml", lines('capabilities = ["transcription", "chat"]', "[model]", 'default = "m"')),
+      [["1:34", "capabilities.1", "the stt engine has no chat, only transcription"]],
+    );
+    assert.deepEqual(
+      told("/c/slots/x.yaml", lines("engine: tts", "model: {default: m}", "capabilities:", "  - speech", "  - image")),
+      [["5:5", "capabilities.1", "the tts engine has no image, only speech"]],
+    );
+  });
+
   it("never converts a person's own keys", () => {
     const [slot] = readManifests(
       "/c/slots/a.toml",
