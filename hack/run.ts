@@ -1,6 +1,7 @@
-import { constants, existsSync } from "node:fs";
+import { constants as fileModes, existsSync } from "node:fs";
 import { access, copyFile, cp, mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
+import { constants } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -25,6 +26,7 @@ const model = process.env["MODEL"] || undefined;
 const tinyModel = "tiny";
 const readySeconds = model === undefined ? 60 : 600;
 const pollMs = 50;
+const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** `SVC_RUNTIME=docker make run`: the embedded engine in a container, its image made from this clone. */
 const isDocker = process.env["SVC_RUNTIME"] === "docker";
 
@@ -59,7 +61,7 @@ async function run(): Promise<number> {
     },
   });
   const stopping = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stopping.abort());
+  for (const signal of stopSignals) process.on(signal, () => stopping.abort());
   void greet(stopping.signal).catch((error: unknown) => {
     if (!stopping.signal.aborted)
       complain(error instanceof CommandError ? `${error.code}: ${error.message}` : reason(error));
@@ -106,7 +108,7 @@ async function prepare(): Promise<void> {
   for (const directory of [join(configDir, "slots"), modelsDir]) {
     try {
       await makeDirectory(directory);
-      await access(directory, constants.W_OK);
+      await access(directory, fileModes.W_OK);
     } catch {
       throw new Stop(`${directory} cannot be written; choose another place: BERTH_RUN_DIR=/tmp/berth make run`);
     }
@@ -131,13 +133,26 @@ async function prepare(): Promise<void> {
 
 async function containerImage(): Promise<string> {
   if (process.env["SVC_LLAMA_IMAGE"]) return process.env["SVC_LLAMA_IMAGE"];
-  const socket = process.env["SVC_DOCKER_HOST"] || process.env["DOCKER_HOST"] || "unix:///var/run/docker.sock";
   // Only here: its client is a large one.
   const { embeddedImage } = await import("./images/embedded.ts");
+  const { silenceOf, socketPath } = await import("../src/runtimes/docker/daemon.ts");
+  // Until `up` listens for them. Leaving so removes what was gathered for the image; by default nothing would.
+  const onSignal = (signal: NodeJS.Signals): never => process.exit(128 + constants.signals[signal]);
+  for (const signal of stopSignals) process.on(signal, onSignal);
   try {
-    return await embeddedImage(socket.replace(/^unix:\/\//, ""), (line) => process.stdout.write(`${line}\n`));
+    const path = socketPath(process.env["SVC_DOCKER_HOST"] || process.env["DOCKER_HOST"]);
+    try {
+      return await embeddedImage(path, (line) => process.stdout.write(`${line}\n`));
+    } catch (error) {
+      throw error instanceof Error && "code" in error ? new Error(silenceOf(path, error)) : error;
+    }
   } catch (error) {
-    throw new Stop(`${socket}: ${reason(error)}\nSVC_RUNTIME=docker needs a Docker or Podman socket that you may use`);
+    throw new Stop(
+      `${reason(error)}\nSVC_RUNTIME=docker needs Docker 20.10 or Podman 4.3 on this machine (Debian: apt-get install docker.io) ` +
+        "and a user that may use its socket; another socket: DOCKER_HOST=unix:///path",
+    );
+  } finally {
+    for (const signal of stopSignals) process.off(signal, onSignal);
   }
 }
 

@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
+import { rmSync } from "node:fs";
 import { cp, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -6,12 +7,14 @@ import { PassThrough } from "node:stream";
 import { finished } from "node:stream/promises";
 import Dockerode from "dockerode";
 
-/** The files of an image, gathered in a directory of its own; disposing removes it. */
+/** The files of an image, gathered in a directory of its own; disposing removes it, and so does leaving by `exit`. */
 export class Stage implements AsyncDisposable {
   readonly root: string;
+  readonly #onExit = (): void => rmSync(this.root, { recursive: true, force: true });
 
   private constructor(root: string) {
     this.root = root;
+    process.on("exit", this.#onExit);
   }
 
   static async open(): Promise<Stage> {
@@ -58,5 +61,6 @@ export class Stage implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await rm(this.root, { recursive: true, force: true });
+    process.off("exit", this.#onExit);
   }
 }

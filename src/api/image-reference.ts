@@ -4,3 +4,14 @@ export function repositoryOf(image: string): string {
   const colon = name.lastIndexOf(":");
   return colon > name.lastIndexOf("/") ? name.slice(0, colon) : name;
 }
+
+const host = String.raw`(?:(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?\/)?`;
+const part = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
+const tag = "(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?";
+const digest = "(?:@[a-z0-9]+:[0-9a-f]{32,})?";
+
+/**
+ * What a container engine takes for an image's name (https://pkg.go.dev/github.com/distribution/reference: the
+ * grammar). Nothing else may get into the address of a request to it.
+ */
+export const imageReference = new RegExp(`^${host}${part}(?:\\/${part})*${tag}${digest}$`);

@@ -13,6 +13,8 @@ export const stepSchema = z.discriminatedUnion("do", [
     command: z.string(),
     reason: z.string(),
   }),
+  /** Put right what somebody else did to a running container, without a restart. */
+  z.strictObject({ do: z.literal("repair"), role: z.enum(processRoles), reason: z.string() }),
   z.strictObject({ do: z.literal("warm"), role: z.enum(processRoles), reason: z.string() }),
   z.strictObject({ do: z.literal("wait"), reason: z.string(), until: z.iso.datetime().optional() }),
 ]);

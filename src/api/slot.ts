@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { imageReference } from "./image-reference.ts";
 import {
   backends,
   engineKinds,
@@ -69,7 +70,11 @@ export const slotSpecSchema = z.strictObject({
     .describe("Routes the slot answers; absent: by engine and model"),
   load: z.enum(["always", "onDemand"]).default("always").describe("onDemand: loaded by requests, unloaded when idle"),
   idleSeconds: seconds.default(600).describe("On-demand slots: idle time before unloading, 0 never"),
-  image: z.string().min(1).optional().describe("Container image instead of the engine's own"),
+  image: z
+    .string()
+    .regex(imageReference, "no name of an image: like ghcr.io/owner/name:tag, in lower case and without spaces")
+    .optional()
+    .describe("Container image instead of the engine's own"),
   imageDigest: z
     .string()
     .regex(/^sha256:[0-9a-f]{64}$/, "sha256: and 64 hexadecimal digits")

@@ -55,7 +55,8 @@ export function addSlotCommands(program: Command, context: CommandContext): void
     .argument("<slot>", "name of the slot")
     .option("--tail <lines>", "how many of the last lines, 1 to 5000", whole, 200)
     .option("-f, --follow", "go on with new lines, until interrupted", false)
-    .action(async (name: string, options: { tail: number; follow: boolean }) => {
+    .option("-t, --timestamps", "the time of each line before it", false)
+    .action(async (name: string, options: { tail: number; follow: boolean; timestamps: boolean }) => {
       const { slotLogs } = await import("./slots.ts");
       for await (const text of slotLogs(await context.client(), name, options)) context.write(text);
     });

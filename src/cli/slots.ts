@@ -61,6 +61,8 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
     "backend",
     "runtime",
     "endpoint",
+    "image",
+    "image_digest",
     "enabled",
     "load",
     "file",
@@ -70,7 +72,16 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
     "next_retry_at",
     "last_load_seconds",
   ];
-  const lines = fields.map((field) => `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${cell(slot[field])}`);
+  const lines = fields
+    // Processes have none.
+    .filter((field) => !field.startsWith("image") || typeof slot[field] === "string")
+    .map((field) => `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${cell(slot[field])}`);
+  const processes = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
+  for (const { role, containerId } of processes)
+    if (typeof containerId === "string") {
+      const title = role === "main" ? "container:" : `container (${cell(role)}):`;
+      lines.push(`${title.padEnd(20)}${cell(containerId).slice(0, 12)}`);
+    }
   const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
   lines.push("conditions:");
   for (const { type, status, reason, message } of conditions) {
@@ -98,16 +109,16 @@ export async function slotPlan(client: Client, name: string, format: Format): Pr
 export async function* slotLogs(
   client: Client,
   name: string,
-  options: { tail: number; follow: boolean },
+  options: { tail: number; follow: boolean; timestamps: boolean },
 ): AsyncIterable<string> {
   const path = `/api/slots/${encodeURIComponent(name)}/logs?tail=${options.tail}`;
   if (!options.follow) {
-    yield await client.text(path);
+    yield await client.text(options.timestamps ? `${path}&timestamps=1` : path);
     return;
   }
   for await (const data of events(await client.open(`${path}&follow=1`))) {
     const parsed: unknown = JSON.parse(data);
-    if (isRecord(parsed)) yield `${String(parsed["line"])}\n`;
+    if (isRecord(parsed)) yield `${options.timestamps ? `${cell(parsed["time"])} ` : ""}${String(parsed["line"])}\n`;
   }
 }
 

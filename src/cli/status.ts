@@ -27,5 +27,6 @@ function describe(check: Readonly<Record<string, unknown>>): string {
   const { reasons, failed, last } = check;
   if (Array.isArray(reasons)) return reasons.map(cell).join(", ");
   if (Array.isArray(failed)) return failed.map(cell).join(", ");
+  if (typeof check["free_bytes"] === "number") return `${Math.floor(check["free_bytes"] / 1024 ** 2)} MiB free`;
   return last === undefined ? "" : `last heard of ${cell(last)}`;
 }

@@ -24,14 +24,18 @@ export async function engineTable(env: NodeJS.ProcessEnv, format: Format): Promi
       return { engine, backend, image, digest: digest ?? locked ?? "", pinned };
     }),
   );
+  // What manifests name themselves.
+  const known = new Set(rows.map(({ image }) => image));
+  for (const [image, digest] of Object.entries(lock))
+    if (!known.has(image)) rows.push({ engine: "", backend: "", image, digest, pinned: "first pull" });
   return await render(
     rows.map((row) => ({ ...row })),
     [
-      { title: "ENGINE", value: ({ engine }) => String(engine) },
-      { title: "BACKEND", value: ({ backend }) => String(backend) },
+      { title: "ENGINE", value: ({ engine }) => String(engine) || "-" },
+      { title: "BACKEND", value: ({ backend }) => String(backend) || "-" },
       { title: "IMAGE", value: ({ image }) => String(image) },
-      { title: "PINNED BY", value: ({ pinned }) => String(pinned) },
-      { title: "DIGEST", isWide: true, value: ({ digest }) => String(digest) },
+      { title: "PINNED BY", value: ({ pinned }) => String(pinned) || "-" },
+      { title: "DIGEST", isWide: true, value: ({ digest }) => String(digest) || "-" },
     ],
     format,
     "image",

@@ -3,6 +3,7 @@ import { isRefusal } from "../engines/engine.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Gathered } from "./gather.ts";
 import type { SlotInput } from "./input.ts";
+import { silentReason } from "./silent.ts";
 import type { Verdict } from "./verdict.ts";
 import type { World } from "./world.ts";
 
@@ -48,6 +49,15 @@ export async function act(
           hasChanged = true;
           break;
         }
+        case "repair": {
+          const workload = isRefusal(input.workloads)
+            ? undefined
+            : input.workloads.find(({ role }) => role === step.role);
+          if (workload === undefined) break;
+          await world.runtime.ensure(workload);
+          hasChanged = true;
+          break;
+        }
         case "warm": {
           const process = input.observed.find(({ role }) => role === step.role);
           if (process === undefined || engine === undefined || engineInput === undefined) break;
@@ -90,7 +100,7 @@ function warmUpTimeoutMs(input: SlotInput): number {
 export function actFailed(verdict: Verdict, { step, error }: NonNullable<Acted["failure"]>): Verdict {
   const message = `${step.do} failed: ${error instanceof Error ? error.message : String(error)}`;
   const isSilent = error instanceof RuntimeUnavailable;
-  const reason = isSilent ? "RuntimeUnavailable" : "ActFailed";
+  const reason = isSilent ? silentReason : "ActFailed";
   const failure = { reason, message, isTerminal: false, isSteady: false };
   // The engine did nothing wrong when the runtime cannot be asked.
   const again = { reason, message, steps: verdict.steps, ...(isSilent ? {} : { failure }), requeueMs: 1000 };

@@ -10,6 +10,7 @@ import {
   workloadsOf,
 } from "./facts.ts";
 import { at, type SlotInput } from "./input.ts";
+import { silentReason } from "./silent.ts";
 import type { Verdict } from "./verdict.ts";
 
 /** Only a person can mend these: nothing is tried until the spec changes or somebody asks. */
@@ -108,6 +109,8 @@ export function backingOff(input: SlotInput): Verdict | undefined {
   const status = input.before?.status;
   if (status?.nextRetryAt === undefined || needsStart(input).length === 0 || failuresInForce(input) === 0)
     return undefined;
+  // That time was for a runtime that has answered since.
+  if (status.lastError?.reason === silentReason) return undefined;
   const left = at(status.nextRetryAt) - input.now.getTime();
   if (left <= 0) return undefined;
   const { reason, message } = status.lastError ?? { reason: "Failed", message: "it failed" };

@@ -34,7 +34,9 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const requests = await askedOf(world, name);
   const held = heldModel(spec, requests);
   const model = held.ref === undefined ? undefined : world.models().get(held.ref);
-  const { observed, silence } = await look(world, name, spec, before);
+  const looked = await look(world, name, spec, before);
+  const { observed } = looked;
+  let { silence } = looked;
   const now = world.clock.now();
   const demand = demandOf(world, name, desired?.since);
   const base = {
@@ -75,11 +77,14 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     workloads = make(engineInput);
     if (silence === undefined) {
       const attempt = attemptOf(base.specHash, requests);
-      const prepared = await prepare(world, workloads, observed, attempt);
-      missing = prepared.missing;
-      if (prepared.hasLearned && world.containers !== undefined) {
-        engineInput = { ...engineInput, placement: { ...engineInput.placement, lock: world.containers.lock() } };
-        workloads = make(engineInput);
+      const prepared = await heard(prepare(world, workloads, observed, attempt));
+      if ("silence" in prepared) silence = prepared.silence;
+      else {
+        missing = prepared.missing;
+        if (prepared.hasLearned && world.containers !== undefined) {
+          engineInput = { ...engineInput, placement: { ...engineInput.placement, lock: world.containers.lock() } };
+          workloads = make(engineInput);
+        }
       }
     }
   }
@@ -199,6 +204,16 @@ async function look(
   } catch (error) {
     if (!(error instanceof RuntimeUnavailable)) throw error;
     return { observed: lastPublished(name, before), silence: error.message };
+  }
+}
+
+/** A runtime may go silent between two questions. */
+async function heard<T extends object>(answer: Promise<T>): Promise<T | { readonly silence: string }> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof RuntimeUnavailable)) throw error;
+    return { silence: error.message };
   }
 }
 

@@ -33,7 +33,7 @@ export function drifted(input: SlotInput): Verdict | undefined {
     state: isServing ? "ready" : "starting",
     row: isServing ? "loadedRetrying" : "progressing",
     ...process.drift,
-    steps: [start(workload, process.drift.message)],
+    steps: [{ do: "repair", role: workload.role, reason: process.drift.message }],
     requeueMs: 0,
   };
 }

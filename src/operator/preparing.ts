@@ -68,6 +68,7 @@ export function unprepared(input: SlotInput): Verdict | undefined {
     reason,
     message,
     steps: isTerminal ? [] : [{ do: "wait", reason: message }],
+    ...(isTerminal ? {} : { requeueMs: 5000 }),
   };
 }
 

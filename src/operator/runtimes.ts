@@ -15,7 +15,7 @@ export async function openRuntimes(
   instance: string,
   published: Iterable<PublishedSlot>,
 ): Promise<RuntimeSet> {
-  const { stateDir, engineUser, dockerHost, allowHostMounts } = config;
+  const { stateDir, configDir, modelsDir, engineUser, dockerHost, allowHostMounts } = config;
   const processes = await openProcessRuntime({
     stateDir,
     instance,
@@ -25,7 +25,8 @@ export async function openRuntimes(
     // Only here: its client is a large one.
     docker: async () => {
       const { openDockerRuntime } = await import("../runtimes/docker/docker.ts");
-      return await openDockerRuntime({ stateDir, instance, dockerHost, allowsHostMounts: allowHostMounts });
+      const places = { stateDir, configDir, modelsDir };
+      return await openDockerRuntime({ ...places, instance, dockerHost, allowsHostMounts: allowHostMounts });
     },
   });
   const isAsked = config.runtime === "docker" || [...published].some(({ status }) => status.runtime === "docker");

@@ -9,6 +9,7 @@ import { failuresInForce } from "./facts.ts";
 import { decisionsOf, imageOf, protocolsOf } from "./derived.ts";
 import { at, type SlotInput } from "./input.ts";
 import { isRefusal } from "../engines/engine.ts";
+import { silentReason, silentUntil } from "./silent.ts";
 import { claimsOf, type Verdict } from "./verdict.ts";
 import { idleSince } from "./wanted.ts";
 
@@ -194,6 +195,11 @@ function retryOf(
     if (verdict.failure.isTerminal) return undefined;
     const delay = verdict.failure.isSteady ? 0 : backoffMs(failures.count, backoff);
     return { nextRetryAt: new Date(input.now.getTime() + delay).toISOString() };
+  }
+  if (verdict.reason === silentReason) return { nextRetryAt: silentUntil(input).toISOString() };
+  if (input.missing?.state === "failed" && verdict.reason === input.missing.reason) {
+    const { retryAt } = input.missing;
+    return retryAt === undefined ? undefined : { nextRetryAt: retryAt.toISOString() };
   }
   const planned = input.before?.status.nextRetryAt;
   const isWaiting = verdict.row === "retrying" || verdict.row === "loadedRetrying";

@@ -18,8 +18,15 @@ export function exitOf(ended: Ended, hint: string, unseen: string): Exit {
   return { reason: "Exited", code: number, message: `exited with code ${number}${said}`, at };
 }
 
-/** The last thing an engine said since `offset` of its log, to stand beside its exit code; "" when it said nothing. */
-export async function lastLine(path: string, offset: number): Promise<string> {
+/**
+ * The last thing an engine said since `offset` of its log, to stand beside its exit code; "" when it said nothing.
+ * `textOf` gives what the engine said of a line of the log, "" where that was somebody else.
+ */
+export async function lastLine(
+  path: string,
+  offset: number,
+  textOf: (line: string) => string = (line) => line,
+): Promise<string> {
   const file = await open(path, "r").catch(() => undefined);
   if (file === undefined) return "";
   try {
@@ -31,14 +38,21 @@ export async function lastLine(path: string, offset: number): Promise<string> {
     const lines = buffer
       .toString()
       .split(/[\r\n]/)
-      .map(plain);
-    return lines.findLast((line) => line !== "")?.slice(0, hintLength) ?? "";
+      .map((line) => plain(textOf(line)));
+    return telling(lines).slice(0, hintLength);
   } catch {
     // A hint that cannot be read is no hint; the exit itself must be reported.
     return "";
   } finally {
     await file.close();
   }
+}
+
+/** The last line; of a Node program that threw, what it threw, which stands before the stack and the version. */
+function telling(lines: readonly string[]): string {
+  const last = lines.findLast((line) => line !== "") ?? "";
+  if (!/^Node\.js v\d/.test(last)) return last;
+  return lines.findLast((line) => /^(Uncaught )?[A-Za-z]*Error\b.*:/.test(line)) ?? last;
 }
 
 /** Without colours and other control sequences: the line goes into conditions and terminals. */

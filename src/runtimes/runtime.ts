@@ -25,8 +25,15 @@ export type Preparation =
   /** `digest`: what an image that was named without one turned out to be. */
   | { readonly state: "ready"; readonly digest?: string }
   | { readonly state: "fetching"; readonly message: string; readonly progress: FetchProgress }
-  /** Not terminal: it is tried again by itself. */
-  | { readonly state: "failed"; readonly reason: string; readonly message: string; readonly isTerminal: boolean };
+  | {
+      readonly state: "failed";
+      readonly reason: string;
+      readonly message: string;
+      /** Not terminal: it is tried again by itself. */
+      readonly isTerminal: boolean;
+      /** When, where that is known. */
+      readonly retryAt?: Date;
+    };
 
 /**
  * Turns workloads into running things. Everything is idempotent; nothing without our label is ever touched;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { repositoryOf } from "../../src/api/image-reference.ts";
+import { imageReference, repositoryOf } from "../../src/api/image-reference.ts";
 
 describe("repositoryOf", () => {
   for (const [image, repository] of [
@@ -12,4 +12,44 @@ describe("repositoryOf", () => {
   ] as const) {
     it(`leaves ${repository} of ${image}`, () => assert.equal(repositoryOf(image), repository));
   }
+});
+
+const sha = "a".repeat(64);
+
+it("an image's name is one as container engines take it, and nothing that would leave its place in an address", () => {
+  const names = [
+    "redis",
+    "redis:7",
+    "library/redis",
+    "ghcr.io/a/b-c_d.e:v1.0",
+    "127.0.0.1:5000/x",
+    "localhost/berth:1",
+  ];
+  names.push(
+    "[::1]:5000/x",
+    `ghcr.io/a/b@sha256:${sha}`,
+    `ghcr.io/a/b:1@sha256:${sha}`,
+    `sha256:${sha}`,
+    "Host.test/x",
+  );
+  for (const name of names) assert.ok(imageReference.test(name), name);
+  const others = [
+    "",
+    "a b",
+    "A",
+    "a/B",
+    "../a",
+    "a/../b",
+    "a//b",
+    "/a",
+    "a/",
+    "a?x",
+    "a#x",
+    "a%2e",
+    "a:b c",
+    "a@b",
+    "-a",
+    "a\n",
+  ];
+  for (const name of others) assert.ok(!imageReference.test(name), JSON.stringify(name));
 });

@@ -77,6 +77,18 @@ describe("berth slot logs", () => {
     assert.equal(stdout, "one\ntwo\n");
   });
 
+  it("prints the times of lines where they are asked for", async () => {
+    const line = JSON.stringify({ time: "2026-11-21T07:00:00.000Z", stream: "stdout", line: "one" });
+    await using api = await apiDouble({
+      "/api/slots/primary/logs?tail=2&timestamps=1": (response) => response.end("2026-11-21T07:00:00.000Z one\n"),
+      "/api/slots/primary/logs?tail=200&follow=1": stream(line),
+    });
+    for (const args of [["--tail", "2"], ["-f"]]) {
+      const { stdout } = await runBerth(["slot", "logs", "primary", "-t", ...args], { SVC_URL: api.url });
+      assert.equal(stdout, "2026-11-21T07:00:00.000Z one\n");
+    }
+  });
+
   it("prints lines as they come", async () => {
     const line = (text: string): string =>
       JSON.stringify({ time: "2026-11-21T07:00:00Z", stream: "stdout", line: text });

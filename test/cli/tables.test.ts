@@ -114,6 +114,23 @@ transitions:
     assert.deepEqual(JSON.parse(stdout), hostile, "data is data");
   });
 
+  it("names the image and the container of a slot that is one", async () => {
+    const containerId = "0123456789abcdef0123";
+    const container = {
+      ...primary,
+      image: "ghcr.io/a/b",
+      image_digest: "sha256:abc",
+      processes: [
+        { role: "main", containerId },
+        { role: "rerank", containerId: "f".repeat(64) },
+      ],
+    };
+    await using api = await apiDouble({ "/api/slots/primary": container });
+    const { stdout } = await runBerth(["slot", "show", "primary"], { SVC_URL: api.url });
+    assert.match(stdout, /^image: +ghcr\.io\/a\/b\nimage digest: +sha256:abc$/m);
+    assert.match(stdout, /^container: +0123456789ab\ncontainer \(rerank\): ffffffffffff$/m);
+  });
+
   it("says what to do about a slot that is not there", async () => {
     await using api = await apiDouble({});
     assert.deepEqual(await runBerth(["slot", "show", "nope"], { SVC_URL: api.url }), {
@@ -161,6 +178,7 @@ describe("berth status", () => {
     const checks = {
       store: { status: "ok" },
       operator_heartbeat: { status: "failed", last: "2026-11-21T07:00:00.000Z" },
+      disk: { status: "degraded", free_bytes: 5 * 1024 ** 2 + 7 },
       slots: { status: "degraded", failed: ["coder"] },
     };
     await using api = await apiDouble({ ...answers, "/api/health/system": { status: "degraded", checks } });
@@ -169,6 +187,7 @@ describe("berth status", () => {
       stdout,
       `berth 0.1.0, up 1m15s, degraded
   operator heartbeat: failed last heard of 2026-11-21T07:00:00.000Z
+  disk: degraded 5 MiB free
   slots: degraded coder
 
 ${slotTable}`,

@@ -2,7 +2,7 @@ import type { ProcessRole } from "../../src/api/names.ts";
 import type { Exit, Observed, Workload } from "../../src/api/workload.ts";
 import type { Probe } from "../../src/operator/probe.ts";
 import type { Clock } from "../../src/operator/queue.ts";
-import type { LogLine, Runtime } from "../../src/runtimes/runtime.ts";
+import type { LogLine, Preparation, Runtime } from "../../src/runtimes/runtime.ts";
 
 /** How the engines of one slot behave from their next look on. */
 export interface Manner {
@@ -54,6 +54,8 @@ export class RuntimeDouble implements Runtime {
   readonly strangers = new Set<number>();
   /** Every removal waits for it: engines that take their time to end. */
   beforeRemoval: Promise<void> | undefined;
+  /** What is said of what a container needs; absent: all is here. */
+  preparation: (() => Promise<Preparation>) | undefined;
   readonly #clock: Clock;
   readonly #engines = new Map<string, Engine>();
   readonly #manners = new Map<string, Manner>();
@@ -105,6 +107,10 @@ export class RuntimeDouble implements Runtime {
       const seen = { slot, role, hash, port, startedAt, id: { pid }, isPortTaken, isListening: isUp && !isPortTaken };
       return exit === undefined ? { ...seen, phase: "running" } : { ...seen, phase: "exited", exit };
     });
+  }
+
+  async prepare(): Promise<Preparation> {
+    return (await this.preparation?.()) ?? { state: "ready" };
   }
 
   async list(): Promise<readonly string[]> {

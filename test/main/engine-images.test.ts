@@ -18,7 +18,8 @@ async function scene(
   await run(directory.path, (...args) => runBerth(args, env));
 }
 
-const lockText = `images:\n  ${whisper}: ${digest}\n`;
+const own = "registry.test/own:1";
+const lockText = `images:\n  ${whisper}: ${digest}\n  ${own}: ${digest}\n`;
 
 test("engine list names every shipped image and who pins it", async () => {
   await scene(async (dir, berth) => {
@@ -36,10 +37,14 @@ test("engine list names every shipped image and who pins it", async () => {
         "llama cuda engines.yaml",
         "stt cpu first pull",
         "tts cpu ",
+        "  first pull",
       ],
     );
     assert.equal(rows[4]?.digest, digest);
-    assert.match((await berth("engine", "list")).stdout, /^ENGINE +BACKEND +IMAGE +PINNED BY/);
+    assert.match(
+      (await berth("engine", "list")).stdout,
+      /^ENGINE +BACKEND +IMAGE +PINNED BY\n[^]*\n- +- +registry\.test\/own:1 +first pull\n$/,
+    );
   });
 });
 

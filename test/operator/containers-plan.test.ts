@@ -17,7 +17,7 @@ const process = {
   startedAt: epoch.toISOString(),
 } as const;
 const ready = published({ runtime: "docker", processes: [process] });
-const fetching = { state: "fetching", message: "the image x is fetched", progress: { bytesDone: 1 } } as const;
+const fetching = { state: "fetching", message: "the image x is being fetched", progress: { bytesDone: 1 } } as const;
 const gone = {
   state: "failed",
   reason: "ImageNotFound",
@@ -93,12 +93,12 @@ const table: readonly [string, SlotInput, string][] = [
       ...serving,
       observed: [observed({ ...container, isListening: false, drift: { reason: "Paused", message: "p" } })],
     }),
-    "drifted: ready loadedRetrying Paused [start]",
+    "drifted: ready loadedRetrying Paused [repair]",
   ],
   [
     "a renamed container gets its name back",
     input({ ...serving, observed: [observed({ ...container, drift: { reason: "Renamed", message: "r" } })] }),
-    "drifted: ready loadedRetrying Renamed [start]",
+    "drifted: ready loadedRetrying Renamed [repair]",
   ],
   [
     "a container that somebody restarted has failed, and is not stopped",

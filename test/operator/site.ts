@@ -36,6 +36,8 @@ export class Site implements AsyncDisposable {
   readonly requests = new RequestsDouble();
   readonly models = new Map<string, ModelRecord>();
   readonly log: string[] = [];
+  /** Without it no slot can be a container. */
+  containers: World["containers"];
   #controller: Controller | undefined;
   #onModels: () => void = () => undefined;
   #fault: { left: number; isDeath: boolean } | undefined;
@@ -87,6 +89,7 @@ export class Site implements AsyncDisposable {
       defaultRuntime: "auto",
       models: () => records.current,
       published,
+      ...(this.containers === undefined ? {} : { containers: this.containers }),
     };
     this.#controller = new Controller({
       world,

@@ -7,6 +7,7 @@ import * as view from "./views.ts";
 const logQuery = z.strictObject({
   tail: z.coerce.number().int().min(1).max(5000).default(200).describe("Last lines"),
   follow: flag.describe("1: go on with what comes, as events"),
+  timestamps: flag.describe("1: the time of each line before it"),
 });
 const swapBody = z.strictObject({
   model: modelRefSchema.optional().describe("The ref to hold"),

@@ -31,6 +31,9 @@ export const slotViewSchema = z.strictObject({
   runtime: z.union([z.enum(runtimeKinds), z.string()]),
   port: z.int().nullable(),
   endpoint: z.string().nullable(),
+  /** Of a container: what it was made from, and the digest where that is known. */
+  image: z.string().nullable(),
+  image_digest: z.string().nullable(),
   enabled: z.boolean(),
   load: z.enum(["always", "onDemand"]),
   capabilities: z.array(z.enum(slotCapabilities)),

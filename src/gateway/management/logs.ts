@@ -3,16 +3,17 @@ import type { FastifyReply } from "fastify";
 import { tailLogs } from "../../runtimes/logs.ts";
 import { openEvents } from "./event-response.ts";
 
-/** What an engine wrote: lines as text, or with `follow` one event per line, until the client leaves. */
+/** What an engine wrote: lines as text, with `timestamps` each behind its time, or with `follow` one event per line, until the client leaves. */
 export async function sendLogs(
   reply: FastifyReply,
   stateDir: string,
   slot: string,
-  { tail, follow }: { tail: number; follow: boolean },
+  { tail, follow, timestamps }: { tail: number; follow: boolean; timestamps: boolean },
 ): Promise<FastifyReply> {
   if (!follow) {
     const lines: string[] = [];
-    for await (const { line } of tailLogs(stateDir, slot, { tail, follow: false })) lines.push(`${line}\n`);
+    for await (const { time, line } of tailLogs(stateDir, slot, { tail, follow: false }))
+      lines.push(timestamps ? `${time.toISOString()} ${line}\n` : `${line}\n`);
     return await reply.type("text/plain; charset=utf-8").send(lines.join(""));
   }
   const { response, left } = openEvents(reply);

@@ -30,6 +30,8 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
     runtime: status?.runtime ?? spec.runtime,
     port: status?.port ?? null,
     endpoint: status?.endpoint ?? null,
+    image: status?.image ?? null,
+    image_digest: status?.imageDigest ?? null,
     enabled: spec.enabled,
     load: spec.load,
     capabilities: status?.capabilities ?? [],

@@ -76,11 +76,20 @@ export class Daemon {
       const said = saidBy(error);
       return new DaemonRefusal(error.statusCode === 500 ? meantBy(said) : error.statusCode, said);
     }
-    const hint = "code" in error && error.code === "EACCES" ? ": this user may not use it (group docker)" : "";
-    return new RuntimeUnavailable(`the Docker daemon at ${this.path} does not answer: ${error.message}${hint}`, {
-      cause: error,
-    });
+    return new RuntimeUnavailable(silenceOf(this.path, error), { cause: error });
   }
+}
+
+const whatToDo: Readonly<Record<string, string>> = {
+  EACCES: "this user may not use it; add it to the socket's group (docker) and log in anew",
+  ENOENT: "there is no such socket; is Docker, or Podman's service, installed and running?",
+  ECONNREFUSED: "nobody listens there; is the daemon running?",
+};
+
+/** That a daemon does not answer, and what to do about it where that is known. */
+export function silenceOf(path: string, error: Error): string {
+  const known = "code" in error && typeof error.code === "string" ? whatToDo[error.code] : undefined;
+  return `the Docker daemon at ${path} does not answer: ${known ?? error.message}`;
 }
 
 /**

@@ -1,30 +1,33 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { processRoles, type ProcessRole } from "../../api/names.ts";
-import type { Container, Exit, Observed, Workload } from "../../api/workload.ts";
+import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { resolvedEnv } from "../child.ts";
-import { lastLine } from "../exits.ts";
 import { defaultLogBytes } from "../log-rotation.ts";
-import { containerLogFile, tailLogs } from "../logs.ts";
+import { tailLogs } from "../logs.ts";
 import type { LogLine, Preparation, RemoveOptions, Runtime } from "../runtime.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
 import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
 import { Images } from "./images.ts";
 import { gpuDriver, hostFacts } from "./host-facts.ts";
-import { driftOf, isAlive, observed, type Inspected } from "./inspected.ts";
+import { driftOf, inForce, isAlive, observed, type Inspected } from "./inspected.ts";
+import { lastWords } from "./last-words.ts";
 import { endContainer, makeContainer } from "./lifecycle.ts";
 import { Network } from "./network.ts";
 import { instanceLabel, labelsFor, nameFor } from "./label.ts";
 import { Listeners } from "./listening.ts";
 import { LogCopies } from "./log-copy.ts";
-import { refusePrivilegedMounts } from "./privileged-mounts.ts";
-import { startRefusal } from "./start-refusal.ts";
+import { refusePrivilegedMounts, type MountGuard } from "./privileged-mounts.ts";
+import { refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
 import { ContainerView } from "./view.ts";
 
 export interface DockerRuntimeOptions {
   readonly stateDir: string;
+  /** Neither is to be mounted into a container; models, which may lie in the state directory, are. */
+  readonly configDir?: string;
+  readonly modelsDir?: string;
   /** Names this installation on the daemon, which others may share. */
   readonly instance: string;
   /** As the environment variable `DOCKER_HOST`: `unix:///path` of a Docker or Podman socket. */
@@ -50,9 +53,6 @@ export async function openDockerRuntime(options: DockerRuntimeOptions): Promise<
   return runtime;
 }
 
-/** A start that the daemon refused: there is no container to show, but there is a reason. */
-type Refused = Observed & { readonly phase: "exited" };
-
 class DockerRuntime implements Runtime {
   readonly kind = "docker";
   readonly #options: DockerRuntimeOptions;
@@ -63,7 +63,7 @@ class DockerRuntime implements Runtime {
   readonly #network: Network;
   readonly #listeningEngines = new Listeners();
   readonly #subscribers = new Subscribers<[slot: string]>();
-  readonly #refused = new Map<string, Refused>();
+  readonly #refused = new Map<string, RefusedStart>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
   readonly #keepsName = new Set<string>();
   #isDisposed = false;
@@ -189,12 +189,8 @@ class DockerRuntime implements Runtime {
   async #observed(container: Inspected): Promise<Observed> {
     let said = "";
     if (!isAlive(container)) {
-      const { slot, role } = container.label;
       await this.#logs.drained(container.id, drainMs);
-      said = (await lastLine(containerLogFile(this.#options.stateDir, slot, role), 0)).replace(
-        /^\S+ std(out|err) /,
-        "",
-      );
+      said = await lastWords(this.#options.stateDir, container);
     }
     const seen = observed(container, said, this.#listeningEngines);
     if (seen.drift?.reason !== "Renamed" || !this.#keepsName.has(container.id)) return seen;
@@ -212,12 +208,11 @@ class DockerRuntime implements Runtime {
   }
 
   async #start(workload: Workload, container: Container, network: string): Promise<void> {
-    const { instance, stateDir, allowsHostMounts } = this.#options;
+    const { instance, allowsHostMounts } = this.#options;
     const facts = await hostFacts(container, await gpuDriver(this.#daemon, container));
     const models = facts.modelDirectories.map((source) => ({ source, target: source, readOnly: true }));
     if (allowsHostMounts !== true) {
-      const guard = { socket: this.#daemon.path, guarded: [stateDir] };
-      await refusePrivilegedMounts([...container.mounts, ...models], guard);
+      await refusePrivilegedMounts([...container.mounts, ...models], await this.#mountGuard(container));
     }
     const env = await resolvedEnv(workload);
     const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>
@@ -237,6 +232,14 @@ class DockerRuntime implements Runtime {
       throw error;
     }
     await this.#view.refresh(id);
+  }
+
+  async #mountGuard({ mounts }: Container): Promise<MountGuard> {
+    const { stateDir, configDir, modelsDir } = this.#options;
+    // Its root is asked for only where somebody could name it.
+    const info: { DockerRootDir?: string } = mounts.length === 0 ? {} : await this.#daemon.ask((api) => api.info());
+    const guarded = [stateDir, configDir, info.DockerRootDir || undefined].filter((path) => path !== undefined);
+    return { socket: this.#daemon.path, guarded, open: modelsDir === undefined ? [] : [modelsDir] };
   }
 
   /** Puts right, without a restart, what somebody else has changed. */
@@ -273,27 +276,3 @@ class DockerRuntime implements Runtime {
 }
 
 const keyOf = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
-
-/** What runs; else what ended last. */
-function inForce(containers: readonly Inspected[]): Inspected | undefined {
-  return (
-    containers.find(isAlive) ??
-    containers.toSorted((a, b) => Date.parse(b.info.Created) - Date.parse(a.info.Created))[0]
-  );
-}
-
-function refusedStart({ slot, role, hash, port }: Workload, refusal: Pick<Exit, "reason" | "message">): Refused {
-  const now = new Date();
-  return {
-    slot,
-    role,
-    hash,
-    port,
-    phase: "exited",
-    isListening: false,
-    isPortTaken: refusal.reason === "PortInUse",
-    startedAt: now,
-    id: { containerId: "" },
-    exit: { ...refusal, at: now.toISOString() },
-  };
-}

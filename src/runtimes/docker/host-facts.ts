@@ -41,7 +41,10 @@ export async function hostFacts(container: Container, gpuDriver: HostFacts["gpuD
 /** The group of a node, or of every node in a directory such as /dev/dri. */
 async function groupsOf(device: string): Promise<readonly number[]> {
   const found = await stat(device).catch(() => undefined);
-  if (found === undefined) throw new BadWorkload(`the device ${device} does not exist on this machine`);
+  if (found === undefined) {
+    const message = `the device ${device} does not exist on this machine: load its driver, or change backend or devices`;
+    throw new BadWorkload(message);
+  }
   if (found.isCharacterDevice() || found.isBlockDevice()) return [found.gid];
   if (!found.isDirectory()) throw new BadWorkload(`${device} is no device`);
   const groups: number[] = [];

@@ -1,4 +1,5 @@
-import { repositoryOf } from "../../api/image-reference.ts";
+import { imageReference, repositoryOf } from "../../api/image-reference.ts";
+import type { ImageInspectInfo } from "dockerode";
 import { LineCutter } from "../log-lines.ts";
 import type { Preparation } from "../runtime.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
@@ -20,6 +21,7 @@ interface Job {
   failure: PullFailure | undefined;
   /** Until the next try, after a failure that may pass; then whoever still wants the image begins it. */
   retry: NodeJS.Timeout | undefined;
+  retryAt: Date | undefined;
   isDue: boolean;
 }
 
@@ -52,13 +54,25 @@ export class Images {
     const isAnother = job?.failure !== undefined && job.attempts.get(slot) !== attempt;
     if (job !== undefined && (isAnother || job.isDue)) this.#drop(image, job);
     else if (job !== undefined) return this.#join(slot, image, attempt, job);
-    const found = await this.#daemon.find((api) => api.getImage(image).inspect());
+    const found = await this.#inspect(image);
+    if (found instanceof DaemonRefusal) return { state: "failed", ...pullFailure(image, found) };
     if (found !== undefined) {
       const digest = digestOf(image, found.RepoDigests ?? []);
       return { state: "ready", ...(digest === undefined ? {} : { digest }) };
     }
     const before = isAnother ? undefined : job?.failures;
     return this.#join(slot, image, attempt, this.#jobs.get(image) ?? this.#start(image, job?.attempts, before));
+  }
+
+  /** Undefined when it is not here, a refusal when the daemon takes that for no image's name or cannot look. */
+  async #inspect(image: string): Promise<ImageInspectInfo | DaemonRefusal | undefined> {
+    if (!imageReference.test(image)) return new DaemonRefusal(400, "invalid reference format");
+    try {
+      return await this.#daemon.find((api) => api.getImage(image).inspect());
+    } catch (error) {
+      if (error instanceof DaemonRefusal) return error;
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
@@ -71,8 +85,9 @@ export class Images {
     job.attempts.set(slot, attempt);
     const waiting = this.#waiting.get(image) ?? new Set();
     this.#waiting.set(image, waiting.add(slot));
-    if (job.failure !== undefined) return { state: "failed", ...job.failure };
-    return { state: "fetching", message: `the image ${image} is fetched`, progress: job.progress.read() };
+    const { failure, retryAt } = job;
+    if (failure !== undefined) return { state: "failed", ...failure, ...(retryAt === undefined ? {} : { retryAt }) };
+    return { state: "fetching", message: `the image ${image} is being fetched`, progress: job.progress.read() };
   }
 
   #start(image: string, attempts: ReadonlyMap<string, string> = new Map(), failures = 0): Job {
@@ -82,6 +97,7 @@ export class Images {
       failures,
       failure: undefined,
       retry: undefined,
+      retryAt: undefined,
       isDue: false,
     };
     this.#jobs.set(image, job);
@@ -101,6 +117,7 @@ export class Images {
       job.failures += 1;
       if (!job.failure.isTerminal) {
         const waitMs = Math.min(slowestRetryMs, firstRetryMs * 2 ** (job.failures - 1));
+        job.retryAt = new Date(Date.now() + waitMs);
         job.retry = setTimeout(() => {
           job.isDue = true;
           this.#tell(image);

@@ -37,6 +37,14 @@ export function observed(container: Inspected, lastLine: string, listeners: List
   };
 }
 
+/** What runs; else what ended last. */
+export function inForce(containers: readonly Inspected[]): Inspected | undefined {
+  return (
+    containers.find(isAlive) ??
+    containers.toSorted((a, b) => Date.parse(b.info.Created) - Date.parse(a.info.Created))[0]
+  );
+}
+
 /** What somebody else has done to a container that runs; undefined when it is as it was made. */
 export function driftOf({ info, label }: Inspected): Observed["drift"] {
   if (info.State.Paused) return { reason: "Paused", message: "somebody else paused its container" };

@@ -8,28 +8,63 @@ const kernelTrees = ["/proc", "/sys", "/dev", "/boot"];
 /** Whoever may speak to one of these rules the machine, whichever of them Berth itself uses. */
 const sockets = ["/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock"];
 
+/** Where container engines keep the files of every container and image, unless they were told otherwise. */
+const engineRoots = ["/var/lib/docker", "/var/lib/containerd", "/var/lib/containers"];
+
+/** What the machine runs by itself. To read below them is common (certificates, fonts, the time zone). */
+const systemTrees = ["/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/var/spool/cron"];
+
+export interface MountGuard {
+  /** Through which Berth speaks to the container engine. */
+  readonly socket: string;
+  /** Directories that are refused with all that lies in them, also read-only. */
+  readonly guarded: readonly string[];
+  /** What lies within a guarded one and may be mounted. */
+  readonly open: readonly string[];
+}
+
 /**
- * Throws BadWorkload for a mount that would hand over the machine: `/` and whatever holds or lies in one of the kernel's
- * trees, `/etc`, a container engine's socket or a `guarded` directory, and any other socket. Links are followed first.
+ * Throws BadWorkload for a mount that would hand over the machine: whatever holds one of the kernel's trees, `/etc`, a
+ * container engine's files or socket or a `guarded` directory; whatever lies in one of them (but for reading below `/etc`
+ * and where programs are); and any other socket. Links are followed first; the daemon takes `..` by the letter, before
+ * it follows links, and so a path with one would name two places.
  */
-export async function refusePrivilegedMounts(
-  mounts: Container["mounts"],
-  options: { readonly socket: string; readonly guarded: readonly string[] },
-): Promise<void> {
-  const socket = await realpath(options.socket).catch(() => options.socket);
-  const held = [...kernelTrees, "/etc", ...sockets, socket, ...options.guarded];
-  for (const { source } of mounts) {
+export async function refusePrivilegedMounts(mounts: Container["mounts"], guard: MountGuard): Promise<void> {
+  const trees = await realPaths([...kernelTrees, ...engineRoots, ...guard.guarded]);
+  const open = await realPaths(guard.open);
+  const system = await realPaths(systemTrees);
+  const held = [...trees, "/etc", ...(await realPaths([...sockets, guard.socket]))];
+  for (const { source, readOnly } of mounts) {
+    if (source.split("/").includes("..")) throw new BadWorkload(`mounts: write ${source} without ".."`);
     const real = await realpath(source).catch(() => undefined);
     if (real === undefined) throw new BadWorkload(`mounts: ${source} does not exist on this machine`);
-    const isHolder = held.some((path) => isWithin(path, real));
-    const isInside = kernelTrees.some((tree) => isWithin(real, tree));
-    if (isHolder || isInside || (await stat(real)).isSocket()) {
-      throw new BadWorkload(
-        `mounts: ${source}${real === source ? "" : ` (${real})`} would give the container this machine; ` +
-          "start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it",
-      );
-    }
+    const isOpenIn = (tree: string): boolean => open.some((path) => isWithin(real, path) && isWithin(path, tree));
+    const within = trees.find((tree) => isWithin(real, tree) && !isOpenIn(tree));
+    const written = readOnly ? undefined : system.find((tree) => isWithin(real, tree) || isWithin(tree, real));
+    const what = within ?? held.find((path) => isWithin(path, real)) ?? written;
+    const isSocket = (await stat(real)).isSocket();
+    if (what === undefined && !isSocket) continue;
+    const place = `${source}${real === source ? "" : ` (${real})`}`;
+    const how =
+      what === undefined
+        ? " is a socket, which"
+        : isSocket || what === real
+          ? ""
+          : isWithin(real, what)
+            ? `, in ${what},`
+            : `, which holds ${what},`;
+    const instead = written !== undefined && what === written ? "mount it read-only, or " : "";
+    throw new BadWorkload(
+      `mounts: ${place}${how} would give the container this machine; ` +
+        `${instead}start the operator with SVC_ALLOW_HOST_MOUNTS=1 to allow it`,
+    );
   }
+}
+
+/** Each as it is named and as links lead to it. */
+async function realPaths(paths: readonly string[]): Promise<readonly string[]> {
+  const real = await Promise.all(paths.map(async (path) => await realpath(path).catch(() => path)));
+  return [...new Set([...paths, ...real])];
 }
 
 function isWithin(path: string, directory: string): boolean {

@@ -9,7 +9,11 @@ export interface PullFailure {
 
 /** Sorts what registries, Docker and Podman say when an image cannot be had: they have words only. */
 export function pullFailure(image: string, error: unknown): PullFailure {
-  const said = (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, " ").trim();
+  const said = (error instanceof Error ? error.message : String(error))
+    // The client's words about its request, before the daemon's own.
+    .replace(/^\(HTTP code \d+\) [^-]*- /, "")
+    .replaceAll(/\s+/g, " ")
+    .trim();
   const failure = (reason: PullFailure["reason"], message: string, isTerminal: boolean): PullFailure => ({
     reason,
     message: `the image ${image} ${message} (${said.slice(0, 300)})`,
@@ -31,7 +35,8 @@ export function pullFailure(image: string, error: unknown): PullFailure {
   if (/unauthorized|authentication required|no basic auth credentials|\b401\b/i.test(said)) {
     return failure("Unauthorized", "needs `docker login`, or another account", true);
   }
-  if (/manifest unknown|not found|no such image|invalid reference format|name unknown/i.test(said)) {
+  if (/invalid reference format/i.test(said)) return failure("ImageNotFound", "is no name of an image", true);
+  if (/manifest unknown|not found|no such image|name unknown/i.test(said)) {
     return failure("ImageNotFound", "does not exist", true);
   }
   return failure("PullFailed", "could not be fetched", false);

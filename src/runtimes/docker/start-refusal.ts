@@ -1,4 +1,4 @@
-import type { Exit } from "../../api/workload.ts";
+import type { Exit, Observed, Workload } from "../../api/workload.ts";
 import { DaemonRefusal } from "./daemon.ts";
 
 /**
@@ -24,7 +24,31 @@ export function startRefusal(error: unknown, port: number): Pick<Exit, "reason" 
   if (/error (gathering device information|mounting)|bind source path does not exist/i.test(said)) {
     return { reason: "StartFailed", message: `its container cannot be made: ${said}` };
   }
-  if (error.status === 400 || /no command or entrypoint provided/i.test(said))
-    return { reason: "StartFailed", message: `its container is not valid: ${said}` };
+  if (/no command (or entrypoint provided|specified)/i.test(said)) {
+    return { reason: "StartFailed", message: `its image names no program (${said}): give a command in the manifest` };
+  }
+  if (error.status === 400) return { reason: "StartFailed", message: `its container is not valid: ${said}` };
   return undefined;
+}
+
+/** A start that the daemon refused: there is no container to show, but there is a reason. */
+export type RefusedStart = Observed & { readonly phase: "exited" };
+
+export function refusedStart(
+  { slot, role, hash, port }: Workload,
+  refusal: Pick<Exit, "reason" | "message">,
+): RefusedStart {
+  const now = new Date();
+  return {
+    slot,
+    role,
+    hash,
+    port,
+    phase: "exited",
+    isListening: false,
+    isPortTaken: refusal.reason === "PortInUse",
+    startedAt: now,
+    id: { containerId: "" },
+    exit: { ...refusal, at: now.toISOString() },
+  };
 }

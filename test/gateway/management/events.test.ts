@@ -192,5 +192,7 @@ describe("a log that is followed", () => {
     const plain = await fetch(`${gateway.url}/api/slots/primary/logs?tail=1`);
     assert.equal(plain.headers.get("content-type"), "text/plain; charset=utf-8");
     assert.equal(await plain.text(), "new\n");
+    const timed = await fetch(`${gateway.url}/api/slots/primary/logs?tail=1&timestamps=1`);
+    assert.match(await timed.text(), /^\d{4}-\d\d-\d\dT[\d:.]+Z new\n$/);
   });
 });

@@ -68,3 +68,30 @@ it("a failure that may pass is tried again when it is time, and only if somebody
     mock.timers.reset();
   }
 });
+
+it("what is no image's name is refused without asking, and what the daemon refuses is said", async () => {
+  const daemon = await startDockerDaemon((asked, response) =>
+    asked.includes("Berth")
+      ? say(response, 400, { message: "invalid reference format" })
+      : say(response, 500, { message: "disk I/O" }),
+  );
+  const images = new Images({ daemon: new Daemon(daemon.path), env: {}, onSlot: () => undefined });
+  try {
+    for (const name of ["Not A Name", "../containers/json", "a/../../x", "a?b=c", ""]) {
+      const refused = await images.prepare("a", name, "1");
+      assert.deepEqual(
+        refused.state === "failed" && [refused.reason, refused.isTerminal],
+        ["ImageNotFound", true],
+        name,
+      );
+    }
+    assert.deepEqual(daemon.asked, []);
+    const upper = await images.prepare("a", "Berth/engine:1", "1");
+    assert.deepEqual(upper.state === "failed" && [upper.reason, upper.isTerminal], ["ImageNotFound", true]);
+    const broken = await images.prepare("a", "berth/engine:1", "1");
+    assert.deepEqual(broken.state === "failed" && [broken.reason, broken.isTerminal], ["PullFailed", false]);
+  } finally {
+    await images.close();
+    await daemon[Symbol.asyncDispose]();
+  }
+});

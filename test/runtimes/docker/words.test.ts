@@ -27,7 +27,7 @@ describe("a start that is refused", () => {
       /exec: "serve": executable file not found in \$PATH$/,
     ],
     ['could not select device driver "" with capabilities: [[gpu]]', 500, "StartFailed", /NVIDIA container toolkit/],
-    ["no command specified", 400, "StartFailed", /no command specified/],
+    ["no command specified", 400, "StartFailed", /names no program .*give a command/],
     [
       "container create: no command or entrypoint provided, and no CMD or ENTRYPOINT from image",
       500,
@@ -56,12 +56,15 @@ describe("a pull that failed", () => {
     ["manifest for x:1 not found: manifest unknown: manifest unknown", "ImageNotFound", true],
     ["dial tcp 127.0.0.1:5000: connect: connection refused", "PullFailed", false],
     ["net/http: TLS handshake timeout", "PullFailed", false],
+    ["invalid reference format: repository name must be lowercase", "ImageNotFound", true],
+    ['(HTTP code 500) server error - Get "https://r/v2/": dial tcp: network is unreachable', "PullFailed", false],
   ];
   for (const [said, reason, isTerminal] of table) {
     it(said.slice(0, 60), () => {
       const failure = pullFailure("x:1", new Error(said));
       assert.deepEqual([failure.reason, failure.isTerminal], [reason, isTerminal]);
       assert.ok(failure.message.startsWith("the image x:1 "));
+      assert.ok(!failure.message.includes("HTTP code"));
     });
   }
 });

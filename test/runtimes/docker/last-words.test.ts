@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { lastWords } from "../../../src/runtimes/docker/last-words.ts";
+import { lastLine } from "../../../src/runtimes/exits.ts";
+import { containerLogFile } from "../../../src/runtimes/logs.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+it("a container's last words are its own, not those of the one before it", async () => {
+  await using directory = await tempDir();
+  await mkdir(join(directory.path, "logs"));
+  const label = { instance: "i", slot: "primary", role: "main", hash: "h", port: 8081, name: "n" } as const;
+  const times = { StartedAt: "2026-01-01T00:00:10.5Z", FinishedAt: "2026-01-01T00:00:12Z" };
+  const State = { ...times, Status: "exited", Running: false, Paused: false, Restarting: false, OOMKilled: false };
+  const container = { label, info: { State: { ...State, Dead: false, Pid: 0, ExitCode: 1, Error: "" } } };
+  const { slot, role } = container.label;
+  const file = containerLogFile(directory.path, slot, role);
+  const words = async (...lines: string[]): Promise<string> => {
+    await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+    return await lastWords(directory.path, container);
+  };
+  const before = "2026-01-01T00:00:01.000000001Z stdout model loaded";
+  assert.equal(await words(before), "");
+  assert.equal(
+    await words(before, "2026-01-01T00:00:11.5Z stderr no memory", "2026-01-01T00:00:11.6Z stdout "),
+    "no memory",
+  );
+  // Podman's stamps.
+  assert.equal(await words(before, "2026-01-01T00:00:10Z stdout at once"), "at once");
+});
+
+it("of a Node program that threw, the last words are what it threw", async () => {
+  await using directory = await tempDir();
+  const file = join(directory.path, "log");
+  const report = (thrown: string): string =>
+    `listening\nfile:///app/engine.ts:3\n    throw er;\n    ^\n\n${thrown}\n    at run (node:net:1:2) {\n  code: 'E'\n}\n\nNode.js v24.1.0\n`;
+  await writeFile(file, report("TypeError [ERR_X]: Unknown option '--name'"));
+  assert.equal(await lastLine(file, 0), "TypeError [ERR_X]: Unknown option '--name'");
+  await writeFile(file, report("null"));
+  assert.equal(await lastLine(file, 0), "Node.js v24.1.0");
+});
