@@ -93,3 +93,44 @@ it("moves a slot from process to container and back, never with two alive", { ti
   assert.deepEqual(await containers(running), []);
   assert.deepEqual(seen, new Set([1, 0]), "none for a moment, never two");
 });
+
+it("mends what others do without calling it a restart", { timeout: 120_000 }, async () => {
+  await using running = await berth({ primary: slot() });
+  await running.state("primary", "ready", "idle");
+  const [container] = await containers(running);
+  assert.ok(container !== undefined);
+  await api.getContainer(container.Id).pause();
+  await api.getContainer(container.Id).rename({ name: `strange-${container.Id.slice(0, 8)}` });
+  const status = await until("both are mended and told of", async () => {
+    const { State: state, Name: name } = await api.getContainer(container.Id).inspect();
+    const found = await running.slot("primary");
+    return !state.Paused && name === container.Names[0] && found["last_error"] !== null && found;
+  });
+  assert.deepEqual([status["restarts"], status["image"]], [0, engineImage]);
+  assert.match(running.log(), /→ repair main/);
+  assert.match(await chat(running), /token0/);
+});
+
+it("says what cannot be an image, and what a container may not have", { timeout: 120_000 }, async () => {
+  await using running = await berth({ primary: 'engine = "custom"\nimage = "Berth/engine:1"\n' });
+  const file = join(running.configDir, "slots/primary.toml");
+  const told = async (what: string, text: string | undefined, reason: string, words: RegExp): Promise<void> => {
+    if (text !== undefined) await writeFile(file, text);
+    await until(what, async () => {
+      const { conditions } = await running.slot("primary");
+      if (!Array.isArray(conditions)) return false;
+      const stalled: unknown = conditions.find(({ type }: { type?: unknown }) => type === "Stalled");
+      return JSON.stringify(stalled)?.includes(`"reason":"${reason}"`) && words.test(JSON.stringify(stalled));
+    });
+  };
+  await told("the daemon takes it for none", undefined, "ImageNotFound", /is no name of an image/);
+  await told("the schema takes it for none", slot().replace(engineImage, "Not A Name"), "InvalidSpec", /no name of an/);
+  const mount = (source: string): string => slot(`mounts = [{ source = "${source}", target = "/x" }]`);
+  await told("a path with ..", mount("/usr/../etc"), "StartFailed", /without \\"\.\./);
+  await told("the configuration", mount(join(running.configDir, "slots")), "StartFailed", /would give the container/);
+  const { DockerRootDir: dataRoot }: { DockerRootDir: string } = await api.info();
+  await told("the daemon's own files", mount(dataRoot), "StartFailed", /would give the container this machine/);
+  assert.deepEqual(await containers(running), []);
+  await writeFile(file, slot(`mounts = [{ source = "${running.modelsDir}", target = "/x" }]`));
+  await running.state("primary", "ready", "idle");
+});
