@@ -186,6 +186,12 @@ export class Controller implements AsyncDisposable {
 
   async #syncRegistry(): Promise<Done> {
     const { source, conflicts, publisher } = this.#world;
+    // No status of their own says what is wrong with these.
+    const others = [...source.list("Model"), ...source.list("Upstream")];
+    this.#complaints.tell(
+      registryKey,
+      others.flatMap(({ diagnostics }) => diagnostics.map(diagnosticLine)),
+    );
     const declared = source
       .list("Model")
       .flatMap(({ name, spec, since }) => (spec === undefined ? [] : [{ name, spec, since }]));

@@ -17,6 +17,7 @@ import type {
 /** A DOUBLE for the configuration directory: manifests as values. */
 export class SourceDouble implements DesiredSource {
   readonly #slots = new Map<string, Desired<"Slot">>();
+  readonly #others = new Map<string, Desired<"Model" | "Upstream">>();
   readonly #listeners = new Set<(kind: Kind, name: string) => void>();
   readonly #now: () => Date;
   /** Keys that were asked for, in order. */
@@ -62,6 +63,20 @@ export class SourceDouble implements DesiredSource {
     this.#tell(name);
   }
 
+  /** A manifest of another kind that was never valid. */
+  breakOther(kind: "Model" | "Upstream", name: string): void {
+    const file = `/config/${kind.toLowerCase()}s/${name}.toml`;
+    const diagnostics: Diagnostic[] = [{ reason: "InvalidSpec", file, line: 2, column: 1, message: "unknown key" }];
+    const nothing = { spec: undefined, specHash: sha256(""), labels: {}, annotations: {}, since: this.#now() };
+    this.#others.set(name, { kind, name, file, ...nothing, diagnostics });
+    this.#tell(name, kind);
+  }
+
+  deleteOther(kind: "Model" | "Upstream", name: string): void {
+    this.#others.delete(name);
+    this.#tell(name, kind);
+  }
+
   delete(name: string): void {
     this.#slots.delete(name);
     this.#tell(name);
@@ -74,7 +89,7 @@ export class SourceDouble implements DesiredSource {
   }
 
   list<K extends Kind>(kind: K): readonly Desired<K>[] {
-    return [...this.#slots.values()].filter((desired) => isOfKind(desired, kind));
+    return [...this.#slots.values(), ...this.#others.values()].filter((desired) => isOfKind(desired, kind));
   }
 
   problems(): readonly never[] {
@@ -90,8 +105,8 @@ export class SourceDouble implements DesiredSource {
 
   async [Symbol.asyncDispose](): Promise<void> {}
 
-  #tell(name: string): void {
-    for (const listener of this.#listeners) listener("Slot", name);
+  #tell(name: string, kind: Kind = "Slot"): void {
+    for (const listener of this.#listeners) listener(kind, name);
   }
 }
 

@@ -188,6 +188,21 @@ describe("a manifest that breaks", () => {
   });
 });
 
+for (const kind of ["Model", "Upstream"] as const) {
+  test(`a broken manifest of kind ${kind} is told once with its place, and once when it is gone`, async () => {
+    await using site = new Site();
+    await site.start();
+    const told = (level: number): number =>
+      site.log.filter((line) => line.includes(`"level":${level}`) && line.includes("x.toml:2:1: unknown key")).length;
+    site.source.breakOther(kind, "x");
+    await site.advance(200);
+    assert.deepEqual([told(40), told(30)], [1, 0]);
+    site.source.deleteOther(kind, "x");
+    await site.advance(1);
+    assert.deepEqual([told(40), told(30)], [1, 1]);
+  });
+}
+
 describe("unloaded by request", () => {
   for (const [what, act] of [
     ["a load request", (site: Site) => site.request("a", "load")],
