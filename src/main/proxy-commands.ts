@@ -1,22 +1,10 @@
 import { InvalidArgumentError, type Command } from "commander";
 import type { CommandContext } from "../cli/context.ts";
 import { port, withExamples } from "../cli/options.ts";
+import type { RenderOptions } from "./proxy/render.ts";
+import type { RoundTripOptions } from "./proxy/round-trip.ts";
 
-interface Render {
-  readonly file?: string;
-  readonly dns?: string;
-  readonly httpPort: number;
-  readonly httpsPort: number;
-  readonly caddyAdmin?: string;
-}
-
-interface Check {
-  readonly address?: string;
-  readonly httpPort: number;
-  readonly root?: string;
-  readonly saveRoot?: string;
-  readonly caddyAdmin: string;
-}
+type Render = Omit<RenderOptions, "env"> & { readonly file?: string };
 
 /** `berth proxy`: the edge in front of a service with authentication. Both run on the machine of the proxy. */
 export function addProxyCommands(program: Command, { env, write, note, exit }: CommandContext): void {
@@ -58,7 +46,7 @@ export function addProxyCommands(program: Command, { env, write, note, exit }: C
     .option("--root <file>", "trust this root certificate")
     .option("--save-root <file>", "write the root certificate of Caddy's own authority, for clients to import")
     .option("--caddy-admin <address>", "where Caddy takes its own orders", "127.0.0.1:2019")
-    .action(async (url: string | undefined, options: Check) => {
+    .action(async (url: string | undefined, options: RoundTripOptions) => {
       const { proxyFindings } = await import("./proxy/round-trip.ts");
       let hasFailed = false;
       for await (const { outcome, what, detail } of proxyFindings(env, url, options)) {

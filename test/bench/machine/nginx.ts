@@ -19,11 +19,7 @@ const paths = (directory: string): string =>
 export async function nginxProxy(directory: string, options: { port: number; enginePort: number }): Promise<string[]> {
   return await written(
     directory,
-    `${common(directory)}http {
-${paths(directory)}
-  access_log off;
-  keepalive_requests 100000000;
-  client_body_buffer_size 128k;
+    `  client_body_buffer_size 128k;
   client_max_body_size 64m;
   upstream engine {
     server 127.0.0.1:${options.enginePort};
@@ -39,7 +35,6 @@ ${paths(directory)}
       proxy_buffering off;
     }
   }
-}
 `,
   );
 }
@@ -48,24 +43,28 @@ ${paths(directory)}
 export async function nginxEngine(directory: string, options: { port: number; model: string }): Promise<string[]> {
   return await written(
     directory,
-    `${common(directory)}http {
-${paths(directory)}
-  access_log off;
-  keepalive_requests 100000000;
-  default_type application/json;
+    `  default_type application/json;
   server {
     listen 127.0.0.1:${options.port} backlog=4096;
     location = /health { return 200 '{"status":"ok"}'; }
     location / { return 200 '${answerBody(options.model)}'; }
   }
-}
 `,
   );
 }
 
-async function written(directory: string, text: string): Promise<string[]> {
+/** One worker in the foreground that logs no requests; `http` is what stands in its `http` block. Its command line. */
+async function written(directory: string, http: string): Promise<string[]> {
   await mkdir(directory, { recursive: true });
   const file = join(directory, "nginx.conf");
-  await writeFile(file, text);
+  await writeFile(
+    file,
+    `${common(directory)}http {
+${paths(directory)}
+  access_log off;
+  keepalive_requests 100000000;
+${http}}
+`,
+  );
   return ["nginx", "-p", directory, "-e", join(directory, "error.log"), "-c", file];
 }
