@@ -15,7 +15,7 @@ export interface ListedFile {
 }
 
 export interface ListedDirectory {
-  /** Device and inode; undefined when it is not there or could not be read. */
+  /** Device, inode and time of birth; undefined when it is not there or could not be read. */
   readonly identity: string | undefined;
   /** False: nothing may be concluded from what is missing. */
   readonly isConclusive: boolean;
@@ -55,14 +55,14 @@ export async function listManifests(configDir: string, names: readonly string[])
       continue;
     }
     try {
-      const { dev, ino } = await stat(path);
-      watched.set(path, `${dev}:${ino}`);
+      const identity = identityOf(await stat(path));
+      watched.set(path, identity);
       const entries = (await readdir(path, { withFileTypes: true })).filter((entry) => isManifestFile(entry.name));
       const found = await Promise.all(entries.map((entry) => look(join(path, entry.name), unreadable)));
       const links = entries.filter((entry) => entry.isSymbolicLink());
       await Promise.all(links.map((entry) => watchTarget(join(path, entry.name), watched)));
       for (const entry of found) if (entry !== undefined && entry !== "unreadable") files.push(entry);
-      directories.set(path, { identity: `${dev}:${ino}`, isConclusive: !found.includes("unreadable") });
+      directories.set(path, { identity, isConclusive: !found.includes("unreadable") });
     } catch (error) {
       // A kind without a directory has no files; whether it had some is for the caller to know.
       if (errorCode(error) !== "ENOENT") unreadable(path, error);
@@ -116,5 +116,10 @@ async function watchTarget(link: string, watched: Map<string, string>): Promise<
 
 async function watchDirectory(path: string, watched: Map<string, string>): Promise<void> {
   const status = await stat(path).catch(() => undefined);
-  if (status !== undefined) watched.set(path, `${status.dev}:${status.ino}`);
+  if (status !== undefined) watched.set(path, identityOf(status));
+}
+
+/** A directory that is made anew may get the inode of the one before at once. */
+function identityOf({ dev, ino, birthtimeMs }: Stats): string {
+  return `${dev}:${ino}:${birthtimeMs}`;
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { mkdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { link, mkdir, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -55,6 +56,28 @@ describeSource("YAML files", async () => {
 });
 
 describe("files of a configuration directory", { concurrency: true }, () => {
+  it("hears of what happens in a directory that was made anew at once, and so with the old one's inode", async () => {
+    const prepare = async (dir: string): Promise<void> => {
+      for (const name of ["a", "b"]) await writeFile(join(dir, `slots/${name}.toml`), toml("one"));
+    };
+    await using env = await opened(prepare, { sweepMs: 3_600_000 });
+    const slots = join(env.dir, "slots");
+    const before = statSync(slots).ino;
+    rmSync(slots, { recursive: true });
+    const spares = Array.from({ length: 200 }, (_, index) => join(env.dir, `spare-${index}`));
+    const made = spares.find((spare) => {
+      mkdirSync(spare);
+      return statSync(spare).ino === before;
+    });
+    renameSync(made ?? join(env.dir, "spare-0"), slots);
+    await until("it is seen empty", () => env.source.problems().length > 0);
+    // Events come in order: what they had to say so far has been looked at when this is seen.
+    await writeFile(join(env.dir, "models/m.toml"), 'source = "/models/m.gguf"\n');
+    await until("a later event is seen", () => env.source.get("Model", "m"));
+    await writeFile(env.slot("a.toml"), toml("two"));
+    await until("the new file is seen", () => modelOf(env.source, "a") === "two", 10_000);
+  });
+
   it("takes an atomic rename over a file at once, and never loses the slot on the way", async () => {
     await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")));
     using heard = listen(env.source);
