@@ -24,6 +24,9 @@ const removalMs = 2000;
 /** A file that was written this recently may still be half-written: a broken one is looked at again first. */
 const settleMs = 250;
 
+/** The time of day as it was at the start, going on by a clock that nobody sets: ages must not jump with the other. */
+const steadyNow = (): Date => new Date(performance.timeOrigin + performance.now());
+
 /** Watches a configuration directory. Throws nothing on what people write: problems are diagnostics. */
 export async function openFileSource(options: FileSourceOptions): Promise<DesiredSource> {
   const source = new FileSource(options);
@@ -44,7 +47,7 @@ class FileSource implements DesiredSource {
   readonly #subscribers = new Subscribers<[kind: Kind, name: string]>();
   readonly #watch = new DirectoryWatch((path) => this.#hint(path));
   readonly #stack = new AsyncDisposableStack();
-  /** Each directory as it was when it last held a file: an empty one with another inode is another directory. */
+  /** Each directory as it was when it last held a file: an empty one with another identity is another directory. */
   readonly #identities = new Map<string, string>();
   #problems: readonly SourceProblem[] = [];
   #looking: Promise<void> | undefined;
@@ -60,7 +63,7 @@ class FileSource implements DesiredSource {
 
   constructor(options: FileSourceOptions) {
     this.#configDir = options.configDir;
-    this.#now = options.now ?? (() => new Date());
+    this.#now = options.now ?? steadyNow;
     this.#sweepMs = options.sweepMs ?? 10_000;
     this.#declared = new DeclaredFiles(this.#now);
     for (const slot of options.seed ?? []) this.#declared.plant(slot, options.configDir);
