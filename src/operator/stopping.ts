@@ -100,7 +100,8 @@ function stoppedSlot(slot: PublishedSlot): PublishedSlot {
     { type: "Ready", status: "Unknown", reason, message },
     { type: "Available", status: "False", reason, message },
   ];
-  const empty = { ...status, processes: [], decisions: {} };
+  // Whoever starts it all anew has had the chance to mend what failed: a driver, a device, a daemon.
+  const empty = { ...status, processes: [], decisions: {}, failures: 0 };
   return { ...moved({ ...leaving, status: empty }, "offline", claims), plan: { reason, message, steps: [] } };
 }
 

@@ -33,6 +33,27 @@ test("stopping every engine publishes that they are offline, by the rules, and a
   assert.equal(site.slot("a").status.restarts, 0);
 });
 
+test("what failed for good is tried again once everything was stopped, and its start is no restart", async () => {
+  await using site = new Site();
+  site.runtime.manner("a").cannotStart = true;
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(10);
+  assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["error", "True/StartFailed"]);
+  // An operator alone that is restarted tries nothing: nobody has asked.
+  site.runtime.manner("a").cannotStart = false;
+  await site.start();
+  await site.advance(10);
+  assert.equal(site.condition("a", "Stalled"), "True/StartFailed");
+  await site.end();
+  await stopAll(site);
+  site.clock.advance(Date.now() + 1000 - site.clock.now().getTime());
+  await site.start();
+  await site.advance(3);
+  const { restarts, failures } = site.slot("a").status;
+  assert.deepEqual([site.state("a"), restarts, failures], ["ready", 0, 0]);
+});
+
 test("an operator that is ended while an engine is being stopped does not wait for it", async () => {
   await using site = new Site();
   site.source.save("a", custom());
