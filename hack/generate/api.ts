@@ -8,7 +8,7 @@ const head = `<!-- Written by hack/generate.ts from the route tables; change the
 # API
 
 Every route, as the gateway has it. \`/api/openapi.json\` (OpenAPI 3.1) adds the schema of every query, body and answer;
-\`/api/docs\` shows the same in a browser. Scopes are told in [security](security.md), what requests of \`/v1\` go through in
+\`/api/docs\` shows the same in a browser, fields and all. Scopes are told in [security](security.md), what requests of \`/v1\` go through in
 [the way of a request](requests.md), errors in the [reference](reference.md#errors). Beside these, without credentials:
 \`/livez\`, \`/readyz\` (\`?verbose\`) and \`/metrics\`; \`/\` is a page with the state of things.
 

@@ -158,9 +158,11 @@ describe("hostile requests", () => {
   it("waste no time in patterns: what is long and nearly right is refused as fast as what is short", async () => {
     const filler = ["a", "-", ".", "0", ":", "[", "%", ",", " ", "\t", "svc_a.", "::", "a-", "bearer "];
     const began = performance.now();
-    for (const piece of filler) {
+    // What a pattern takes for long and not at its end: a pattern that tries again and again is never done with it.
+    const ends = ["!", ",!", " !"];
+    for (const [piece, end] of filler.flatMap((each) => ends.map((last) => [each, last] as const))) {
       const long = piece.repeat(Math.floor(7000 / piece.length));
-      const value = `${long}!`.trim();
+      const value = `${long}${end}`.trim();
       for (const headers of [
         { host: value },
         { authorization: `Bearer ${value}` },
@@ -174,7 +176,7 @@ describe("hostile requests", () => {
         await gateway.ask("GET", "/api/slots", { ...headers });
       }
     }
-    assert.ok(performance.now() - began < 20_000, "168 requests of 7 kB headers");
+    assert.ok(performance.now() - began < 40_000, "504 requests of 7 kB headers");
   });
 
   it("of any bytes end in an answer with the envelope or in none, and the gateway goes on", async () => {

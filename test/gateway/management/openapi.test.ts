@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
+import { docsPage } from "../../../src/gateway/management/docs-page.ts";
 import { apiRoutes } from "../../../src/api/management/routes.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { startGateway } from "../../support/gateway.ts";
@@ -60,8 +61,67 @@ describe("the OpenAPI document", () => {
     assert.match(policy, /default-src 'none'; style-src 'unsafe-inline'/);
     const page = await response.text();
     // What the policy would block: scripts, images, fonts, frames, forms, and anything from elsewhere.
-    assert.doesNotMatch(page, /<(script|img|iframe|form|link|object|base)\b|\bon\w+=|url\(|@import|src=|https?:\/\//i);
-    for (const { path } of Object.values(apiRoutes)) assert.ok(page.includes(`<code>${path}</code>`), path);
-    assert.ok(page.includes("<code>/v1/chat/completions</code>"));
+    assert.doesNotMatch(page, /<(script|img|iframe|form|link|object|base)\b|\bon\w+=|url\(|@import|src=|href="(?!\/api\/|#)/i);
+    for (const { method, path } of Object.values(apiRoutes))
+      assert.ok(page.includes(`<code>${method} ${path}</code>`), path);
+    assert.ok(page.includes("<code>POST /v1/chat/completions</code>"));
+  });
+
+  it("shows every field of queries, bodies and answers on that page, whole", () => {
+    const route = {
+      summary: "Makes <one>",
+      "x-berth-scope": "admin",
+      parameters: [
+        { name: "id", in: "path", required: true, schema: { type: "string" } },
+        {
+          name: "wait",
+          in: "query",
+          schema: { type: "string", enum: ["ready", "settled"], description: "Answer later" },
+        },
+        { name: "timeout", in: "query", schema: { type: "integer", default: 180 } },
+      ],
+      requestBody: {
+        content: {
+          "application/json": {
+            schema: {
+              type: "object",
+              required: ["label"],
+              properties: {
+                label: { type: "string", description: "Whose & for what" },
+                parts: { type: "array", items: { type: "object", properties: { role: { const: "main" } } } },
+                more: { type: "object", additionalProperties: { $ref: "#/components/schemas/Json" } },
+                none: { anyOf: [{ type: "number" }, { type: "null" }] },
+                both: { type: ["string", "null"] },
+                free: {},
+              },
+            },
+          },
+        },
+      },
+      responses: {
+        "201": { content: { "text/plain": { schema: { type: "string" } } } },
+        "204": { description: "Done" },
+        "4XX": { $ref: "#/components/responses/Error" },
+      },
+    };
+    const page = docsPage({
+      openapi: "3.1.0",
+      paths: { "/api/x/{id}": { post: route } },
+      components: { schemas: { Json: { type: "object" } } },
+    });
+    assert.equal(
+      page.slice(page.indexOf("<details>")),
+      `<details><summary><code>POST /api/x/{id}</code> Makes &lt;one&gt; <i>admin</i></summary>
+<h4>Parameters</h4><ul><li><code>id (path)</code>* string</li><li><code>wait (query)</code> &quot;ready&quot; | &quot;settled&quot;: Answer later</li><li><code>timeout (query)</code> integer, else <code>180</code></li></ul>
+<h4>Body: application/json</h4><ul><li><code>label</code>* string: Whose &amp; for what</li><li><code>parts</code> list of map<ul><li><code>role</code> &quot;main&quot;</li></ul></li><li><code>more</code> map of <a href="#schema-Json">Json</a></li><li><code>none</code> number | null</li><li><code>both</code> string | null</li><li><code>free</code> anything</li></ul>
+<h4>Answer 201: text/plain</h4><code>string</code>
+<h4>Answer 204</h4>without a body
+</details>
+<h2>Schemas</h2>
+<h3 id="schema-Json">Json</h3>
+<code>map</code>
+</body></html>
+`,
+    );
   });
 });
