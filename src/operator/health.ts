@@ -13,6 +13,8 @@ interface Memory extends Health {
   readonly probedAt: number;
   /** Why the warm-up request failed last; probes that pass say nothing about it. */
   readonly warmUpMessage: string;
+  /** In a row. */
+  readonly warmUpFailures: number;
 }
 
 /** One or more questions to one process. Never rejects. */
@@ -25,6 +27,10 @@ interface Warmed {
 
 /** An engine that is warm says at once whether it has a route. */
 const protocolTimeoutMs = 3000;
+
+/** After the first failed warm-up request; twice as long after each further one. */
+const warmUpAgainMs = 250;
+const slowestWarmUpMs = 5000;
 
 const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message: "", listeningAt: undefined };
 
@@ -75,7 +81,8 @@ export class HealthBook implements Disposable {
   ): Promise<Health> {
     const key = keyOf(process.slot, process.role);
     const known = this.#of(process);
-    const memory = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
+    const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
+    const memory = withRest(listening, now);
     this.#memory.set(key, memory);
     const elapsedMs = now.getTime() - memory.probedAt;
     const isPast = elapsedMs < 0 || elapsedMs >= spec.probe.intervalSeconds * 1000 - 50;
@@ -114,7 +121,10 @@ export class HealthBook implements Disposable {
     void this.#ask(process, ask, (before, { result, ...seen }) => {
       const isWarm = result.outcome === "healthy";
       const message = isWarm ? "" : result.message;
-      return { ...before, isWarm, isHealthy: isWarm, message, warmUpMessage: message, ...seen };
+      const { warmUpAt: _past, ...rest } = before;
+      // Its probe has passed: it is asked again when its rest is over, and meanwhile nothing else is so.
+      const warmUpFailures = isWarm ? 0 : before.warmUpFailures + 1;
+      return { ...rest, isWarm, message, warmUpMessage: message, warmUpFailures, ...seen };
     });
   }
 
@@ -127,7 +137,7 @@ export class HealthBook implements Disposable {
     const identity = identityOf(process);
     return remembered?.process === identity
       ? remembered
-      : { ...unknown, process: identity, probedAt: 0, warmUpMessage: "" };
+      : { ...unknown, process: identity, probedAt: 0, warmUpMessage: "", warmUpFailures: 0 };
   }
 
   /** Asks unless something is being asked of that very process. Never rejects. */
@@ -154,9 +164,20 @@ export class HealthBook implements Disposable {
   }
 }
 
-/** While it loads only success is news: the slot looks again by itself. */
+/** When a warm-up request that has failed is sent again: the rest begins with the first look after it. */
+function withRest(memory: Memory, now: Date): Memory {
+  if (memory.isWarm || memory.warmUpFailures === 0) return memory;
+  const restMs = Math.min(slowestWarmUpMs, warmUpAgainMs * 2 ** (memory.warmUpFailures - 1));
+  // One that lies further ahead is of a clock that has been set back.
+  if (memory.warmUpAt !== undefined && memory.warmUpAt.getTime() - now.getTime() <= restMs) return memory;
+  return { ...memory, warmUpAt: new Date(now.getTime() + restMs) };
+}
+
+/** While it loads a failed probe is no news: the slot looks again by itself. */
 function isNews(before: Memory, after: Memory): boolean {
-  if (!after.isWarm) return after.isHealthy && !before.isHealthy;
+  if (!after.isWarm) {
+    return (after.isHealthy && !before.isHealthy) || after.warmUpFailures !== before.warmUpFailures;
+  }
   return !before.isWarm || before.failures !== after.failures;
 }
 

@@ -27,6 +27,8 @@ export interface Health {
   readonly message: string;
   /** When it first listened; start-up time ends and warm-up begins. */
   readonly listeningAt: Date | undefined;
+  /** Its warm-up request failed: it is sent again then, and not before. */
+  readonly warmUpAt?: Date;
   /** What it was seen to speak when it became warm; undefined: it was not asked. */
   readonly protocols?: readonly EngineProtocol[];
 }

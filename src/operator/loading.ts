@@ -66,12 +66,14 @@ export function coming(input: SlotInput): Verdict | undefined {
     return verdict("warming", message, { do: "wait", reason: message });
   }
   const why = health.message === "" ? "the probe passed" : `the last try failed: ${health.message}`;
-  const message = "a first request proves that the model answers";
-  return verdict("warming", health.message === "" ? message : `${message}; ${why}`, {
-    do: "warm",
-    role: process.role,
-    reason: why,
-  });
+  const proof = "a first request proves that the model answers";
+  const message = health.message === "" ? proof : `${proof}; ${why}`;
+  const restMs = (health.warmUpAt?.getTime() ?? 0) - input.now.getTime();
+  if (health.warmUpAt === undefined || restMs <= 0) {
+    return verdict("warming", message, { do: "warm", role: process.role, reason: why });
+  }
+  const step = { do: "wait", reason: why, until: health.warmUpAt.toISOString() } as const;
+  return { ...verdict("warming", message, step), requeueMs: restMs };
 }
 
 /** All that is wanted runs and answers: the last rule, which always applies. */

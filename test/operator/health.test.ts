@@ -6,6 +6,31 @@ import { epoch, later, observed } from "./fixture.ts";
 
 const spec = completeSlot("primary", slotSpecSchema.parse({ model: { default: "tiny" } }));
 
+it("a warm-up request that failed is sent again later and later, whatever happens to the clock", async () => {
+  using health = new HealthBook(async ({ body }) =>
+    body === undefined ? { outcome: "healthy" } : { outcome: "failed", message: "answered 500" },
+  );
+  const target = { path: "/health", warmUp: { path: "/v1/chat/completions", body: {} } };
+  const restAt = async (now: Date): Promise<number | undefined> => {
+    const { warmUpAt } = await health.look(observed(), target, spec, undefined, now, false);
+    return warmUpAt === undefined ? undefined : warmUpAt.getTime() - now.getTime();
+  };
+  const warmUp = async (): Promise<void> => {
+    health.warm(observed(), target, 1000);
+    await new Promise((resolve) => setImmediate(resolve));
+  };
+  await restAt(epoch);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(await restAt(epoch), undefined);
+  const rests: (number | undefined)[] = [];
+  for (let failure = 0; failure < 7; failure++) {
+    await warmUp();
+    rests.push(await restAt(later(3600)));
+  }
+  assert.deepEqual(rests, [250, 500, 1000, 2000, 4000, 5000, 5000]);
+  assert.equal(await restAt(epoch), 5000, "a clock that was set back makes nobody wait for an hour");
+});
+
 it("an engine is probed on when the clock is set back", async () => {
   let probes = 0;
   using health = new HealthBook(async () => {

@@ -27,9 +27,19 @@ test("a llama engine is asked for a first answer before it is ready, and a faili
   site.source.save("primary", { model: { default: "tiny" } });
   await site.advance(5);
   assert.equal(site.state("primary"), "warming");
-  assert.match(site.slot("primary").plan.message, /a first request proves .* the last try failed: .* answered 500/);
+  const { message } = site.slot("primary").plan;
+  assert.match(message, /a first request proves .* the last try failed: .* answered 500/);
+  // It is tried again more and more rarely, and status is as still meanwhile.
+  const { writes } = site.publisher;
+  const told = site.log.length;
+  await site.advance(60);
+  assert.deepEqual([site.state("primary"), site.slot("primary").plan.message], ["warming", message]);
+  assert.deepEqual(site.states("primary"), ["starting", "warming"]);
+  const written = site.publisher.writes - writes;
+  assert.ok(written >= 12 && written <= 40, `${written} writes`);
+  assert.equal(site.log.length, told);
   site.runtime.manner("primary").probe = "healthy";
-  await site.advance(2);
+  await site.advance(6);
   assert.equal(site.state("primary"), "ready");
 });
 
