@@ -29,6 +29,7 @@ export async function operator(options: {
     running = await runOperator(config, {
       log,
       isPaused: options.paused,
+      onActing: () => process.send?.("acting"),
       host: {
         llamaServer: await findLlamaServer(config.llamaServer, options.env),
         embedded: findEmbedded(config.stateDir),

@@ -27,8 +27,8 @@ interface Part {
   child: ChildProcess | undefined;
   /** Of the child that runs, or ran last. */
   hasBeenReady: boolean;
-  /** Any child of it was ready: it may have left something. */
-  hasEverBeenReady: boolean;
+  /** Any child of it has begun to start engines: it may have left some, ready or not. */
+  hasEverActed: boolean;
   exitCode: number | null;
 }
 
@@ -43,7 +43,7 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   const { stopped, again } = untilStopped();
   const failed = Promise.withResolvers<"failed">();
   let isStopping = false;
-  const fresh = { child: undefined, hasBeenReady: false, hasEverBeenReady: false, exitCode: null };
+  const fresh = { child: undefined, hasBeenReady: false, hasEverActed: false, exitCode: null };
   const operator: Part = {
     name: "operator",
     args: ["operator", "--stop-engines"],
@@ -63,7 +63,8 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
     part.child = child;
     part.hasBeenReady = false;
     child.on("message", (message) => {
-      if (message === "ready") part.hasBeenReady = part.hasEverBeenReady = true;
+      if (message === "acting") part.hasEverActed = true;
+      if (message === "ready") part.hasBeenReady = true;
     });
     child.on("error", (error) => log.error({ err: error }, `${part.name} could not be started`));
     child.once("exit", (code, signal) => {
@@ -95,7 +96,7 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   else again.addEventListener("abort", onAgain, { once: true });
   for (const part of parts.toReversed()) await end(part, kind);
   // One that ends well after the stop has ended every engine; any other has left what ran.
-  if (operator.hasEverBeenReady && operator.exitCode !== 0) await endLeftEngines(config, log);
+  if (operator.hasEverActed && operator.exitCode !== 0) await endLeftEngines(config, log);
   return outcome === "failed" ? 1 : 0;
 }
 

@@ -48,7 +48,15 @@ export interface RunningOperator extends AsyncDisposable {
  */
 export async function runOperator(
   config: Config,
-  options: { log: Logger; host: EngineHost; devices: Devices; images: EngineImages; isPaused: boolean },
+  options: {
+    log: Logger;
+    host: EngineHost;
+    devices: Devices;
+    images: EngineImages;
+    isPaused: boolean;
+    /** Called once, before the first engine may be started: from then on there may be some to end. */
+    onActing: () => void;
+  },
 ): Promise<RunningOperator> {
   const { log } = options;
   await mkdir(config.stateDir, { recursive: true });
@@ -136,6 +144,7 @@ export async function runOperator(
       },
     }),
   );
+  options.onActing();
   await controller.start();
   isReady = true;
   await heartbeat.beat();

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { createServer } from "node:net";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
@@ -98,6 +100,22 @@ describe("berth up whose operator does not end its engines", () => {
       assert.equal((await beside(berth, "down")).stdout, "no engine runs\n");
     });
   }
+
+  it("leaves no engine behind when it is stopped before its operator has looked at everything", async () => {
+    await using berth = await startBerth({
+      prepare: async (dirs) => {
+        await withSlot(dirs);
+        // Reading a secret from it takes for ever: the operator never gets ready.
+        const pipe = join(dirs.configDir, "secret");
+        await promisify(execFile)("mkfifo", [pipe]);
+        const env = `env.KEY.valueFrom.file = ${JSON.stringify(pipe)}\n`;
+        await writeFile(join(dirs.configDir, "slots/hung.toml"), customSlot + env);
+      },
+    });
+    await until("an engine runs", () => /coder: ready/.test(berth.log()));
+    assert.equal(await berth.stop("SIGINT"), 0);
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "no engine runs\n", stderr: "" });
+  });
 });
 
 async function operatorOf({ stateDir }: RunningBerth): Promise<number> {
