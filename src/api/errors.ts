@@ -72,7 +72,10 @@ export interface ApiErrorOptions {
   readonly cause?: unknown;
 }
 
-/** A failure that a client may see as it is. Anything else becomes `system.internal` without its message. */
+/**
+ * A failure that a client may see as it is. Anything else becomes `system.internal` without its message. Only that one
+ * has a stack: the others are answers, and capturing a stack costs a third of refusing a wrong token.
+ */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly code: ErrorCode;
@@ -81,7 +84,10 @@ export class ApiError extends Error {
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(code: ErrorCode, options: ApiErrorOptions = {}) {
+    const { stackTraceLimit } = Error;
+    if (code !== "system.internal") Error.stackTraceLimit = 0;
     super(options.message ?? errorTable[code][1], { cause: options.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.code = code;
     this.status = options.status ?? errorTable[code][0];
     this.details = options.details;

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../api/errors.ts";
+import { atEndOfTurn } from "../lib/end-of-turn.ts";
 
 const idPattern = /^[A-Za-z0-9._-]{1,128}$/;
 const prefix = randomBytes(5).toString("hex");
@@ -34,14 +35,14 @@ export function sendError(
   form: unknown = error.envelope(),
 ): void {
   if (response.headersSent || response.destroyed) return;
-  const body = Buffer.from(JSON.stringify(form));
+  const body = JSON.stringify(form);
   response.writeHead(error.status, {
     "content-type": "application/json; charset=utf-8",
-    "content-length": body.length,
+    "content-length": Buffer.byteLength(body),
     "x-request-id": requestId,
     "x-content-type-options": "nosniff",
     ...(error.code === "dispatch.payload_too_large" ? { connection: "close" } : {}),
     ...error.headers,
   });
-  response.end(body);
+  atEndOfTurn({ flush: () => void response.end(body) });
 }

@@ -216,6 +216,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       const deadline = Date.now() + drainSeconds * 1000;
       const isBusy = (): boolean => traffic.total() > 0 || upstreams.underWay > 0;
       while (isBusy() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+      // What was answered in this turn goes out at its end.
+      await new Promise((resolve) => setImmediate(resolve));
       app.server.closeAllConnections();
       await app.fastify.close();
       await owned.disposeAsync();

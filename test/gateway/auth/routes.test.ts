@@ -62,7 +62,7 @@ describe("/api/auth", { concurrency: true }, () => {
       ['{"label":"","scope":"all"}', ["label"]],
       [`{"label":"${"canary".repeat(20)}","scope":"all"}`, ["label"]],
       ['{"label":"a\\nb","scope":"all"}', ["label"]],
-      ['{"label":"ci","scope":"all","expires":"canary"}', []],
+      ['{"label":"ci","scope":"all","expires":"canary"}', ["expires"]],
       ["[]", []],
       ['"canary"', []],
     ];
