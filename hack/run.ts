@@ -11,6 +11,7 @@ import { isRecord } from "../src/cli/output.ts";
 import { watchOutput } from "../src/main/lost-output.ts";
 import { up } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
+import { errorMessage } from "../src/lib/error-code.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 /** `make run`: a model behind the gateway in one command, on embedded defaults, offline after set-up. */
@@ -64,12 +65,12 @@ async function run(): Promise<number> {
   for (const signal of stopSignals) process.on(signal, () => stopping.abort());
   void greet(stopping.signal).catch((error: unknown) => {
     if (!stopping.signal.aborted)
-      complain(error instanceof CommandError ? `${error.code}: ${error.message}` : reason(error));
+      complain(error instanceof CommandError ? `${error.code}: ${error.message}` : errorMessage(error));
   });
   try {
     return await running;
   } catch (error) {
-    complain(reason(error));
+    complain(errorMessage(error));
     return 1;
   } finally {
     stopping.abort();
@@ -83,10 +84,6 @@ function complain(message: string): void {
       .map((line) => `make run: ${line}`)
       .join("\n")}\n`,
   );
-}
-
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** One level at a time: Node's recursive mkdir never ends where the file system answers ENOENT, as /proc does. */
@@ -148,7 +145,7 @@ async function containerImage(): Promise<string> {
     }
   } catch (error) {
     throw new Stop(
-      `${reason(error)}\nSVC_RUNTIME=docker needs Docker 20.10 or Podman 4.3 on this machine (Debian: apt-get install docker.io) ` +
+      `${errorMessage(error)}\nSVC_RUNTIME=docker needs Docker 20.10 or Podman 4.3 on this machine (Debian: apt-get install docker.io) ` +
         "and a user that may use its socket; another socket: DOCKER_HOST=unix:///path",
     );
   } finally {
@@ -162,7 +159,7 @@ async function checkModel(path: string): Promise<void> {
   try {
     await readGguf(path);
   } catch (error) {
-    throw new Stop(`MODEL=${path} ${reason(error)}; give the path of a GGUF file`);
+    throw new Stop(`MODEL=${path} ${errorMessage(error)}; give the path of a GGUF file`);
   }
 }
 

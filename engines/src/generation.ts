@@ -7,7 +7,7 @@ import {
   type Token,
 } from "node-llama-cpp";
 import type { Finished, Pieces } from "./pieces.ts";
-import { Refusal } from "./refusal.ts";
+import { errorMessage, Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
 
 /** Tokens that repetition penalties look back at, as in llama-server. */
@@ -114,7 +114,7 @@ function grammarState(model: LlamaModel, grammar: LlamaGrammar | undefined): Seq
   try {
     return { grammarEvaluationState: new LlamaGrammarEvaluationState({ model, grammar }) };
   } catch (error) {
-    throw new Refusal(400, `the grammar cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Refusal(400, `the grammar cannot be read: ${errorMessage(error)}`);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Llama, LlamaGrammar } from "node-llama-cpp";
 import type { AnswerFormat } from "./chat-request.ts";
-import { Refusal } from "./refusal.ts";
+import { errorMessage, Refusal } from "./refusal.ts";
 import { grammarSchema } from "./schema.ts";
 
 /** The grammar that holds an answer to its format. Throws Refusal (400) where none can be made. */
@@ -11,7 +11,7 @@ export async function answerGrammar(llama: Llama, format: AnswerFormat): Promise
   } catch (error) {
     if (error instanceof Refusal) throw error;
     const what = format.kind === "grammar" ? "the grammar cannot be read" : "the schema makes no grammar";
-    throw new Refusal(400, `${what}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new Refusal(400, `${what}: ${errorMessage(error)}`);
   }
 }
 

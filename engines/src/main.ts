@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { readArguments, type EngineArguments } from "./arguments.ts";
 import { loadModel, type LoadedModel } from "./llama.ts";
-import { Refusal } from "./refusal.ts";
+import { errorMessage, Refusal } from "./refusal.ts";
 import { readBody } from "./requests.ts";
 import { answerPost, json } from "./routes.ts";
 
@@ -11,7 +11,7 @@ let options: EngineArguments;
 try {
   options = readArguments(process.argv.slice(2));
 } catch (error) {
-  process.stderr.write(`berth-embedded-engine: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`berth-embedded-engine: ${errorMessage(error)}\n`);
   process.exit(2);
 }
 
@@ -19,8 +19,7 @@ let model: LoadedModel | undefined;
 
 const server = createServer((request, response) => {
   answer(request, response).catch((error: unknown) => {
-    const refusal =
-      error instanceof Refusal ? error : new Refusal(500, error instanceof Error ? error.message : String(error));
+    const refusal = error instanceof Refusal ? error : new Refusal(500, errorMessage(error));
     if (response.headersSent) {
       response.end(`data: ${refusal.body()}\n\n`);
       return;
@@ -42,7 +41,7 @@ server.listen(options.port, options.host, () => {
       console.log(`loaded ${options.alias} in ${Math.round(performance.now() - began)} ms`);
     },
     (error: unknown) => {
-      console.error(`error loading model: ${error instanceof Error ? error.message : String(error)}`);
+      console.error(`error loading model: ${errorMessage(error)}`);
       process.exit(1);
     },
   );

@@ -13,3 +13,8 @@ export class Refusal extends Error {
     return JSON.stringify({ error: { message: this.message, type, code: this.status } });
   }
 }
+
+/** What anything that was thrown says. */
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,6 +1,6 @@
 import { Template } from "@huggingface/jinja";
 import type { ChatMessage } from "./chat-request.ts";
-import { Refusal } from "./refusal.ts";
+import { errorMessage, Refusal } from "./refusal.ts";
 
 /** What stands between messages where a model brings no template of its own. */
 const fallback =
@@ -20,9 +20,6 @@ export function renderChat(
       eos_token: tokens.eos,
     });
   } catch (error) {
-    throw new Refusal(
-      400,
-      `the model's chat template refuses these messages: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    throw new Refusal(400, `the model's chat template refuses these messages: ${errorMessage(error)}`);
   }
 }

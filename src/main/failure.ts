@@ -1,4 +1,5 @@
 import type { Config } from "../api/config.ts";
+import { errorCode } from "../lib/error-code.ts";
 
 /**
  * The one line a person needs when a start fails, with what to do. Undefined: the error is not a known one, and its
@@ -12,7 +13,7 @@ export function explainStart(
   const { stateDir } = config;
   const port = portName === "SVC_PORT" ? config.port : config.operatorPort;
   if (!(error instanceof Error)) return undefined;
-  const code = "code" in error && typeof error.code === "string" ? error.code : undefined;
+  const code = errorCode(error);
   const path = "path" in error && typeof error.path === "string" ? error.path : undefined;
   if (code === "EADDRINUSE") {
     return `port ${port} is taken; stop what listens there or set ${portName} to another port`;

@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import { openLog } from "./log.ts";
 import { readSettings, SettingsError } from "./settings.ts";
 import { untilStopped } from "./signals.ts";
+import { errorMessage } from "../lib/error-code.ts";
 
 const isClone = import.meta.url.endsWith(".ts");
 const entry = fileURLToPath(new URL(isClone ? "berth.ts" : "berth.js", import.meta.url));
@@ -94,7 +95,7 @@ class Changes {
       watcher.on("error", (error) => log.warn(`${directory} cannot be watched: ${error.message}`));
       this.#watchers.push(watcher);
     } catch (error) {
-      log.warn(`${directory} cannot be watched: ${error instanceof Error ? error.message : String(error)}`);
+      log.warn(`${directory} cannot be watched: ${errorMessage(error)}`);
     }
   }
 

@@ -1,5 +1,5 @@
 import { stat } from "node:fs/promises";
-import { errorCode } from "../lib/error-code.ts";
+import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { GgufError, readGguf, type GgufFacts } from "./gguf.ts";
 
 type Reason = "ModelFileMissing" | "NotAModel" | "TruncatedModel" | "Unreadable";
@@ -79,6 +79,6 @@ export async function stampOf(path: string): Promise<FileStamp> {
 }
 
 function unreadable(path: string, stamp: FileStamp | undefined, error: unknown): FileFacts {
-  const cause = error instanceof Error ? error.message : String(error);
+  const cause = errorMessage(error);
   return { stamp, reason: "Unreadable", message: `${path} cannot be read: ${cause}` };
 }

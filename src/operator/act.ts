@@ -1,6 +1,7 @@
 import type { Step } from "../api/plan.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
+import { errorMessage } from "../lib/error-code.ts";
 import type { Gathered } from "./gather.ts";
 import type { SlotInput } from "./input.ts";
 import { silentReason } from "./silent.ts";
@@ -98,7 +99,7 @@ function warmUpTimeoutMs(input: SlotInput): number {
 
 /** The verdict when a step of it could not be carried out. */
 export function actFailed(verdict: Verdict, { step, error }: NonNullable<Acted["failure"]>): Verdict {
-  const message = `${step.do} failed: ${error instanceof Error ? error.message : String(error)}`;
+  const message = `${step.do} failed: ${errorMessage(error)}`;
   const isSilent = error instanceof RuntimeUnavailable;
   const reason = isSilent ? silentReason : "ActFailed";
   const failure = { reason, message, isTerminal: false, isSteady: false };

@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import type { WarmUp } from "../engines/engine.ts";
+import { errorMessage } from "../lib/error-code.ts";
 
 export type ProbeResult =
   | { readonly outcome: "healthy" }
@@ -31,7 +32,7 @@ export const httpProbe: Probe = async (probe) => {
     return await ask(probe);
   } catch (error) {
     // A manifest's path may hold what no request can carry: Node throws before it sends.
-    return { outcome: "failed", message: `${probe.path}: ${error instanceof Error ? error.message : String(error)}` };
+    return { outcome: "failed", message: `${probe.path}: ${errorMessage(error)}` };
   }
 };
 

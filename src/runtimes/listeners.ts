@@ -1,5 +1,6 @@
 import { connect } from "node:net";
 import { knownListeners, listeningInodes } from "./proc.ts";
+import { errorCode } from "../lib/error-code.ts";
 
 /** On loopback a connection is taken or refused at once; a full backlog answers neither. */
 const timeoutMs = 200;
@@ -24,6 +25,6 @@ function isRefused(port: number): Promise<boolean> {
   };
   socket.once("connect", () => end(false));
   socket.once("timeout", () => end(false));
-  socket.once("error", (error) => end("code" in error && error.code === "ECONNREFUSED"));
+  socket.once("error", (error) => end(errorCode(error) === "ECONNREFUSED"));
   return promise;
 }

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import type { Workload } from "../api/workload.ts";
-import { errorCode, isShortage } from "../lib/error-code.ts";
+import { errorCode, errorMessage, isShortage } from "../lib/error-code.ts";
 
 /** Nothing was started, and nothing will be until a person changes the workload. */
 export class BadWorkload extends Error {
@@ -40,6 +40,6 @@ export function startFailure(error: unknown, workload: Workload): string | undef
     case "ETXTBSY":
       return undefined;
     default:
-      return `${program} cannot be started: ${error instanceof Error ? error.message : String(error)}`;
+      return `${program} cannot be started: ${errorMessage(error)}`;
   }
 }

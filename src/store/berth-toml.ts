@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import { errorCode } from "../lib/error-code.ts";
+import { errorCode, errorMessage } from "../lib/error-code.ts";
 import type { Diagnostic } from "./store.ts";
 
 export interface BerthToml {
@@ -16,7 +16,7 @@ export async function readBerthToml(configDir: string): Promise<BerthToml> {
     return parseBerthToml(file, await readFile(file, "utf8"));
   } catch (error) {
     if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return { values: {}, diagnostics: [] };
-    const message = `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+    const message = `cannot be read: ${errorMessage(error)}`;
     return { values: {}, diagnostics: [{ reason: "Unreadable", file, message }] };
   }
 }

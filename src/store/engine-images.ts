@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { parse, parseDocument, stringify } from "yaml";
 import { engineImagesSchema, engineLockSchema, type EngineImages, type EngineLock } from "../api/engine-images.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { errorCode } from "../lib/error-code.ts";
+import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { Serial } from "../lib/serial.ts";
 
 /** The file cannot be used; the message names it. */
@@ -93,6 +93,6 @@ function checked<T>(path: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new BadImagesFile(`${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    throw new BadImagesFile(`${path}: ${errorMessage(error)}`, { cause: error });
   }
 }

@@ -6,6 +6,7 @@ import { bars } from "./bars.ts";
 import { NoiseMeter } from "./machine/cpu.ts";
 import { runProgram } from "./machine/process.ts";
 import { table, type Measured } from "./table.ts";
+import { errorMessage } from "../../src/lib/error-code.ts";
 
 /** Others may take this much of the machine before a figure is called noisy, in cores. */
 const noiseLimitCores = 0.25;
@@ -67,7 +68,7 @@ for (const bar of bars) {
     try {
       results = await bar.run(bench);
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
+      const text = errorMessage(error);
       bench.say(text);
       results = [{ bar: bar.name, measured: oneLine(text), target: "runs to its end", isMet: false }];
     }

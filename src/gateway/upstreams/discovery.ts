@@ -1,4 +1,5 @@
 import { modelNames } from "./catalog.ts";
+import { errorMessage } from "../../lib/error-code.ts";
 
 export interface DiscoveryOptions {
   readonly intervalMs: number;
@@ -48,7 +49,7 @@ export class Discovery implements Disposable {
     try {
       this.#take(modelNames(await list(this.#abort.signal)));
     } catch (error) {
-      problem = error instanceof Error ? error.message : String(error);
+      problem = errorMessage(error);
     }
     if (this.#abort.signal.aborted) return;
     this.#hasLooked = true;

@@ -2,6 +2,7 @@ import { publicPaths } from "../../api/scopes.ts";
 import { askEdge, certificateOf, firstBytes, type EdgeTarget } from "./edge-client.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
+import { errorMessage } from "../../lib/error-code.ts";
 
 export interface Finding {
   readonly outcome: "ok" | "failed" | "skipped";
@@ -115,7 +116,7 @@ async function attempt(what: string, act: () => Promise<string>): Promise<Findin
   try {
     return { outcome: "ok", what, detail: await act() };
   } catch (error) {
-    return { outcome: "failed", what, detail: error instanceof Error ? error.message : String(error) };
+    return { outcome: "failed", what, detail: errorMessage(error) };
   }
 }
 

@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { CommandError } from "../../cli/client.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { readSettings } from "../settings.ts";
+import { errorMessage } from "../../lib/error-code.ts";
 import { checkProxy, type Finding } from "./check.ts";
 import type { EdgeTarget } from "./edge-client.ts";
 import { caddyRoot } from "./root.ts";
@@ -94,7 +95,7 @@ async function read(file: string): Promise<string> {
   } catch (error) {
     throw new CommandError(
       "root.not_found",
-      error instanceof Error ? error.message : String(error),
+      errorMessage(error),
       "`berth proxy check --save-root FILE` on the proxy's machine writes one",
     );
   }

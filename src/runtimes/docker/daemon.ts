@@ -1,6 +1,7 @@
 import Dockerode from "dockerode";
 import { BadWorkload } from "../start-failure.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+import { errorCode } from "../../lib/error-code.ts";
 
 /** The daemon answered, and said no. */
 export class DaemonRefusal extends Error {
@@ -88,7 +89,7 @@ const whatToDo: Readonly<Record<string, string>> = {
 
 /** That a daemon does not answer, and what to do about it where that is known. */
 export function silenceOf(path: string, error: Error): string {
-  const known = "code" in error && typeof error.code === "string" ? whatToDo[error.code] : undefined;
+  const known = whatToDo[errorCode(error) ?? ""];
   return `the Docker daemon at ${path} does not answer: ${known ?? error.message}`;
 }
 

@@ -1,4 +1,5 @@
 import { arch } from "node:os";
+import { errorMessage } from "../../lib/error-code.ts";
 
 export interface PullFailure {
   readonly reason: "ImageNotFound" | "Unauthorized" | "WrongPlatform" | "NoSpace" | "PullFailed";
@@ -9,7 +10,7 @@ export interface PullFailure {
 
 /** Sorts what registries, Docker and Podman say when an image cannot be had: they have words only. */
 export function pullFailure(image: string, error: unknown): PullFailure {
-  const said = (error instanceof Error ? error.message : String(error))
+  const said = errorMessage(error)
     // The client's words about its request, before the daemon's own.
     .replace(/^\(HTTP code \d+\) [^-]*- /, "")
     .replaceAll(/\s+/g, " ")

@@ -7,6 +7,7 @@ import { PidWatch } from "./pid-watch.ts";
 import { instanceLabel, labelIn } from "./label.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
+import { errorMessage } from "../../lib/error-code.ts";
 
 const firstRetryMs = 50;
 const slowestRetryMs = 1000;
@@ -143,9 +144,7 @@ export class ContainerView {
       } catch (error) {
         if (signal.aborted) break;
         this.#markDown(
-          error instanceof RuntimeUnavailable
-            ? error
-            : new RuntimeUnavailable(error instanceof Error ? error.message : String(error), { cause: error }),
+          error instanceof RuntimeUnavailable ? error : new RuntimeUnavailable(errorMessage(error), { cause: error }),
         );
       }
       this.#firstTry.resolve();
