@@ -176,14 +176,20 @@ function threadsOf(
   }
   // Only llama.cpp is told how many; counting who shares is dear with a thousand slots.
   if (spec?.engine !== "llama") return { value: Math.max(1, world.cores - 1), reason: `${world.cores} cores less one` };
-  const sharers = world.source
-    .list("Slot")
-    .filter(
-      (slot) => slot.spec?.enabled === true && slot.spec.engine === "llama" && slot.spec.load === "always",
-    ).length;
-  const share = Math.max(1, sharers);
+  // An on-demand slot that is not loaded counts too: when it is, the others keep what they were started with.
+  const processes = world.source.list("Slot").map(({ spec: other }) => llamaProcesses(other));
+  const share = Math.max(
+    1,
+    processes.reduce((sum, count) => sum + count, 0),
+  );
   const value = Math.max(1, Math.floor((world.cores - 1) / share));
-  return { value, reason: `${world.cores} cores less one, shared by ${share} always-loaded slots` };
+  return { value, reason: `${world.cores} cores less one, shared by ${share} enabled llama processes` };
+}
+
+/** How many processes of llama.cpp share the cores for that slot, as far as its spec tells (DECISIONS 2). */
+function llamaProcesses(spec: SlotSpec | undefined): number {
+  if (spec?.enabled !== true || spec.engine !== "llama" || spec.command !== undefined) return 0;
+  return spec.model.rerank === undefined ? 1 : 2;
 }
 
 /**

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
 import { custom, Site } from "./site.ts";
 
 describe("on demand", () => {
@@ -202,6 +203,36 @@ for (const kind of ["Model", "Upstream"] as const) {
     assert.deepEqual([told(40), told(30)], [1, 1]);
   });
 }
+
+describe("threads of a llama engine", () => {
+  const llama = (more: SlotSpecInput = {}): SlotSpecInput => ({ model: { default: "tiny" }, ...more });
+  const cases: readonly (readonly [who: string, others: Readonly<Record<string, SlotSpecInput>>, threads: string])[] = [
+    ["one process has all cores but one", {}, "3"],
+    ["an on-demand slot has its share before it is loaded", { b: llama({ load: "onDemand" }) }, "1"],
+    [
+      "a second process has its share",
+      { b: llama({ load: "onDemand", model: { default: "m", rerank: "ranker" } }) },
+      "1",
+    ],
+    [
+      "who is disabled, or no llama.cpp, has none",
+      { b: llama({ enabled: false }), c: llama({ command: ["serve", "$(PORT)"] }), d: custom({ load: "onDemand" }) },
+      "3",
+    ],
+  ];
+  for (const [who, others, threads] of cases) {
+    test(who, async () => {
+      await using site = new Site();
+      for (const [name, spec] of Object.entries(others)) site.source.save(name, spec);
+      site.source.save("a", llama());
+      await site.start();
+      await site.advance(5);
+      const { decisions } = site.slot("a").status;
+      assert.equal(decisions["threads"]?.value, threads);
+      assert.match(decisions["threads"].reason, /^4 cores less one, shared by \d enabled llama processes$/);
+    });
+  }
+});
 
 describe("unloaded by request", () => {
   for (const [what, act] of [
