@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import { LineCutter } from "../log-lines.ts";
-import type { Daemon } from "./daemon.ts";
+import { DaemonRefusal, type Daemon } from "./daemon.ts";
 import type { Inspected } from "./inspected.ts";
 import { PidWatch } from "./pid-watch.ts";
 import { instanceLabel, labelIn } from "./label.ts";
@@ -84,13 +84,24 @@ export class ContainerView {
     await Promise.all([...this.#looks.values()].map(({ running }) => running));
   }
 
-  /** Lists and inspects everything anew. */
+  /** Lists and inspects everything anew. Throws RuntimeUnavailable. */
   async relist(): Promise<void> {
-    const filters = { label: [`${instanceLabel}=${this.#instance}`] };
-    const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters }));
+    const listed = await this.#list();
     // Also those that are not listed: one that came since is not gone.
     const ids = new Set([...this.#containers.keys(), ...listed.map(({ Id: id }) => id)]);
-    await Promise.all([...ids].map((id) => this.refresh(id)));
+    await Promise.all([...ids].map((id) => this.refresh(id).catch(unlessRefused)));
+  }
+
+  async #list(): Promise<readonly { readonly Id: string }[]> {
+    const filters = { label: [`${instanceLabel}=${this.#instance}`] };
+    try {
+      return await this.#daemon.ask((api) => api.listContainers({ all: true, filters }));
+    } catch (error) {
+      if (!(error instanceof DaemonRefusal)) throw error;
+      throw new RuntimeUnavailable(`the daemon at ${this.#daemon.path} cannot list: ${error.message}`, {
+        cause: error,
+      });
+    }
   }
 
   /** Inspects one container, and tells of it. */
@@ -211,6 +222,11 @@ export class ContainerView {
   #tellAll(): void {
     for (const slot of new Set([...this.#containers.values()].map(({ label }) => label.slot))) this.#onSlot(slot);
   }
+}
+
+/** One container that the daemon cannot describe hides no other; whoever acts on that one asks again, and hears why. */
+function unlessRefused(error: unknown): void {
+  if (!(error instanceof DaemonRefusal)) throw error;
 }
 
 function parsed(line: string): { readonly action: string; readonly id: string } | undefined {

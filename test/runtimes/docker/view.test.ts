@@ -42,6 +42,26 @@ describe("the view of containers", () => {
     await until("the last one too", () => open.size === 0);
   });
 
+  it("shows the others where the daemon cannot say how one container is", async () => {
+    await using site = await containersOf("i");
+    const { view, known, broken } = site;
+    broken.add("c1");
+    for (const id of ["c1", "c2"]) known.add(id);
+    await view.relist();
+    assert.deepEqual(
+      view.all().map(({ id }) => id),
+      ["c2"],
+    );
+    await assert.rejects(view.refresh("c1"), { name: "DaemonRefusal" });
+    assert.equal(view.isUp, true);
+  });
+
+  it("is unavailable, and no more, where the daemon refuses to list", async () => {
+    await using site = await containersOf("i");
+    site.isRefusing = true;
+    await assert.rejects(site.view.relist(), { name: "RuntimeUnavailable", message: /no list today/ });
+  });
+
   it("does not keep a container that goes while it is looked at", async () => {
     await using site = await containersOf("i");
     const { view, held, known } = site;
@@ -83,7 +103,14 @@ describe("the view of containers", () => {
 /** A view of a DOUBLE of a daemon. While it holds, it has made up its answers and does not send them. */
 async function containersOf(instance: string): Promise<ContainersSite> {
   await using stack = new AsyncDisposableStack();
-  const site = { known: new Set<string>(), held: new Array<() => void>(), isHolding: false, looks: 0 };
+  const site = {
+    known: new Set<string>(),
+    held: new Array<() => void>(),
+    isHolding: false,
+    isRefusing: false,
+    looks: 0,
+    broken: new Set<string>(),
+  };
   let events: ServerResponse | undefined;
   const daemon = stack.use(
     await startDockerDaemon((asked, response) => {
@@ -95,6 +122,8 @@ async function containersOf(instance: string): Promise<ContainersSite> {
       if (asked === "GET /version") return say(response, 200, { Components: [] });
       const id = /^GET \/containers\/(c\d+)\/json$/.exec(asked)?.[1];
       if (id !== undefined) site.looks += 1;
+      if (id === undefined && site.isRefusing) return say(response, 500, { message: "no list today" });
+      if (id !== undefined && site.broken.has(id)) return say(response, 500, { message: "its layer is broken" });
       const Labels = { "dev.berth.instance": instance, "dev.berth.slot": "primary", "dev.berth.role": "main" };
       const list = [...site.known].map((Id) => ({ Id }));
       const isKnown = id === undefined || site.known.has(id);
@@ -120,6 +149,9 @@ interface ContainersSite extends AsyncDisposable {
   readonly known: Set<string>;
   readonly held: (() => void)[];
   isHolding: boolean;
+  isRefusing: boolean;
+  /** Those that the daemon cannot inspect. */
+  readonly broken: Set<string>;
   /** How often a container was inspected. */
   looks: number;
   tell(action: string, id: string): void;
