@@ -46,7 +46,11 @@ async function changesIn(configDir: string): Promise<Change[]> {
   const listing = await listManifests(configDir, Object.values(directoryOfKind));
   const [problem] = listing.problems;
   if (problem !== undefined)
-    throw new CommandError("config.unreadable", problem.message, "name another directory, or run this as the user that owns it");
+    throw new CommandError(
+      "config.unreadable",
+      problem.message,
+      "name another directory, or run this as the user that owns it",
+    );
   const settings = join(configDir, "berth.toml");
   const changes: Change[] = [];
   for (const file of [...(existsSync(settings) ? [settings] : []), ...listing.files.keys()]) {

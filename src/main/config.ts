@@ -49,7 +49,7 @@ async function shownSettings(env: NodeJS.ProcessEnv): Promise<Record<string, Sho
   const { config, origins } = await readSettings(env);
   const secrets: readonly string[] = secretConfigKeys;
   const shown: Record<string, ShownSetting> = {
-    configDir: {
+    config_dir: {
       value: config.configDir,
       origin: env["SVC_CONFIG_DIR"] ? "environment" : "default",
       environment: "SVC_CONFIG_DIR",
@@ -62,7 +62,7 @@ async function shownSettings(env: NodeJS.ProcessEnv): Promise<Record<string, Sho
     const value = values[key];
     const isMasked = secrets.includes(key) && value !== undefined;
     const plain = key === "slotPorts" ? `${config.slotPorts.first}-${config.slotPorts.last}` : (value ?? null);
-    shown[key] = {
+    shown[tomlName(key)] = {
       value: isMasked ? "********" : plain,
       origin: origins[key] ?? "default",
       environment: environmentName(key),

@@ -85,8 +85,8 @@ describe("berth config show", () => {
     const { stdout } = await inDirectory({}, ["config", "show", "-o", "json"], { SVC_PORT: "9000" });
     const shown: unknown = JSON.parse(stdout);
     assert.ok(typeof shown === "object" && shown !== null && "port" in shown);
-    assert.ok("slotPorts" in shown);
-    assert.deepEqual(shown.slotPorts, {
+    assert.ok("slot_ports" in shown);
+    assert.deepEqual(shown.slot_ports, {
       value: "8081-8099",
       origin: "default",
       environment: "SVC_SLOT_PORTS",

@@ -120,12 +120,14 @@ function callerOf({ identity }: FastifyRequest): string {
 
 function settingsOf({ config, configOrigins }: ManagementContext): Record<string, Setting> {
   const secrets: readonly string[] = secretConfigKeys;
-  const values: Readonly<Record<string, unknown>> = { ...config };
+  const { first, last } = config.slotPorts;
+  // As a person writes it, where that is not what the service makes of it.
+  const values: Readonly<Record<string, unknown>> = { ...config, slotPorts: `${first}-${last}` };
   const settings: Record<string, Setting> = {};
   let key: ConfigKey;
   for (key in configShape) {
     const value = values[key];
-    settings[key] = {
+    settings[tomlName(key)] = {
       value: jsonValue(secrets.includes(key) && value !== undefined ? "********" : (value ?? null)),
       origin: configOrigins[key] ?? "default",
       environment: environmentName(key),

@@ -61,7 +61,10 @@ describe("the OpenAPI document", () => {
     assert.match(policy, /default-src 'none'; style-src 'unsafe-inline'/);
     const page = await response.text();
     // What the policy would block: scripts, images, fonts, frames, forms, and anything from elsewhere.
-    assert.doesNotMatch(page, /<(script|img|iframe|form|link|object|base)\b|\bon\w+=|url\(|@import|src=|href="(?!\/api\/|#)/i);
+    assert.doesNotMatch(
+      page,
+      /<(script|img|iframe|form|link|object|base)\b|\bon\w+=|url\(|@import|src=|href="(?!\/api\/|#)/i,
+    );
     for (const { method, path } of Object.values(apiRoutes))
       assert.ok(page.includes(`<code>${method} ${path}</code>`), path);
     assert.ok(page.includes("<code>POST /v1/chat/completions</code>"));

@@ -119,8 +119,15 @@ describe("the configuration", () => {
       environment: "SVC_PORT",
       toml: "port",
     });
-    assert.ok(isRecord(shown["settings"]["holdSeconds"]));
-    assert.equal(shown["settings"]["holdSeconds"]["origin"], "default");
+    assert.deepEqual(
+      Object.entries(shown["settings"]).filter(([key, setting]) => !isRecord(setting) || setting["toml"] !== key),
+      [],
+      "keys are snake_case, as in berth.toml",
+    );
+    assert.ok(isRecord(shown["settings"]["slot_ports"]));
+    assert.match(String(shown["settings"]["slot_ports"]["value"]), /^\d+-\d+$/);
+    assert.ok(isRecord(shown["settings"]["hold_seconds"]));
+    assert.equal(shown["settings"]["hold_seconds"]["origin"], "default");
   });
 
   it("is validated, as it is and as it would be", async () => {
