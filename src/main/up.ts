@@ -17,7 +17,7 @@ const stopLimitMs = {
 } as const;
 
 /** Memory for young garbage, MiB; bin/berth says why, and says the same to `berth operator` and `berth serve`. */
-const youngHeap = { operator: ["--max-semi-space-size=1"], gateway: ["--max-semi-space-size=4"] } as const;
+const youngHeap = { operator: ["--max-semi-space-size=1"], gateway: ["--max-semi-space-size=8"] } as const;
 
 interface Part {
   readonly name: "operator" | "gateway";
