@@ -7,7 +7,7 @@ import { rotatedFile, rotateLog } from "../log-rotation.ts";
 import { containerLogFile } from "../logs.ts";
 import type { Daemon } from "./daemon.ts";
 import { FrameCutter, nanoseconds, type Message } from "./frames.ts";
-import type { Inspected, Living } from "./inspected.ts";
+import { isAlive, type Inspected, type Living } from "./inspected.ts";
 
 /** A container as far as its log tells. */
 export type Speaking = Living & Pick<Inspected, "label">;
@@ -15,7 +15,8 @@ export type Speaking = Living & Pick<Inspected, "label">;
 interface Copy {
   readonly stopping: AbortController;
   /** Resolves once the container's output has ended and is written, or copying was stopped. */
-  readonly done: Promise<void>;
+  done: Promise<void>;
+  isOver: boolean;
 }
 
 const rotateEveryBytes = 1024 * 1024;
@@ -38,16 +39,20 @@ export class LogCopies {
     this.#logBytes = options.logBytes;
   }
 
-  /** Follows the container unless it is followed already. */
+  /** Follows the container unless it is followed already. Daemons have ended the log of one that runs on. */
   follow(container: Speaking): void {
     const { id, info } = container;
     if (info.State.Status === "created") return;
     const key = `${id} ${info.State.StartedAt}`;
-    if (this.#copies.has(key)) return;
-    const stopping = new AbortController();
+    const known = this.#copies.get(key);
+    if (known !== undefined && !(known.isOver && isAlive(container))) return;
     const before = this.#of(id);
-    const done = before.then(() => this.#copy(container, stopping.signal)).catch(() => this.#retry(key));
-    this.#copies.set(key, { stopping, done });
+    const copy: Copy = { stopping: new AbortController(), done: before, isOver: false };
+    copy.done = before
+      .then(() => this.#copy(container, copy.stopping.signal))
+      .then(() => void (copy.isOver = true))
+      .catch(() => this.#retry(key));
+    this.#copies.set(key, copy);
   }
 
   /** Resolves once all that an ended container has said is written, at the latest after `limitMs`. */

@@ -78,3 +78,21 @@ it("what a container says after the clock was set back is not taken for old", as
   await site.copies.drained("c1", limitMs);
   assert.match(await readFile(site.file, "utf8"), /said now/);
 });
+
+it("a container that runs on is followed again where the daemon ended its log", async () => {
+  const lines: [string, string][] = [["2026-01-01T00:00:01Z", "first"]];
+  await using site = await copying(1_000_000, () => lines);
+  const speaking = container("c1", "2026-01-01T00:00:00Z");
+  site.copies.follow(speaking);
+  await site.copies.drained("c1", limitMs);
+  lines.push(["2026-01-01T00:00:02Z", "second"]);
+  site.copies.follow(speaking);
+  await site.copies.drained("c1", limitMs);
+  const text = "2026-01-01T00:00:01Z stdout first\n2026-01-01T00:00:02Z stdout second\n";
+  assert.equal(await readFile(site.file, "utf8"), text);
+  // One that has ended has said everything.
+  lines.push(["2026-01-01T00:00:03Z", "not its own"]);
+  site.copies.follow({ ...speaking, info: { State: { ...speaking.info.State, Status: "exited", Running: false } } });
+  await site.copies.drained("c1", limitMs);
+  assert.equal(await readFile(site.file, "utf8"), text);
+});
