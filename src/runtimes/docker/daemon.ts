@@ -34,16 +34,30 @@ export class Daemon {
   readonly path: string;
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
+  /** Why it cannot be asked at all. */
+  readonly #problem: string | undefined;
 
   /** `silenceMs`: how long it may keep silent before a plain request counts as not answered. */
-  constructor(path: string, silenceMs = 60_000) {
+  constructor(path: string, silenceMs = 60_000, problem?: string) {
     this.path = path;
+    this.#problem = problem;
     this.#api = new Dockerode({ socketPath: path, timeout: silenceMs });
     this.#patient = new Dockerode({ socketPath: path });
   }
 
+  /** The one that `DOCKER_HOST` names. One that cannot be ours never answers, and says why: the rest goes on. */
+  static at(dockerHost: string | undefined): Daemon {
+    try {
+      return new Daemon(socketPath(dockerHost));
+    } catch (error) {
+      if (!(error instanceof BadWorkload)) throw error;
+      return new Daemon(defaultSocket, undefined, error.message);
+    }
+  }
+
   /** `wait` "asAborted": for streams and for what takes as long as it takes; the question's own signal ends it. */
   async ask<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T> {
+    if (this.#problem !== undefined) throw new RuntimeUnavailable(this.#problem);
     try {
       return await question(wait === "limited" ? this.#api : this.#patient);
     } catch (error) {

@@ -9,7 +9,7 @@ import { tailLogs } from "../logs.ts";
 import type { LogLine, Preparation, RemoveOptions, Runtime } from "../runtime.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
-import { Daemon, DaemonRefusal, socketPath } from "./daemon.ts";
+import { Daemon, DaemonRefusal } from "./daemon.ts";
 import { Images } from "./images.ts";
 import { gpuDriver, hostFacts } from "./host-facts.ts";
 import { driftOf, inForce, isAlive, observed, type Inspected } from "./inspected.ts";
@@ -70,7 +70,7 @@ class DockerRuntime implements Runtime {
 
   constructor(options: DockerRuntimeOptions) {
     this.#options = options;
-    this.#daemon = new Daemon(socketPath(options.dockerHost));
+    this.#daemon = Daemon.at(options.dockerHost);
     this.#logs = new LogCopies({
       daemon: this.#daemon,
       stateDir: options.stateDir,

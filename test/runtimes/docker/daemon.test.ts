@@ -4,6 +4,7 @@ import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { it } from "node:test";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
+import { openDockerRuntime } from "../../../src/runtimes/docker/docker.ts";
 import { RuntimeUnavailable } from "../../../src/runtimes/runtime-unavailable.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -42,5 +43,19 @@ it("a daemon that accepts and keeps silent is unavailable for a plain request, a
   } finally {
     for (const socket of sockets) socket.destroy();
     server.close();
+  }
+});
+
+it("a daemon elsewhere, or a DOCKER_HOST that names none, is one that never answers, and says why", async () => {
+  await using directory = await tempDir();
+  for (const dockerHost of ["tcp://10.0.0.1:2375", "garbage"]) {
+    const runtime = await openDockerRuntime({ stateDir: directory.path, instance: "i", dockerHost });
+    assert.equal(runtime.isAnswering?.(), false);
+    await assert.rejects(runtime.observe("primary"), (error) => {
+      return (
+        error instanceof RuntimeUnavailable && error.message.startsWith(`DOCKER_HOST=${dockerHost}: only a daemon`)
+      );
+    });
+    await runtime[Symbol.asyncDispose]();
   }
 });
