@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { posix } from "node:path";
 import { describe, it } from "node:test";
 import { importsOf } from "./imports.ts";
 import { lintLayers } from "./layers.ts";
@@ -10,6 +11,20 @@ describe("layers", () => {
     assert.ok(files.length > 50, "the sources were found");
     const sources = new Map(files.map((path) => [path.slice("src/".length), read(path) ?? ""]));
     assert.deepEqual(lintLayers(sources), []);
+  });
+
+  it("keep password hashing out of the gateway: nobody can make it hash", () => {
+    const files = repositoryFiles().filter((path) => path.startsWith("src/gateway/") && path.endsWith(".ts"));
+    const reached = new Set(files);
+    for (const file of reached) {
+      for (const { specifier, isTypeOnly } of importsOf(read(file) ?? "")) {
+        assert.notEqual(specifier, "bcrypt", file);
+        if (!isTypeOnly && specifier.startsWith(".")) reached.add(posix.join(posix.dirname(file), specifier));
+      }
+    }
+    assert.ok(reached.has("src/store/tokens.ts"), "imports were followed");
+    assert.ok(importsOf(read("src/store/admin.ts") ?? "").some(({ specifier }) => specifier === "bcrypt"));
+    assert.equal(reached.has("src/store/admin.ts"), false);
   });
 
   const planted: readonly (readonly [what: string, files: Record<string, string>, problems: readonly string[]])[] = [
