@@ -21,7 +21,7 @@ none or one nested more than 64 deep; a route that takes no query ignores one. A
 
 \`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`), then tells \`slot\` (the slot, or \`{"name", "removed": true}\`) and,
 to admins, \`config\`. \`Last-Event-ID\` goes on where a reader left off; an id that is not known begins with a snapshot. A
-reader that is 1 MiB behind gets \`resync\` and is cut.
+comment every 15 s keeps the connection open. A reader that is 1 MiB behind gets \`resync\` and is cut.
 `;
 
 const titles: Readonly<Record<string, string>> = {

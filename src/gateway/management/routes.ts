@@ -7,7 +7,17 @@ import { eventHandlers } from "./event-handlers.ts";
 import { modelHandlers } from "./model-handlers.ts";
 import { statusPage } from "./page.ts";
 import { slotHandlers } from "./slot-handlers.ts";
-import { systemHandlers } from "./system-handlers.ts";
+import { health, systemHandlers } from "./system-handlers.ts";
+
+/** One check a line, as Kubernetes writes them; those of the whole system are for whoever reads it, and count for nothing. */
+async function readyText(context: ManagementContext, isReady: boolean): Promise<string> {
+  const { checks } = await health(context);
+  const others = Object.entries(checks).map(([name, { status }]) => {
+    const isOk = status === "ok";
+    return `[${isOk ? "+" : "-"}]${name} ${isOk ? "ok" : "degraded (requests are served all the same)"}\n`;
+  });
+  return [`[${isReady ? "+" : "-"}]serving ${isReady ? "ok" : "starting or stopping"}\n`, ...others].join("");
+}
 
 /** Everything but the `/v1` routes that ask an engine. Tests are strict: every answer is held against its schema. */
 export function registerRoutes(app: FastifyInstance, context: ManagementContext, options: { isStrict: boolean }): void {
@@ -29,18 +39,13 @@ export function registerRoutes(app: FastifyInstance, context: ManagementContext,
     void reply.type("text/html; charset=utf-8").send(statusPage(viewOf(context), context.version));
   });
   app.get("/livez", isPublic, () => "ok\n");
-  app.get<{ Querystring: { verbose?: string } }>("/readyz", isPublic, (request, reply) => {
+  app.get<{ Querystring: { verbose?: string } }>("/readyz", isPublic, async (request, reply) => {
     const isReady = context.isReady();
-    const isVerbose = request.query.verbose !== undefined;
-    const text = isVerbose
-      ? `[${isReady ? "+" : "-"}]serving ${isReady ? "ok" : "starting or stopping"}\n`
-      : isReady
-        ? "ok\n"
-        : "not ready\n";
-    void reply
+    const text = request.query.verbose === undefined ? undefined : await readyText(context, isReady);
+    return await reply
       .code(isReady ? 200 : 503)
       .type("text/plain")
-      .send(text);
+      .send(text ?? (isReady ? "ok\n" : "not ready\n"));
   });
   app.get("/metrics", isPublic, async (_request, reply) => {
     void reply.type(context.metrics.registry.contentType);

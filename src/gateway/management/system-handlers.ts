@@ -96,7 +96,8 @@ interface Health {
   };
 }
 
-async function health(context: ManagementContext): Promise<Health> {
+/** What of the whole system is well, and what is not. */
+export async function health(context: ManagementContext): Promise<Health> {
   const operator = context.operator();
   const failed = slotsInOrder(context.index())
     .filter(({ status }) => status?.state === "error")

@@ -77,6 +77,18 @@ describe("health", () => {
     assert.deepEqual(checks["store"], { status: "degraded", reasons: ["SourceEmpty"] });
     assert.deepEqual(checks["slots"], { status: "degraded", failed: ["primary"] });
     assert.ok(isRecord(checks["disk"]) && Number(checks["disk"]["free_bytes"]) > 0);
+    // What is not well is told there too, and takes nothing from being ready.
+    const ready = await fetch(`${gateway.url}/readyz?verbose`);
+    assert.equal(ready.status, 200);
+    assert.equal(
+      (await ready.text()).replace(/^\[.\]disk .*$/m, "[?]disk"),
+      "[+]serving ok\n" +
+        "[-]store degraded (requests are served all the same)\n" +
+        "[+]operator_heartbeat ok\n" +
+        "[?]disk\n" +
+        "[-]slots degraded (requests are served all the same)\n",
+    );
+    assert.equal(await (await fetch(`${gateway.url}/readyz`)).text(), "ok\n");
     await rename(gateway.stateDir, `${gateway.stateDir}-away`);
     const away = await got(gateway, "/api/health/system");
     await rename(`${gateway.stateDir}-away`, gateway.stateDir);
