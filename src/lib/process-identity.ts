@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync } from "node:fs";
+import { closeSync, openSync, readlinkSync, readSync } from "node:fs";
 import { isShortage } from "./error-code.ts";
 
 /** A process as /proc shows it. */
@@ -53,4 +53,9 @@ export function readProc(pid: number): ProcEntry | undefined {
 /** Start time of a process in clock ticks since boot, or undefined when it is gone; a zombie is gone. */
 export function startTimeOf(pid: number): string | undefined {
   return readProc(pid)?.startTime;
+}
+
+/** Names the pid namespace of this process: pids of another mean nothing here. */
+export function pidNamespace(): string {
+  return readlinkSync("/proc/self/ns/pid");
 }

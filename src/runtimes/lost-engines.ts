@@ -1,8 +1,8 @@
 import type { ProcessRecord } from "../api/process-record.ts";
 import { bootId } from "../lib/boot-id.ts";
-import type { ProcEntry } from "../lib/process-identity.ts";
+import { pidNamespace, type ProcEntry } from "../lib/process-identity.ts";
 import { labelOf, type Label } from "./label.ts";
-import { listProcs, pidNamespace, startedAt } from "./proc.ts";
+import { listProcs, startedAt } from "./proc.ts";
 import { recordKey } from "./records.ts";
 
 /**

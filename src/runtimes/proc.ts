@@ -178,8 +178,3 @@ export function ownsSocket(pid: number, inodes: ReadonlySet<string>): boolean {
 function socketAt(path: string): string | undefined {
   return /^socket:\[(\d+)\]$/.exec(readlinkSync(path))?.[1];
 }
-
-/** Names the pid namespace of this process: pids of another mean nothing here. */
-export function pidNamespace(): string {
-  return readlinkSync("/proc/self/ns/pid");
-}

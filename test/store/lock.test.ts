@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { bootId } from "../../src/lib/boot-id.ts";
@@ -43,6 +43,45 @@ describe("a lock", () => {
       await winners[0]?.value[Symbol.asyncDispose]();
     });
   }
+
+  const foreign = JSON.stringify({ ...own, pid: 1, startTime: "7", pidNamespace: "pid:[1]" });
+
+  it("of a holder in another container is its own for as long as that one touches it", async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, "operator.lock");
+    await writeFile(path, foreign);
+    let at = 1000;
+    const touches = setInterval(() => void utimes(path, at, ++at), 20);
+    using stack = new DisposableStack();
+    stack.defer(() => clearInterval(touches));
+    await assert.rejects(
+      acquireLock(path, { beatMs: 20, patienceMs: 60_000 }),
+      (error) => error instanceof LockHeld && error.pid === 1,
+    );
+    assert.equal(await readFile(path, "utf8"), foreign);
+  });
+
+  it("of a holder in another container that is gone is taken over, by exactly one", async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, "operator.lock");
+    await writeFile(path, foreign);
+    const takers = await Promise.allSettled(
+      Array.from({ length: 8 }, () => acquireLock(path, { beatMs: 20, patienceMs: 100 })),
+    );
+    const winners = takers.filter((taker) => taker.status === "fulfilled");
+    assert.equal(winners.length, 1);
+    await winners[0]?.value[Symbol.asyncDispose]();
+    assert.deepEqual(await readdir(dir.path), []);
+  });
+
+  it("is touched while it is held, and says in which pid namespace", async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, "operator.lock");
+    await using _lock = await acquireLock(path, { beatMs: 10, patienceMs: 1000 });
+    assert.match(await readFile(path, "utf8"), /"pidNamespace":"pid:\[\d+\]"/);
+    const { mtimeMs } = await stat(path);
+    await until("it is touched", async () => (await stat(path)).mtimeMs > mtimeMs);
+  });
 
   it("outlives its holder's crash, a zombie's too, and goes to exactly one process", async () => {
     await using dir = await tempDir();
