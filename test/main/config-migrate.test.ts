@@ -53,6 +53,9 @@ describe("berth config migrate", () => {
     await using directory = await tempDir();
     const { code, stderr } = await runBerth(["config", "migrate", join(directory.path, "none")]);
     assert.equal(code, 1);
-    assert.match(stderr, /^config\.unreadable: .*none cannot be read \(ENOENT\)\nname another directory, or run this as the user that owns it\n$/);
+    assert.match(
+      stderr,
+      /^config\.unreadable: .*none cannot be read \(ENOENT\)\nname another directory, or run this as the user that owns it\n$/,
+    );
   });
 });
