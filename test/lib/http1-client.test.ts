@@ -133,6 +133,36 @@ describe("EnginePool", () => {
     pool.close();
   });
 
+  it("takes nothing that an engine says before it is asked for an answer, and asks over another connection", async () => {
+    await using server = await tcpServer(answering(ok));
+    const pool = new EnginePool("127.0.0.1", server.port);
+    await ask(pool).over;
+    // From a timer, sockets are read once more before the turn ends, and so before the request is written.
+    const asked = await new Promise<Asked>((resolve) => {
+      setTimeout(() => {
+        server.sockets[0]?.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray");
+        resolve(ask(pool));
+      }, 0);
+    });
+    assert.equal(await asked.over, "end");
+    assert.equal(asked.text(), "ok");
+    assert.equal(await ask(pool).over, "end");
+    assert.deepEqual([server.sockets.length, server.received[0]], [2, post("")]);
+    pool.close();
+  });
+
+  it("uses no connection again on which a request is still being sent when its answer has come", async () => {
+    await using server = await tcpServer((socket, _text, nth) => {
+      if (nth === 0) socket.pause();
+      socket.write(ok);
+    });
+    const pool = new EnginePool("127.0.0.1", server.port);
+    assert.equal(await ask(pool, "x".repeat(16_000_000)).over, "end");
+    assert.equal(await ask(pool, "", { firstByteMs: 5000, idleMs: 0 }).over, "end");
+    assert.equal(server.received[1], post(""));
+    pool.close();
+  });
+
   it("sends a request again where a kept connection ends before any byte of an answer, once", async () => {
     await using server = await tcpServer((socket, text, nth) => {
       if (nth > 0) answer(socket, text);

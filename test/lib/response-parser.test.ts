@@ -167,6 +167,8 @@ describe("ResponseParser", () => {
     "a header without a name": "HTTP/1.1 200 OK\r\n: b\r\n\r\n",
     "a blank before the colon": "HTTP/1.1 200 OK\r\ncontent-length : 1\r\n\r\nx",
     "a folded header": "HTTP/1.1 200 OK\r\nx-a: b\r\n c\r\n\r\n",
+    "a type with a character that no header may hold": "HTTP/1.1 200 OK\r\ncontent-type: text/plain\u0000\r\n\r\n",
+    "a type in two lines": "HTTP/1.1 200 OK\r\ncontent-type: text/plain;\n a=b\r\n\r\n",
     "two lengths that differ": "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nx",
     "a length and chunks": "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
     "a length that is no number": "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",

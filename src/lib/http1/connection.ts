@@ -90,6 +90,8 @@ export class Connection implements ResponseEvents, Flushable {
       this.#isConnected &&
       !this.#socket.destroyed &&
       this.#socket.readable &&
+      // An answer may come before its request was sent whole: the rest of it is in the way of the next.
+      this.#socket.writableLength === 0 &&
       this.#events === undefined
     );
   }
@@ -168,6 +170,11 @@ export class Connection implements ResponseEvents, Flushable {
     if (this.#events === undefined) {
       // Nobody asked: whatever this is, the connection cannot be trusted any more.
       this.destroy();
+      return;
+    }
+    if (this.#unsent !== "") {
+      // Nor is it an answer to what was not sent yet.
+      this.#fail("closed", "the engine spoke before it was asked");
       return;
     }
     if (!this.#isPaused) this.#arm(this.#idleMs, "timeout");

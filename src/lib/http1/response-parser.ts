@@ -23,6 +23,8 @@ const lineLimitBytes = 8192;
 const headEnd = Buffer.from("\r\n\r\n");
 const lineEnd = Buffer.from("\r\n");
 const colon = 0x3a;
+/** What no header may hold (RFC 9110, `field-value`). Node throws when it is told to send it on. */
+const strangeValue = /[^\t\x20-\x7e\x80-\xff]/;
 /** 1 for what may stand in a header's name (RFC 9110, `tchar`). */
 const nameBytes = new Uint8Array(256);
 for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
@@ -168,6 +170,8 @@ export class ResponseParser {
     this.#isKeptAlive = match[1] === "1" ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection);
     this.#body(status, known);
     const { contentType, contentLength } = known;
+    if (contentType !== undefined && strangeValue.test(contentType))
+      throw new ProtocolError("the answer's type is malformed");
     this.#events.onHead({ status, contentType, contentLength, isKeptAlive: this.#isKeptAlive });
     return at + 4;
   }
