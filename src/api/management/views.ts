@@ -78,7 +78,8 @@ export const planViewSchema = z.strictObject({ slot: z.string(), plan: planSchem
 export const modelViewSchema = z.strictObject({
   id: z.string(),
   size_bytes: z.int().min(0).nullable(),
-  backend: z.string(),
+  /** Of the slot that holds it; null where none does: a backend is decided for a slot. */
+  backend: z.string().nullable(),
   capabilities: modelRecordSchema.shape.capabilities.unwrap(),
   license: z.string().nullable(),
   license_url: z.string().nullable(),

@@ -111,11 +111,14 @@ export function planView({ name, published }: KnownSlot): PlanView {
 
 /** A model of the registry, with the slots that hold it. */
 export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView {
-  const slots = (index.owners.get(model.ref) ?? []).map(({ name }) => name);
+  const owners = index.owners.get(model.ref) ?? [];
+  const slots = owners.map(({ name }) => name);
+  // Of several that hold it, one that runs says where the model is.
+  const owner = owners.find(({ status }) => (status?.processes.length ?? 0) > 0) ?? owners[0];
   return {
     id: model.ref,
     size_bytes: model.sizeBytes ?? null,
-    backend: "cpu",
+    backend: owner?.status?.backend ?? null,
     capabilities: model.capabilities,
     license: model.license ?? null,
     license_url: model.licenseUrl ?? null,

@@ -203,6 +203,19 @@ describe("tokens", () => {
 });
 
 describe("models", () => {
+  it("have the backend of the slot that holds them, and none while no slot does", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1, status: { backend: "vulkan" } } } });
+    const model = (ref: string): unknown => ({ ref, origin: "file", source: `file:///${ref}`, state: "available" });
+    const models = ["test-model", "spare"].map((ref) => modelRecordSchema.parse(model(ref)));
+    await gateway.publishRegistry({ models });
+    const backendOf = async (ref: string): Promise<unknown> => {
+      const found: unknown = await (await send(gateway, "GET", `/api/models/${ref}`)).json();
+      return isRecord(found) && "backend" in found ? found["backend"] : "unknown model";
+    };
+    assert.equal(await until("it is known", async () => (await backendOf("test-model")) !== "unknown model"), true);
+    assert.deepEqual([await backendOf("test-model"), await backendOf("spare")], ["vulkan", null]);
+  });
+
   it("are removed with their files, when nothing holds them or by force", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const file = join(gateway.stateDir, "test-model.gguf");
