@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { utimesSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { link, rename, rm, stat, writeFile } from "node:fs/promises";
 import { errorCode } from "../lib/error-code.ts";
@@ -42,9 +43,10 @@ export async function acquireLock(path: string, options: LockOptions = usual): P
     pidNamespace: pidNamespace(),
     id: randomUUID(),
   });
-  const temporary = `${path}.${randomUUID()}.tmp`;
-  await writeFile(temporary, own, { flag: "wx", mode: 0o644, flush: true });
+  // Named as `removeLeftovers` knows it: this process may end at any line.
+  const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
   try {
+    await writeFile(temporary, own, { flag: "wx", mode: 0o644, flush: true });
     // A link appears with its whole text or not at all: a lock that is being made is never seen empty.
     for (;;) {
       if (await linked(temporary, path)) break;

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { promisify } from "node:util";
 import { bootId } from "../../src/lib/boot-id.ts";
 import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { acquireLock, LockHeld } from "../../src/store/lock.ts";
@@ -114,5 +115,19 @@ describe("a lock", () => {
     const racers = [start(), start(), start()];
     await until("all have an answer", () => racers.every((racer) => racer.said() !== ""));
     assert.deepEqual(racers.map((racer) => racer.said()).toSorted(), ["LockHeld", "LockHeld", "won"]);
+  });
+
+  it("leaves nothing behind where it cannot be written", async () => {
+    await using dir = await tempDir();
+    const module = new URL("../../src/store/lock.ts", import.meta.url).href;
+    const script = `
+      const { acquireLock } = await import(${JSON.stringify(module)});
+      await acquireLock(${JSON.stringify(join(dir.path, "operator.lock"))}).catch((error) => console.log(error.code));`;
+    // No file may grow: as a full disk, for this one process.
+    const node = [process.execPath, "--disable-warning=ExperimentalWarning", "--input-type=module", "--eval", script];
+    const limited = ["-c", `trap "" XFSZ; ulimit -f 0; exec "$@"`, "sh", ...node];
+    const { stdout } = await promisify(execFile)("sh", limited);
+    assert.equal(stdout, "EFBIG\n");
+    assert.deepEqual(await readdir(dir.path), []);
   });
 });
