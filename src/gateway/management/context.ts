@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../../api/config.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
+import { slotNameSchema } from "../../api/names.ts";
 import type { PublishedOperator } from "../../api/status.ts";
 import type { RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/tokens.ts";
@@ -52,9 +53,18 @@ export function viewOf(context: ManagementContext): ViewContext {
   };
 }
 
-/** Throws ApiError `slot.not_found`. */
+/** Throws ApiError `slot.not_found`, and `slot.not_ready` while an operator that has just started looks for it. */
 export function slotNamed(context: ManagementContext, name: string): KnownSlot {
   const slot = context.index().slots.get(name);
+  const operator = context.operator();
+  const isLooking = operator?.isSettled === false && !isOperatorLost(operator);
+  if (slot === undefined && isLooking && slotNameSchema.safeParse(name).success) {
+    throw new ApiError("slot.not_ready", {
+      message: "the operator has not told of every slot yet",
+      details: { slot: name, state: "offline", reason: "NotPublished" },
+      headers: { "retry-after": "2" },
+    });
+  }
   if (slot === undefined) throw new ApiError("slot.not_found", { message: `no slot is called "${name.slice(0, 64)}"` });
   return slot;
 }

@@ -123,6 +123,23 @@ describe("requests to a slot", () => {
     assert.equal((await requestsOf(gateway)).size, 0);
   });
 
+  it("are told to come again while the operator has not looked at every manifest yet", async () => {
+    await using gateway = await startGateway({ slots: {}, operator: { isSettled: false } });
+    const details = { slot: "coder", state: "offline", reason: "NotPublished" };
+    for (const [method, path] of [
+      ["POST", "/api/slots/coder/load"],
+      ["GET", "/api/slots/coder"],
+    ] as const) {
+      const response = await send(gateway, method, path);
+      assert.equal(response.headers.get("retry-after"), "2");
+      const { error } = await envelopeOf(response);
+      assert.deepEqual([response.status, error.code, error.details], [503, "slot.not_ready", details]);
+    }
+    assert.deepEqual((await refused(send(gateway, "GET", "/api/slots/Not%20A%20Name")))[1], "slot.not_found");
+    await gateway.publishOperator();
+    await until("it has looked", async () => (await send(gateway, "GET", "/api/slots/coder")).status === 404);
+  });
+
   it("are refused with what is wrong where the manifest was never valid", async () => {
     const message = "/c/slots/broken.yaml:2:1: Tabs are not allowed as indentation";
     const lastTransitionTime = "2026-01-01T00:00:00.000Z";
