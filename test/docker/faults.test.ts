@@ -7,6 +7,7 @@ import { test } from "node:test";
 import type { Observed } from "../../src/api/workload.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { DockerSite } from "./docker-site.ts";
 import { emptyImage, engineImage } from "./images.ts";
@@ -246,8 +247,9 @@ it("mounts that would hand over the machine are refused, also behind a link, unl
 });
 
 it("a model behind links is there at its own path, read-only, and nothing more is", async ({ site, runtime, port }) => {
-  const blobs = join(site.stateDir, "blobs");
-  const models = join(site.stateDir, "models");
+  await using directory = await tempDir();
+  const blobs = join(directory.path, "blobs");
+  const models = join(directory.path, "models");
   for (const path of [blobs, models]) await mkdir(path);
   await writeFile(join(blobs, "0123"), "weights");
   await symlink("../blobs/0123", join(models, "tiny.gguf"));
