@@ -117,6 +117,8 @@ function yamlDocuments(text: string): ParseResult {
 
 /** A YAML error without what it quotes of the text: that may be a secret. */
 function withoutText(message: string): string {
+  // The parser goes down as deep as the text does.
+  if (message.startsWith("Maximum call stack")) return "it is nested too deeply";
   return message
     .replace(/(:| at line|\n)[^]*$/, "")
     .replace(/(escape sequence|directive|tag|alias|anchor) .*$/i, "$1")

@@ -64,6 +64,22 @@ describe("a manifest file", () => {
     );
   });
 
+  it("says what is wrong where YAML allows more than is wanted", () => {
+    const merge = "YAML 1.2 has no merge keys; name the fields, or give an alias of the whole map";
+    assert.deepEqual(told("/c/slots/a.yaml", "model: {<<: {default: m}}\n"), [["1:9", "model.<<", merge]]);
+    assert.deepEqual(
+      readManifests("/c/slots/a.yaml", `a: ${"[".repeat(20_000)}`).flatMap(({ diagnostics }) =>
+        diagnostics.map(({ message }) => message),
+      ),
+      ["it is nested too deeply"],
+    );
+    const doubled = "bcdefghi".split("").map((key, at) => `${key}: &${key} [${`*${"abcdefgh"[at]},`.repeat(9)}]`);
+    assert.deepEqual(
+      told("/c/slots/a.yaml", lines("a: &a [x]", ...doubled)).map((each) => JSON.stringify(each)),
+      ['["1:1",null,"Excessive alias"]'],
+    );
+  });
+
   it("never converts a person's own keys", () => {
     const [slot] = readManifests(
       "/c/slots/a.toml",
