@@ -1,22 +1,26 @@
 import type { IncomingMessage } from "node:http";
-import { promisify } from "node:util";
-import { brotliDecompress, gunzip, inflate, zstdDecompress } from "node:zlib";
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { ApiError } from "../api/errors.ts";
-import { errorCode } from "../lib/error-code.ts";
+import type { BodyLimits } from "./body.ts";
 
 const decoders = {
-  gzip: promisify(gunzip),
-  "x-gzip": promisify(gunzip),
-  deflate: promisify(inflate),
-  br: promisify(brotliDecompress),
-  zstd: promisify(zstdDecompress),
+  gzip: createGunzip,
+  "x-gzip": createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
 } as const;
 
 /**
- * The body as it was before its `content-encoding`; at most `limitBytes`, however small it came. Rejects with ApiError
- * `dispatch.unsupported_media_type`, `dispatch.payload_too_large` or `dispatch.invalid_request`.
+ * The body as it was before its `content-encoding`; at most `bodyBytes`, however small it came, and counted in the
+ * budget while it grows. Rejects with ApiError `dispatch.unsupported_media_type`, `dispatch.payload_too_large`,
+ * `system.overloaded` or `dispatch.invalid_request`.
  */
-export async function decodeBody(request: IncomingMessage, body: Buffer, limitBytes: number): Promise<Buffer> {
+export async function decodeBody(
+  request: Pick<IncomingMessage, "headers">,
+  body: Buffer,
+  { bodyBytes, budget }: BodyLimits,
+): Promise<Buffer> {
   const encoding = request.headers["content-encoding"]?.trim().toLowerCase() ?? "identity";
   if (encoding === "identity" || encoding === "") return body;
   if (!isKnown(encoding)) {
@@ -24,15 +28,29 @@ export async function decodeBody(request: IncomingMessage, body: Buffer, limitBy
       message: `the content encoding is none of ${Object.keys(decoders).join(", ")}`,
     });
   }
+  const decoder = decoders[encoding]();
+  const pieces: AsyncIterable<Buffer> = decoder;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let counted = 0;
+  decoder.end(body);
   try {
-    return await decoders[encoding](body, { maxOutputLength: limitBytes });
-  } catch (error) {
-    if (errorCode(error) === "ERR_BUFFER_TOO_LARGE") {
-      throw new ApiError("dispatch.payload_too_large", {
-        message: `the body is larger than ${limitBytes} bytes once it is unpacked`,
-      });
+    for await (const piece of pieces) {
+      size += piece.length;
+      if (size > bodyBytes) {
+        const message = `the body is larger than ${bodyBytes} bytes once it is unpacked`;
+        throw new ApiError("dispatch.payload_too_large", { message });
+      }
+      budget.take(piece.length);
+      counted = size;
+      chunks.push(piece);
     }
+    return Buffer.concat(chunks, size);
+  } catch (error) {
+    if (error instanceof ApiError) throw error;
     throw new ApiError("dispatch.invalid_request", { message: `the body is not valid ${encoding}` });
+  } finally {
+    budget.give(counted);
   }
 }
 

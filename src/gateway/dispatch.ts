@@ -7,6 +7,7 @@ import { checkCapability, roleFor } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
 import type { AccessLog } from "./access-log.ts";
 import { toApiError } from "./answer.ts";
+import type { BodyLimits } from "./body.ts";
 import type { FirstLook } from "./first-look.ts";
 import { Call, type Asker } from "./call.ts";
 import { Flight, type FlightControl, type FlightOwner } from "./flight.ts";
@@ -58,16 +59,20 @@ const nothing = (): void => undefined;
 export class Dispatcher {
   readonly #options: DispatchOptions & FlightControl;
   readonly #pools = new EnginePools();
+  readonly #limits: BodyLimits;
+  #underWay = 0;
   /** Streams that a cold slot will answer, by what makes them identical. */
   readonly #shared = new Map<string, SharedFlight>();
 
   constructor(options: DispatchOptions) {
     this.#options = { ...options, pools: this.#pools };
+    this.#limits = { bodyBytes: options.bodyLimitBytes, budget: options.budget };
   }
 
   handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): void {
     const answer = new Answer(response, requestId, route.errors, this.#options.log);
     const call = new Call(route, { response, requestId, answer }, this.#options.metrics);
+    this.#underWay += 1;
     response.on("close", () => this.#closed(call));
     this.#read(call, request).catch((error: unknown) => call.answer.refuse(toApiError(error)));
   }
@@ -77,6 +82,11 @@ export class Dispatcher {
     let readers = 0;
     for (const { answer } of this.#shared.values()) readers += answer.readers;
     return readers;
+  }
+
+  /** Requests whose answer has not left yet, nor their client: also those still being read, and slow readers. */
+  get underWay(): number {
+    return this.#underWay;
   }
 
   close(): void {
@@ -91,7 +101,7 @@ export class Dispatcher {
         headers: { "retry-after": "2" },
       });
     }
-    const asked = await call.route.read(request, { bodyBytes: this.#options.bodyLimitBytes });
+    const asked = await call.route.read(request, this.#limits);
     if (call.answer.isOver) {
       asked.discard?.();
       return;
@@ -237,6 +247,7 @@ export class Dispatcher {
   /** The response is closed: all was sent, or the client left. */
   #closed(call: Call): void {
     const { response, route, requestId, slot, seconds, metrics } = call;
+    this.#underWay -= 1;
     call.hold?.end();
     if (!response.writableFinished) call.work?.abandon();
     const code = response.writableFinished ? response.statusCode : 499;

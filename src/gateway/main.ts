@@ -211,11 +211,9 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       firstLook.close(
         new ApiError("system.overloaded", { message: "the gateway is stopping", headers: { "retry-after": "2" } }),
       );
-      // Idle connections first; those with requests get their time.
-      app.server.closeIdleConnections();
+      // Idle connections stay until the end too: Node counts those as idle whose last answer it has not sent whole.
       const deadline = Date.now() + drainSeconds * 1000;
-      const isBusy = (): boolean => traffic.total() > 0 || upstreams.underWay > 0;
-      while (isBusy() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+      while (dispatcher.underWay > 0 && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
       // What was answered in this turn goes out at its end.
       await new Promise((resolve) => setImmediate(resolve));
       app.server.closeAllConnections();

@@ -36,13 +36,6 @@ export class Traffic {
     return this.#slots.get(slot)?.inFlight ?? 0;
   }
 
-  /** Requests under way or waiting, at all slots. */
-  total(): number {
-    let total = 0;
-    for (const { inFlight, held } of this.#slots.values()) total += inFlight + held;
-    return total;
-  }
-
   begin(slot: string): SlotTraffic {
     const traffic = this.of(slot);
     traffic.inFlight += 1;

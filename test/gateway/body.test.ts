@@ -1,16 +1,25 @@
 import assert from "node:assert/strict";
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import { describe, it } from "node:test";
+import { queryObjects } from "node:v8";
 import { ApiError } from "../../src/api/errors.ts";
+import { BufferBudget } from "../../src/gateway/admission/budget.ts";
 import { readRequestBody } from "../../src/gateway/body.ts";
 import { listen } from "../support/listen.ts";
+import { until } from "../support/until.ts";
 
 /** Reads one body on a server of its own while `send` plays the client. */
 async function read(
   send: (client: ReturnType<typeof httpRequest>) => void,
-  limits: { limitBytes?: number; idleMs?: number } = {},
+  limits: {
+    limitBytes?: number;
+    idleMs?: number;
+    budget?: BufferBudget;
+    /** Looks at the request once its body is there or refused. */
+    after?: (request: IncomingMessage) => Promise<void>;
+  } = {},
 ): Promise<Buffer> {
-  const { limitBytes = 1000, idleMs } = limits;
+  const { limitBytes = 1000, idleMs, budget = new BufferBudget(1000), after } = limits;
   const server = createServer();
   const port = await listen(server);
   const asked = new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
@@ -18,8 +27,10 @@ async function read(
   client.on("error", () => undefined);
   send(client);
   try {
-    return await readRequestBody(await asked, limitBytes, idleMs);
+    return await readRequestBody(await asked, { bodyBytes: limitBytes, budget }, idleMs);
   } finally {
+    await after?.(await asked);
+    assert.equal(budget.usedBytes, 0);
     client.destroy();
     server.closeAllConnections();
     server.close();
@@ -46,6 +57,63 @@ describe("readRequestBody", () => {
   it("gives up on a sender that falls silent", async () => {
     const body = read((client) => void client.write("half"), { idleMs: 20 });
     await assert.rejects(body, refusal("dispatch.invalid_request", 408));
+  });
+
+  it("takes no more of one that goes on after it was given up", async () => {
+    let client: ReturnType<typeof httpRequest> | undefined;
+    const body = read((each) => void (client = each).write("half"), {
+      idleMs: 20,
+      after: async (request) => {
+        const seen = new Promise((resolve) => request.on("data", resolve));
+        client?.write("more");
+        await seen;
+      },
+    });
+    await assert.rejects(body, refusal("dispatch.invalid_request", 408));
+  });
+
+  it("counts what has come of a body until it is whole", async () => {
+    const budget = new BufferBudget(1000);
+    const body = await read(
+      (client) => {
+        client.write("one ");
+        void until("it is counted", () => budget.usedBytes === 4).then(() => client.end("two"));
+      },
+      { budget },
+    );
+    assert.equal(body.toString(), "one two");
+  });
+
+  it("counts nothing of a body that comes in one piece", async () => {
+    const body = await read((client) => void client.end("hello"), { budget: new BufferBudget(0) });
+    assert.equal(body.toString(), "hello");
+  });
+
+  it("refuses a body where too much has come of all", async () => {
+    const body = read((client) => void client.write("x".repeat(20)), { budget: new BufferBudget(10) });
+    await assert.rejects(body, refusal("system.overloaded", 503));
+  });
+
+  it("keeps nothing of a body once it is given, however long its request lives", async () => {
+    let given: WeakRef<Buffer> | undefined;
+    const server = createServer();
+    const port = await listen(server);
+    const asked = new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
+    const client = httpRequest({ host: "127.0.0.1", port, method: "POST" }).on("error", () => undefined);
+    client.end("hello");
+    const request = await asked;
+    await readRequestBody(request, { bodyBytes: 1000, budget: new BufferBudget(1000) }).then((body) => {
+      given = new WeakRef(body);
+    });
+    await until("it is free", () => {
+      // It looks through the heap, and throws away what nobody needs first.
+      queryObjects(BufferBudget, { format: "count" });
+      return given !== undefined && given.deref() === undefined;
+    });
+    assert.equal(request.complete, true);
+    client.destroy();
+    server.closeAllConnections();
+    server.close();
   });
 
   it("says so when the sender leaves", async () => {

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { Readable } from "node:stream";
+import { text as textOf } from "node:stream/consumers";
 import { pipeline } from "node:stream/promises";
 import { describe, it } from "node:test";
 import { envelopeIn, envelopeOf } from "../support/envelope.ts";
@@ -275,6 +278,38 @@ describe("a stop", () => {
     assert.match(await response.text(), /\[DONE\]/);
     await closed;
     await assert.rejects(fetch(`${gateway.url}/livez`));
+  });
+
+  it("lets a slow reader have the whole of its answer", async () => {
+    const words = "x".repeat(7_000_000);
+    await using engine = await scriptedEngine((response) => json(response, { model: "primary", words }));
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const client = connect(gateway.running.port, "127.0.0.1");
+    const body = JSON.stringify(chat);
+    client.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    await once(client, "readable");
+    const closed = gateway.running.close({ drainSeconds: 30 });
+    const answer = await textOf(client);
+    assert.ok(answer.endsWith('xxx"}'), `only ${answer.length} bytes came`);
+    await closed;
+  });
+
+  it("lets a client finish what it is sending", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const body = JSON.stringify(chat);
+    const client = connect(gateway.running.port, "127.0.0.1");
+    client.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`,
+    );
+    const [first] = await once(client, "data");
+    assert.match(String(first), /^HTTP\/1\.1 100 /);
+    const closed = gateway.running.close({ drainSeconds: 30 });
+    client.write(body);
+    assert.match(await textOf(client), /^HTTP\/1\.1 200 OK\r\n[^]*hello/);
+    await closed;
   });
 
   it("cuts a stream that does not end in time", async () => {

@@ -81,11 +81,6 @@ export class Provider {
     return this.circuit.state;
   }
 
-  /** Requests that have not ended, waiting ones among them. */
-  get underWay(): number {
-    return this.#calls.size;
-  }
-
   /** Sends it as soon as there is a place. Failures are ApiErrors that a client may see. */
   request(request: ProviderRequest, events: ProviderEvents): Exchange {
     const call: ProviderCall = new ProviderCall(this, request, events, (seconds) => {

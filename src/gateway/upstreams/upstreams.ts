@@ -71,12 +71,6 @@ export class Upstreams implements AsyncDisposable {
     return this.#subscribers.add(onChange);
   }
 
-  /** Requests that have not ended, waiting ones and those of dropped upstreams among them. */
-  get underWay(): number {
-    const providers = [...[...this.#members.values()].map(({ provider }) => provider), ...this.#retiring];
-    return providers.reduce((sum, provider) => sum + provider.underWay, 0);
-  }
-
   views(): readonly UpstreamView[] {
     const counts = new Map<string, number>();
     for (const { upstream } of this.#refs.values()) counts.set(upstream, (counts.get(upstream) ?? 0) + 1);

@@ -20,11 +20,11 @@ export function imageRoute(cache: ImageCache): V1Route {
     about: { summary: "Images drawn from words", takes: "application/json", gives: "application/json" },
     spellings: [],
     errors: plainErrors,
-    async read(request, { bodyBytes }) {
+    async read(request, limits) {
       checkJsonType(request);
       workflows ??= loadWorkflows();
-      const body = await readRequestBody(request, bodyBytes);
-      return new ImageRequest(await decodeBody(request, body, bodyBytes), workflows, cache);
+      const body = await readRequestBody(request, limits);
+      return new ImageRequest(await decodeBody(request, body, limits), workflows, cache);
     },
   };
 }

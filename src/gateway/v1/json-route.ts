@@ -60,10 +60,10 @@ export function jsonRoute({
     about: { summary, takes: "application/json", gives: "application/json" },
     spellings,
     errors,
-    async read(request, { bodyBytes }) {
+    async read(request, limits) {
       checkJsonType(request);
-      let body = await readRequestBody(request, bodyBytes);
-      if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, bodyBytes);
+      let body = await readRequestBody(request, limits);
+      if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
       return new JsonRequest(body, hasStreams, target);
     },
   };

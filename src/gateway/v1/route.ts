@@ -4,6 +4,7 @@ import type { V1About } from "../../api/management/v1-shape.ts";
 import type { SlotCapability } from "../../api/names.ts";
 import type { EnginePool, Exchange, ExchangeError, ExchangeEvents, Timeouts } from "../../lib/http1/client.ts";
 import type { Endpoint } from "../admission/availability.ts";
+import type { BodyLimits } from "../body.ts";
 import type { KnownSlot } from "../index.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
 import type { AnswerFormat } from "../relay/relay.ts";
@@ -23,7 +24,7 @@ export interface V1Route {
   /**
    * Reads a request as far as it takes to know whom it is for. Rejects with ApiError of the `dispatch.*` family.
    */
-  read(request: IncomingMessage, limits: { readonly bodyBytes: number }): Promise<V1Request>;
+  read(request: IncomingMessage, limits: BodyLimits): Promise<V1Request>;
 }
 
 /** A request that knows which model it is for. */
