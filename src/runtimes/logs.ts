@@ -153,6 +153,12 @@ class FollowedLog {
     return { time, stream: stream === "stderr" ? "stderr" : "stdout", line: text };
   }
 
+  /** Since the last look at the copy, which is in place before the log is cut. */
+  async #wasRotated(): Promise<boolean> {
+    const rotated = await stat(rotatedFile(this.#path)).catch(() => undefined);
+    return stampOf(rotated) !== this.#rotatedStamp;
+  }
+
   /** For a moment only: a log may also have grown past its predecessor's size since. */
   #waitsForCut(): boolean {
     this.#cutAwaitedSince ??= performance.now();
@@ -167,7 +173,8 @@ class FollowedLog {
       while (this.#position < size) {
         if (signal?.aborted === true) return;
         const chunk = await readAt(file, this.#position, Math.min(chunkBytes, size - this.#position));
-        if (chunk.length === 0) return;
+        // Cut since it was looked at: these bytes may stand behind the cut, and what was before it is in the copy.
+        if (chunk.length === 0 || (await this.#wasRotated())) return;
         this.#position += chunk.length;
         for (const line of this.#cutter.push(chunk)) yield this.#lineOf(line, new Date());
       }

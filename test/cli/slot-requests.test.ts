@@ -96,7 +96,7 @@ describe("--wait", () => {
     });
     assert.equal(code, 1);
     assert.equal(stdout, "");
-    assert.match(stderr, /\nslot\.failed: primary: CrashLoop: exited with code 1\nsee `berth slot show primary`\n$/);
+    assert.match(stderr, /(^|\n)slot\.failed: primary: CrashLoop: exited with code 1\nsee `berth slot show primary`\n$/);
   });
 
   it("says what goes on when the time is over", async () => {
@@ -108,7 +108,7 @@ describe("--wait", () => {
     assert.equal(code, 1);
     assert.match(
       stderr,
-      /\nslot\.not_ready: not over after 7 s: primary: starting: the engine loads its model\nit goes on; see `berth slot show primary`\n$/,
+      /(^|\n)slot\.not_ready: not over after 7 s: primary: starting: the engine loads its model\nit goes on; see `berth slot show primary`\n$/,
     );
   });
 
