@@ -10,6 +10,7 @@ import { readEngineImages } from "../../src/store/engine-images.ts";
 import { input, model, refusal, workload } from "./fixture.ts";
 import { plainContainer } from "../support/container.ts";
 
+const pinned = `x@sha256:${"1".repeat(64)}`;
 const images = await readEngineImages("manifests/engines.yaml");
 const llamaDigest = {
   cpu: "559ac229adefe0f7e2d4e32f5222f26927b6bb8ba44b9db08e2544afebf41984",
@@ -84,9 +85,9 @@ const table: readonly [string, EngineInput, readonly string[], Container][] = [
   ],
   [
     "a command of the manifest's own: its devices only, and the image's files may be written",
-    contained("vulkan", { command: ["/bin/serve", "$(HOST):$(PORT)"], image: "x@sha256:1" }),
+    contained("vulkan", { command: ["/bin/serve", "$(HOST):$(PORT)"], image: pinned }),
     ["/bin/serve", "0.0.0.0:8080"],
-    { ...least, image: "x@sha256:1", replacesEntrypoint: true, isRootReadOnly: false },
+    { ...least, image: pinned, replacesEntrypoint: true, isRootReadOnly: false },
   ],
   [
     "whisper.cpp: one word for its shell",
