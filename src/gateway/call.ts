@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { FlightOwner } from "./flight.ts";
 import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
 import type { Answer } from "./relay/answer.ts";
-import type { StreamHold } from "./stream-hold.ts";
+import { StreamHold, type HoldTimes, type Waiter } from "./stream-hold.ts";
 import type { V1Request, V1Route } from "./v1/route.ts";
 
 /** Who asks, as far as queues and shared streams care. */
@@ -28,10 +28,13 @@ export class Call implements FlightOwner {
   readonly answer: Answer;
   readonly #began = performance.now();
   readonly #gatewayMetrics: GatewayMetrics;
+  readonly #holdTimes: HoldTimes;
+  #hold: StreamHold | undefined;
+  /** Its client reads events, and can be told that it waits. */
+  isStream = false;
   asker: Asker = nobody;
   #slot = noSlot;
   #metrics: RouteMetrics | undefined;
-  hold: StreamHold | undefined;
   /** What has to be told when it is over, if anything: the rest of a request is free to go once it is sent. */
   leftover: V1Request | undefined;
   /**
@@ -43,13 +46,14 @@ export class Call implements FlightOwner {
   constructor(
     route: V1Route,
     { response, requestId, answer }: { response: ServerResponse; requestId: string; answer: Answer },
-    metrics: GatewayMetrics,
+    { metrics, holdTimes }: { readonly metrics: GatewayMetrics; readonly holdTimes: HoldTimes },
   ) {
     this.route = route;
     this.response = response;
     this.requestId = requestId;
     this.answer = answer;
     this.#gatewayMetrics = metrics;
+    this.#holdTimes = holdTimes;
   }
 
   /** The slot that answers, or `upstream NAME`. */
@@ -68,6 +72,21 @@ export class Call implements FlightOwner {
 
   get metrics(): RouteMetrics {
     return (this.#metrics ??= this.#gatewayMetrics.of(this.route.path, this.#slot));
+  }
+
+  /** From now on the client of a stream hears that `waiter` waits, where it does. */
+  holdFor(waiter: Waiter): void {
+    if (!this.isStream || !waiter.isWaiting || this.#hold?.waiter === waiter) return;
+    this.#hold?.end();
+    this.#hold = new StreamHold(this.answer, waiter, this.#holdTimes);
+  }
+
+  endHold(): void {
+    this.#hold?.end();
+  }
+
+  onDelayed(flight: Waiter): void {
+    this.holdFor(flight);
   }
 
   onFirstByte(): void {

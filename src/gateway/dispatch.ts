@@ -18,7 +18,7 @@ import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
 import { SharedAnswer } from "./relay/shared-answer.ts";
 import type { Target } from "./resolve.ts";
-import { StreamHold, type HoldTimes, type Waiter } from "./stream-hold.ts";
+import type { HoldTimes } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
 import type { UpstreamModel } from "./upstreams/catalog.ts";
 import type { Upstreams } from "./upstreams/upstreams.ts";
@@ -71,7 +71,7 @@ export class Dispatcher {
 
   handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): void {
     const answer = new Answer(response, requestId, route.errors, this.#options.log);
-    const call = new Call(route, { response, requestId, answer }, this.#options.metrics);
+    const call = new Call(route, { response, requestId, answer }, this.#options);
     this.#underWay += 1;
     response.on("close", () => this.#closed(call));
     this.#read(call, request).catch((error: unknown) => call.answer.refuse(toApiError(error)));
@@ -107,6 +107,7 @@ export class Dispatcher {
       return;
     }
     if (asked.discard !== undefined) call.leftover = asked;
+    call.isStream = asked.isStream;
     try {
       const target = this.#options.firstLook.resolve(asked.slot ?? asked.model);
       if (target === undefined) this.#awaitMeaning(call, asked);
@@ -133,7 +134,7 @@ export class Dispatcher {
       abandon();
       call.answer.refuse(failure);
     });
-    this.#holdStream(call, newcomer, asked.isStream);
+    call.holdFor(newcomer);
   }
 
   #dispatch(call: Call, asked: V1Request, target: Target): void {
@@ -160,7 +161,7 @@ export class Dispatcher {
       });
     }
     flight.start();
-    this.#holdStream(call, flight, asked.isStream);
+    call.holdFor(flight);
   }
 
   #askProvider(call: Call, asked: V1Request, model: UpstreamModel): void {
@@ -202,7 +203,12 @@ export class Dispatcher {
     const isFirst = shared?.answer.isJoinable !== true;
     if (shared?.answer.isJoinable !== true) {
       const all: SharedAnswer = new SharedAnswer({ budget: this.#options.budget, onDeserted: () => first.abandon() });
-      const owner = { onFirstByte: () => call.onFirstByte(), onSettled: () => this.#forget(key, all) };
+      const owner = {
+        onFirstByte: () => call.onFirstByte(),
+        // Each reader has been held since it came, and is told when it waits again.
+        onDelayed: nothing,
+        onSettled: () => this.#forget(key, all),
+      };
       const first = this.#flight(call, asked, to, all, owner);
       shared = { flight: first, answer: all };
       this.#shared.set(key, shared);
@@ -215,17 +221,11 @@ export class Dispatcher {
       },
     };
     if (isFirst) flight.start();
-    this.#holdStream(call, flight, true);
+    call.holdFor(flight);
   }
 
   #forget(key: string, answer: SharedAnswer): void {
     if (this.#shared.get(key)?.answer === answer) this.#shared.delete(key);
-  }
-
-  #holdStream(call: Call, waiter: Waiter, isStream: boolean): void {
-    if (!isStream || !waiter.isWaiting) return;
-    call.hold?.end();
-    call.hold = new StreamHold(call.answer, waiter, this.#options.holdTimes);
   }
 
   #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, owner: FlightOwner): Flight {
@@ -248,7 +248,7 @@ export class Dispatcher {
   #closed(call: Call): void {
     const { response, route, requestId, slot, seconds, metrics } = call;
     this.#underWay -= 1;
-    call.hold?.end();
+    call.endHold();
     if (!response.writableFinished) call.work?.abandon();
     const code = response.writableFinished ? response.statusCode : 499;
     metrics.duration.observe(seconds);

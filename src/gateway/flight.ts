@@ -8,6 +8,7 @@ import type { AnswerSink } from "./relay/answer.ts";
 import { Relay, type Sender } from "./relay/relay.ts";
 import type { ModelRename } from "./relay/rename.ts";
 import type { SlotTraffic, Traffic } from "./traffic.ts";
+import type { Waiter } from "./stream-hold.ts";
 import type { Leg } from "./v1/route.ts";
 
 /** What every flight needs beside its own order. */
@@ -36,6 +37,8 @@ export interface FlightOrder {
 /** On whose behalf it is. */
 export interface FlightOwner {
   onFirstByte(): void;
+  /** The engine was not reached: it waits, although it may have gone in at once. */
+  onDelayed(flight: Waiter): void;
   /** Called once, however it ends. */
   onSettled(): void;
 }
@@ -135,7 +138,7 @@ export class Flight implements Visitor, Sender {
   onUnsent(): boolean {
     // An engine that refuses is about to be found dead, and started again: wait, then stand in line anew.
     const waitMs = this.#control.againAfterMs[this.#attempts - 1];
-    if (waitMs === undefined) return false;
+    if (waitMs === undefined || this.#order === undefined) return false;
     this.#phase = "again";
     this.#control.traffic.hold(this.#line.slot);
     this.#leaveEngine();
@@ -144,6 +147,7 @@ export class Flight implements Visitor, Sender {
       this.#phase = "new";
       this.start();
     }, waitMs);
+    this.#owner.onDelayed(this);
     return true;
   }
 

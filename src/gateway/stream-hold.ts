@@ -20,14 +20,14 @@ export interface Waiter {
 /** Keeps a client that waits for its stream informed, so that neither it nor a proxy gives up. */
 export class StreamHold {
   readonly #answer: Answer;
-  readonly #waiter: Waiter;
+  readonly waiter: Waiter;
   readonly #since = Date.now();
   readonly #everyMs: number;
   #timer: NodeJS.Timeout;
 
   constructor(answer: Answer, waiter: Waiter, { silenceMs, everyMs }: HoldTimes) {
     this.#answer = answer;
-    this.#waiter = waiter;
+    this.waiter = waiter;
     this.#everyMs = everyMs;
     this.#timer = setTimeout(() => this.#tell(), silenceMs);
   }
@@ -37,9 +37,12 @@ export class StreamHold {
   }
 
   #tell(): void {
-    if (!this.#waiter.isWaiting || this.#answer.isOver) return;
-    this.#answer.hold();
-    this.#answer.comment(`waiting ${describe(this.#waiter.place, Date.now() - this.#since)}`);
+    // An engine that was asked and not reached makes it wait once more.
+    if (this.#answer.isAnswered || this.#answer.isOver) return;
+    if (this.waiter.isWaiting) {
+      this.#answer.hold();
+      this.#answer.comment(`waiting ${describe(this.waiter.place, Date.now() - this.#since)}`);
+    }
     this.#timer = setTimeout(() => this.#tell(), this.#everyMs);
   }
 }

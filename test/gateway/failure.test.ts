@@ -8,6 +8,7 @@ import { describe, it } from "node:test";
 import { envelopeIn, envelopeOf } from "../support/envelope.ts";
 import { startGateway } from "../support/gateway.ts";
 import { chunk, helloChunks, json, sayHello, scriptedEngine, type Script } from "../support/scripted-engine.ts";
+import { restOf, withoutComments } from "../support/held-stream.ts";
 import { until } from "../support/until.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
@@ -189,6 +190,21 @@ describe("an engine that restarts", () => {
     await engine.restart();
     await gateway.publish("primary", { port: engine.port });
     assert.equal((await answered).status, 200);
+  });
+
+  it("and the client of a stream hears that it waits, also where it went in at once", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      gateway: { ...patient.gateway, holdTimes: { silenceMs: 50, everyMs: 50 } },
+    });
+    await engine.stop();
+    const response = await gateway.post("/v1/chat/completions", stream);
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    assert.match(String((await reader?.read())?.value), /^: waiting slot=primary /);
+    assert.match(String((await reader?.read())?.value), /^: waiting slot=primary /);
+    await engine.restart();
+    assert.match(withoutComments(await restOf(reader)), /\[DONE\]/);
   });
 
   it("but not in time: 502", async () => {

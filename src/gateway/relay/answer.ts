@@ -41,6 +41,7 @@ export class Answer implements AnswerSink, Flushable {
   readonly #log: FailureLog | undefined;
   #isStream = false;
   #isHeld = false;
+  #isAnswered = false;
   #isEnded = false;
   /** What goes out at the end of the turn. */
   #pending: Buffer[] = [];
@@ -61,6 +62,11 @@ export class Answer implements AnswerSink, Flushable {
     return this.#response.headersSent;
   }
 
+  /** What was asked for has begun to come, which a hold is not. */
+  get isAnswered(): boolean {
+    return this.#isAnswered;
+  }
+
   /** The client is gone, or has all it will get. */
   get isOver(): boolean {
     return this.#isEnded || this.#response.destroyed;
@@ -69,7 +75,7 @@ export class Answer implements AnswerSink, Flushable {
   /** Begins the stream of a client that waits, so that neither it nor a proxy gives up. */
   hold(): void {
     if (this.hasBegun || this.isOver) return;
-    this.begin(200, { "content-type": "text/event-stream" });
+    this.#writeHead(200, { "content-type": "text/event-stream" }, true);
     this.#response.flushHeaders();
     this.#isHeld = true;
   }
@@ -80,15 +86,27 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   begin(status: number, headers: AnswerHeaders): void {
-    const type = headers["content-type"];
-    const isStream = isEventStream(type);
+    const isStream = isEventStream(headers["content-type"]);
     if (this.#isHeld) {
       if (!isStream) throw new HeldAnswer();
+      this.#isAnswered = true;
       return;
     }
+    this.#isAnswered = true;
+    this.#writeHead(status, headers, isStream);
+  }
+
+  #writeHead(status: number, headers: AnswerHeaders, isStream: boolean): void {
     this.#isStream = isStream;
     // A list costs Node less than an object.
-    const list = ["content-type", type, "x-request-id", this.#requestId, "x-content-type-options", "nosniff"];
+    const list = [
+      "content-type",
+      headers["content-type"],
+      "x-request-id",
+      this.#requestId,
+      "x-content-type-options",
+      "nosniff",
+    ];
     const length = headers["content-length"];
     if (length !== undefined) list.push("content-length", String(length));
     if (isStream) list.push("cache-control", "no-cache", "x-accel-buffering", "no");
