@@ -195,7 +195,8 @@ test("what the operator adds to an engine's own start", { timeout: 180_000 }, as
     context.diagnostic(
       `loads ${loadMs} ms: ready ${cost} ms after it was loaded (asked after ${healthy - loaded}, warm-up answered after ${answered - loaded})`,
     );
-    assert.ok(loaded <= healthy && healthy <= answered && answered <= readyAt, "told in this order");
+    // The engine looks at its clock after it has sent: on a busy machine whoever asked may be quicker.
+    assert.ok(loaded <= healthy && healthy <= answered && answered <= readyAt + 100, "told in this order");
     if (index === 0) known = { slot, id };
   }
   context.diagnostic(`ready ${median(costs)} ms after the engine was loaded (median; worst ${Math.max(...costs)} ms)`);
