@@ -96,7 +96,10 @@ describe("--wait", () => {
     });
     assert.equal(code, 1);
     assert.equal(stdout, "");
-    assert.match(stderr, /(^|\n)slot\.failed: primary: CrashLoop: exited with code 1\nsee `berth slot show primary`\n$/);
+    assert.match(
+      stderr,
+      /(^|\n)slot\.failed: primary: CrashLoop: exited with code 1\nsee `berth slot show primary`\n$/,
+    );
   });
 
   it("says what goes on when the time is over", async () => {
