@@ -29,6 +29,8 @@ interface Known {
   turn: number;
 }
 
+/** 256 bits in base64url. */
+const secretLength = 43;
 const warning = "This token is shown once and cannot be shown again: keep it now.";
 /** A turn with many requests ready looks again after so many. */
 const shareLimit = 64;
@@ -47,6 +49,7 @@ export class TokenStore implements AsyncDisposable {
   readonly #use: TokenUse;
   /** Of the token in hand: filled anew by every check. */
   readonly #presented = Buffer.alloc(64);
+  readonly #secret = Buffer.alloc(secretLength);
   #turn = 0;
   #isTurnEnding = false;
   #sharing = 0;
@@ -67,7 +70,10 @@ export class TokenStore implements AsyncDisposable {
    * that came after a revocation shares one from before it. Throws where the store cannot be read.
    */
   verify({ id, secret }: PresentedToken): TokenRecord | undefined {
-    this.#presented.write(hash("sha256", secret, "hex"), "latin1");
+    if (secret.length !== secretLength) return undefined;
+    // Node hashes bytes in half the time of a text. In UTF-8, so that no other character can pass for one of ours.
+    this.#secret.fill(0).write(secret, "utf8");
+    this.#presented.write(hash("sha256", this.#secret, "hex"), "latin1");
     const known = this.#known.get(id);
     const isSame = timingSafeEqual(this.#presented, known?.digest ?? nobody);
     // A wrong secret pays for a look too, so that it costs what an unknown id costs.
