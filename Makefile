@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 NODE := node_modules/node/bin/node
 RUN := $(NODE) --disable-warning=ExperimentalWarning
-TESTS := $(wildcard test/api test/lib test/store test/engines test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
+TESTS := $(wildcard test/api test/lib test/store test/engines test/hardware test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge test-soak verify generate pack test-pack bench bench-setup clean

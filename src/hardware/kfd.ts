@@ -1,0 +1,38 @@
+import type { Witness } from "./witness.ts";
+
+/** A GPU as AMD's compute driver numbers it. */
+export interface KfdNode {
+  /** `gfx1103`. */
+  readonly architecture: string;
+  readonly version: number;
+  readonly source: string;
+}
+
+/**
+ * By render node. The file holds a key, a blank and a number in each line; processors have `gfx_target_version 0`
+ * (drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
+ */
+export async function kfdNodes(witness: Witness): Promise<ReadonlyMap<string, KfdNode>> {
+  const directory = "/sys/class/kfd/kfd/topology/nodes";
+  const nodes = new Map<string, KfdNode>();
+  for (const name of await witness.names(directory)) {
+    const source = `${directory}/${name}/properties`;
+    const text = (await witness.text(source)) ?? "";
+    const numbers = new Map(
+      text.split("\n").map((line) => {
+        const [key = "", value = ""] = line.split(" ");
+        return [key, Number(value)] as const;
+      }),
+    );
+    const version = numbers.get("gfx_target_version") ?? 0;
+    const minor = numbers.get("drm_render_minor") ?? 0;
+    if (version > 0 && minor > 0) nodes.set(`renderD${minor}`, { architecture: gfx(version), version, source });
+  }
+  return nodes;
+}
+
+/** Two decimal digits each for minor and stepping, which the name has as one hexadecimal digit: 90010 is gfx90a. */
+function gfx(version: number): string {
+  const [major, minor, stepping] = [Math.floor(version / 10_000), Math.floor(version / 100) % 100, version % 100];
+  return `gfx${major}${minor.toString(16)}${stepping.toString(16)}`;
+}

@@ -1,0 +1,105 @@
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { access, readdir, readFile, realpath, stat, statfs } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { errorCode } from "../lib/error-code.ts";
+
+/** A device file, and whether this user may open it. */
+export interface NodeLook {
+  /** Permission bits. */
+  readonly mode: number;
+  readonly uid: number;
+  readonly gid: number;
+  /** Why it may not be read and written, e.g. EACCES; undefined: it may. */
+  readonly refusal: string | undefined;
+}
+
+/** What a probe asks of the machine. Paths begin with a slash and lie below the root, wherever that is. */
+export interface Machine {
+  readonly architecture: string;
+  /** Whose rights are tried. */
+  readonly user: { readonly uid: number; readonly groups: readonly number[] };
+  /** Undefined where there is no such file. Rejects when it cannot be read. */
+  text(path: string): Promise<string | undefined>;
+  /** Names in a directory, sorted; none where there is no such directory. Rejects when it cannot be read. */
+  names(path: string): Promise<readonly string[]>;
+  /** Where links lead to, below the root; undefined where they lead nowhere. */
+  target(path: string): Promise<string | undefined>;
+  /** Undefined where there is no such file. Rejects when that cannot be told. */
+  node(path: string): Promise<NodeLook | undefined>;
+  /** Of a real path, root or not. Rejects where there is no such directory. */
+  space(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
+  /** What a program prints. Rejects when there is none, it fails, or `signal` comes first. */
+  run(program: string, args: readonly string[], signal: AbortSignal): Promise<string>;
+  now(): Date;
+}
+
+/** The machine this process runs on. `root`: a directory laid out like one, in tests. */
+export function systemMachine(root = "/"): Machine {
+  return {
+    architecture: process.arch,
+    user: {
+      uid: process.getuid?.() ?? 0,
+      groups: [...new Set([process.getgid?.() ?? 0, ...(process.getgroups?.() ?? [])])],
+    },
+    text: (path) => unlessAbsent(readFile(join(root, path), "utf8")),
+    names: async (path) => (await unlessAbsent(readdir(join(root, path))))?.toSorted(byNumber) ?? [],
+    async target(path) {
+      const [base, real] = await Promise.all([realpath(root), realpath(join(root, path))]).catch(() => []);
+      return base === undefined || real === undefined ? undefined : `/${relative(base, real)}`;
+    },
+    async node(path) {
+      const found = await unlessAbsent(stat(join(root, path)));
+      if (found === undefined) return undefined;
+      const refusal = await access(join(root, path), constants.R_OK | constants.W_OK).then(
+        () => undefined,
+        (error: unknown) => errorCode(error) ?? "unknown",
+      );
+      return { mode: found.mode & 0o777, uid: found.uid, gid: found.gid, refusal };
+    },
+    async space(path) {
+      const { blocks, bavail, bsize } = await statfs(path);
+      return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
+    },
+    run,
+    now: () => new Date(),
+  };
+}
+
+async function unlessAbsent<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw error;
+  }
+}
+
+/** `renderD129` before `renderD1280`. */
+function byNumber(one: string, other: string): number {
+  return one.localeCompare(other, "en", { numeric: true });
+}
+
+/** A program that hangs in its driver cannot be killed: it is left behind, and nobody waits for it. */
+async function run(program: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+  const done = Promise.withResolvers<string>();
+  const child = execFile(program, [...args], { maxBuffer: 1024 ** 2 }, (error, stdout) => {
+    if (error === null) done.resolve(stdout);
+    else done.reject(error);
+  });
+  const leave = (): void => {
+    child.kill("SIGKILL");
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+    child.unref();
+    done.reject(new Error("it does not answer"));
+  };
+  signal.addEventListener("abort", leave, { once: true });
+  try {
+    if (signal.aborted) leave();
+    return await done.promise;
+  } finally {
+    signal.removeEventListener("abort", leave);
+  }
+}
