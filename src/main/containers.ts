@@ -1,7 +1,5 @@
-import { existsSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { EngineImages } from "../api/engine-images.ts";
-import type { Devices } from "../engines/placement.ts";
 
 /** The images that Berth ships, beside this code. */
 export const shippedImages = fileURLToPath(new URL("../../manifests/engines.yaml", import.meta.url));
@@ -13,17 +11,4 @@ export async function findImages(llamaImage: string | undefined): Promise<Engine
   if (llamaImage === undefined) return shipped;
   const pin = { image: llamaImage };
   return { ...shipped, llama: { cpu: pin, vulkan: pin, rocm: pin, cuda: pin } };
-}
-
-/** What of this machine decides a backend. */
-export function findDevices(): Devices {
-  return { hasRenderNode: hasRenderNode(), hasNvidia: existsSync("/dev/nvidiactl") };
-}
-
-function hasRenderNode(): boolean {
-  try {
-    return readdirSync("/dev/dri").some((name) => name.startsWith("renderD"));
-  } catch {
-    return false;
-  }
 }

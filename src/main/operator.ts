@@ -1,6 +1,7 @@
 import { findEmbedded } from "./embedded.ts";
-import { findDevices, findImages } from "./containers.ts";
+import { findImages } from "./containers.ts";
 import { explainStart } from "./failure.ts";
+import { lookOf } from "./hardware.ts";
 import { findLlamaServer } from "./llama-server.ts";
 import { openLog } from "./log.ts";
 import { readSettings } from "./settings.ts";
@@ -34,7 +35,7 @@ export async function operator(options: {
         llamaServer: await findLlamaServer(config.llamaServer, options.env),
         embedded: findEmbedded(config.stateDir),
       },
-      devices: findDevices(),
+      look: await lookOf(config),
       images: await findImages(config.llamaImage),
     });
   } catch (error) {

@@ -51,7 +51,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     before,
   };
   const engine = spec === undefined ? undefined : world.engines[spec.engine];
-  const placed = spec === undefined ? undefined : place(world, spec, before, observed);
+  const placed = spec === undefined ? undefined : place(world, name, spec, before, observed);
   let engineInput: SlotInputs | undefined =
     spec === undefined || placed === undefined
       ? undefined

@@ -7,7 +7,6 @@ import type { Config } from "../api/config.ts";
 import type { EngineImages } from "../api/engine-images.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineHost } from "../engines/engine.ts";
-import type { Devices } from "../engines/placement.ts";
 import { engines } from "../engines/registry.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
@@ -19,12 +18,14 @@ import type { Runtime } from "../runtimes/runtime.ts";
 import { openDemandStore } from "../store/demand.ts";
 import { EngineLockFile } from "../store/engine-images.ts";
 import { openFileSource } from "../store/files.ts";
+import { openHardwareStore } from "../store/hardware.ts";
 import { acquireLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { Complaints } from "./complaints.ts";
 import { ConflictIndex } from "./conflicts.ts";
 import { Controller } from "./controller.ts";
+import { followHardware, type Look } from "./hardware.ts";
 import { HealthBook } from "./health.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { OperatorMetrics } from "./metrics.ts";
@@ -51,7 +52,7 @@ export async function runOperator(
   options: {
     log: Logger;
     host: EngineHost;
-    devices: Devices;
+    look: Look;
     images: EngineImages;
     isPaused: boolean;
     /** Called once, before the first engine may be started: from then on there may be some to end. */
@@ -69,6 +70,13 @@ export async function runOperator(
   const demand = stack.use(await openDemandStore(config.stateDir));
   const requests = stack.use(await openRequestStore(config.stateDir));
   const runtime = stack.use(await openRuntimes(config, instance, published.values()));
+  const hardware = stack.use(
+    await followHardware({
+      store: stack.use(await openHardwareStore(config.stateDir)),
+      look: options.look,
+      onError: (error) => log.error({ err: error }, "what the hardware is could not be published"),
+    }),
+  );
   const lock = await EngineLockFile.open(join(config.stateDir, "engines.lock.yaml"));
   const registry = stack.use(await openRegistry({ modelsDir: config.modelsDir }));
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
@@ -89,7 +97,7 @@ export async function runOperator(
     defaultRuntime: config.runtime,
     containers: {
       isAnswering: () => runtime.answers("docker"),
-      devices: options.devices,
+      devicesFor: (slot, isRunning) => hardware.devicesFor(slot, isRunning),
       images: options.images,
       lock: () => lock.lock,
       remember: (image, digest) => lock.record(image, digest),

@@ -4,14 +4,15 @@ import type { SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import type { EngineRefusal, Placement } from "../engines/engine.ts";
-import { backendOf, type Devices } from "../engines/placement.ts";
+import { backendOf, noDevices, type Devices } from "../engines/placement.ts";
 import type { World } from "./world.ts";
 
 /** What this installation can do with containers. */
 export interface Containers {
   /** False while no daemon answers; also when none ever has. */
   isAnswering(): boolean;
-  readonly devices: Devices;
+  /** What the machine has; for a slot that runs, what it had when that was placed. */
+  devicesFor(slot: string, isRunning: boolean): Devices;
   /** Shipped or configured, read at start. */
   readonly images: EngineImages;
   /** Grows as images without a digest are first pulled. */
@@ -28,20 +29,20 @@ export interface Placed {
   readonly refusal?: EngineRefusal;
 }
 
-const noDevices: Devices = { hasNvidia: false, hasRenderNode: false };
-
 /**
  * Where a slot runs. `auto` is decided when nothing of the slot runs, and kept as long as something does; a daemon that
  * does not answer never changes it (DECISIONS 2).
  */
 export function place(
   world: Pick<World, "containers" | "defaultRuntime">,
+  name: string,
   spec: SlotSpec,
   before: PublishedSlot | undefined,
   observed: readonly Observed[],
 ): Placed {
   const { containers } = world;
-  const backend = backendOf(spec, containers?.devices ?? noDevices);
+  const isRunning = observed.some(({ phase }) => phase === "running");
+  const backend = backendOf(spec, containers?.devicesFor(name, isRunning) ?? noDevices);
   const images = containers?.images ?? {};
   const base = { backend: backend.value, images, lock: containers?.lock() ?? {} };
   const asked = spec.runtime === "auto" ? world.defaultRuntime : spec.runtime;

@@ -235,13 +235,17 @@ describe("the container of a slot", () => {
 
 describe("an automatic backend", () => {
   for (const [engine, devices, value] of [
-    ["llama", { hasNvidia: true, hasRenderNode: true }, "cuda"],
-    ["llama", { hasNvidia: false, hasRenderNode: true }, "vulkan"],
-    ["llama", { hasNvidia: false, hasRenderNode: false }, "cpu"],
-    ["stt", { hasNvidia: true, hasRenderNode: true }, "cpu"],
-    ["tts", { hasNvidia: true, hasRenderNode: true }, "cpu"],
-    ["npu", { hasNvidia: true, hasRenderNode: true }, "npu"],
-    ["custom", { hasNvidia: true, hasRenderNode: true }, "cpu"],
+    ["llama", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cuda"],
+    ["llama", { hasNvidia: false, hasRenderNode: true, hasKfd: false }, "vulkan"],
+    ["llama", { hasNvidia: false, hasRenderNode: false, hasKfd: false }, "cpu"],
+    ["llama", { hasNvidia: false, hasRenderNode: true, hasKfd: true }, "vulkan"],
+    ["image", { hasNvidia: true, hasRenderNode: true, hasKfd: true }, "rocm"],
+    ["image", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cuda"],
+    ["image", { hasNvidia: false, hasRenderNode: false, hasKfd: true }, "cpu"],
+    ["stt", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cpu"],
+    ["tts", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cpu"],
+    ["npu", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "npu"],
+    ["custom", { hasNvidia: true, hasRenderNode: true, hasKfd: false }, "cpu"],
   ] as const) {
     it(`of ${engine} with ${JSON.stringify(devices)} is ${value}`, () => {
       assert.equal(backendOf({ engine, backend: "auto" }, devices).value, value);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findCondition } from "../../src/api/conditions.ts";
+import { noDevices } from "../../src/engines/placement.ts";
 import type { Preparation } from "../../src/runtimes/runtime.ts";
 import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import { later } from "./fixture.ts";
@@ -11,7 +12,7 @@ async function containerSite(preparation: () => Promise<Preparation>): Promise<S
   const site = new Site();
   site.containers = {
     images: {},
-    devices: { hasNvidia: false, hasRenderNode: false },
+    devicesFor: () => noDevices,
     lock: () => ({}),
     remember: async () => undefined,
     isAnswering: () => true,

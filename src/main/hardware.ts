@@ -1,0 +1,11 @@
+import type { Config } from "../api/config.ts";
+import type { HardwareFacts } from "../api/hardware.ts";
+
+/** How this process looks at the machine it runs on. */
+export async function lookOf(
+  places: Pick<Config, "stateDir" | "modelsDir">,
+): Promise<(asking: AbortSignal | undefined) => Promise<HardwareFacts>> {
+  const { systemMachine } = await import("../hardware/machine.ts");
+  const { probeHardware } = await import("../hardware/probe.ts");
+  return (asking) => probeHardware(systemMachine(), places, asking);
+}

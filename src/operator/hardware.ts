@@ -1,0 +1,77 @@
+import type { HardwareFacts } from "../api/hardware.ts";
+import { devicesOf, type Devices } from "../engines/placement.ts";
+import { withSuggestions } from "../engines/suggestion.ts";
+import type { HardwareStore } from "../store/hardware.ts";
+
+/** Looks at the machine. Vendors' programs are asked until `asking` is aborted; undefined: not at all. */
+export type Look = (asking: AbortSignal | undefined) => Promise<HardwareFacts>;
+
+export interface KnownHardware extends AsyncDisposable {
+  /**
+   * What decides an automatic backend. Of a slot that runs: as it was when the slot was last seen with nothing running,
+   * so that a driver that is loaded meanwhile restarts no engine (DECISIONS 2).
+   */
+  devicesFor(slot: string, isRunning: boolean): Devices;
+}
+
+/** Rest before a look that could not be published is tried again. */
+const againMs = 5000;
+
+/** Looks at once, then whenever a gateway has asked, and publishes what was found. Resolves after the first look. */
+export async function followHardware(options: {
+  store: HardwareStore;
+  look: Look;
+  onError: (error: unknown) => void;
+}): Promise<KnownHardware> {
+  const { store, look } = options;
+  const closing = new AbortController();
+  const { signal } = closing;
+  let current = withSuggestions(await look(undefined));
+  let running: Promise<void> | undefined;
+  let again: NodeJS.Timeout | undefined;
+  const lookOnce = async (): Promise<void> => {
+    // Of the request that was there before: one that comes while it looks is answered by another look.
+    const answers = store.pending()?.token ?? store.found()?.answers;
+    const facts = await look(signal);
+    if (signal.aborted) return;
+    current = withSuggestions(facts);
+    await store.publish({ schema: 1, ...(answers === undefined ? {} : { answers }), hardware: current });
+  };
+  const start = (): void => {
+    clearTimeout(again);
+    running ??= lookOnce()
+      .then(
+        () => true,
+        (error: unknown) => {
+          if (signal.aborted) return false;
+          options.onError(error);
+          again = setTimeout(start, againMs);
+          again.unref();
+          return false;
+        },
+      )
+      .then((isDone) => {
+        running = undefined;
+        if (isDone && store.pending() !== undefined && !signal.aborted) start();
+      });
+  };
+  const watching = store.watch(() => {
+    if (store.pending() !== undefined) start();
+  });
+  start();
+  const decided = new Map<string, Devices>();
+  return {
+    devicesFor(slot, isRunning) {
+      const known = isRunning ? decided.get(slot) : undefined;
+      const devices = known ?? devicesOf(current);
+      decided.set(slot, devices);
+      return devices;
+    },
+    async [Symbol.asyncDispose]() {
+      closing.abort();
+      watching[Symbol.dispose]();
+      clearTimeout(again);
+      await running;
+    },
+  };
+}
