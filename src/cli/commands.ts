@@ -1,4 +1,4 @@
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import type { CommandContext } from "./context.ts";
 import { outputOption, watchOption, whole, withExamples, type Shown } from "./options.ts";
 import { addModelCommands } from "./model-commands.ts";
@@ -47,15 +47,6 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     ["git diff | berth chat coder", "what is piped in"],
     ['berth chat primary "Tell me a story" --max-tokens 40', "only the beginning of the answer"],
   );
-  const probe = program
-    .command("probe")
-    .description("look at this machine's hardware again, and print what was found")
-    .addOption(new Option("-o, --output <format>", "form of the output").choices(["yaml", "json"]).default("yaml"))
-    .action(async ({ output }: { output: "yaml" | "json" }) => {
-      const { renderOne } = await import("./output.ts");
-      context.write(await renderOne(await (await context.client()).send("POST", "/api/hardware/probe"), output));
-    });
-  withExamples(probe, ["berth probe", "processors, memory, GPUs, drivers, and the backend they suggest"]);
   const login = program
     .command("login")
     .description("keep a token for this user and server, in a file that nobody else may read")

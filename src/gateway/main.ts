@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { openDemandWriter } from "../store/demand.ts";
+import { openHardwareStore } from "../store/hardware.ts";
 import { lazyManifestWriter } from "../store/lazy-manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
 import { openRequestStore } from "../store/requests.ts";
@@ -180,6 +181,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       images,
       upstreams,
       requests: stack.use(await openRequestStore(config.stateDir)),
+      hardware: stack.use(await openHardwareStore(config.stateDir)),
       writer: lazyManifestWriter({ configDir: config.configDir, isReadOnly: config.readOnly }),
       authenticator,
       tokens,

@@ -5,6 +5,7 @@ import type { CommandTree, Shell } from "../cli/completion.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { callOf, withExamples } from "../cli/options.ts";
 import { addConfigCommands } from "./config-commands.ts";
+import { addProbeCommand } from "./probe-commands.ts";
 import { addProxyCommands } from "./proxy-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
 import { addTokenCommands } from "./token-commands.ts";
@@ -24,7 +25,9 @@ export function buildProgram(process: ProgramContext): Command {
   addApiCommands(program, context);
   addConfigCommands(program, context);
   addProxyCommands(program, context);
-  addTokenCommands(program, { ...context, isRemote: () => serverOf(program, process.env) !== undefined });
+  const isRemote = (): boolean => serverOf(program, process.env) !== undefined;
+  addProbeCommand(program, { ...context, isRemote });
+  addTokenCommands(program, { ...context, isRemote });
   withExamples(
     program,
     ["berth up", "run everything here, until Ctrl-C"],

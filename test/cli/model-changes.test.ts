@@ -120,25 +120,18 @@ describe("berth model", () => {
   });
 });
 
-it("berth probe asks for another look, and prints it", async () => {
-  await using api = await apiDouble({ "/api/hardware/probe": { cpu: { cores: 2 } } });
-  const ended = await runBerth(["probe"], { SVC_URL: api.url });
-  assert.deepEqual(ended, { code: 0, stdout: "cpu:\n  cores: 2\n", stderr: "" });
-  assert.deepEqual(api.asked, ["POST /api/hardware/probe"]);
-});
-
 it("a service that does not have a route may be older than the command", async () => {
-  const missing = JSON.stringify(failure("system.not_found", "there is nothing at POST /api/hardware/probe"));
+  const missing = JSON.stringify(failure("system.not_found", "there is nothing at GET /api/models/catalog"));
   await using api = await apiDouble({
-    "/api/hardware/probe": (response) => {
+    "/api/models/catalog": (response) => {
       response.statusCode = 404;
       response.end(missing);
     },
   });
-  assert.deepEqual(await runBerth(["probe"], { SVC_URL: api.url }), {
+  assert.deepEqual(await runBerth(["model", "catalog"], { SVC_URL: api.url }), {
     code: 1,
     stdout: "",
     stderr:
-      "system.not_found: there is nothing at POST /api/hardware/probe\nthe service may be older than this command: compare `berth status` and `berth --version`\n",
+      "system.not_found: there is nothing at GET /api/models/catalog\nthe service may be older than this command: compare `berth status` and `berth --version`\n",
   });
 });

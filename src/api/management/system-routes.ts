@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { waitQuery } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
 import * as view from "./views.ts";
 
@@ -9,16 +10,17 @@ export const systemRoutes = {
     path: "/api/hardware",
     scope: "read",
     tag: "system",
-    summary: "What this machine has (not in this version)",
-    answers: { 200: z.looseObject({}) },
+    summary: "What the operator's machine has, and the backend that it suggests per engine, with evidence",
+    answers: { 200: view.hardwareViewSchema },
   },
   probeHardware: {
     method: "POST",
     path: "/api/hardware/probe",
     scope: "admin",
     tag: "system",
-    summary: "Looks at the machine anew (not in this version)",
-    answers: { 202: z.looseObject({}) },
+    summary: "Has the operator look at the machine anew; with `wait`, answers once it has",
+    query: waitQuery,
+    answers: { 202: view.hardwareViewSchema },
   },
   status: {
     method: "GET",

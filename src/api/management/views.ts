@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { conditionSchema } from "../conditions.ts";
+import { hardwareSchema } from "../hardware.ts";
 import { modelRecordSchema } from "../model.ts";
 import { backends, engineKinds, runtimeKinds, slotCapabilities } from "../names.ts";
 import { planSchema } from "../plan.ts";
@@ -112,6 +113,11 @@ export const v1ModelSchema = z.strictObject({
   }),
 });
 export type V1Model = z.output<typeof v1ModelSchema>;
+
+export const hardwareViewSchema = hardwareSchema.extend({
+  pending: z.boolean().describe("Another look has been asked for and is not over"),
+});
+export type HardwareView = z.output<typeof hardwareViewSchema>;
 
 export const upstreamViewSchema = z.strictObject({
   name: z.string(),

@@ -4,6 +4,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
 import { slotNameSchema } from "../../api/names.ts";
 import type { PublishedOperator } from "../../api/status.ts";
+import type { HardwareStore } from "../../store/hardware.ts";
 import type { RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/tokens.ts";
 import type { ManifestWriter } from "../../store/writer.ts";
@@ -27,6 +28,7 @@ export interface ManagementContext {
   readonly images: ImageCache;
   readonly upstreams: Upstreams;
   readonly requests: RequestStore;
+  readonly hardware: Pick<HardwareStore, "found" | "pending" | "ask" | "watch">;
   readonly writer: ManifestWriter;
   readonly authenticator: Authenticator;
   readonly tokens: Pick<TokenStore, "list" | "create" | "revoke">;

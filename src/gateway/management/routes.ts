@@ -4,6 +4,7 @@ import { adminHandlers } from "./admin-handlers.ts";
 import { serveApi } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
 import { eventHandlers } from "./event-handlers.ts";
+import { hardwareHandlers } from "./hardware-handlers.ts";
 import { modelHandlers } from "./model-handlers.ts";
 import { statusPage } from "./page.ts";
 import { slotHandlers } from "./slot-handlers.ts";
@@ -30,6 +31,7 @@ export function registerRoutes(app: FastifyInstance, context: ManagementContext,
       ...modelHandlers(context),
       ...adminHandlers(context),
       ...systemHandlers(context),
+      ...hardwareHandlers(context),
       events: events.events,
     },
     isStrict: options.isStrict,

@@ -1,6 +1,5 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { ApiError } from "../../api/errors.ts";
 import { openApiDocument } from "../../api/management/openapi.ts";
 import type { SlotState } from "../../api/states.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
@@ -13,17 +12,7 @@ import { existsSync } from "node:fs";
 
 type SystemHandlers = Pick<
   Handlers,
-  | "status"
-  | "health"
-  | "metrics"
-  | "features"
-  | "installState"
-  | "completeInstall"
-  | "urls"
-  | "openapi"
-  | "docs"
-  | "hardware"
-  | "probeHardware"
+  "status" | "health" | "metrics" | "features" | "installState" | "completeInstall" | "urls" | "openapi" | "docs"
 >;
 
 /** Less room than this for status, logs and models is a problem soon. */
@@ -60,7 +49,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       catalog: false,
       containers: true,
       events: true,
-      hardware_probe: false,
+      hardware_probe: true,
       held_requests: true,
       management_writes: true,
       pulls: false,
@@ -77,12 +66,6 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
     },
     openapi: document,
     docs: async ({ reply }) => await reply.type("text/html; charset=utf-8").send(docsPage(document())),
-    hardware: () => {
-      throw new ApiError("system.not_implemented", { message: "this version does not look at the hardware" });
-    },
-    probeHardware: () => {
-      throw new ApiError("system.not_implemented", { message: "this version does not look at the hardware" });
-    },
   };
 }
 

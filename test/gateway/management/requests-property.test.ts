@@ -11,7 +11,7 @@ import { modelRecord, startGateway, type TestGateway } from "../../support/gatew
 import { allowedBy, mutated } from "../../support/schema-arbitrary.ts";
 
 /** What says itself that it is not there yet: one 501 in the document's words. */
-const later = ["modelCatalog", "pullModel", "hardware", "probeHardware"];
+const later = ["modelCatalog", "pullModel"];
 /** Streams have no end: test/gateway/management/events.test.ts reads them. */
 const streams = ["events"];
 
