@@ -12,20 +12,32 @@ const names: Readonly<Record<number, string>> = {
   60: "fatal",
 };
 
+/** How much may wait for a reader that has stopped reading. What comes then is lost, and counted. */
+const waitingBytes = 4 * 1024 * 1024;
+
 /**
  * JSON lines, or one readable line each where a person looks on: on a terminal, or with BERTH_LOG=text.
- * Secrets and prompts are never given to it. Nobody has to read it: a terminal or pipe that goes away ends nothing.
+ * Secrets and prompts are never given to it. Nobody has to read it: a terminal or pipe that goes away ends nothing,
+ * and one that is full, such as a terminal that was stopped with Ctrl-S, holds up no request and no engine.
  */
 export function openLog(options: { level: string; component: string; env: NodeJS.ProcessEnv }): Logger {
   const asText = options.env["BERTH_LOG"] === "text" || (options.env["BERTH_LOG"] !== "json" && process.stdout.isTTY);
   const base = { level: options.level, base: { component: options.component } };
   goOnWithoutReaders();
-  if (!asText) {
-    const destination = pino.destination({ fd: 1, sync: true });
-    destination.on("error", () => undefined);
-    return pino(base, destination);
-  }
-  return pino(base, { write: (line: string) => void process.stdout.write(readable(line)) });
+  const destination = pino.destination({ fd: 1, sync: false, maxLength: waitingBytes });
+  const log = asText
+    ? pino(base, { write: (line: string) => void destination.write(readable(line)) })
+    : pino(base, destination);
+  let lost = 0;
+  destination.on("error", () => undefined);
+  destination.on("drop", () => (lost += 1));
+  destination.on("drain", () => {
+    if (lost === 0) return;
+    const lines = lost;
+    lost = 0;
+    log.warn(`${lines} lines of this log are lost: nobody read it for a while`);
+  });
+  return log;
 }
 
 /** `12:00:01 info  operator  primary: starting: …`; a line that is not pino's stays as it is. */
