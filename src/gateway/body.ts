@@ -99,7 +99,6 @@ class Reading {
   }
 
   break(): void {
-    if (this.#request.complete) return;
     this.#settle()?.reject(new ApiError("dispatch.invalid_request", { message: "the body ended early" }));
   }
 

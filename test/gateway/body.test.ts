@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
+import { createServer, IncomingMessage, request as httpRequest } from "node:http";
+import { Socket } from "node:net";
 import { describe, it } from "node:test";
 import { queryObjects } from "node:v8";
 import { ApiError } from "../../src/api/errors.ts";
@@ -114,6 +115,18 @@ describe("readRequestBody", () => {
     client.destroy();
     server.closeAllConnections();
     server.close();
+  });
+
+  it("gives back what it counted where the sender leaves with its last byte", async () => {
+    const budget = new BufferBudget(1000);
+    const request = new IncomingMessage(new Socket());
+    const body = readRequestBody(request, { bodyBytes: 1000, budget });
+    request.push(Buffer.from("all"));
+    await until("it is counted", () => budget.usedBytes === 3);
+    request.complete = true;
+    request.destroy();
+    await assert.rejects(body, refusal("dispatch.invalid_request", 400));
+    assert.equal(budget.usedBytes, 0);
   });
 
   it("says so when the sender leaves", async () => {
