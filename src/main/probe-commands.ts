@@ -54,7 +54,12 @@ async function asked(context: ProbeCommandContext): Promise<Readonly<Record<stri
     return hardware;
   } catch (error) {
     const isAbsent = error instanceof CommandError && ["unreachable", "system.not_found"].includes(error.code);
-    if (!isAbsent || context.isRemote()) throw error;
+    if (!isAbsent) throw error;
+    if (context.isRemote()) {
+      if (error.code === "unreachable") throw error;
+      const next = "start an operator there; if one runs, it may be older than this command";
+      throw new CommandError(error.code, error.message, next);
+    }
     const why = error.code === "unreachable" ? `nothing answers at ${client.server}` : "no operator has looked yet";
     context.note(`${why}: this is what this command sees itself, as its own user\n`);
     return undefined;

@@ -14,14 +14,13 @@ export interface KnownHardware extends AsyncDisposable {
   devicesFor(slot: string, isRunning: boolean): Devices;
 }
 
-/** Rest before a look that could not be published is tried again. */
-const againMs = 5000;
-
 /** Looks at once, then whenever a gateway has asked, and publishes what was found. Resolves after the first look. */
 export async function followHardware(options: {
   store: HardwareStore;
   look: Look;
   onError: (error: unknown) => void;
+  /** Rest before a look that could not be published is tried again. */
+  againMs?: number;
 }): Promise<KnownHardware> {
   const { store, look } = options;
   const closing = new AbortController();
@@ -45,7 +44,7 @@ export async function followHardware(options: {
         (error: unknown) => {
           if (signal.aborted) return false;
           options.onError(error);
-          again = setTimeout(start, againMs);
+          again = setTimeout(start, options.againMs ?? 5000);
           again.unref();
           return false;
         },

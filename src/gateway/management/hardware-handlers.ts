@@ -3,6 +3,7 @@ import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import type { HardwareView } from "../../api/management/views.ts";
 import { isOperatorLost } from "../admission/availability.ts";
+import { diskFailure } from "../disk-failure.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 
@@ -13,8 +14,12 @@ export function hardwareHandlers(context: ManagementContext): Pick<Handlers, "ha
     hardware: () => view(context),
     probeHardware: async ({ query, request }) => {
       // Whoever asks while a look is awaited awaits the same.
-      if (hardware.pending() === undefined)
-        await hardware.ask({ schema: 1, token: randomUUID(), requestedAt: new Date().toISOString() });
+      if (hardware.pending() === undefined) {
+        const asked = { schema: 1, token: randomUUID(), requestedAt: new Date().toISOString() } as const;
+        await hardware.ask(asked).catch((error: unknown) => {
+          throw diskFailure(error, "ask for another look");
+        });
+      }
       if (query.wait !== undefined) await untilAnswered(context, query.timeout * 1000, request);
       return view(context);
     },

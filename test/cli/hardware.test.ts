@@ -1,0 +1,203 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parse } from "yaml";
+import type { Hardware, HardwareFacts } from "../../src/api/hardware.ts";
+import { hardwareText } from "../../src/cli/hardware.ts";
+import { withSuggestions } from "../../src/engines/suggestion.ts";
+import { device, gpu, kernel } from "../hardware/parts.ts";
+import { pcFacts } from "../hardware/tree.ts";
+import { apiDouble, failure } from "../support/api-double.ts";
+import { runBerth } from "../support/command.ts";
+import { freePort } from "../support/free-port.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const gib = 1024 ** 3;
+const asking = "/api/hardware/probe?wait=settled&timeout=30";
+const bare: Hardware & { pending: boolean } = { ...withSuggestions(pcFacts), pending: false };
+
+const workstation: HardwareFacts = {
+  ...pcFacts,
+  cpu: { ...pcFacts.cpu, usable: 1.5 },
+  memory: { ...pcFacts.memory, limit_bytes: 4 * gib, usable_bytes: 4 * gib, swap_bytes: 2 * gib },
+  gpus: [
+    gpu({
+      id: "0000:c5:00.0",
+      vendor: "amd",
+      device_id: "15bf",
+      architecture: "gfx1103",
+      driver: "amdgpu",
+      memory_bytes: gib,
+      shared_memory_bytes: 8 * gib,
+      render_node: "/dev/dri/renderD128",
+      backends: ["rocm", "vulkan"],
+      evidence: [{ source: "/sys/bus/pci/devices/0000:c5:00.0", says: "1002:15bf, driver amdgpu" }],
+    }),
+    gpu({ id: "0000:01:00.0", vendor: "nvidia", name: "RTX\u001b[31m 4090", evidence: [] }),
+  ],
+  npu: { vendor: "amd", vendor_id: "1022", device_id: "17f0", name: null, driver: null, device: null, evidence: [] },
+  devices: [
+    device("/dev/kfd", { gid: 109, group: null }),
+    device("/dev/dri/renderD128", { gid: 44, group: "video", accessible: false, problem: "exists, but not for uid 1" }),
+  ],
+  drivers: [kernel("amdgpu"), { name: "rocm", kind: "library", version: "6.2.0", source: "/opt/rocm/.info/version" }],
+  problems: [{ source: "/sys/class/accel", says: "cannot be read: EACCES" }],
+};
+
+describe("hardware as text", () => {
+  it("of a machine without devices", async () => {
+    assert.equal(
+      await hardwareText(bare, "table"),
+      `cpu       Example 3000 (x64), 2 cores, 2 threads; sse4_2 avx fma avx2
+memory    16.0 GiB, 8.0 GiB available, no swap
+gpu       none
+npu       none
+disk      state: 50.0 GiB free of 100.0 GiB (/state)
+disk      models: 50.0 GiB free of 100.0 GiB (/models)
+driver    none
+device    none
+
+ENGINE  BACKEND  WHY
+llama   cpu      there is no GPU
+npu     npu      what the npu engine comes for, but there is no /dev/accel/accel0
+stt     cpu      what the stt engine comes for
+tts     cpu      what the tts engine comes for
+image   cpu      there is no GPU
+custom  cpu      a custom engine gets the devices that its manifest names
+
+looked at 2026-01-01T00:00:00.000Z as uid 1000, groups 1000, kernel 6.12.0
+`,
+    );
+  });
+
+  it("of one with everything, and where each fact comes from", async () => {
+    assert.equal(
+      await hardwareText(withSuggestions(workstation), "wide"),
+      `cpu       Example 3000 (x64), 2 cores, 2 threads, 1.5 of them to be used; sse4_2 avx fma avx2
+            /proc/cpuinfo: 2 processors, Example 3000
+memory    16.0 GiB, limited to 4.0 GiB, 8.0 GiB available, 2.0 GiB swap
+            /proc/meminfo: MemTotal 16777216 kB
+gpu       0000:c5:00.0 amd 15bf, gfx1103, 1.0 GiB, 8.0 GiB shared, driver amdgpu, rocm vulkan
+            /sys/bus/pci/devices/0000:c5:00.0: 1002:15bf, driver amdgpu
+gpu       0000:01:00.0 RTX [31m 4090, no driver, no backend
+npu       amd 17f0, no driver, no device
+disk      state: 50.0 GiB free of 100.0 GiB (/state)
+disk      models: 50.0 GiB free of 100.0 GiB (/models)
+driver    amdgpu (/sys/module/amdgpu)
+driver    rocm 6.2.0 (/opt/rocm/.info/version)
+device    /dev/kfd 0660 109
+device    /dev/dri/renderD128 0660 video: exists, but not for uid 1
+problem   /sys/class/accel: cannot be read: EACCES
+
+ENGINE  BACKEND  WHY
+llama   vulkan   there is a render node in /dev/dri, but /dev/dri/renderD128 exists, but not for uid 1
+        /dev/dri/renderD128: amd 15bf, driver amdgpu
+npu     npu      what the npu engine comes for, but there is no /dev/accel/accel0
+stt     cpu      what the stt engine comes for
+tts     cpu      what the tts engine comes for
+image   rocm     there is /dev/kfd, but /dev/dri/renderD128 exists, but not for uid 1
+        /dev/kfd: is there
+        /dev/dri/renderD128: amd 15bf, driver amdgpu
+custom  cpu      a custom engine gets the devices that its manifest names
+
+looked at 2026-01-01T00:00:00.000Z as uid 1000, groups 1000, kernel 6.12.0
+`,
+    );
+  });
+
+  it("of an answer that lacks what this version knows", async () => {
+    assert.equal(
+      await hardwareText({}, "table"),
+      `cpu       - (-), - cores, - threads
+memory    -, - available, - swap
+gpu       none
+npu       none
+disk      none
+driver    none
+device    none
+
+ENGINE  BACKEND  WHY
+
+looked at - as -, kernel -
+`,
+    );
+  });
+});
+
+describe("berth probe", () => {
+  it("asks for another look, waits for it and prints it", async () => {
+    await using api = await apiDouble({ [asking]: bare });
+    const ended = await runBerth(["probe"], { SVC_URL: api.url });
+    assert.deepEqual(ended, { code: 0, stdout: await hardwareText(bare, "table"), stderr: "" });
+    assert.deepEqual(api.asked, [`POST ${asking}`]);
+  });
+
+  it("prints the answer itself as JSON and YAML", async () => {
+    await using api = await apiDouble({ [asking]: bare });
+    const json = await runBerth(["probe", "-o", "json"], { SVC_URL: api.url });
+    assert.deepEqual(json, { code: 0, stdout: `${JSON.stringify(bare, null, 2)}\n`, stderr: "" });
+    const yaml = await runBerth(["probe", "-o", "yaml"], { SVC_URL: api.url });
+    assert.deepEqual([yaml.code, parse(yaml.stdout), yaml.stderr], [0, bare, ""]);
+  });
+
+  it("says that no operator has answered, and prints what one saw before", async () => {
+    await using api = await apiDouble({ [asking]: { ...bare, pending: true } });
+    assert.deepEqual(await runBerth(["probe"], { SVC_URL: api.url }), {
+      code: 0,
+      stdout: await hardwareText(bare, "table"),
+      stderr: "no operator has answered: this is what one saw before\n",
+    });
+  });
+
+  it("of another machine does not look at this one", async () => {
+    const message = "no operator of this version has looked at this machine yet; the first to start does";
+    await using api = await apiDouble({
+      [asking]: (response) => {
+        response.statusCode = 404;
+        response.end(JSON.stringify(failure("system.not_found", message)));
+      },
+    });
+    assert.deepEqual(await runBerth(["probe"], { SVC_URL: api.url }), {
+      code: 1,
+      stdout: "",
+      stderr: `system.not_found: ${message}\nstart an operator there; if one runs, it may be older than this command\n`,
+    });
+    const server = `http://127.0.0.1:${await freePort()}`;
+    assert.deepEqual(await runBerth(["--server", server, "probe"]), {
+      code: 1,
+      stdout: "",
+      stderr: `unreachable: nothing answers at ${server}\nstart it with \`berth up\`, or name another with --server\n`,
+    });
+  });
+
+  it("looks itself where no service runs on this machine, and says so", async () => {
+    await using directory = await tempDir();
+    const port = String(await freePort());
+    const env = { SVC_PORT: port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
+    const { code, stdout, stderr } = await runBerth(["probe", "-o", "json"], env);
+    assert.equal(
+      stderr,
+      `nothing answers at http://127.0.0.1:${port}: this is what this command sees itself, as its own user\n`,
+    );
+    assert.equal(code, 0);
+    const { hardwareSchema } = await import("../../src/api/hardware.ts");
+    const found = hardwareSchema.parse(JSON.parse(stdout));
+    assert.equal(found.disks[0]?.path, directory.path);
+    assert.ok((found.cpu.threads ?? 0) > 0);
+  });
+
+  it("looks itself where a service without an operator runs on this machine", async () => {
+    await using directory = await tempDir();
+    await using api = await apiDouble({ [asking]: { ...bare, pending: true } });
+    const env = { SVC_PORT: new URL(api.url).port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
+    const { code, stdout, stderr } = await runBerth(["probe"], env);
+    assert.equal(stderr, "no operator has answered: this is what this command sees itself, as its own user\n");
+    assert.equal(code, 0);
+    assert.match(stdout, new RegExp(`^disk +state: .* \\(${directory.path}\\)$`, "m"));
+  });
+
+  it("takes no other form of output", async () => {
+    const { code, stderr } = await runBerth(["probe", "-o", "name"]);
+    assert.equal(code, 2);
+    assert.match(stderr, /Allowed choices are table, wide, json, yaml/);
+  });
+});

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { HardwareFacts } from "../../../src/api/hardware.ts";
+import { withSuggestions } from "../../../src/engines/suggestion.ts";
+import { isRecord } from "../../../src/lib/record.ts";
+import { openHardwareStore, type HardwareStore } from "../../../src/store/hardware.ts";
+import { pcFacts } from "../../hardware/tree.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { until } from "../../support/until.ts";
+
+interface Scene extends AsyncDisposable {
+  readonly gateway: TestGateway;
+  /** The operator's side. */
+  readonly store: HardwareStore;
+  /** Publishes, and waits until the gateway has seen it. */
+  publish(facts: HardwareFacts, answers?: string): Promise<void>;
+  probe(query?: string): Promise<Response>;
+  read(): Promise<Record<string, unknown>>;
+}
+
+async function scene(options: Parameters<typeof startGateway>[0] = {}): Promise<Scene> {
+  await using stack = new AsyncDisposableStack();
+  const gateway = stack.use(await startGateway(options));
+  const store = stack.use(await openHardwareStore(gateway.stateDir));
+  const owned = stack.move();
+  const read = async (): Promise<Record<string, unknown>> => {
+    const found: unknown = await (await fetch(`${gateway.url}/api/hardware`)).json();
+    return isRecord(found) ? found : {};
+  };
+  return {
+    gateway,
+    store,
+    read,
+    async publish(facts, answers) {
+      await store.publish({
+        schema: 1,
+        ...(answers === undefined ? {} : { answers }),
+        hardware: withSuggestions(facts),
+      });
+      await until("the gateway has seen it", async () => (await read())["kernel"] === facts.kernel);
+    },
+    probe: (query = "") => fetch(`${gateway.url}/api/hardware/probe${query}`, { method: "POST" }),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The token of the request that the operator sees. */
+async function asked({ store }: Scene): Promise<string> {
+  return await until("a request is there", () => store.pending()?.token);
+}
+
+describe("the hardware", () => {
+  it("is what the operator has found", async () => {
+    await using at = await scene();
+    await at.publish(pcFacts);
+    assert.deepEqual(await at.read(), { ...withSuggestions(pcFacts), pending: false });
+  });
+
+  it("is not there before an operator has looked; a request for a look stays", async () => {
+    await using at = await scene();
+    const message = "no operator of this version has looked at this machine yet; the first to start does";
+    for (const answer of [await fetch(`${at.gateway.url}/api/hardware`), await at.probe()]) {
+      assert.equal(answer.status, 404);
+      const { error } = await envelopeOf(answer);
+      assert.deepEqual([error.code, error.message], ["system.not_found", message]);
+    }
+    await asked(at);
+  });
+
+  it("is looked at again on request, which is answered at once", async () => {
+    await using at = await scene();
+    await at.publish(pcFacts);
+    const answer = await at.probe();
+    assert.equal(answer.status, 202);
+    assert.deepEqual(await answer.json(), { ...withSuggestions(pcFacts), pending: true });
+    await at.publish({ ...pcFacts, kernel: "6.13.0" }, await asked(at));
+    assert.equal((await at.read())["pending"], false);
+  });
+
+  it("is waited for where that is asked; those who ask meanwhile share the look", async () => {
+    await using at = await scene();
+    await at.publish(pcFacts);
+    const answers = [at.probe("?wait=settled"), at.probe("?wait=ready&timeout=60")];
+    const token = await asked(at);
+    await until("both wait", async () => (await at.read())["pending"]);
+    await at.publish({ ...pcFacts, kernel: "6.13.0" }, token);
+    for (const answer of await Promise.all(answers))
+      assert.deepEqual(await answer.json(), { ...withSuggestions({ ...pcFacts, kernel: "6.13.0" }), pending: false });
+    assert.equal(at.store.pending(), undefined);
+  });
+
+  it("is waited for no longer than the query says", async () => {
+    await using at = await scene();
+    await at.publish(pcFacts);
+    const answer = await at.probe("?wait=settled&timeout=1");
+    assert.equal(answer.status, 202);
+    assert.deepEqual(await answer.json(), { ...withSuggestions(pcFacts), pending: true });
+  });
+
+  it("is not waited for where no operator lives", async () => {
+    const heartbeat = new Date(Date.now() - 60_000).toISOString();
+    await using at = await scene({ operator: { heartbeat } });
+    await at.publish(pcFacts);
+    const answer: unknown = await (await at.probe("?wait=settled&timeout=3600")).json();
+    assert.equal(isRecord(answer) && answer["pending"], true);
+  });
+
+  it("is waited for by nobody once the client has left", async () => {
+    await using at = await scene();
+    await at.publish(pcFacts);
+    const leaving = new AbortController();
+    const answer = fetch(`${at.gateway.url}/api/hardware/probe?wait=settled&timeout=3600`, {
+      method: "POST",
+      signal: leaving.signal,
+    });
+    await asked(at);
+    leaving.abort();
+    await assert.rejects(answer);
+    // Closing a gateway waits for open requests: the scene would not end.
+  });
+
+  it("is a feature, and another look needs no body", async () => {
+    await using at = await scene();
+    await at.publish(pcFacts);
+    const features: unknown = await (await fetch(`${at.gateway.url}/api/features`)).json();
+    assert.equal(isRecord(features) && features["hardware_probe"], true);
+    assert.equal((await at.gateway.post("/api/hardware/probe", { deep: true })).status, 400);
+    assert.equal((await at.probe("?wait=never")).status, 400);
+    assert.equal(at.store.pending(), undefined);
+  });
+});
