@@ -7,10 +7,7 @@ import { countIn, fieldsOf, Witness } from "./witness.ts";
 export async function lookAtMemory(machine: Machine): Promise<Memory> {
   const witness = new Witness(machine);
   const fields = fieldsOf((await witness.text("/proc/meminfo")) ?? "");
-  const bytes = (field: string): number | undefined => {
-    const count = countIn(fields.get(field)?.replace(/ kB$/, ""));
-    return count === undefined ? undefined : count * 1024;
-  };
+  const bytes = (field: string): number | undefined => countIn(fields.get(field)?.replace(/ kB$/, ""), 1024);
   const total = bytes("MemTotal");
   if (total !== undefined) witness.note("/proc/meminfo", `MemTotal ${fields.get("MemTotal") ?? ""}`);
   const found = await memoryLimit(witness);

@@ -34,8 +34,7 @@ export async function nvidiaGpus(
     for (const line of (await machine.run(program, query, signal)).split("\n")) {
       const [id = "", name, mebibytes] = line.split(",").map((field) => field.trim());
       if (!id.includes(":")) continue;
-      const count = countIn(mebibytes);
-      gpus.set(addressOf(id), { name, memoryBytes: count === undefined ? undefined : count * 1024 ** 2 });
+      gpus.set(addressOf(id), { name, memoryBytes: countIn(mebibytes, 1024 ** 2) });
     }
   } catch (error) {
     witness.note(program, errorCode(error) === "ENOENT" ? "is not on PATH: memory is not known" : messageOf(error));

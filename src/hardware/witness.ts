@@ -54,9 +54,9 @@ export class Witness {
   }
 }
 
-/** A whole number that a computer can count with; undefined where the text says anything else. */
-export function countIn(text: string | undefined): number | undefined {
-  const value = text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+/** A whole number of units, in what they are made of; undefined where the text says no number, or none to count with. */
+export function countIn(text: string | undefined, unit = 1): number | undefined {
+  const value = text !== undefined && /^\d+$/.test(text) ? Number(text) * unit : undefined;
   return value !== undefined && Number.isSafeInteger(value) ? value : undefined;
 }
 
