@@ -21,6 +21,12 @@ export function devicesOf({ devices }: Pick<HardwareFacts, "devices">): Devices 
   return { hasRenderNode: has("/dev/dri/renderD"), hasNvidia: has("/dev/nvidiactl"), hasKfd: has("/dev/kfd") };
 }
 
+/** Devices from which `auto` would have taken that backend: for an engine that an earlier operator has started. */
+export function devicesBehind(backend: string): Devices {
+  const hasKfd = backend === "rocm";
+  return { hasNvidia: backend === "cuda", hasRenderNode: hasKfd || backend === "vulkan", hasKfd };
+}
+
 /** The backend of a slot, with the reason. Only `auto` looks at the machine. */
 export function backendOf(
   { backend, engine }: Pick<SlotSpec, "backend" | "engine">,

@@ -1,5 +1,6 @@
 import type { HardwareFacts } from "../api/hardware.ts";
-import { devicesOf, type Devices } from "../engines/placement.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import { devicesBehind, devicesOf, type Devices } from "../engines/placement.ts";
 import { withSuggestions } from "../engines/suggestion.ts";
 import type { HardwareStore } from "../store/hardware.ts";
 
@@ -18,6 +19,8 @@ export interface KnownHardware extends AsyncDisposable {
 export async function followHardware(options: {
   store: HardwareStore;
   look: Look;
+  /** What an earlier operator has published: engines that still run keep their backend. */
+  published?: Iterable<PublishedSlot>;
   onError: (error: unknown) => void;
   /** Rest before a look that could not be published is tried again. */
   againMs?: number;
@@ -59,6 +62,10 @@ export async function followHardware(options: {
   });
   start();
   const decided = new Map<string, Devices>();
+  for (const { name, spec, status } of options.published ?? []) {
+    const backend = spec.backend === "auto" ? status.decisions["backend"] : undefined;
+    if (backend !== undefined) decided.set(name, devicesBehind(backend.value));
+  }
   return {
     devicesFor(slot, isRunning) {
       const known = isRunning ? decided.get(slot) : undefined;

@@ -74,6 +74,7 @@ export async function runOperator(
     await followHardware({
       store: stack.use(await openHardwareStore(config.stateDir)),
       look: options.look,
+      published: published.values(),
       onError: (error) => log.error({ err: error }, "what the hardware is could not be published"),
     }),
   );

@@ -26,7 +26,10 @@ const full: Tree = {
   "/dev/kfd": "",
   "/dev/dri/renderD128": "",
 };
-const files = Object.entries(full).flatMap(([path, content]) => (typeof content === "string" ? [path] : []));
+const texts = Object.entries(full).flatMap(([path, content]) =>
+  typeof content === "string" ? [[path, content] as const] : [],
+);
+const files = texts.map(([path]) => path);
 
 /** Pieces that files of /proc and /sys are made of, in any order. */
 const garbage = fc
@@ -44,10 +47,10 @@ const garbage = fc
 /** The same text with other numbers. */
 const renumbered = fc
   .tuple(
-    fc.constantFrom(...files),
+    fc.constantFrom(...texts),
     fc.nat(64).map((bits) => String(2n ** BigInt(bits) - 1n)),
   )
-  .map(([path, number]): [string, string] => [path, String(full[path]).replaceAll(/\d+/g, number)]);
+  .map(([[path, text], number]): [string, string] => [path, text.replaceAll(/\d+/g, number)]);
 
 test("whatever files hold, and whichever cannot be read, a probe answers, as its schema says", async () => {
   const broken = fc.dictionary(fc.constantFrom(...files), garbage, { maxKeys: 6 });
