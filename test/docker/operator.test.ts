@@ -116,11 +116,20 @@ it("says what cannot be an image, and what a container may not have", { timeout:
   const file = join(running.configDir, "slots/primary.toml");
   const told = async (what: string, text: string | undefined, reason: string, words: RegExp): Promise<void> => {
     if (text !== undefined) await writeFile(file, text);
-    await until(what, async () => {
-      const { conditions } = await running.slot("primary");
+    let status: Record<string, unknown> = {};
+    const isTold = async (): Promise<boolean> => {
+      status = await running.slot("primary");
+      const { conditions } = status;
       if (!Array.isArray(conditions)) return false;
       const stalled: unknown = conditions.find(({ type }: { type?: unknown }) => type === "Stalled");
-      return JSON.stringify(stalled)?.includes(`"reason":"${reason}"`) && words.test(JSON.stringify(stalled));
+      return (
+        stalled !== undefined &&
+        JSON.stringify(stalled).includes(`"reason":"${reason}"`) &&
+        words.test(JSON.stringify(stalled))
+      );
+    };
+    await until(what, isTold).catch((error: unknown) => {
+      throw new Error(`${what}: ${JSON.stringify(status)}\n${running.log()}`, { cause: error });
     });
   };
   await told("the daemon takes it for none", undefined, "ImageNotFound", /is no name of an image/);
