@@ -107,7 +107,7 @@ it("mends what others do without calling it a restart", { timeout: 120_000 }, as
     return !state.Paused && name === container.Names[0] && found["last_error"] !== null && found;
   });
   assert.deepEqual([status["restarts"], status["image"]], [0, engineImage]);
-  assert.match(running.log(), /→ repair main/);
+  await until("the log tells of it", async () => /→ repair main/.test(running.log()));
   assert.match(await chat(running), /token0/);
 });
 

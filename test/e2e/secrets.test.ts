@@ -88,7 +88,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
   places.push(["the log to its end", berth.log()], ...(await filesOf(berth.stateDir)));
   // What is looked through is what it is meant to be.
   assert.match(answers.join("\n"), /"label":"canary test"/);
-  assert.match(berth.log(), /coder: ready/);
+  await until("the log tells of it", async () => /coder: ready/.test(berth.log()));
   assert.ok(places.some(([place]) => place.endsWith(`auth/tokens/${token.slice(4, 12)}.json`)));
   for (const [place, text] of places) {
     for (const [name, secret] of Object.entries(secrets)) {

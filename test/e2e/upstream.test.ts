@@ -45,7 +45,7 @@ test("declare a provider in a file, get its models; edit it, rotate its key, rem
 
   await rm(keyFile);
   await until("the key is missed", async () => (await ask("big")).status === 502);
-  assert.match(berth.log(), /upstream acme: the file .*acme\.key does not exist/);
+  await until("the log tells why", async () => /upstream acme: the file .*acme\.key does not exist/.test(berth.log()));
 
   await rm(file);
   await until("it is gone", async () => (await ask("big")).status === 404);
