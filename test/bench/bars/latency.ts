@@ -1,6 +1,8 @@
 import { atMost, figure, median, range, told, type Bar } from "../bar.ts";
 import { loadRate } from "../machine/load.ts";
 import { openStage } from "../machine/stage.ts";
+import { runWrk } from "../machine/wrk.ts";
+import { requestBody, warmUpSeconds } from "./chat.ts";
 
 /** What Berth adds to a warm request at a rate that leaves the machine room: open loop, direct and through, in turn. */
 export const latency: Bar = {
@@ -16,6 +18,9 @@ export const latency: Bar = {
         throw new Error(`${result.wrong} wrong, ${result.sent - result.answered} of ${result.sent} not answered`);
       return result;
     };
+    // At full speed first: at this rate it would take V8 minutes to optimise what is measured.
+    const { directory, gatewayPort: port } = stage.site;
+    await runWrk({ directory, port, body: requestBody, connections: 32, seconds: warmUpSeconds, cores: cores.others });
     await ask(stage.site.gatewayPort, "bench", 3);
     const added: number[] = [];
     const addedByNginx: number[] = [];
