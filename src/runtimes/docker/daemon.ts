@@ -14,7 +14,8 @@ export class DaemonRefusal extends Error {
   }
 }
 
-type Wait = "limited" | "asAborted";
+/** "brief": a look, which any daemon answers soon. "limited": what changes something may take its time. */
+type Wait = "brief" | "limited" | "asAborted";
 
 const conflict = 409;
 const defaultSocket = "/var/run/docker.sock";
@@ -34,13 +35,15 @@ export class Daemon {
   readonly path: string;
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
+  readonly #briefMs: number;
   /** Why it cannot be asked at all. */
   readonly #problem: string | undefined;
 
-  /** `silenceMs`: how long it may keep silent before a plain request counts as not answered. */
-  constructor(path: string, silenceMs = 60_000, problem?: string) {
+  /** How long it may keep silent before a request, or one that only looks, counts as not answered. */
+  constructor(path: string, silenceMs = 60_000, problem?: string, briefMs = Math.min(silenceMs, 15_000)) {
     this.path = path;
     this.#problem = problem;
+    this.#briefMs = briefMs;
     this.#api = new Dockerode({ socketPath: path, timeout: silenceMs });
     this.#patient = new Dockerode({ socketPath: path });
   }
@@ -59,9 +62,24 @@ export class Daemon {
   async ask<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T> {
     if (this.#problem !== undefined) throw new RuntimeUnavailable(this.#problem);
     try {
+      if (wait === "brief") return await within(this.#briefMs, question(this.#api));
       return await question(wait === "limited" ? this.#api : this.#patient);
     } catch (error) {
       throw this.#explain(error);
+    }
+  }
+
+  /** A stream, whose beginning is waited for no longer than an answer to a look. `signal` ends it at any time. */
+  async stream<T>(open: (api: Dockerode, signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const late = new AbortController();
+    try {
+      return await this.ask(
+        (api) => within(this.#briefMs, open(api, AbortSignal.any([signal, late.signal]))),
+        "asAborted",
+      );
+    } catch (error) {
+      late.abort();
+      throw error;
     }
   }
 
@@ -92,6 +110,17 @@ export class Daemon {
       return new DaemonRefusal(error.statusCode === 500 ? meantBy(said) : error.statusCode, said);
     }
     return new RuntimeUnavailable(silenceOf(this.path, error), { cause: error });
+  }
+}
+
+/** Rejects after `ms` whatever becomes of the answer: one that was lost on its way never settles. */
+async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
+  const { promise: tooLate, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no word for ${ms / 1000} s`)), ms);
+  try {
+    return await Promise.race([answer, tooLate]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -201,7 +201,7 @@ class DockerRuntime implements Runtime {
   /** What the daemon has now under our label, the oldest first. */
   async #find(slot: string, role: ProcessRole): Promise<readonly Inspected[]> {
     const label = [`${instanceLabel}=${this.#options.instance}`, `dev.berth.slot=${slot}`, `dev.berth.role=${role}`];
-    const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters: { label } }));
+    const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters: { label } }), "brief");
     await Promise.all(listed.map(({ Id: id }) => this.#view.refresh(id)));
     const ids = new Set(listed.map(({ Id: id }) => id));
     return (this.#view.lastKnown() ?? []).filter(({ id }) => ids.has(id));
@@ -237,7 +237,8 @@ class DockerRuntime implements Runtime {
   async #mountGuard({ mounts }: Container): Promise<MountGuard> {
     const { stateDir, configDir, modelsDir } = this.#options;
     // Its root is asked for only where somebody could name it.
-    const info: { DockerRootDir?: string } = mounts.length === 0 ? {} : await this.#daemon.ask((api) => api.info());
+    const info: { DockerRootDir?: string } =
+      mounts.length === 0 ? {} : await this.#daemon.ask((api) => api.info(), "brief");
     const guarded = [stateDir, configDir, info.DockerRootDir || undefined].filter((path) => path !== undefined);
     return { socket: this.#daemon.path, guarded, open: modelsDir === undefined ? [] : [modelsDir] };
   }

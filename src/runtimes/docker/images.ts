@@ -68,7 +68,7 @@ export class Images {
   async #inspect(image: string): Promise<ImageInspectInfo | DaemonRefusal | undefined> {
     if (!imageReference.test(image)) return new DaemonRefusal(400, "invalid reference format");
     try {
-      return await this.#daemon.find((api) => api.getImage(image).inspect());
+      return await this.#daemon.find((api) => api.getImage(image).inspect(), "brief");
     } catch (error) {
       if (error instanceof DaemonRefusal) return error;
       throw error;

@@ -95,7 +95,7 @@ export class ContainerView {
   async #list(): Promise<readonly { readonly Id: string }[]> {
     const filters = { label: [`${instanceLabel}=${this.#instance}`] };
     try {
-      return await this.#daemon.ask((api) => api.listContainers({ all: true, filters }));
+      return await this.#daemon.ask((api) => api.listContainers({ all: true, filters }), "brief");
     } catch (error) {
       if (!(error instanceof DaemonRefusal)) throw error;
       throw new RuntimeUnavailable(`the daemon at ${this.#daemon.path} cannot list: ${error.message}`, {
@@ -126,7 +126,7 @@ export class ContainerView {
   async #inspect(id: string, look: { isStale: boolean }): Promise<void> {
     do {
       look.isStale = false;
-      const info = await this.#daemon.find((api) => api.getContainer(id).inspect());
+      const info = await this.#daemon.find((api) => api.getContainer(id).inspect(), "brief");
       const label = info === undefined ? undefined : labelIn(info.Config.Labels, this.#instance);
       if (info === undefined || label === undefined) this.forget(id);
       else {
@@ -168,7 +168,7 @@ export class ContainerView {
   /** Resolves when the daemon ends the stream. */
   async #listen(signal: AbortSignal, onUp: () => void): Promise<void> {
     const filters = { type: ["container" as const], label: [`${instanceLabel}=${this.#instance}`] };
-    const stream = await this.#daemon.ask((api) => api.getEvents({ filters, abortSignal: signal }), "asAborted");
+    const stream = await this.#daemon.stream((api, abortSignal) => api.getEvents({ filters, abortSignal }), signal);
     const cutter = new LineCutter();
     const ended = new Promise<void>((resolve) => {
       stream.once("end", resolve);
@@ -194,7 +194,7 @@ export class ContainerView {
   }
 
   async #isPodman(): Promise<boolean> {
-    const { Components: components } = await this.#daemon.ask((api) => api.version());
+    const { Components: components } = await this.#daemon.ask((api) => api.version(), "brief");
     return components.some(({ Name: name }) => name.startsWith("Podman"));
   }
 
