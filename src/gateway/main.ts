@@ -26,7 +26,8 @@ import { FirstLook } from "./first-look.ts";
 import { HostGuard } from "./hosts.ts";
 import { ImageCache } from "./images/cache.ts";
 import { defaultAgainAfterMs } from "./flight.ts";
-import { buildIndex } from "./index.ts";
+import type { ResolutionIndex } from "./index.ts";
+import { LiveIndex } from "./live-index.ts";
 import { GatewayMetrics } from "./metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
 import { Traffic } from "./traffic.ts";
@@ -64,7 +65,10 @@ const discoveryPatienceMs = 5000;
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
   const { log, version, holdTimes, againAfterMs } = options;
   await using stack = new AsyncDisposableStack();
+  const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
+  const writer = await openDemandWriter(config.stateDir, gateway);
   const published = stack.use(await openPublished(config.stateDir));
+  // Nothing is awaited from here to the last of what follows these: providers answer and operators publish at any time.
   const budget = new BufferBudget(config.bufferLimit);
   const upstreams = stack.use(
     new Upstreams({
@@ -75,58 +79,48 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       onRetry: (upstream) => upstreamMetrics.retry(upstream),
     }),
   );
-  upstreams.update(published.registry().upstreams);
-  let index = buildIndex(published, upstreams.refs());
-  // Before anything is awaited: a list of models may come at any time.
-  stack.use(
-    upstreams.watch(() => {
-      index = buildIndex(published, upstreams.refs());
-    }),
-  );
-  const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
+  const live = stack.use(new LiveIndex(published, upstreams));
+  const index = (): ResolutionIndex => live.current;
   const traffic = new Traffic((slot) => onEdge(slot));
   const demand = stack.use(
     new DemandPublisher({
       gateway,
-      writer: await openDemandWriter(config.stateDir, gateway),
+      writer,
       traffic,
-      index: () => index,
+      index,
       onError: (error) => log.error({ err: error }, "demand could not be published"),
     }),
   );
   function onEdge(slot: string): void {
-    const status = index.slots.get(slot)?.status;
+    const status = index().slots.get(slot)?.status;
     // The operator waits for these; whatever is warm can wait for the next heartbeat.
     const isWarm = status?.state === "ready";
     if (!isWarm) demand.publish();
   }
   stack.use(
     published.watch(({ slots, registry, operator }) => {
-      if (registry) upstreams.update(published.registry().upstreams);
-      // Not for a heartbeat, which comes every second.
-      if (registry || slots.length > 0) index = buildIndex(published, upstreams.refs());
       if (registry || operator) admission.refresh();
       else for (const slot of slots) admission.refresh(slot);
       firstLook.refresh();
-      if (slots.some((slot) => index.slots.get(slot)?.status?.state === "unloading")) demand.publish();
+      if (slots.some((slot) => index().slots.get(slot)?.status?.state === "unloading")) demand.publish();
     }),
   );
   const admission = new Admission({
-    index: () => index,
+    index,
     operator: () => published.operator(),
     bootId: bootId(),
     holdMs: config.holdSeconds * 1000,
   });
   stack.defer(() => admission.close());
   const firstLook = new FirstLook({
-    index: () => index,
+    index,
     inFlight: (slot) => traffic.inFlight(slot),
     operator: () => published.operator(),
     bootId: bootId(),
     budget,
     holdMs: config.holdSeconds * 1000,
   });
-  const metrics = new GatewayMetrics({ traffic, admission, index: () => index, newcomers: () => firstLook.waiting });
+  const metrics = new GatewayMetrics({ traffic, admission, index, newcomers: () => firstLook.waiting });
   const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
   let isDraining = false;
   const startedAt = Date.now();
@@ -173,7 +167,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     gate,
     isStrict: options.isStrict === true,
     management: {
-      index: () => index,
+      index,
       operator: () => published.operator(),
       traffic,
       admission,
@@ -207,7 +201,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     port,
     url,
     routes: app.routes,
-    seenRevision: (slot) => index.slots.get(slot)?.revision,
+    seenRevision: (slot) => index().slots.get(slot)?.revision,
     async close({ drainSeconds }) {
       isDraining = true;
       firstLook.close(

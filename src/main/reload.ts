@@ -35,16 +35,18 @@ export async function serveReloading(options: {
   using _watching = changes;
   let isFirst = true;
   for (;;) {
+    changes.forget();
     const child = fork(entry, args, { env, detached: true, stdio: ["ignore", "inherit", "inherit", "ipc"] });
     const ended = new Promise<"ended">((resolve) => child.once("exit", () => resolve("ended")));
     child.once("message", () => (isFirst = false));
     const onAgain = (): void => void child.kill("SIGKILL");
     again.addEventListener("abort", onAgain, { once: true });
-    let happened = await Promise.race([stopped, ended, nextGoodChange(changes, env, log)]);
+    const changed = nextGoodChange(changes, env, log);
+    let happened = await Promise.race([stopped, ended, changed]);
     if (happened === "ended") {
       if (isFirst) return child.exitCode ?? 1;
       log.error("the gateway ended; it starts again with the next change");
-      happened = await Promise.race([stopped, nextGoodChange(changes, env, log)]);
+      happened = await Promise.race([stopped, changed]);
     }
     await end(child, happened === "terminate" ? "SIGTERM" : "SIGINT", ended);
     again.removeEventListener("abort", onAgain);
@@ -75,6 +77,8 @@ async function nextGoodChange(changes: Changes, env: NodeJS.ProcessEnv, log: Log
 class Changes {
   readonly #watchers: FSWatcher[] = [];
   #timer: NodeJS.Timeout | undefined;
+  /** Something changed while the last change was looked at. */
+  #isUntold = false;
   #waiting: (() => void)[] = [];
 
   constructor(configDir: string, log: Logger) {
@@ -82,9 +86,15 @@ class Changes {
     if (isClone) this.#watch(sources, (name) => name.endsWith(".ts"), log);
   }
 
-  /** Resolves at the next change, once writing has settled. */
+  /** Resolves at the next change that no earlier call was told of, once writing has settled. */
   async next(): Promise<void> {
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (!this.#isUntold) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#isUntold = false;
+  }
+
+  /** Whoever is about to read everything need not be told of what has changed so far. */
+  forget(): void {
+    this.#isUntold = false;
   }
 
   #watch(directory: string, isOfInterest: (name: string) => boolean, log: Logger): void {
@@ -102,6 +112,7 @@ class Changes {
   #note(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
+      this.#isUntold = true;
       for (const resolve of this.#waiting.splice(0)) resolve();
     }, settleMs);
   }

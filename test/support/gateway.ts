@@ -59,6 +59,8 @@ export async function startGateway(
     operator?: Partial<PublishedOperator> | "none";
     env?: Readonly<Record<string, string>>;
     gateway?: Partial<GatewayOptions>;
+    /** Called just before the gateway starts. */
+    onStart?: (stateDir: string) => void;
   } = {},
 ): Promise<TestGateway> {
   await using stack = new AsyncDisposableStack();
@@ -95,6 +97,7 @@ export async function startGateway(
   if (config === undefined) throw new Error(JSON.stringify(problems));
   let text = "";
   const log = pino({ level: "info" }, { write: (line: string) => void (text += line) });
+  options.onStart?.(stateDir);
   const running = await runGateway(config, { log, version: "0.0.0-test", isStrict: true, ...options.gateway });
   stack.defer(() => running.close({ drainSeconds: 0 }));
   const demands = stack.use(await openDemandStore(stateDir));
