@@ -9,7 +9,7 @@ import {
 import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
-import { allowedMethods } from "./allowed-methods.ts";
+import { allowedMethods, methodNotAllowed } from "./allowed-methods.ts";
 import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
@@ -43,7 +43,7 @@ export interface App {
 
 /**
  * The HTTP server. Fastify routes everything but the hot routes, which take the same ids, errors and metrics without
- * the framework's per-request objects (docs/performance.md has the measurement).
+ * the framework's per-request objects.
  */
 export async function buildApp(options: AppOptions): Promise<App> {
   const hot = new Map<string, V1Route>(
@@ -160,13 +160,7 @@ function fromFramework(error: unknown): ApiError {
 function notFound(routes: readonly GuardedRoute[], method: string, url: string): ApiError {
   const path = pathOf(url);
   const allowed = allowedMethods(routes, path);
-  if (allowed.length > 0 && !allowed.includes(method)) {
-    const allow = allowed.join(", ");
-    return new ApiError("system.method_not_allowed", {
-      message: `${path.slice(0, 200)} takes ${allow}`,
-      headers: { allow },
-    });
-  }
+  if (allowed.length > 0 && !allowed.includes(method)) return methodNotAllowed(path, allowed);
   const tails = ["/v1", ""].map((prefix) => `${prefix}${path.replace(/^(\/v1)+/, "")}`);
   const meant = tails.find((tail) => routes.some((route) => route.method === "POST" && route.path === tail));
   const hint = meant === undefined ? "" : `; did you mean ${meant}?`;

@@ -154,12 +154,10 @@ export class Dispatcher {
     }
     const flight = this.#flight(call, asked, { slot, leg, line }, call.answer, call);
     call.work = flight;
-    if (asked.onBroken !== undefined) {
-      asked.onBroken((failure) => {
-        flight.abandon();
-        call.answer.refuse(failure);
-      });
-    }
+    asked.onBroken?.((failure) => {
+      flight.abandon();
+      call.answer.refuse(failure);
+    });
     flight.start();
     call.holdFor(flight);
   }

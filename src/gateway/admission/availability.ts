@@ -1,4 +1,4 @@
-import { findCondition } from "../../api/conditions.ts";
+import { findCondition, type Condition } from "../../api/conditions.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole, SlotCapability } from "../../api/names.ts";
 import { heartbeatTtlMs, type PublishedOperator, type SlotStatus } from "../../api/status.ts";
@@ -70,9 +70,13 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surro
 
 /** Its manifest has been invalid since the operator first saw it: there is no spec to act on. */
 export function isNeverValid({ status }: KnownSlot): boolean {
-  if (status?.state !== "error") return false;
-  const stalled = findCondition(status.conditions, "Stalled");
-  return stalled?.status === "True" && stalled.reason === "InvalidSpec";
+  return status?.state === "error" && invalidSpec(status) !== undefined;
+}
+
+/** The condition that says that its manifest is invalid now, whatever spec is in force. */
+export function invalidSpec({ conditions }: SlotStatus): Condition | undefined {
+  const stalled = findCondition(conditions, "Stalled");
+  return stalled?.status === "True" && stalled.reason === "InvalidSpec" ? stalled : undefined;
 }
 
 /** While the main process serves, what the status tells of failures is the other's. */

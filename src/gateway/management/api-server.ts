@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { allowedMethods, methodNotAllowed } from "../allowed-methods.ts";
 import { ApiError } from "../../api/errors.ts";
 import { apiRoutes, type ApiRoutes } from "../../api/management/routes.ts";
 import type { AnswerOf, AnswerShape, BodyOf, QueryOf, RouteShape } from "../../api/management/shape.ts";
@@ -71,14 +72,15 @@ function serveRoute<S extends RouteShape>(
 /** A ref may be any text; the path of another route is none, whatever the method. Throws `system.method_not_allowed`. */
 function refuseLiteral(url: string): void {
   const [path = ""] = url.split("?", 1);
-  const methods = Object.values(apiRoutes).flatMap((shape) => {
-    if (shape.path !== path) return [];
-    return shape.method === "GET" ? ["GET", "HEAD"] : [shape.method];
-  });
-  if (methods.length === 0) return;
-  const allow = methods.join(", ");
-  throw new ApiError("system.method_not_allowed", { message: `${path} takes ${allow}`, headers: { allow } });
+  const allowed = allowedMethods(literalRoutes, path);
+  if (allowed.length > 0) throw methodNotAllowed(path, allowed);
 }
+
+/** Those without parameters, by every method that they take. */
+const literalRoutes = Object.values(apiRoutes).flatMap(({ method, path }) => {
+  if (path.includes("{")) return [];
+  return (method === "GET" ? ["GET", "HEAD"] : [method]).map((each) => ({ method: each, path }));
+});
 
 /** What nobody reads would be taken for heard; `{}` is what some clients send for nothing. */
 function refuseBody(body: unknown): void {

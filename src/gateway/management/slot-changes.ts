@@ -6,6 +6,7 @@ import type { SlotDetail } from "../../api/management/views.ts";
 import { isBuiltin, modelRefSchema, slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import type { RequestKind } from "../../api/status.ts";
+import { invalidSpec } from "../admission/availability.ts";
 import type { KnownSlot } from "../index.ts";
 import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { guardExecFields } from "./exec-fields.ts";
@@ -67,10 +68,10 @@ export async function changeSlot(
 }
 
 /** A manifest that was never valid has no spec to act on: what stands there instead is disabled. */
-function invalidManifest({ published, spec }: KnownSlot): ApiError | undefined {
-  const stalled = published?.status.conditions.find(({ type }) => type === "Stalled");
-  if (spec.enabled || stalled?.status !== "True" || stalled.reason !== "InvalidSpec") return undefined;
-  return new ApiError("config.invalid", { message: stalled.message, details: { path: [], message: stalled.message } });
+function invalidManifest({ status, spec }: KnownSlot): ApiError | undefined {
+  const invalid = spec.enabled || status === undefined ? undefined : invalidSpec(status);
+  if (invalid === undefined) return undefined;
+  return new ApiError("config.invalid", { message: invalid.message, details: { path: [], message: invalid.message } });
 }
 
 function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | undefined, isReset: boolean): void {

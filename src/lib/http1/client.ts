@@ -33,7 +33,7 @@ export class EnginePool {
     this.#port = port;
   }
 
-  /** Sends `head` (request line and headers, with the blank line) and `body`, whose parts are not copied. */
+  /** Sends `head` (request line and headers, with the blank line) and `body`. Parts of a large one are not copied. */
   request(head: string, body: readonly Buffer[], timeouts: Timeouts, events: ConnectionEvents): Exchange {
     return new PooledExchange(this, head, body, timeouts, events);
   }
