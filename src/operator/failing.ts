@@ -18,6 +18,30 @@ const terminalReasons: ReadonlySet<string> = new Set(["StartFailed"]);
 /** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
 const steadyMs = 60_000;
 
+/**
+ * What has ended before it was ready was started for an earlier spec, as when somebody saves twice: that says nothing of
+ * this one, which starts from nothing. A workload that changes without an edit is no such case: its failures count.
+ */
+export function outdated(input: SlotInput): Verdict | undefined {
+  if (input.before === undefined || input.before.specHash === input.specHash) return undefined;
+  const past = input.observed.filter(({ role, phase, hash }) => {
+    const workload = workloadsOf(input).find((each) => each.role === role);
+    const isPast = phase === "exited" && workload !== undefined && workload.hash !== hash;
+    return isPast && publishedProcess(input, role)?.isReady !== true;
+  });
+  if (past.length === 0) return undefined;
+  const isServing = isMainServing(input);
+  const message = "what has ended was started for an earlier spec";
+  return {
+    state: isServing ? "ready" : "starting",
+    row: isServing ? "loadedProgressing" : "progressing",
+    reason: "Changed",
+    message,
+    steps: stop(past, message),
+    requeueMs: 0,
+  };
+}
+
 /** What ran has exited, or has vanished. */
 export function crashed(input: SlotInput): Verdict | undefined {
   const gone = input.observed.filter(({ phase }) => phase === "exited");

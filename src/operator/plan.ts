@@ -1,5 +1,5 @@
 import { describeDiagnostics } from "../api/diagnostic.ts";
-import { backingOff, crashed, restarted, stalled, startupFailed, unhealthy } from "./failing.ts";
+import { backingOff, crashed, outdated, restarted, stalled, startupFailed, unhealthy } from "./failing.ts";
 import type { Check } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 import { coming, drifted, loaded, missing } from "./loading.ts";
@@ -21,6 +21,7 @@ const checks: readonly [name: string, check: Check][] = [
   ["mustRestart", mustRestart],
   ["unloadingEnds", unloadingEnds],
   ["restarted", restarted],
+  ["outdated", outdated],
   ["crashed", crashed],
   ["stalled", stalled],
   ["backingOff", backingOff],

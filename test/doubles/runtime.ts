@@ -12,7 +12,7 @@ export interface Manner {
   loadMs: number;
   /** It ends by itself this long after each start. */
   crashAfterMs: number | undefined;
-  /** It cannot be started at all. */
+  /** It cannot be started at all; nor can, whatever this says, the program /nope. */
   cannotStart: boolean;
   probe: "healthy" | "failing" | "warm-up-fails" | "hanging";
 }
@@ -52,6 +52,8 @@ export class RuntimeDouble implements Runtime {
   readonly violations: string[] = [];
   /** Ports on which somebody else listens. */
   readonly strangers = new Set<number>();
+  /** Every start waits for it: programs that take their time to be refused. */
+  beforeStart: Promise<void> | undefined;
   /** Every removal waits for it: engines that take their time to end. */
   beforeRemoval: Promise<void> | undefined;
   /** What is said of what a container needs; absent: all is here. */
@@ -118,6 +120,7 @@ export class RuntimeDouble implements Runtime {
   }
 
   async ensure(workload: Workload): Promise<void> {
+    await this.beforeStart;
     const { slot, role, port, hash } = workload;
     const key = `${slot}/${role}`;
     const known = this.#engines.get(key);
@@ -142,7 +145,8 @@ export class RuntimeDouble implements Runtime {
     });
     const { crashAfterMs, cannotStart } = this.manner(slot);
     const at = startedAt.toISOString();
-    if (cannotStart) engine.exit = { reason: "StartFailed", message: "no such program: /nope", at };
+    if (cannotStart || workload.command[0] === "/nope")
+      engine.exit = { reason: "StartFailed", message: "no such program: /nope", at };
     else if (crashAfterMs !== undefined) {
       this.#clock.after(crashAfterMs, () => {
         if (this.#engines.get(key) !== engine) return;

@@ -352,6 +352,46 @@ const rows: Row[] = [
     },
   },
   {
+    name: "what was refused for an earlier spec says nothing of the one that was saved meanwhile",
+    given: input({
+      before: published({ state: "starting", processes: [] }, { specHash: "earlier" }),
+      observed: [
+        observed({
+          hash: "hash-earlier",
+          phase: "exited",
+          isListening: false,
+          exit: { reason: "StartFailed", message: "no such program: /nope", at: epoch.toISOString() },
+        }),
+      ],
+    }),
+    expected: {
+      check: "outdated",
+      state: "starting",
+      row: "progressing",
+      reason: "Changed",
+      message: "what has ended was started for an earlier spec",
+      steps: [{ do: "stop", role: "main", reason: "what has ended was started for an earlier spec" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "a ready engine that dies while its manifest is edited is an error with its cause",
+    given: input({
+      before: published({}, { specHash: "earlier" }),
+      observed: [observed({ hash: "hash-earlier", phase: "exited", isListening: false, exit })],
+    }),
+    expected: {
+      check: "crashed",
+      state: "error",
+      row: "retrying",
+      reason: "Signalled",
+      message: "killed by SIGKILL",
+      failure: { reason: "Signalled", message: "killed by SIGKILL", isTerminal: false, isSteady: true },
+      steps: [{ do: "stop", role: "main", reason: "clear what has exited" }],
+      requeueMs: 0,
+    },
+  },
+  {
     name: "after such a failure nothing is tried",
     given: input({
       before: published({

@@ -190,6 +190,20 @@ test("a program that cannot be started waits for a person: an edit or a request,
   assert.equal(site.state("a"), "ready");
 });
 
+test("what is saved while the spec before it is being refused starts all the same", async () => {
+  await using site = new Site();
+  const held = Promise.withResolvers<void>();
+  site.runtime.beforeStart = held.promise;
+  await site.start();
+  site.source.save("a", custom({ command: ["/nope"] }));
+  await site.turn();
+  site.source.save("a", custom());
+  await site.turn();
+  held.resolve();
+  await site.advance(2);
+  assert.deepEqual([site.state("a"), site.slot("a").status.failures], ["ready", 0]);
+});
+
 test("a cause that ended lets a slot go on that had failed before it", async () => {
   await using site = new Site();
   site.runtime.manner("primary").crashAfterMs = 10;
