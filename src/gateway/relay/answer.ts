@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import { sendError } from "../answer.ts";
+import { asChunk } from "./chunk.ts";
 import { plainErrors, type ErrorForm } from "./error-form.ts";
 
 /** Where a relay puts an answer: one client, or all readers of a shared stream. */
@@ -43,6 +44,8 @@ export class Answer implements AnswerSink, Flushable {
   #isHeld = false;
   #isAnswered = false;
   #isEnded = false;
+  /** Its body goes out in chunks, which are made here. */
+  #isChunked = false;
   /** What goes out at the end of the turn. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
@@ -82,7 +85,9 @@ export class Answer implements AnswerSink, Flushable {
 
   /** A line that every reader of event streams skips. */
   comment(text: string): void {
-    if (this.#isStream && !this.isOver) this.#response.write(`: ${text}\n\n`);
+    if (!this.#isStream || this.isOver) return;
+    const bytes = Buffer.from(`: ${text}\n\n`);
+    this.#response.write(this.#framed([bytes], bytes.length));
   }
 
   begin(status: number, headers: AnswerHeaders): void {
@@ -111,6 +116,10 @@ export class Answer implements AnswerSink, Flushable {
     if (length !== undefined) list.push("content-length", String(length));
     if (isStream) list.push("cache-control", "no-cache", "x-accel-buffering", "no");
     this.#response.writeHead(status, list);
+    if (!this.#response.chunkedEncoding) return;
+    // Node writes a chunk in four parts. The header is made: from here on it passes on what it is given.
+    this.#response.chunkedEncoding = false;
+    this.#isChunked = true;
   }
 
   write(bytes: Buffer): boolean {
@@ -126,7 +135,10 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   end(bytes?: Buffer): void {
-    if (bytes !== undefined) this.#pending.push(bytes);
+    if (bytes !== undefined) {
+      this.#pending.push(bytes);
+      this.#pendingBytes += bytes.length;
+    }
     this.#isEnded = true;
     this.#flushLater();
   }
@@ -158,7 +170,9 @@ export class Answer implements AnswerSink, Flushable {
     if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors.body(failure));
     else if (this.#isStream) {
       const last = Buffer.from(this.#errors.event(failure));
-      this.#response.end(Buffer.concat([this.#taken(), last]));
+      this.#pending.push(last);
+      this.#pendingBytes += last.length;
+      this.#response.end(this.#taken());
     }
     // What is no event stream cannot carry an error any more: it must not look whole.
     else this.#response.destroy();
@@ -170,12 +184,18 @@ export class Answer implements AnswerSink, Flushable {
     atEndOfTurn(this);
   }
 
+  /** What is to go out now, as it goes out. */
   #taken(): Buffer {
-    const [only] = this.#pending;
-    const bytes = this.#pending.length === 1 && only !== undefined ? only : Buffer.concat(this.#pending);
+    const bytes = this.#framed(this.#pending, this.#pendingBytes);
     this.#pending = [];
     this.#pendingBytes = 0;
     return bytes;
+  }
+
+  #framed(parts: readonly Buffer[], size: number): Buffer {
+    if (this.#isChunked) return asChunk(parts, size, this.#isEnded);
+    const [only] = parts;
+    return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts, size);
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ModelRename } from "./rename.ts";
 
 const newline = 0x0a;
+const quote = 0x22;
 const doneMark = Buffer.from("[DONE]");
 const finishMark = Buffer.from('"finish_reason"');
 const errorMark = Buffer.from('"error"');
@@ -77,10 +78,7 @@ export class EventStream {
       this.#isFinished ||= this.#endMark.test(lines.toString("latin1"));
       return;
     }
-    if (!this.#isFinished) {
-      const at = lines.indexOf(finishMark);
-      this.#isFinished = at >= 0 && /"finish_reason"\s*:\s*"/.test(lines.toString("latin1", at));
-    }
+    if (!this.#isFinished) this.#isFinished = hasFinishReason(lines);
     const at = lines.indexOf(doneMark);
     if (at < 0) return;
     this.#isDone ||= /^data: ?\[DONE\]\r?\n/m.test(lines.toString("latin1", lines.lastIndexOf(newline, at) + 1));
@@ -103,6 +101,20 @@ export class EventStream {
     const role = roleChunk(Buffer.from(match[1], "latin1").toString());
     return role === undefined ? lines : Buffer.concat([Buffer.from(`data: ${role}\n\n`), lines]);
   }
+}
+
+/** One that is a text; every chunk but the last of a choice has `null` there. */
+function hasFinishReason(lines: Buffer): boolean {
+  for (let at = lines.indexOf(finishMark); at >= 0; at = lines.indexOf(finishMark, at)) {
+    at += finishMark.length;
+    while (isBlankOrColon(lines[at])) at += 1;
+    if (lines[at] === quote) return true;
+  }
+  return false;
+}
+
+function isBlankOrColon(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x3a || byte === 0x09;
 }
 
 /** The chunk that must come first, made after the engine's own first one; undefined when that has the role already. */

@@ -62,6 +62,27 @@ describe("Answer", () => {
     assert.ok(bytes.body.includes("abc") && !bytes.body.endsWith("0\r\n\r\n"), "it must not look whole");
   });
 
+  it("goes out in chunks that end where it ends, also behind another on the same connection", async () => {
+    const server = createServer((request, response) => {
+      const answer = new Answer(response, "id-1");
+      answer.hold();
+      answer.comment("wait");
+      answer.begin(200, stream);
+      answer.write(Buffer.from(`data: ${request.url}\n`));
+      answer.write(Buffer.from("\n"));
+      setImmediate(() => answer.end(request.url === "/1" ? Buffer.from("data: é\n\n") : undefined));
+    });
+    const port = await listen(server);
+    const requests = "GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    const { body } = await rawExchange(`http://127.0.0.1:${port}`, requests, { isEnough: () => false });
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+    const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
+    const [first, second] = body.split(/HTTP\/1\.1 200 OK\r\n[^]*?\r\n\r\n/);
+    const wait = chunk(": wait\n\n");
+    assert.equal(first, `${wait}${chunk("data: /1\n\n")}${chunk("data: Ã©\n\n")}0\r\n\r\n`);
+    assert.equal(second, `${wait}${chunk("data: /2\n\n")}0\r\n\r\n`);
+  });
+
   it("keeps the first failure it told, and logs every one", async () => {
     const logged: string[] = [];
     let first: ApiError | undefined;
