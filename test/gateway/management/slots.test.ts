@@ -108,6 +108,11 @@ describe("requests to a slot", () => {
       const [status, code] = await refused(send(gateway, "POST", `/api/slots/nobody/${verb}`));
       assert.deepEqual([status, code], [404, "slot.not_found"]);
     }
+    assert.deepEqual(await refused(send(gateway, "POST", "/api/slots/codr/load")), [
+      404,
+      "slot.not_found",
+      { suggestions: ["coder"] },
+    ]);
     const unconfigured = await send(gateway, "POST", "/api/slots/stt/load");
     const { error } = await envelopeOf(unconfigured);
     assert.match(error.message, /no manifest configures it$/);
