@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdir, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { promisify } from "node:util";
+import { FactCache } from "../../src/models/facts.ts";
+import { GgufError, type GgufFacts } from "../../src/models/gguf.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const facts: GgufFacts = {
+  architecture: "llama",
+  name: "m",
+  contextLength: 1,
+  parameters: 1,
+  quantization: "F32",
+  pooling: undefined,
+  splitCount: 1,
+};
+
+/** A cache whose reader says what it is told to, and counts. */
+function counted(answer: () => GgufFacts = () => facts): { cache: FactCache; reads: string[] } {
+  const reads: string[] = [];
+  const cache = new FactCache(async (path) => {
+    reads.push(path);
+    return answer();
+  });
+  return { cache, reads };
+}
+
+describe("facts of files", () => {
+  it("are read once, and anew when the file was written to or replaced", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "a.gguf");
+    await writeFile(path, "one");
+    const { cache, reads } = counted();
+    for (let look = 0; look < 3; look++) assert.ok("facts" in (await cache.look(path)));
+    assert.equal(reads.length, 1);
+    await writeFile(path, "another length");
+    await cache.look(path);
+    assert.equal(reads.length, 2);
+    await utimes(path, 1, 2);
+    await cache.look(path);
+    assert.equal(reads.length, 3);
+    // A copy with the same length and time is another file all the same.
+    await writeFile(`${path}.next`, "another length");
+    await utimes(`${path}.next`, 1, 2);
+    await rename(`${path}.next`, path);
+    await cache.look(path);
+    assert.equal(reads.length, 4);
+  });
+
+  it("are forgotten when nobody asks for the file any more", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "a.gguf");
+    await writeFile(path, "one");
+    const { cache, reads } = counted();
+    await cache.look(path);
+    cache.keep(new Set([path]));
+    await cache.look(path);
+    assert.equal(reads.length, 1);
+    cache.keep(new Set());
+    await cache.look(path);
+    assert.equal(reads.length, 2);
+  });
+
+  it("say what is wrong: not there, no model, cut off", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "a.gguf");
+    const { cache } = counted();
+    assert.deepEqual(await cache.look(path), {
+      stamp: undefined,
+      reason: "ModelFileMissing",
+      message: `${path} is not there`,
+    });
+    await writeFile(path, "x");
+    for (const reason of ["NotAModel", "TruncatedModel"] as const) {
+      const found = await counted(() => {
+        throw new GgufError(reason, "is odd");
+      }).cache.look(path);
+      assert.ok("reason" in found && found.stamp?.sizeBytes === 1);
+      assert.deepEqual([found.reason, found.message], [reason, `${path} is odd`]);
+    }
+  });
+
+  it("of another format are none, which is nothing wrong: engines have formats of their own", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "ggml-base.bin");
+    await writeFile(path, "lmgg");
+    const { cache } = counted(() => {
+      throw new GgufError("NotAModel", "does not begin with GGUF");
+    });
+    const found = await cache.look(path);
+    assert.ok("facts" in found && found.facts === undefined && found.stamp.sizeBytes === 4);
+    const folder = join(directory.path, "checkpoint");
+    await mkdir(folder);
+    const inside = await cache.look(folder);
+    assert.ok("facts" in inside && inside.facts === undefined && inside.stamp.isDirectory);
+  });
+
+  it("that could not be read are asked for again, though the file has not changed", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "a.gguf");
+    await writeFile(path, "one");
+    let isBroken = true;
+    const { cache, reads } = counted(() => {
+      if (isBroken) throw new Error("EIO: i/o error");
+      return facts;
+    });
+    const found = await cache.look(path);
+    assert.ok("reason" in found);
+    assert.deepEqual([found.reason, found.message], ["Unreadable", `${path} cannot be read: EIO: i/o error`]);
+    isBroken = false;
+    assert.ok("facts" in (await cache.look(path)));
+    assert.equal(reads.length, 2);
+    await rm(path);
+    assert.ok("reason" in (await cache.look(path)));
+  });
+
+  it("are not waited for where opening would wait for ever", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "pipe.gguf");
+    await promisify(execFile)("mkfifo", [path]);
+    const found = await new FactCache().look(path);
+    assert.ok("reason" in found);
+    assert.deepEqual(
+      [found.reason, found.message],
+      ["Unreadable", `${path} cannot be read: it is neither a file nor a directory`],
+    );
+  });
+});

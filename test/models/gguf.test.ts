@@ -1,0 +1,260 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { GgufError, readGguf, type GgufFacts } from "../../src/models/gguf.ts";
+import { ggufBytes, u32, u64, type GgufSketch } from "../support/gguf.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+interface Refused {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** The facts, or why there are none. Anything else that is thrown fails the test. */
+async function read(bytes: Buffer): Promise<GgufFacts | Refused> {
+  await using directory = await tempDir();
+  const path = join(directory.path, "model.gguf");
+  await writeFile(path, bytes);
+  try {
+    return await readGguf(path);
+  } catch (error) {
+    assert.ok(error instanceof GgufError, `${String(error)}\n${error instanceof Error ? (error.stack ?? "") : ""}`);
+    return { reason: error.reason, message: error.message };
+  }
+}
+
+const llama = { "general.architecture": { text: "llama" } } as const;
+
+describe("the facts of a GGUF file", () => {
+  for (const [options, architecture, name, pooling] of [
+    [{}, "llama", "tiny", undefined],
+    [{ embedding: true }, "llama", "tiny-embed", "mean"],
+    [{ ranker: true, name: "ranker" }, "qwen3", "ranker", "rank"],
+  ] as const) {
+    it(`are those of a model that llama.cpp loads: ${name}`, async () => {
+      await using directory = await tempDir();
+      const path = join(directory.path, "model.gguf");
+      await writeTinyModel(path, options);
+      const { parameters, ...facts } = await readGguf(path);
+      assert.deepEqual(facts, {
+        architecture,
+        name,
+        contextLength: 2048,
+        quantization: "F32",
+        pooling,
+        splitCount: 1,
+      });
+      // All but the header is weights of four bytes.
+      const { length } = await readFile(path);
+      assert.ok(parameters * 4 < length && parameters * 4 > length * 0.9, `${parameters} of ${length} bytes`);
+    });
+  }
+
+  it("name the quantization by the file's own word, else by what holds most weights", async () => {
+    const tensors = [
+      { shape: [256], type: 0 },
+      { shape: [256, 2], type: 14, offset: 1024n },
+    ];
+    const quantization = async (metadata: GgufSketch["metadata"] = {}): Promise<unknown> => {
+      const facts = await read(ggufBytes({ metadata: { ...llama, ...metadata }, tensors, dataBytes: 1024 + 420 }));
+      return "quantization" in facts ? facts.quantization : facts;
+    };
+    assert.equal(await quantization({ "general.file_type": { u32: 15 } }), "Q4_K_M");
+    assert.equal(await quantization(), "Q6_K");
+    assert.equal(await quantization({ "general.file_type": { u32: 9999 } }), "Q6_K", "a type from the future");
+    assert.deepEqual(await read(ggufBytes({ metadata: llama })), {
+      architecture: "llama",
+      name: undefined,
+      contextLength: undefined,
+      parameters: 0,
+      quantization: undefined,
+      pooling: undefined,
+      splitCount: 1,
+    });
+  });
+
+  it("stand behind a vocabulary of any size, which is passed over", async () => {
+    const texts = Array.from({ length: 60_000 }, (_, index) => `token ${index} ${"x".repeat(index % 50)}`);
+    const facts = await read(
+      ggufBytes({
+        metadata: {
+          ...llama,
+          "tokenizer.ggml.tokens": { texts },
+          "llama.context_length": { u32: 40_960 },
+          "split.count": { u32: 3 },
+          "general.name": { text: "Großes Modell" },
+        },
+      }),
+    );
+    assert.ok("name" in facts, JSON.stringify(facts));
+    assert.deepEqual([facts.name, facts.contextLength, facts.splitCount], ["Großes Modell", 40_960, 3]);
+  });
+
+  it("are not believed where they are absurd", async () => {
+    const facts = await read(
+      ggufBytes({
+        metadata: {
+          ...llama,
+          "llama.context_length": { u64: 2n ** 60n },
+          "llama.pooling_type": { u32: 77 },
+          "split.count": { text: "three" },
+          "general.name": { text: "" },
+        },
+      }),
+    );
+    assert.ok("name" in facts, JSON.stringify(facts));
+    assert.deepEqual(
+      [facts.contextLength, facts.pooling, facts.splitCount, facts.name],
+      [undefined, undefined, 1, undefined],
+    );
+  });
+});
+
+describe("a file that is no model", () => {
+  const many = u64(2n ** 62n);
+  const refusals: readonly (readonly [what: string, bytes: Buffer, reason: string, message: RegExp])[] = [
+    ["nothing", Buffer.alloc(0), "NotAModel", /^is no GGUF file: it is shorter than a header$/],
+    ["a web page", Buffer.from("<!doctype html><title>404 not found</title>"), "NotAModel", /does not begin with GGUF/],
+    [
+      "a pointer to Git's large file storage",
+      Buffer.from("version https://git-lfs.github.com/spec/v1\n"),
+      "NotAModel",
+      /does not begin with GGUF/,
+    ],
+    ["another byte order", ggufBytes({ version: 3 * 2 ** 24 }), "NotAModel", /big-endian/],
+    ["version 1", ggufBytes({ version: 1 }), "NotAModel", /GGUF version 1; 2 and 3 are known/],
+    ["a version to come", ggufBytes({ version: 4 }), "NotAModel", /GGUF version 4/],
+    ["keys without end", ggufBytes({ keyCount: 2n ** 63n }), "NotAModel", /impossible header/],
+    ["tensors without end", ggufBytes({ tensorCount: 2n ** 40n }), "NotAModel", /impossible header/],
+    ["a value of no type", ggufBytes({ metadata: { a: { raw: u32(99) } } }), "NotAModel", /a value of unknown type 99/],
+    [
+      "a list of lists",
+      ggufBytes({ metadata: { a: { raw: Buffer.concat([u32(9), u32(9), u64(1n), Buffer.alloc(64)]) } } }),
+      "NotAModel",
+      /an array of unknown type 9/,
+    ],
+    [
+      "a text without end",
+      ggufBytes({ metadata: { a: { raw: Buffer.concat([u32(8), many]) } } }),
+      "NotAModel",
+      /impossible header/,
+    ],
+    [
+      "a list without end",
+      ggufBytes({ metadata: { a: { raw: Buffer.concat([u32(9), u32(4), many]) } } }),
+      "TruncatedModel",
+      /ends within its header/,
+    ],
+    [
+      "a list of texts without end",
+      ggufBytes({ metadata: { a: { raw: Buffer.concat([u32(9), u32(8), many]) } } }),
+      "TruncatedModel",
+      /ends within its header/,
+    ],
+    [
+      "a tensor of many dimensions",
+      ggufBytes({ tensors: [{ shape: Array.from({ length: 9 }, () => 1), type: 0 }] }),
+      "NotAModel",
+      /impossible header/,
+    ],
+    [
+      "a tensor larger than anything",
+      ggufBytes({ tensors: [{ shape: [2n ** 40n, 2n ** 40n], type: 0 }] }),
+      "NotAModel",
+      /impossible header/,
+    ],
+    [
+      "a tensor far away",
+      ggufBytes({ tensors: [{ shape: [1], type: 0, offset: 2n ** 63n }] }),
+      "NotAModel",
+      /impossible header/,
+    ],
+    [
+      "data that begins nowhere",
+      ggufBytes({ metadata: { "general.alignment": { u32: 0 } } }),
+      "NotAModel",
+      /impossible header/,
+    ],
+  ];
+  for (const [what, bytes, reason, message] of refusals) {
+    it(`is refused: ${what}`, async () => {
+      const found = await read(bytes);
+      assert.ok("reason" in found, JSON.stringify(found));
+      assert.equal(found.reason, reason);
+      assert.match(found.message, message);
+    });
+  }
+});
+
+describe("a file that is cut off", () => {
+  it("says how much is missing of its weights, to the byte", async () => {
+    for (const [type, shape, dataBytes] of [
+      [0, [8, 4], 128],
+      [1, [8, 4], 64],
+      [2, [64], 36],
+      [12, [256, 3], 432],
+      [14, [256], 210],
+    ] as const) {
+      const whole = ggufBytes({ metadata: llama, tensors: [{ shape, type }], dataBytes });
+      assert.ok("parameters" in (await read(whole)), `type ${type}, whole`);
+      assert.deepEqual(await read(whole.subarray(0, -1)), {
+        reason: "TruncatedModel",
+        message: `is incomplete: 1 of ${whole.length} bytes are missing`,
+      });
+    }
+    const aligned = { "general.alignment": { u32: 256 } } as const;
+    const whole = ggufBytes({ metadata: aligned, tensors: [{ shape: [4], type: 0 }], dataBytes: 16, alignment: 256 });
+    assert.ok("parameters" in (await read(whole)));
+    assert.ok("reason" in (await read(whole.subarray(0, -1))));
+  });
+
+  it("is found to be, wherever that is", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "model.gguf");
+    await writeTinyModel(path);
+    const whole = await readFile(path);
+    // Every byte of the beginning, and some of the rest, which is one long list and one long row of weights.
+    const lengths = [
+      ...Array(600).keys(),
+      ...Array.from({ length: 40 }, (_, part) => Math.floor((whole.length * part) / 40)),
+    ];
+    for (const length of [...lengths, whole.length - 1]) {
+      const found = await read(whole.subarray(0, length));
+      assert.ok("reason" in found, `${length} bytes pass for a model`);
+      assert.equal(found.reason, length < 24 ? "NotAModel" : "TruncatedModel", `${length}: ${found.message}`);
+    }
+  });
+});
+
+it("whatever bytes are changed in a header, the answer is facts or a refusal, soon", async () => {
+  const whole = ggufBytes({
+    metadata: {
+      ...llama,
+      "llama.context_length": { u32: 2048 },
+      "general.alignment": { u32: 32 },
+      "tokenizer.ggml.tokens": { texts: ["a", "b", "c"] },
+      "general.name": { text: "model" },
+    },
+    tensors: [
+      { shape: [8, 4], type: 0 },
+      { shape: [256], type: 12, offset: 128n },
+    ],
+    dataBytes: 272,
+  });
+  assert.ok("parameters" in (await read(whole)));
+  const change = fc.record({ at: fc.nat(whole.length - 1), byte: fc.constantFrom(0, 1, 2, 8, 9, 0x7f, 0x80, 0xff) });
+  await fc.assert(
+    fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 6 }), async (changes) => {
+      const bytes = Buffer.from(whole);
+      for (const { at, byte } of changes) bytes[at] = byte;
+      const found = await read(bytes);
+      if ("reason" in found) assert.match(found.reason, /^(NotAModel|TruncatedModel)$/);
+      else
+        for (const value of Object.values(found)) assert.ok(typeof value !== "number" || Number.isSafeInteger(value));
+    }),
+    { numRuns: 400, interruptAfterTimeLimit: 30_000, markInterruptAsFailure: true },
+  );
+});

@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import { stat, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { modelRecordSchema, modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
+import { FactCache } from "../../src/models/facts.ts";
+import { declaredRecord, fileRecord } from "../../src/models/record.ts";
+import { ggufBytes } from "../support/gguf.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const since = new Date("2026-01-02T03:04:05.000Z");
+
+/** As it is published. */
+async function declared(name: string, spec: object, files: readonly string[] = []): Promise<ModelRecord> {
+  const record = await declaredRecord(new FactCache(), { name, spec: modelSpecSchema.parse(spec), since }, files);
+  return modelRecordSchema.parse(record);
+}
+
+async function found(ref: string, paths: readonly string[], shardCount = 1, projector?: string): Promise<ModelRecord> {
+  return modelRecordSchema.parse(await fileRecord(new FactCache(), { ref, paths, shardCount }, projector));
+}
+
+describe("a file that was found", () => {
+  it("is a model with the facts of its header", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "tiny.gguf");
+    await writeTinyModel(path);
+    const { size, mtimeMs } = await stat(path);
+    const { parameters, ...record } = await found("tiny", [path]);
+    assert.ok((parameters ?? 0) > 10_000);
+    assert.deepEqual(record, {
+      ref: "tiny",
+      origin: "file",
+      source: `file://${path}`,
+      path,
+      files: [path],
+      sizeBytes: size,
+      capabilities: ["chat"],
+      architecture: "llama",
+      family: "llama",
+      contextLength: 2048,
+      quantization: "F32",
+      created: Math.floor(mtimeMs / 1000),
+      fingerprint: `${size}:${mtimeMs}`,
+      state: "available",
+    });
+  });
+
+  it("can do what its header says", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "m.gguf");
+    const of = async (architecture: string, pooling: number | undefined, projector?: string): Promise<string> => {
+      const metadata = {
+        "general.architecture": { text: architecture },
+        ...(pooling === undefined ? {} : { [`${architecture}.pooling_type`]: { u32: pooling } }),
+      };
+      await writeFile(path, ggufBytes({ metadata }));
+      return (await found("m", [path], 1, projector)).capabilities.join();
+    };
+    assert.equal(await of("qwen3", undefined), "chat");
+    assert.equal(await of("qwen3", 0), "chat");
+    assert.equal(await of("qwen3", 3), "embed");
+    assert.equal(await of("qwen3", 4), "rerank");
+    assert.equal(await of("bert", undefined), "embed");
+    assert.equal(await of("nomic-bert-moe", undefined), "embed");
+    assert.equal(await of("gemma3", undefined, "/m/mmproj.gguf"), "chat,vision");
+  });
+
+  it("in parts is one model, once all of them are there", async () => {
+    await using directory = await tempDir();
+    const paths = [1, 2, 3].map((part) => join(directory.path, `big-0000${part}-of-00003.gguf`));
+    for (const path of paths) await writeTinyModel(path);
+    const one = await found("one", paths.slice(0, 1));
+    const whole = await found("big", paths, 3);
+    assert.deepEqual(
+      [whole.state, whole.files, whole.path, whole.sizeBytes, whole.parameters],
+      ["available", paths, paths[0], 3 * (one.sizeBytes ?? 0), 3 * (one.parameters ?? 0)],
+    );
+    const part = await found("big", paths.slice(1, 2), 3);
+    assert.deepEqual(
+      [part.state, part.reason, part.message],
+      ["invalid", "TruncatedModel", `${paths[1]} is one of 3 parts; 1 is there`],
+    );
+  });
+
+  it("that is one of several by its header, whatever its name says, is incomplete", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "renamed.gguf");
+    await writeFile(path, ggufBytes({ metadata: { "split.count": { u32: 2 } } }));
+    const record = await found("renamed", [path]);
+    assert.deepEqual([record.reason, record.message], ["TruncatedModel", `${path} is one of 2 parts; 1 is there`]);
+  });
+
+  it("is named with what is wrong with it", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "m.gguf");
+    const missing = await found("m", [path]);
+    assert.deepEqual([missing.state, missing.reason], ["missing", "ModelFileMissing"]);
+    await writeFile(path, "<html>not found</html> and some more");
+    const page = await found("m", [path]);
+    assert.deepEqual(
+      [page.state, page.reason, page.message],
+      ["invalid", "NotAModel", `${path} is no GGUF file: it does not begin with GGUF`],
+    );
+    await writeTinyModel(path);
+    const { size } = await stat(path);
+    await truncate(path, size - 1000);
+    const cut = await found("m", [path]);
+    assert.deepEqual(
+      [cut.state, cut.reason, cut.message],
+      ["invalid", "TruncatedModel", `${path} is incomplete: 1000 of ${size} bytes are missing`],
+    );
+  });
+});
+
+describe("a model that somebody declared", () => {
+  it("has the file's facts, but for what its manifest says", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "tiny.gguf");
+    await writeTinyModel(path);
+    const record = await declared("mine", {
+      ref: "vendor/mine:free",
+      source: `file://${path}`,
+      capabilities: ["chat", "rerank"],
+      contextLength: 512,
+      license: "apache-2.0",
+      engines: ["llama"],
+    });
+    const { ref, origin, state, contextLength, capabilities, license, engines, quantization, created } = record;
+    assert.deepEqual(
+      { ref, origin, state, contextLength, capabilities, license, engines, quantization, created },
+      {
+        ref: "vendor/mine:free",
+        origin: "manifest",
+        state: "available",
+        contextLength: 512,
+        capabilities: ["chat", "rerank"],
+        license: "apache-2.0",
+        engines: ["llama"],
+        quantization: "F32",
+        created: since.getTime() / 1000,
+      },
+    );
+  });
+
+  for (const source of [
+    "hf://owner/repo/m.gguf",
+    "https://models.example/m.gguf",
+    "flm://qwen3:4b",
+    "voice://af_heart",
+  ]) {
+    it(`from ${source.split(":", 1)[0]}:// says that this version does not fetch it, and what to do`, async () => {
+      const { state, reason, message } = await declared("m", { source });
+      assert.deepEqual(
+        { state, reason, message },
+        {
+          state: "unsupported",
+          reason: "UnsupportedSource",
+          message: `${source} cannot be fetched by this version: use a file:// source, or put the file into the models directory`,
+        },
+      );
+    });
+  }
+
+  it("from a path that is none says so", async () => {
+    for (const source of ["file://relative.gguf", "file:///%2f/m.gguf"]) {
+      const { reason, message } = await declared("m", { source });
+      assert.deepEqual([reason, message], ["UnsupportedSource", `${source} is no file:///absolute/path`]);
+    }
+  });
+
+  it("is not taken for whole when its size is another than its manifest says", async () => {
+    await using directory = await tempDir();
+    const path = join(directory.path, "tiny.gguf");
+    await writeTinyModel(path);
+    const { size } = await stat(path);
+    assert.equal((await declared("m", { source: `file://${path}`, sizeBytes: size })).state, "available");
+    for (const [sizeBytes, reason] of [
+      [size + 1, "TruncatedModel"],
+      [size - 1, "NotAModel"],
+    ] as const) {
+      const record = await declared("m", { source: `file://${path}`, sizeBytes });
+      assert.deepEqual(
+        [record.state, record.reason, record.message],
+        ["invalid", reason, `${path} has ${size} bytes, not the ${sizeBytes} that its manifest says`],
+      );
+    }
+  });
+
+  it("of several files is one, with its projector", async () => {
+    await using directory = await tempDir();
+    const path = (name: string): string => join(directory.path, name);
+    for (const name of ["first.gguf", "second.gguf", "mmproj-m.gguf"]) await writeTinyModel(path(name));
+    const files = (...names: readonly string[]): object => ({
+      files: names.map((name) => ({ source: `file://${path(name)}` })),
+    });
+    const record = await declared("m", files("first.gguf", "mmproj-m.gguf", "second.gguf"));
+    assert.deepEqual(
+      [record.state, record.files, record.projectorPath, record.capabilities],
+      ["available", [path("first.gguf"), path("second.gguf")], path("mmproj-m.gguf"), ["chat", "vision"]],
+    );
+    const only = await declared("m", files("mmproj-m.gguf"));
+    assert.deepEqual(
+      [only.reason, only.message],
+      ["NotAModel", `file://${path("mmproj-m.gguf")} is a projector, not a model`],
+    );
+    const beside = await declared("m", { source: `file://${path("first.gguf")}` }, [
+      path("first.gguf"),
+      path("mmproj-m.gguf"),
+    ]);
+    assert.equal(beside.projectorPath, path("mmproj-m.gguf"));
+  });
+});
