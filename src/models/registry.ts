@@ -40,7 +40,8 @@ class FileRegistry implements ModelRegistry {
   #gathering: NodeJS.Timeout | undefined;
   /** Files outside the models directory that Models name. */
   #elsewhere: readonly string[] = [];
-  #lastSweep: string | undefined;
+  /** What the last `records`, or the sweep after it, has seen. */
+  #lastLook: string | undefined;
   #isSweeping = false;
 
   constructor(modelsDir: string, sweepMs: number) {
@@ -58,7 +59,10 @@ class FileRegistry implements ModelRegistry {
   async records(declared: readonly DeclaredModel[]): Promise<readonly ModelRecord[]> {
     const files = await this.#listing.read();
     this.#elsewhere = declared.flatMap(({ spec }) => declaredPaths(spec));
-    this.#cache.keep(new Set([...files, ...this.#elsewhere]));
+    const known = [...files, ...this.#elsewhere];
+    // Before the files are read: what changes from here on is news to the next sweep.
+    this.#lastLook = await lookAt(known);
+    this.#cache.keep(new Set(known));
     const records = new Map<string, ModelRecord>();
     for (const model of declared) {
       const ref = model.spec.ref ?? model.name;
@@ -110,19 +114,25 @@ class FileRegistry implements ModelRegistry {
     if (this.#isSweeping) return;
     this.#isSweeping = true;
     try {
-      const files = [...(await this.#listing.read()), ...this.#elsewhere];
-      const stamps = await Promise.all(
-        files.map(async (file) => {
-          const stamp = await stampOf(file).catch(() => undefined);
-          return `${file} ${stamp?.text ?? "-"}`;
-        }),
-      );
-      const sweep = stamps.join("\n");
-      const isChanged = this.#lastSweep !== undefined && sweep !== this.#lastSweep;
-      this.#lastSweep = sweep;
-      if (isChanged) this.#tell();
+      const before = this.#lastLook;
+      const look = await lookAt([...(await this.#listing.read()), ...this.#elsewhere]);
+      // Nobody has asked yet, or somebody did meanwhile and knows more than this.
+      if (before === undefined || this.#lastLook !== before || look === before) return;
+      this.#lastLook = look;
+      this.#tell();
     } finally {
       this.#isSweeping = false;
     }
   }
+}
+
+/** One text that differs when one of the files does. */
+async function lookAt(files: readonly string[]): Promise<string> {
+  const stamps = await Promise.all(
+    files.map(async (file) => {
+      const stamp = await stampOf(file).catch(() => undefined);
+      return `${file} ${stamp?.text ?? "-"}`;
+    }),
+  );
+  return stamps.join("\n");
 }

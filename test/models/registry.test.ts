@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { appendFile, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { modelSpecSchema } from "../../src/api/model.ts";
+import { openRegistry, type DeclaredModel, type ModelRegistry } from "../../src/models/registry.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+interface Site extends AsyncDisposable {
+  readonly registry: ModelRegistry;
+  readonly root: string;
+  /** `ref state`, or with what is wrong. */
+  states(declared?: readonly DeclaredModel[]): Promise<string[]>;
+}
+
+async function opened(sweepMs?: number): Promise<Site> {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await tempDir());
+  const root = join(directory.path, "state", "models");
+  const registry = stack.use(await openRegistry({ modelsDir: root, ...(sweepMs === undefined ? {} : { sweepMs }) }));
+  const owned = stack.move();
+  return {
+    registry,
+    root,
+    states: async (declared = []) =>
+      (await registry.records(declared)).map(({ ref, state, reason }) => `${ref} ${reason ?? state}`),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function model(name: string, spec: object): DeclaredModel {
+  return { name, spec: modelSpecSchema.parse(spec), since: new Date(0) };
+}
+
+describe("the registry of models", () => {
+  it("makes its directory, and registers what is dropped there as soon as it is whole", async () => {
+    await using site = await opened();
+    assert.deepEqual(await site.states(), []);
+    let hints = 0;
+    using _watch = site.registry.watch(() => (hints += 1));
+    const source = join(site.root, "../tiny");
+    await writeTinyModel(source);
+    const bytes = await readFile(source);
+    // As a copy comes: in parts.
+    const path = join(site.root, "tiny.gguf");
+    await writeFile(path, bytes.subarray(0, 100_000));
+    await until("the beginning is noticed", () => hints > 0);
+    assert.deepEqual(await site.states(), ["tiny TruncatedModel"]);
+    const before = hints;
+    await appendFile(path, bytes.subarray(100_000));
+    await until("the rest is noticed", () => hints > before);
+    assert.deepEqual(await site.states(), ["tiny available"]);
+    await rm(path);
+    await until("its end is noticed", async () => (await site.states()).length === 0);
+  });
+
+  it("tells many files as few hints", async () => {
+    await using site = await opened();
+    let hints = 0;
+    using _watch = site.registry.watch(() => (hints += 1));
+    for (let nth = 0; nth < 50; nth++) await writeFile(join(site.root, `m${nth}.gguf`), "x".repeat(50));
+    await until("all are seen", async () => (await site.states()).length === 50 && hints > 0);
+    assert.ok(hints < 25, `${hints} hints of 50 files`);
+  });
+
+  it("hears nothing more once the watch or the registry is disposed of", async () => {
+    const site = await opened(20);
+    let hints = 0;
+    site.registry.watch(() => (hints += 1))[Symbol.dispose]();
+    let others = 0;
+    using _other = site.registry.watch(() => (others += 1));
+    await writeTinyModel(join(site.root, "a.gguf"));
+    await until("the other hears", () => others > 0);
+    assert.equal(hints, 0);
+    await site.registry[Symbol.asyncDispose]();
+    const before = others;
+    await writeTinyModel(join(site.root, "b.gguf"));
+    assert.deepEqual(await site.states(), ["a available", "b available"], "asked, it still answers");
+    assert.equal(others, before);
+    await site[Symbol.asyncDispose]();
+  });
+
+  it("finds by its sweep what no event tells: a file elsewhere that a manifest names", async () => {
+    await using site = await opened(20);
+    const elsewhere = join(site.root, "../elsewhere.gguf");
+    const declared = [model("mine", { source: `file://${elsewhere}` })];
+    assert.deepEqual(await site.states(declared), ["mine ModelFileMissing"]);
+    let hints = 0;
+    using _watch = site.registry.watch(() => (hints += 1));
+    await writeTinyModel(elsewhere);
+    await until("the sweep sees it", () => hints > 0);
+    assert.deepEqual(await site.states(declared), ["mine available"]);
+    const before = hints;
+    await writeTinyModel(elsewhere, { name: "another" });
+    await until("the sweep sees that it is another", () => hints > before);
+  });
+
+  it("misses nothing that changes between its first answer and its first sweep", async () => {
+    await using site = await opened(400);
+    const elsewhere = join(site.root, "../elsewhere.gguf");
+    const declared = [model("mine", { source: `file://${elsewhere}` })];
+    let hints = 0;
+    using _watch = site.registry.watch(() => (hints += 1));
+    assert.deepEqual(await site.states(declared), ["mine ModelFileMissing"]);
+    await writeTinyModel(elsewhere);
+    await until("a sweep sees it", () => hints > 0, 10_000);
+    assert.deepEqual(await site.states(declared), ["mine available"]);
+  });
+
+  it("has one record per ref: what is declared wins over what is found, and a file is one model only", async () => {
+    await using site = await opened();
+    await writeTinyModel(join(site.root, "tiny.gguf"));
+    await writeTinyModel(join(site.root, "other.gguf"));
+    await mkdir(join(site.root, "vendor"));
+    await writeTinyModel(join(site.root, "vendor/tiny.gguf"));
+    assert.deepEqual(await site.states(), ["other available", "tiny available"]);
+    const [, first] = await site.registry.records([]);
+    assert.equal(first?.path, join(site.root, "tiny.gguf"), "of two files of one name the first by path");
+    const declared = [
+      model("mine", { source: `file://${join(site.root, "other.gguf")}` }),
+      model("tiny", { source: "hf://owner/repo/tiny.gguf" }),
+      model("again", { ref: "mine", source: "file:///nowhere.gguf" }),
+    ];
+    assert.deepEqual(await site.states(declared), ["mine available", "tiny UnsupportedSource"]);
+  });
+
+  it("passes over names that no request could say, and keeps what it saw while its directory is away", async () => {
+    await using site = await opened();
+    await writeTinyModel(join(site.root, "tiny.gguf"));
+    await writeTinyModel(join(site.root, "a model with blanks.gguf"));
+    await writeTinyModel(join(site.root, "-dash.gguf"));
+    assert.deepEqual(await site.states(), ["tiny available"]);
+    await rename(site.root, `${site.root}-away`);
+    assert.deepEqual(await site.states(), ["tiny ModelFileMissing"], "known, and said to be missing");
+    await rename(`${site.root}-away`, site.root);
+    assert.deepEqual(await site.states(), ["tiny available"]);
+  });
+});
