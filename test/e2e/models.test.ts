@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { isRecord } from "../../src/lib/record.ts";
+import { startBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { envelopeOf } from "../support/envelope.ts";
+
+test("what is no model is named before an engine is started on it, and served once it is one", async (t) => {
+  const slots = { page: "page", cut: "cut", part: "big", far: "far", gone: "gone" };
+  await using berth = await startBerth({
+    prepare: async ({ configDir, modelsDir }) => {
+      await writeFile(join(modelsDir, "page.gguf"), "<!doctype html><title>404: there is no such file</title>");
+      await writeFile(join(modelsDir, "cut.gguf"), await tinyBytes(modelsDir, 300_000));
+      await writeTinyModel(join(modelsDir, "big-00001-of-00002.gguf"));
+      await mkdir(join(configDir, "models"));
+      await writeFile(join(configDir, "models/far.yaml"), "source: hf://owner/repo/far.gguf\n");
+      for (const [slot, model] of Object.entries(slots))
+        await writeFile(join(configDir, `slots/${slot}.toml`), `[model]\ndefault = "${model}"\n`);
+    },
+  });
+  const path = (name: string): string => join(berth.modelsDir, name);
+
+  await t.test("each slot says what a person must mend, and nothing is started", async () => {
+    const expected = {
+      page: ["NotAModel", `${path("page.gguf")} is no GGUF file: it does not begin with GGUF`],
+      cut: ["TruncatedModel", new RegExp(`^${path("cut.gguf")} is incomplete: \\d+ of \\d+ bytes are missing$`)],
+      part: ["TruncatedModel", `${path("big-00001-of-00002.gguf")} is one of 2 parts; 1 is there`],
+      far: [
+        "UnsupportedSource",
+        /^hf:\/\/owner\/repo\/far\.gguf cannot be fetched by this version: use a file:\/\/ source/,
+      ],
+      gone: ["ModelNotFound", /^no model is called gone: put gone\.gguf into the models directory/],
+    } as const;
+    for (const [name, [reason, message]] of Object.entries(expected)) {
+      const slot = await berth.state(name, "error");
+      const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
+      const stalled = conditions.find(({ type }) => type === "Stalled");
+      assert.deepEqual([stalled?.["status"], stalled?.["reason"]], ["True", reason], name);
+      if (typeof message === "string") assert.equal(stalled?.["message"], message);
+      else assert.match(String(stalled?.["message"]), message);
+      assert.deepEqual(slot["processes"], []);
+    }
+    assert.doesNotMatch(berth.log(), /: (starting|warming)/);
+    const response = await chat("page");
+    assert.deepEqual([response.status, response.headers.get("x-should-retry")], [503, "false"]);
+    const { error } = await envelopeOf(response);
+    assert.equal(error.code, "slot.failed");
+    assert.ok(!JSON.stringify(error).includes(berth.modelsDir), "paths are no client's business");
+  });
+
+  await t.test("the command line lists them with what is wrong", async () => {
+    const env = { SVC_URL: berth.url };
+    const shown = await runBerth(["model", "show", "cut"], env);
+    assert.match(shown.stdout, /^state: +invalid$/m);
+    assert.match(shown.stdout, /^message: +\S+cut\.gguf is incomplete: \d+ of \d+ bytes are missing$/m);
+  });
+
+  await t.test("each is served as soon as its files are whole, without a restart of anything", async () => {
+    await writeTinyModel(path("cut.gguf"));
+    await writeTinyModel(path("gone.gguf"));
+    await rm(path("page.gguf"));
+    await writeTinyModel(path("page.gguf"));
+    for (const name of ["cut", "gone", "page"]) {
+      await berth.state(name, "ready", "idle", "serving");
+      const response = await chat(name);
+      assert.equal(response.status, 200, await response.text());
+    }
+  });
+
+  function chat(model: string): Promise<Response> {
+    const body = JSON.stringify({ model, messages: [{ role: "user", content: "hi" }], max_tokens: 2 });
+    return fetch(new URL("/v1/chat/completions", berth.url), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
+  }
+});
+
+/** The first bytes of a model. */
+async function tinyBytes(directory: string, length: number): Promise<Buffer> {
+  const whole = join(directory, "../whole");
+  await writeTinyModel(whole);
+  const bytes = await readFile(whole);
+  assert.ok(bytes.length > length);
+  return bytes.subarray(0, length);
+}
