@@ -219,6 +219,12 @@ describe("the edge proxy", () => {
     }
   });
 
+  it("is told of by addresses that lead through it", async () => {
+    const origin = `https://svc.local:${edge.httpsPort}`;
+    const { body } = await edge.ask("/api/config/urls");
+    assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: null });
+  });
+
   it("is not passed by spelling a path in another way", async () => {
     for (const path of [
       "/v1/../api/slots",

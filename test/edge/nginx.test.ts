@@ -66,6 +66,12 @@ describe("nginx in front of the API", () => {
     authorization: `Bearer ${await edge.gateway.token("all")}`,
   });
 
+  it("is told of by addresses that lead through it", async () => {
+    const origin = `https://svc.local:${httpsPort}`;
+    const { body } = await ask("/api/config/urls");
+    assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: null });
+  });
+
   it("redirects port 80", async () => {
     const location = await new Promise<string | undefined>((resolve, reject) => {
       const options = { host: "127.0.0.1", port: httpPort, path: "/x?y=1", headers: { host: "svc.local" } };

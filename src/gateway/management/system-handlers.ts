@@ -61,7 +61,9 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       return installState();
     },
     urls: ({ request }) => {
-      const base = `${request.protocol}://${request.host}`;
+      // A proxy that ends TLS says so; anybody else's word is no reason to send people to another scheme.
+      const isSecure = request.headers["x-forwarded-proto"] === "https" && context.authenticator.isTrusted(request.raw);
+      const base = `${isSecure ? "https" : request.protocol}://${request.host}`;
       return { api: `${base}/v1`, dashboard: `${base}/`, chat: null };
     },
     openapi: document,

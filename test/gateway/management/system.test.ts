@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { get } from "node:http";
 import { join } from "node:path";
+import { text as textOf } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { modelRecordSchema } from "../../../src/api/model.ts";
 import { isRecord } from "../../../src/lib/record.ts";
@@ -111,6 +113,46 @@ describe("the installation", () => {
       assert.deepEqual(await done.json(), { first_run: false, has_models: false, has_ready_slot: true });
     }
     assert.equal((await got(gateway, "/api/install/state"))["first_run"], false);
+  });
+});
+
+describe("the addresses of things", () => {
+  it("are those by which the caller came, over HTTPS where a trusted proxy says so", async () => {
+    await using gateway = await startGateway();
+    const { port } = gateway.running;
+    const asked = (headers: Record<string, string>): Promise<Json> =>
+      new Promise((resolve, reject) => {
+        const options = { host: "127.0.0.1", port, path: "/api/config/urls", headers, agent: false };
+        get(options, (response) => {
+          void textOf(response).then((text) => {
+            const found: unknown = JSON.parse(text);
+            resolve(isRecord(found) ? found : {});
+          }, reject);
+        }).once("error", reject);
+      });
+    assert.deepEqual(await asked({ host: `localhost:${port}` }), {
+      api: `http://localhost:${port}/v1`,
+      dashboard: `http://localhost:${port}/`,
+      chat: null,
+    });
+    const proxied = { host: "svc.local", "x-forwarded-proto": "https" };
+    assert.deepEqual(await asked(proxied), {
+      api: "https://svc.local/v1",
+      dashboard: "https://svc.local/",
+      chat: null,
+    });
+    assert.equal((await asked({ ...proxied, "x-forwarded-proto": "http" }))["api"], "http://svc.local/v1");
+    assert.equal((await asked({ ...proxied, "x-forwarded-proto": "javascript" }))["api"], "http://svc.local/v1");
+    const error: Json = await asked({ host: "evil.example" });
+    assert.ok(!JSON.stringify(error).includes("/v1"), "no address is made of a name that is not ours");
+  });
+
+  it("are over HTTP where nobody is trusted to say otherwise", async () => {
+    await using gateway = await startGateway({ env: { SVC_TRUSTED_PROXIES: "203.0.113.7" } });
+    const headers = { "x-forwarded-proto": "https" };
+    const found: unknown = await (await fetch(new URL("/api/config/urls", gateway.url), { headers })).json();
+    assert.ok(isRecord(found));
+    assert.equal(found["api"], `${gateway.url}/v1`);
   });
 });
 
