@@ -4,6 +4,7 @@ import type { EnginePools, Timeouts } from "../lib/http1/client.ts";
 import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
+import type { GatewayMetrics } from "./metrics.ts";
 import type { AnswerSink } from "./relay/answer.ts";
 import { Relay, type Sender } from "./relay/relay.ts";
 import type { ModelRename } from "./relay/rename.ts";
@@ -17,6 +18,7 @@ export interface FlightControl {
   readonly admission: Admission;
   readonly traffic: Traffic;
   readonly budget: BufferBudget;
+  readonly metrics: Pick<GatewayMetrics, "waited">;
   readonly againAfterMs: readonly number[];
 }
 
@@ -66,6 +68,7 @@ export class Flight implements Visitor, Sender {
   #relay: Relay | undefined;
   #attempts = 0;
   #admittedAt = 0;
+  #waitsSince = 0;
   #traffic: SlotTraffic | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -107,6 +110,7 @@ export class Flight implements Visitor, Sender {
           traffic.release(line.slot);
           throw error;
         }
+        this.#waitsSince = performance.now();
       }
     } catch (error) {
       traffic.asked(line.slot);
@@ -205,6 +209,7 @@ export class Flight implements Visitor, Sender {
   #endWait(): void {
     this.#control.traffic.release(this.#line.slot);
     this.#control.budget.give(this.#bytes);
+    this.#control.metrics.waited(this.#line.slot, (performance.now() - this.#waitsSince) / 1000);
   }
 
   #refuse(failure: ApiError): void {

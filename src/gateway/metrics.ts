@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Counter, Gauge, Registry } from "prom-client";
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
 import { slotsInOrder, type ResolutionIndex } from "./index.ts";
 import type { Admission } from "./admission/admission.ts";
@@ -23,6 +23,7 @@ export class GatewayMetrics {
   readonly registry = new Registry();
   readonly #duration: RouteHistogram;
   readonly #firstByte: RouteHistogram;
+  readonly #waits: Histogram<"slot">;
   readonly #routes = new Map<string, Map<string, RouteMetrics>>();
 
   constructor(options: {
@@ -60,6 +61,13 @@ export class GatewayMetrics {
     });
     this.registry.registerMetric(this.#duration);
     this.registry.registerMetric(this.#firstByte);
+    this.#waits = new Histogram({
+      name: "berth_request_wait_seconds",
+      help: "How long requests waited for a slot that was not there, or for their turn, however that ended",
+      labelNames: ["slot"],
+      buckets,
+      registers,
+    });
     const { traffic, admission, index, newcomers } = options;
     new Gauge({
       name: "berth_requests_in_flight",
@@ -117,6 +125,11 @@ export class GatewayMetrics {
         this.set(count());
       },
     });
+  }
+
+  /** A request has waited before that slot, and waits no more: it went in, was refused or left. */
+  waited(slot: string, seconds: number): void {
+    this.#waits.observe({ slot }, seconds);
   }
 
   of(route: string, slot: string): RouteMetrics {

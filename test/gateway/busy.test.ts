@@ -47,6 +47,12 @@ describe("a slot that is busy", () => {
       script.answerNext();
       assert.equal((await answered).status, 200);
     }
+    assert.equal(
+      await gateway.metric('berth_request_wait_seconds_count{slot="primary"}'),
+      2,
+      "who went in at once did not wait",
+    );
+    assert.ok(((await gateway.metric('berth_request_wait_seconds_sum{slot="primary"}')) ?? 0) > 0);
     assert.deepEqual(
       engine.seen.map(({ body }) => /one|two|three/.exec(body)?.[0]),
       ["one", "two", "three"],
@@ -91,6 +97,11 @@ describe("a slot that is busy", () => {
     second.abort();
     await assert.rejects(waits);
     await until("its place is free", async () => (await queued(gateway)) === 0);
+    assert.equal(
+      await gateway.metric('berth_request_wait_seconds_count{slot="primary"}'),
+      1,
+      "who left has waited too",
+    );
     const third = gateway.post("/v1/chat/completions", chat("three"));
     await until("the third waits", async () => (await queued(gateway)) === 1);
     first.abort();

@@ -37,6 +37,8 @@ describe("a request for a slot that is not there", () => {
     const { error } = await envelopeOf(response);
     assert.equal(error.code, "slot.not_ready");
     assert.deepEqual(error.details, { slot: "primary", state: "starting", reason: "Starting" });
+    const waited = (await gateway.metric('berth_request_wait_seconds_sum{slot="primary"}')) ?? 0;
+    assert.ok(waited >= 0.9, `${waited} s of one second that it waited`);
     await until("nothing is held", () => gateway.demand("primary")?.held === 0);
   });
 

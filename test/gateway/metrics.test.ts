@@ -73,6 +73,7 @@ describe("the gateway's metric page", () => {
 const expected = `
 # HELP berth_auth_refusals_total Requests that authentication has refused, by error code
 # HELP berth_request_duration_seconds From the request's header to the end of its answer
+# HELP berth_request_wait_seconds How long requests waited for a slot that was not there, or for their turn, however that ended
 # HELP berth_requests_held Requests that wait for a slot that is not there
 # HELP berth_requests_in_flight Requests that an engine works on
 # HELP berth_requests_queued Requests that wait for their turn at a slot that is there
@@ -89,6 +90,7 @@ const expected = `
 # HELP berth_upstream_retries_total Requests to providers that were sent again
 # TYPE berth_auth_refusals_total counter
 # TYPE berth_request_duration_seconds histogram
+# TYPE berth_request_wait_seconds histogram
 # TYPE berth_requests_held gauge
 # TYPE berth_requests_in_flight gauge
 # TYPE berth_requests_queued gauge
