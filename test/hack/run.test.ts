@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { listen } from "../support/listen.ts";
+import { greeting, makeRun } from "../support/make-run.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+describe("make run", () => {
+  it("serves a model of its own, chats once before one's eyes, says what to try, and leaves nothing", async (t) => {
+    await using directory = await tempDir();
+    let seconds = 0;
+    for (const turn of ["first", "second"]) {
+      const began = performance.now();
+      await using run = await makeRun(directory.path);
+      await until("it greets", () => run.text().includes(greeting)).catch((error: unknown) => {
+        throw new Error(`${run.text()}\n${run.errors()}`, { cause: error });
+      });
+      seconds = (performance.now() - began) / 1000;
+      t.diagnostic(`the ${turn} start took ${seconds.toFixed(1)} s`);
+      const text = run.text();
+      const said = /primary is ready\. One streamed chat:\n\n {2}you: {5}Tell me something\n {2}primary: (.*)/.exec(
+        text,
+      );
+      assert.ok((said?.[1] ?? "").trim().length > 0, text);
+      assert.match(text, /The tiny model's weights are noise, so are its words\. make run MODEL=/);
+      assert.ok(text.includes(`  API     ${run.url}/v1\n  page    ${run.url}/\n`), text);
+      const tries = text.split("Try in another terminal:\n")[1]?.split("\n\n")[0] ?? "";
+      const [status = "", chat = "", curl = ""] = tries.split("\n").map((line) => line.trim());
+      // They are what they say: run as they stand there, they work.
+      assert.match(await shell(status), /^berth \S+/);
+      assert.match(await shell(chat), /^\S+ .*\n$/);
+      const [, url = "", body = ""] = /^curl (\S+) -H 'content-type: application\/json' -d '(.*)'$/.exec(curl) ?? [];
+      const headers = { "content-type": "application/json" };
+      const answer = await (await fetch(url, { method: "POST", headers, body })).text();
+      assert.match(answer, /"object":"chat\.completion"/, curl);
+      assert.equal(await run.interrupt(), 0);
+      assert.equal(run.errors(), "");
+      await assert.rejects(fetch(`${run.url}/livez`));
+    }
+    // 3 s is the aim; the machine may do other things.
+    assert.ok(seconds < 15, `the second start took ${seconds} s`);
+  });
+
+  it("serves the model that it is given, and leaves a person's manifest as it was otherwise", async () => {
+    await using directory = await tempDir();
+    const model = join(directory.path, "mine.gguf");
+    await writeTinyModel(model, { name: "mine" });
+    {
+      await using first = await makeRun(directory.path);
+      await until("it greets", () => first.text().includes(greeting));
+    }
+    const manifest = join(directory.path, "run/config/slots/primary.toml");
+    const before = `# Ours.\n${await readFile(manifest, "utf8")}`;
+    await writeFile(manifest, before);
+    await using run = await makeRun(directory.path, { MODEL: model });
+    await until("it greets", () => run.text().includes(greeting));
+    assert.ok(!run.text().includes("weights are noise"), run.text());
+    const after = await readFile(manifest, "utf8");
+    assert.equal(after, before.replace(/^default = .*$/m, 'default = "mine"'));
+    assert.notEqual(after, before);
+    const slot = await (await fetch(`${run.url}/api/slots/primary`)).text();
+    assert.match(slot, /"model":"mine"/);
+  });
+
+  it("says in one line what is in its way, and what to do", async () => {
+    await using directory = await tempDir();
+    const page = join(directory.path, "page.gguf");
+    await writeFile(page, "<!doctype html><title>not found</title>");
+    const taken = createServer();
+    const port = String(await listen(taken));
+    try {
+      const rows: readonly (readonly [env: NodeJS.ProcessEnv, line: RegExp])[] = [
+        [{ SVC_PORT: port }, new RegExp(`^make run: port ${port} is taken; .*SVC_PORT=8090 make run\n$`)],
+        [
+          { SVC_OPERATOR_PORT: port },
+          new RegExp(`^make run: port ${port}, the operator's, is taken: .*SVC_OPERATOR_PORT=8078`),
+        ],
+        [{ SVC_PORT: "many" }, /^make run: SVC_PORT=many is no port; choose one from 1024 to 65535\n$/],
+        [
+          { MODEL: "/nowhere/m.gguf" },
+          /^make run: MODEL=\/nowhere\/m\.gguf is not there; give the path of a GGUF file\n$/,
+        ],
+        [{ MODEL: directory.path }, /^make run: MODEL=\S+ is a directory; give the path of a GGUF file\n$/],
+        [
+          { MODEL: page },
+          /^make run: MODEL=\S+page\.gguf is no GGUF file: it does not begin with GGUF; give the path of a GGUF file\n$/,
+        ],
+      ];
+      for (const [env, line] of rows) {
+        await using run = await makeRun(directory.path, env);
+        assert.equal(await run.ended, 1, JSON.stringify(env));
+        assert.match(run.errors(), line);
+        assert.equal(run.text(), "");
+      }
+    } finally {
+      taken.close();
+    }
+  });
+});
+
+/** What a line of shell prints. */
+async function shell(line: string): Promise<string> {
+  const child = spawn("sh", ["-c", line], { stdio: ["ignore", "pipe", "pipe"] });
+  let text = "";
+  let errors = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => (errors += chunk));
+  const code = await new Promise((resolve) => child.once("close", resolve));
+  assert.equal(code, 0, `${line}: ${errors}`);
+  return text;
+}
