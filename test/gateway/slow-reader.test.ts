@@ -83,6 +83,33 @@ describe("a client that reads in fits and starts", () => {
     await assertIdle(gateway);
   });
 
+  it("is cut, alone, where it falls too far behind another of a stream that they share, and told so", async () => {
+    // 80 MB: more than 16 MiB and all that sockets hold.
+    const many = [...events, ...events, ...events, ...events];
+    await using engine = await scriptedEngine(async (response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      await pipeline(Readable.from([...many, "data: [DONE]\n\n"]), response);
+    });
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    const [slow, quick] = [ask(gateway, { stream: true }), ask(gateway, { stream: true })];
+    slow.pause();
+    await until("both wait", async () => (await gateway.metric("berth_shared_stream_readers")) === 2);
+    await gateway.publish("primary", { port: engine.port });
+    const whole = await readInFits(quick);
+    assert.ok(whole.endsWith("data: [DONE]\n\n"));
+    assert.ok(words(whole) === words(`${many.join("")}data: [DONE]\n\n`), `${whole.length} bytes came`);
+    const cut = await readInFits(slow);
+    assert.ok(cut.length < whole.length / 2, `${cut.length} bytes`);
+    const last = cut.trimEnd().split("\n\n").at(-1) ?? "";
+    assert.match(last, /^data: \{"error":\{"code":"system\.overloaded","message":"this client reads too slowly/);
+    assert.doesNotMatch(cut, /\[DONE\]/);
+    // What it has before that is the beginning of the stream, whole.
+    const had = words(cut).slice(0, -last.length - 2);
+    assert.ok(words(many.join("")).startsWith(had.slice(0, had.lastIndexOf("\n\n") + 2)));
+    assert.equal(engine.seen.length, 1);
+    await assertIdle(gateway);
+  });
+
   it("and leaves before it has all of a whole answer is counted as 499, once", async () => {
     const answer = { model: "primary", words: "x".repeat(7_000_000) };
     await using engine = await scriptedEngine((response) => json(response, answer));

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { createHook } from "node:async_hooks";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { describe, it, mock } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { json, sayHello, scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
+import { startGateway, type TestGateway } from "./auth/gateway.ts";
+
+const rounds = 60;
+const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
+const requests: readonly (readonly [path: string, body: object])[] = [
+  ["/v1/chat/completions", chat],
+  ["/v1/chat/completions", { ...chat, stream: true }],
+  ["/v1/completions", { model: "test-model", prompt: "hi" }],
+  ["/v1/embeddings", { model: "primary", input: "hi" }],
+  ["/v1/chat/completions", { ...chat, model: "nobody" }],
+];
+const syncCalls = [
+  "accessSync",
+  "existsSync",
+  "fsyncSync",
+  "lstatSync",
+  "openSync",
+  "readFileSync",
+  "readSync",
+  "readdirSync",
+  "realpathSync",
+  "renameSync",
+  "statSync",
+  "writeFileSync",
+  "writeSync",
+] as const;
+
+/** How often this process asked its file system for something, by kind, until disposed. */
+class DiskCount implements Disposable {
+  readonly counts = new Map<string, number>();
+  readonly #hook = createHook({
+    init: (_id, type) => {
+      if (/^(FS|FILEHANDLE)/.test(type) && type !== "FSEVENTWRAP") this.#count(type);
+    },
+  }).enable();
+  readonly #mocks = syncCalls.map((name) => {
+    const real = fs[name];
+    return mock.method(fs, name, (...given: unknown[]): unknown => {
+      this.#count(name);
+      return Reflect.apply(real, fs, given);
+    });
+  });
+
+  constructor() {
+    syncBuiltinESMExports();
+  }
+
+  get sum(): number {
+    return [...this.counts.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  [Symbol.dispose](): void {
+    this.#hook.disable();
+    for (const each of this.#mocks) each.mock.restore();
+    syncBuiltinESMExports();
+  }
+
+  #count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  }
+}
+
+async function ask(gateway: TestGateway, headers: Record<string, string>): Promise<void> {
+  for (const [path, body] of requests) {
+    const response = await gateway.post(path, body, { headers: { "content-type": "application/json", ...headers } });
+    await response.text();
+    assert.ok(response.status === 200 || response.status === 404, `${path}: ${response.status}`);
+  }
+}
+
+/** What the disk was asked for while so many rounds of requests were answered, beyond what it is asked for anyway. */
+async function costOf(gateway: TestGateway, headers: Record<string, string> = {}): Promise<DiskCount["counts"]> {
+  // What is loaded at a first request is loaded.
+  for (let round = 0; round < 3; round++) await ask(gateway, headers);
+  using count = new DiskCount();
+  fs.statSync(".");
+  assert.equal(count.counts.get("statSync"), 1, "what is counted is counted");
+  await fs.promises.stat(".");
+  assert.ok(count.counts.get("FSREQPROMISE") === 1, JSON.stringify([...count.counts]));
+  count.counts.clear();
+  // Heartbeats and sweeps go on meanwhile, whether anybody asks or not: a few a second.
+  const began = performance.now();
+  for (let round = 0; round < rounds; round++) await ask(gateway, headers);
+  const tookMs = performance.now() - began;
+  const counts = new Map(count.counts);
+  count.counts.clear();
+  await delay(Math.max(1000, tookMs));
+  for (const [what, idle] of count.counts) counts.set(what, (counts.get(what) ?? 0) - idle);
+  return counts;
+}
+
+async function engineDouble(): Promise<ScriptedEngine> {
+  return await scriptedEngine((response, seen) =>
+    seen.path.endsWith("embeddings") ? json(response, { model: "engine-model", data: [] }) : sayHello(response, seen),
+  );
+}
+
+describe("a request to a warm slot", () => {
+  it("touches no disk", async () => {
+    await using engine = await engineDouble();
+    await using gateway = await startGateway({}, { primary: { port: engine.port } });
+    const counts = await costOf(gateway);
+    const sum = [...counts.values()].reduce((total, each) => total + Math.max(0, each), 0);
+    // One such call in one of the kinds of request would be `rounds` of them.
+    assert.ok(sum < rounds / 2, JSON.stringify([...counts]));
+  });
+
+  it("costs one `stat` of its token where authentication is on, and nothing else", async () => {
+    await using engine = await engineDouble();
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });
+    const counts = await costOf(gateway, { authorization: `Bearer ${await gateway.token("v1-only")}` });
+    const stats = counts.get("statSync") ?? 0;
+    assert.ok(stats > rounds, `the token is looked at: ${stats}`);
+    assert.ok(stats < rounds * requests.length + rounds / 2, `${stats} for ${rounds * requests.length} requests`);
+    counts.delete("statSync");
+    const others = [...counts.values()].reduce((total, each) => total + Math.max(0, each), 0);
+    assert.ok(others < rounds / 2, JSON.stringify([...counts]));
+  });
+});
