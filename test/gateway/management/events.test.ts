@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { appendFile, mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import { isRecord } from "../../../src/lib/record.ts";
 import { ChangeFeed, type FeedEvent } from "../../../src/gateway/management/change-feed.ts";
 import { logFile } from "../../../src/runtimes/logs.ts";
@@ -138,6 +138,45 @@ describe("events", () => {
     slow.resume();
     await until("the slow one is dropped", () => slow.isOver());
     assert.ok(slow.events.length < quick.events.length);
+  });
+
+  it("tell a slow reader, before they drop it, that it has to begin anew", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    using slow = await followEvents(gateway.url);
+    await slow.find("snapshot");
+    slow.pause();
+    // More than sockets hold, in a moment: it has 5 s to read what it was sent.
+    for (let round = 0; round < 8; round += 1) {
+      const message = `${round} ${"x".repeat(3_000_000)}`;
+      await gateway.publish("primary", {
+        status: { lastError: { reason: "Exited", message, time: new Date().toISOString() } },
+      });
+    }
+    slow.resume();
+    await until("it is dropped", () => slow.isOver());
+    assert.deepEqual([slow.events.at(-1)?.event, slow.events.at(-1)?.data], ["resync", {}]);
+    assert.ok(slow.events.length < 8, "it did not get everything");
+    using again = await followEvents(gateway.url);
+    const { data } = await again.find("snapshot");
+    assert.ok(JSON.stringify(data).includes('"message":"7 x'), "beginning anew shows the last of all");
+  });
+
+  it("say every 15 s that they are still there, in a comment", async () => {
+    mock.timers.enable({ apis: ["setInterval"] });
+    try {
+      await using gateway = await startGateway({ slots: { primary: {} } });
+      using reader = await followEvents(gateway.url);
+      await reader.find("snapshot");
+      mock.timers.tick(14_999);
+      assert.equal(reader.comments(), 0);
+      for (let count = 1; count <= 3; count += 1) {
+        mock.timers.tick(count === 1 ? 1 : 15_000);
+        await until("a comment", () => reader.comments() === count);
+      }
+      assert.ok(reader.events.every(({ event }) => event !== "message"));
+    } finally {
+      mock.timers.reset();
+    }
   });
 
   it("end with their readers and with the gateway", async () => {
