@@ -137,7 +137,9 @@ describe("an engine that fails before its answer", () => {
         const { error } = await envelopeOf(response);
         assert.equal(error.code, code);
         assert.doesNotMatch(JSON.stringify(error), /root/);
-        if (code === "dispatch.rejected") assert.equal(error.message, "context is too long");
+        if (code !== "dispatch.rejected") continue;
+        assert.equal(error.message, "context is too long");
+        assert.deepEqual(error.details, { upstream: { error: { message: "context is too long" } } });
       }
     });
   }
