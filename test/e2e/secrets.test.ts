@@ -22,6 +22,9 @@ const planted = {
   basicPassword: "canary-basic-password-0007",
   cookie: "canary-session-cookie-0008",
   prompt: "canary-prompt-0009",
+  providerFile: "sk-canary0010canary0010canary",
+  apiKeyHeader: "canary-x-api-key-0011",
+  settingsFile: "canary-password-in-a-file-0012",
 } as const;
 
 test("no secret is in a log, an answer, a metric, a command line, another process or a file", async () => {
@@ -45,6 +48,13 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
         `engine = "custom"\ncommand = ${command}\n[env]\nENGINE_SECRET = { valueFrom = { file = ${JSON.stringify(secret)} } }\n`,
       );
       await mkdir(join(configDir, "upstreams"));
+      const providerKey = join(modelsDir, "../provider-key");
+      await writeFile(providerKey, planted.providerFile, { mode: 0o600 });
+      await writeFile(
+        join(configDir, "upstreams/filed.yaml"),
+        `baseUrl: ${provider.baseUrl}\nauth:\n  type: header\n  header: x-api-key\n  valueFrom:\n    file: ${providerKey}\nmodels:\n  - ref: filed\n`,
+      );
+      await writeFile(join(configDir, "berth.toml"), `admin_password = "${planted.settingsFile}"\n`);
       await writeFile(
         join(configDir, "upstreams/acme.yaml"),
         `baseUrl: ${provider.baseUrl}\nauth:\n  type: bearer\n  valueFrom:\n    env: PROVIDER_KEY\nmodels:\n  - ref: big\n`,
@@ -80,10 +90,19 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     ["a command line", lines.join("\n")],
     [
       "the provider's log of us",
-      JSON.stringify(provider.asked.map(({ headers: { authorization: _key, ...rest } }) => rest)),
+      JSON.stringify(provider.asked.map(({ headers: { authorization: _key, "x-api-key": _other, ...rest } }) => rest)),
     ],
     ...(await filesOf(berth.stateDir)),
   ];
+  // Hashes of tokens, and what engines say, which may be prompts, are for their owner and his group at most.
+  const closed: string[] = [];
+  for (const name of ["auth", "logs"]) {
+    for (const [path] of await filesOf(join(berth.stateDir, name))) {
+      closed.push(path);
+      assert.equal((await stat(path)).mode & 0o007, 0, `others may read ${path}`);
+    }
+  }
+  assert.ok(closed.some((path) => path.endsWith("coder.main.log")) && closed.length >= 2, closed.join());
   await berth.stop("SIGTERM");
   places.push(["the log to its end", berth.log()], ...(await filesOf(berth.stateDir)));
   // What is looked through is what it is meant to be.
@@ -104,12 +123,17 @@ async function everyAnswer(berth: RunningBerth, token: string): Promise<string[]
   const good = { authorization: `Bearer ${token}` };
   const wrong = { authorization: `Bearer ${planted.wrongToken}` };
   const basic = { authorization: `Basic ${Buffer.from(`ada:${planted.basicPassword}`).toString("base64")}` };
-  const common = { cookie: `session=${planted.cookie}`, "content-type": "application/json" };
+  const common = {
+    cookie: `session=${planted.cookie}`,
+    "x-api-key": planted.apiKeyHeader,
+    "content-type": "application/json",
+  };
   const message = [{ role: "user", content: planted.prompt }];
   const bodies = [
     { model: "coder", messages: message },
     { model: "coder", messages: message, stream: true },
     { model: "big", messages: message },
+    { model: "filed", messages: message },
     { model: "nothing", messages: message },
     { messages: message },
   ].map((body) => JSON.stringify(body));
