@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { isRecord } from "../../src/lib/record.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+
+const double = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
+const words = ["one ", "two ", "three "];
+const event = (content: string): string =>
+  `data: ${JSON.stringify({ id: "1", object: "chat.completion.chunk", model: "m", choices: [{ index: 0, delta: { role: "assistant", content } }] })}\n\n`;
+
+/** A DOUBLE of an engine whose streams go on when it gets `POST /go`. */
+const gated = `
+import { createServer } from "node:http";
+const open = [];
+createServer((request, response) => {
+  if (request.url === "/health") return response.end("ok");
+  if (request.url === "/go") {
+    for (const stream of open.splice(0)) stream.end(${JSON.stringify(`${words.slice(1).map(event).join("")}data: [DONE]\n\n`)});
+    return response.end();
+  }
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.write(${JSON.stringify(event(words[0] ?? ""))});
+  open.push(response);
+}).listen(Number(process.env.PORT), process.env.HOST);
+`;
+
+function manifest(program: string, ...flags: readonly string[]): string {
+  const command = [process.execPath, "--disable-warning=ExperimentalWarning", program, ...flags];
+  return `engine = "custom"\ncommand = ${JSON.stringify(command)}\n`;
+}
+
+async function pidOf(berth: RunningBerth, name: string): Promise<unknown> {
+  const { processes } = await berth.slot(name);
+  const [first]: unknown[] = Array.isArray(processes) ? processes : [];
+  return isRecord(first) ? first["pid"] : undefined;
+}
+
+interface Open {
+  readonly text: () => string;
+  /** Lets the engine say the rest; resolves once the client has it. */
+  finish(): Promise<void>;
+}
+
+/** A stream from the slot `steady` that has begun, and ends when it is told to. */
+async function openStream(berth: RunningBerth): Promise<Open> {
+  const response = await fetch(new URL("/v1/chat/completions", berth.url), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "steady", stream: true, messages: [{ role: "user", content: "hi" }] }),
+  });
+  let text = "";
+  const reading = (async () => {
+    for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) text += piece;
+  })();
+  await until("the stream has begun", () => text.includes("one "));
+  return {
+    text: () => text,
+    async finish() {
+      const { endpoint } = await berth.slot("steady");
+      await (await fetch(new URL("/go", String(endpoint)), { method: "POST" })).text();
+      await reading;
+    },
+  };
+}
+
+function assertWhole(text: string): void {
+  const said = [...text.matchAll(/"content":"(\w+ )"/g)].map(([, word]) => word);
+  assert.deepEqual(said, words);
+  assert.match(text, /data: \[DONE\]\n\n$/);
+}
+
+async function startSteady(): Promise<{ berth: RunningBerth; steady: string }> {
+  let steady = "";
+  const berth = await startBerth({
+    prepare: async ({ configDir, modelsDir }) => {
+      const program = join(modelsDir, "gated.mjs");
+      await writeFile(program, gated);
+      steady = manifest(program);
+      await writeFile(join(configDir, "slots/steady.toml"), steady);
+      await writeFile(join(configDir, "slots/other.toml"), manifest(double));
+    },
+  });
+  await berth.state("steady", "ready", "idle");
+  await berth.state("other", "ready", "idle");
+  return { berth, steady };
+}
+
+test("an edit and a crash of another slot leave an open stream alone", async () => {
+  const { berth, steady } = await startSteady();
+  await using _berth = berth;
+  const [steadyPid, otherPid] = [await pidOf(berth, "steady"), await pidOf(berth, "other")];
+  const stream = await openStream(berth);
+
+  await writeFile(join(berth.configDir, "slots/other.toml"), manifest(double, "--tokens", "3"));
+  const edited = await until("the other is started anew", async () => {
+    const pid = await pidOf(berth, "other");
+    return pid !== undefined && pid !== otherPid && pid;
+  });
+  process.kill(Number(edited), "SIGKILL");
+  await until("its crash is seen", async () => (await berth.slot("other"))["last_error"] !== null);
+  // What does not reach the engine is no reason to touch it either.
+  await writeFile(join(berth.configDir, "slots/steady.toml"), `aliases = ["gpt"]\n${steady}`);
+  await until("the alias is given", async () => {
+    const { aliases } = await berth.slot("steady");
+    return Array.isArray(aliases) && aliases.includes("gpt");
+  });
+
+  await stream.finish();
+  assertWhole(stream.text());
+  assert.equal(await pidOf(berth, "steady"), steadyPid);
+});
+
+test("an edit of a slot that streams waits for the stream, and lets nobody else in meanwhile", async () => {
+  const { berth, steady } = await startSteady();
+  await using _berth = berth;
+  const before = await pidOf(berth, "steady");
+  const stream = await openStream(berth);
+  await writeFile(join(berth.configDir, "slots/steady.toml"), `${steady}[env]\nA = "1"\n`);
+  await berth.state("steady", "unloading");
+  const late = openStream(berth);
+  await until("another request is held", async () => (await berth.slot("steady"))["held"] === 1);
+  assert.equal(await pidOf(berth, "steady"), before, "the engine runs on for its stream");
+  await stream.finish();
+  assertWhole(stream.text());
+  const next = await late;
+  assert.notEqual(await pidOf(berth, "steady"), before);
+  await next.finish();
+  assertWhole(next.text());
+});
