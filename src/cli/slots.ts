@@ -1,5 +1,5 @@
 import type { Client } from "./client.ts";
-import { age, cell, isRecord, printable, render, renderOne, type Column, type Format } from "./output.ts";
+import { age, bytes, cell, isRecord, printable, render, renderOne, type Column, type Format } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -76,6 +76,8 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
     // Processes have none.
     .filter((field) => !field.startsWith("image") || typeof slot[field] === "string")
     .map((field) => `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${cell(slot[field])}`);
+  const memory = slot["memory_bytes"];
+  if (typeof memory === "number") lines.push(`${"memory:".padEnd(20)}${bytes(memory)}`);
   const processes = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
   for (const { role, containerId } of processes)
     if (typeof containerId === "string") {

@@ -114,6 +114,12 @@ transitions:
     assert.deepEqual(JSON.parse(stdout), hostile, "data is data");
   });
 
+  it("prints what an engine holds of memory where that is known", async () => {
+    await using api = await apiDouble({ "/api/slots/primary": { ...primary, memory_bytes: 1_610_612_736 } });
+    const { stdout } = await runBerth(["slot", "show", "primary"], { SVC_URL: api.url });
+    assert.match(stdout, /^memory: {13}1\.5 GiB$/m);
+  });
+
   it("names the image and the container of a slot that is one", async () => {
     const containerId = "0123456789abcdef0123";
     const container = {

@@ -203,6 +203,8 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     );
     const plan = await run(command, ["slot", "plan", "primary"], { env });
     assert.equal(plan.stdout, "primary: Loaded: tiny is loaded\n  nothing to do\n");
+    const shown = await run(command, ["slot", "show", "primary"], { env });
+    assert.match(shown.stdout, /^memory: +\d+(\.\d)? MiB$/m);
     const answer = await run(command, ["chat", "primary", "hello", "--max-tokens", "3"], { env });
     assert.match(answer.stdout, /^\S+ \S+ \S+\n$/);
     const logs = await run(command, ["slot", "logs", "primary"], { env });

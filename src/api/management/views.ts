@@ -57,7 +57,11 @@ export const slotViewSchema = z.strictObject({
     })
     .nullable(),
   last_load_seconds: seconds,
-  memory_bytes: z.int().min(0).nullable(),
+  memory_bytes: z
+    .int()
+    .min(0)
+    .nullable()
+    .describe("Resident memory of the engine's own processes; null for containers"),
   uptime_seconds: seconds,
   processes: z.array(processStatusSchema),
   decisions: slotStatusSchema.shape.decisions.unwrap(),

@@ -23,7 +23,8 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
   const look = (): void => {
     const view = viewOf(context);
     for (const slot of view.index.slots.values()) {
-      const { uptime_seconds: _moves, ...data } = slotView(slot, view);
+      // What moves all the time is no change.
+      const { uptime_seconds: _up, memory_bytes: _memory, ...data } = slotView(slot, view);
       feed.tell("slot", slot.name, data);
     }
     for (const name of known) if (!view.index.slots.has(name)) feed.forget("slot", name, { name, removed: true });

@@ -1,7 +1,7 @@
 import type { ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView, V1Model } from "../../api/management/views.ts";
 import type { Condition } from "../../api/conditions.ts";
-
+import { residentBytes } from "../../lib/resident-memory.ts";
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { SlotStatus } from "../../api/status.ts";
@@ -51,7 +51,8 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
       load?.warmSeconds === undefined
         ? null
         : round((load.startSeconds ?? 0) + load.warmSeconds + (load.pullSeconds ?? 0)),
-    memory_bytes: null,
+    // Nobody watches what an operator that is lost has told of.
+    memory_bytes: isOperatorLost ? null : memoryOf(status?.processes ?? []),
     uptime_seconds:
       status?.readySince === undefined ? null : Math.floor((Date.now() - Date.parse(status.readySince)) / 1000),
     processes: status?.processes ?? [],
@@ -85,6 +86,14 @@ function progressOf(progress: SlotStatus["progress"]): SlotView["progress"] {
   if (progress === undefined) return null;
   const { bytesDone, bytesTotal, bytesPerSecond } = progress;
   return { bytes_done: bytesDone, bytes_total: bytesTotal ?? null, bytes_per_second: bytesPerSecond ?? null };
+}
+
+/** Of all processes that run on this machine and can be told; null where none can, such as containers. */
+function memoryOf(processes: SlotStatus["processes"]): number | null {
+  const known = processes.flatMap(({ pid, startedAt }) =>
+    pid === undefined || startedAt === undefined ? [] : (residentBytes(pid, new Date(startedAt)) ?? []),
+  );
+  return known.length === 0 ? null : known.reduce((sum, bytes) => sum + bytes, 0);
 }
 
 function round(seconds: number): number {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import type { SlotStatus } from "../../../src/api/status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { modelRecord, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
@@ -197,6 +198,38 @@ describe("requests to a slot", () => {
       send(gateway, "POST", "/api/slots/primary/swap", { reset: true, write: true }),
     );
     assert.deepEqual([status, code], [400, "dispatch.invalid_request"]);
+  });
+});
+
+describe("a slot's memory", () => {
+  it("is what its processes hold, and nothing where that cannot be told", async () => {
+    const startedAt = new Date(Date.now() - process.uptime() * 1000).toISOString();
+    const running = (role: "main" | "rerank", more: object): SlotStatus["processes"][number] => ({
+      role,
+      port: 1,
+      endpoint: "http://127.0.0.1:1",
+      isReady: true,
+      ...more,
+    });
+    const own = { pid: process.pid, startedAt };
+    await using gateway = await startGateway({
+      slots: {
+        primary: { state: "ready", status: { processes: [running("main", own), running("rerank", own)] } },
+        // The pid of another process, in another namespace perhaps.
+        coder: { state: "ready", status: { processes: [running("main", { pid: 1, startedAt })] } },
+        boxed: { state: "ready", status: { processes: [running("main", { containerId: "0123", startedAt })] } },
+      },
+    });
+    const memory = async (name: string): Promise<unknown> => {
+      const slot: unknown = await (await send(gateway, "GET", `/api/slots/${name}`)).json();
+      return isRecord(slot) ? slot["memory_bytes"] : undefined;
+    };
+    const { rss } = process.memoryUsage();
+    const told = Number(await memory("primary"));
+    assert.ok(told > rss && told < 3 * rss, `${told} of twice ${rss}`);
+    assert.deepEqual([await memory("coder"), await memory("boxed"), await memory("embed")], [null, null, null]);
+    await gateway.publishOperator({ heartbeat: new Date(Date.now() - 60_000).toISOString() });
+    await until("the operator is lost", async () => (await memory("primary")) === null);
   });
 });
 
