@@ -2,6 +2,7 @@ import type { Bar } from "./bar.ts";
 import { auth } from "./bars/auth.ts";
 import { bodies } from "./bars/bodies.ts";
 import { chat } from "./bars/chat.ts";
+import { commands } from "./bars/commands.ts";
 import { cold } from "./bars/cold.ts";
 import { crash } from "./bars/crash.ts";
 import { drift } from "./bars/drift.ts";
@@ -25,5 +26,6 @@ export const bars: readonly Bar[] = [
   manifest,
   resync,
   crash,
+  commands,
   auth,
 ];
