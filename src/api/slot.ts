@@ -22,7 +22,7 @@ export const valueFromSchema = z.union([
   z.strictObject({
     secretKeyRef: z
       .strictObject({ name: z.string().min(1), key: z.string().min(1) })
-      .describe("Key of a Kubernetes Secret"),
+      .describe("Key of a Kubernetes Secret; not in this version"),
   }),
 ]);
 
@@ -85,7 +85,7 @@ export const slotSpecSchema = z.strictObject({
   env: z
     .record(envNameSchema, envValueSchema)
     .default({})
-    .describe("Environment of the engine: texts, or valueFrom a file or a Kubernetes Secret"),
+    .describe("Environment of the engine: texts, or valueFrom a file (or, not in this version, a Kubernetes Secret)"),
   workingDir: z.string().startsWith("/").optional().describe("Directory the engine starts in"),
   mounts: z
     .array(

@@ -7,7 +7,7 @@ const secretSourceSchema = z.union([
   z.strictObject({
     secretKeyRef: z
       .strictObject({ name: z.string().min(1), key: z.string().min(1) })
-      .describe("Key of a Kubernetes Secret"),
+      .describe("Key of a Kubernetes Secret; not in this version"),
   }),
 ]);
 
