@@ -113,7 +113,7 @@ export class ContainerView {
     }
     const fresh = { running: Promise.resolve(), isStale: false };
     this.#looks.set(id, fresh);
-    fresh.running = this.#inspect(id, fresh).finally(() => this.#looks.delete(id));
+    fresh.running = this.#inspect(id, fresh);
     await fresh.running;
   }
 
@@ -124,17 +124,22 @@ export class ContainerView {
   }
 
   async #inspect(id: string, look: { isStale: boolean }): Promise<void> {
-    do {
-      look.isStale = false;
-      const info = await this.#daemon.find((api) => api.getContainer(id).inspect(), "brief");
-      const label = info === undefined ? undefined : labelIn(info.Config.Labels, this.#instance);
-      if (info === undefined || label === undefined) this.forget(id);
-      else {
-        this.#containers.set(id, { id, label, info });
-        this.#onSlot(label.slot);
-      }
-      // oxlint-disable-next-line typescript/no-unnecessary-condition -- an event may have set it meanwhile
-    } while (look.isStale);
+    try {
+      do {
+        look.isStale = false;
+        const info = await this.#daemon.find((api) => api.getContainer(id).inspect(), "brief");
+        const label = info === undefined ? undefined : labelIn(info.Config.Labels, this.#instance);
+        if (info === undefined || label === undefined) this.forget(id);
+        else {
+          this.#containers.set(id, { id, label, info });
+          this.#onSlot(label.slot);
+        }
+        // oxlint-disable-next-line typescript/no-unnecessary-condition -- an event may have set it meanwhile
+      } while (look.isStale);
+    } finally {
+      // In the same step as the last test: an event either makes this look go on or begins another.
+      this.#looks.delete(id);
+    }
   }
 
   async #follow(): Promise<void> {

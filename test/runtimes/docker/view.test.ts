@@ -1,39 +1,24 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
-import { join } from "node:path";
+import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import { ContainerView } from "../../../src/runtimes/docker/view.ts";
 import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
-import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
 describe("the view of containers", () => {
   it("leaves no stream of events open when the list that follows it fails", async () => {
-    await using stack = new AsyncDisposableStack();
-    const dir = stack.use(await tempDir());
-    const path = join(dir.path, "daemon.sock");
     const open = new Set<ServerResponse>();
     let tries = 0;
-    // A DOUBLE of a daemon that tells of events and cannot list.
-    const server = createServer((request, response) => {
-      if (request.url?.includes("/events") !== true) {
-        response.writeHead(500, { "content-type": "application/json" }).end('{"message":"no list today"}');
-        return;
-      }
+    await using daemon = await startDockerDaemon((asked, response) => {
+      if (asked !== "GET /events") return say(response, 500, { message: "no list today" });
       tries += 1;
       open.add(response);
       response.once("close", () => open.delete(response));
       response.writeHead(200).flushHeaders();
     });
-    server.listen(path);
-    await once(server, "listening");
-    stack.defer(() => {
-      server.closeAllConnections();
-      server.close();
-    });
-    const view = new ContainerView({ daemon: new Daemon(path), instance: "i", onSlot: () => undefined });
+    await using stack = new AsyncDisposableStack();
+    const view = new ContainerView({ daemon: new Daemon(daemon.path), instance: "i", onSlot: () => undefined });
     stack.defer(() => view.close());
     await until("several tries", () => tries >= 4);
     await until("the earlier ones are closed", () => open.size <= 1);
@@ -81,6 +66,17 @@ describe("the view of containers", () => {
     await until("it is gone for good", () => view.all().length === 0);
   });
 
+  it("misses nothing that is told in the very moment in which a look ends", async () => {
+    await using site = await containersOf("i");
+    const { view, known } = site;
+    known.add("c1");
+    let again: Promise<void> | undefined;
+    site.onSlot = () => queueMicrotask(() => void (again ??= view.refresh("c1")));
+    await view.refresh("c1");
+    await again;
+    assert.equal(site.looks, 2);
+  });
+
   it("does not lose a container that came while a list was on its way", async () => {
     await using site = await containersOf("i");
     const { view, held, known } = site;
@@ -109,6 +105,7 @@ async function containersOf(instance: string): Promise<ContainersSite> {
     isHolding: false,
     isRefusing: false,
     looks: 0,
+    onSlot: (): void => undefined,
     broken: new Set<string>(),
   };
   let events: ServerResponse | undefined;
@@ -133,7 +130,7 @@ async function containersOf(instance: string): Promise<ContainersSite> {
       else send();
     }),
   );
-  const view = new ContainerView({ daemon: new Daemon(daemon.path), instance, onSlot: () => undefined });
+  const view = new ContainerView({ daemon: new Daemon(daemon.path), instance, onSlot: () => site.onSlot() });
   stack.defer(() => view.close());
   await until("it is up", () => view.isUp);
   const owned = stack.move();
@@ -152,6 +149,8 @@ interface ContainersSite extends AsyncDisposable {
   isRefusing: boolean;
   /** Those that the daemon cannot inspect. */
   readonly broken: Set<string>;
+  /** What whoever is told of a slot does. */
+  onSlot: () => void;
   /** How often a container was inspected. */
   looks: number;
   tell(action: string, id: string): void;
