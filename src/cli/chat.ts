@@ -25,7 +25,7 @@ export async function* chat(
   });
   for await (const data of events(body, (comment) => onWaiting(waiting(comment)))) {
     if (data === "[DONE]") return;
-    const chunk: unknown = JSON.parse(data);
+    const chunk = client.parsed(data);
     if (!isRecord(chunk)) continue;
     const { error, choices } = chunk;
     const details = isRecord(error) ? error["details"] : undefined;

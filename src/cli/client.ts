@@ -50,12 +50,7 @@ export class Client {
 
   /** GET, parsed. Throws CommandError. */
   async get(path: string): Promise<unknown> {
-    const text = await this.text(path);
-    try {
-      return JSON.parse(text);
-    } catch {
-      throw notBerth(`the answer of ${this.#server} is not JSON`);
-    }
+    return this.parsed(await this.text(path));
   }
 
   /** GET of a list: its items. Throws CommandError, also where the answer is none. */
@@ -76,8 +71,13 @@ export class Client {
   async send(method: "POST" | "PUT" | "DELETE", path: string, body?: object): Promise<unknown> {
     const json = { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     const text = await wholeText(await this.open(path, { method, ...(body === undefined ? {} : json) }));
+    return text === "" ? undefined : this.parsed(text);
+  }
+
+  /** What the service said as JSON, e.g. in an event. Throws CommandError where it is none. */
+  parsed(text: string): unknown {
     try {
-      return text === "" ? undefined : JSON.parse(text);
+      return JSON.parse(text);
     } catch {
       throw notBerth(`the answer of ${this.#server} is not JSON`);
     }
@@ -225,14 +225,6 @@ export async function failure(code: string, message: string, details?: unknown, 
 }
 
 function isEnvelope(value: unknown): value is { error: { code: string; message: string; details?: unknown } } {
-  if (typeof value !== "object" || value === null || !("error" in value)) return false;
-  const { error } = value;
-  return (
-    typeof error === "object" &&
-    error !== null &&
-    "code" in error &&
-    "message" in error &&
-    typeof error.code === "string" &&
-    typeof error.message === "string"
-  );
+  const error = isRecord(value) ? value["error"] : undefined;
+  return isRecord(error) && typeof error["code"] === "string" && typeof error["message"] === "string";
 }

@@ -119,7 +119,7 @@ export async function* slotLogs(
     return;
   }
   for await (const data of events(await client.open(`${path}&follow=1`))) {
-    const parsed: unknown = JSON.parse(data);
+    const parsed = client.parsed(data);
     if (isRecord(parsed)) yield `${options.timestamps ? `${cell(parsed["time"])} ` : ""}${String(parsed["line"])}\n`;
   }
 }

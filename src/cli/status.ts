@@ -1,6 +1,5 @@
 import type { Client } from "./client.ts";
-import { age, cell, isRecord, renderOne, type Format } from "./output.ts";
-import { render } from "./output.ts";
+import { age, cell, isRecord, render, renderOne, type Format } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
 /** The service and its slots at a glance. */

@@ -17,13 +17,11 @@ export function remoteTokens(client: Client): TokenSource {
       return understood(tokenListSchema.safeParse(await client.get("/api/auth/tokens")).data).data;
     },
     async create(wanted) {
-      const headers = { "content-type": "application/json" };
-      const answer = await client.open("/api/auth/tokens", { method: "POST", headers, body: JSON.stringify(wanted) });
-      return understood(createdTokenSchema.safeParse(JSON.parse(await textOf(answer))).data);
+      return understood(createdTokenSchema.safeParse(await client.send("POST", "/api/auth/tokens", wanted)).data);
     },
     async revoke(id) {
       try {
-        await textOf(await client.open(`/api/auth/tokens/${encodeURIComponent(id)}`, { method: "DELETE" }));
+        await client.send("DELETE", `/api/auth/tokens/${encodeURIComponent(id)}`);
         return true;
       } catch (error) {
         if (error instanceof CommandError && error.code === "system.not_found") return false;
@@ -66,10 +64,4 @@ export async function tokenRevoke(source: TokenSource, id: string): Promise<stri
 function understood<T>(value: T | undefined): T {
   if (value === undefined) throw notBerth("the service answered something else than asked");
   return value;
-}
-
-async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
 }

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
-import { CommandError } from "../cli/client.ts";
+import { CommandError, notBerth } from "../cli/client.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { withExamples } from "../cli/options.ts";
+import { isRecord } from "../cli/output.ts";
 
 interface ProbeCommandContext extends CommandContext {
   /** A service was named by `--server` or SVC_URL: its machine is meant, and not this one. */
@@ -43,15 +44,15 @@ async function asked(context: ProbeCommandContext): Promise<Readonly<Record<stri
   const path = `/api/hardware/probe?wait=settled&timeout=${patienceSeconds}`;
   try {
     const answer = await client.send("POST", path);
-    const { isRecord } = await import("../cli/output.ts");
-    const hardware = isRecord(answer) ? answer : {};
-    if (hardware["pending"] !== true) return hardware;
+    if (!isRecord(answer) || !("cpu" in answer))
+      throw notBerth(`${client.server} answered with something else than hardware`);
+    if (answer["pending"] !== true) return answer;
     if (!context.isRemote()) {
       context.note("no operator has answered: this is what this command sees itself, as its own user\n");
       return undefined;
     }
     context.note("no operator has answered: this is what one saw before\n");
-    return hardware;
+    return answer;
   } catch (error) {
     const isAbsent = error instanceof CommandError && ["unreachable", "system.not_found"].includes(error.code);
     if (!isAbsent) throw error;

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { errorTable } from "../../src/api/errors.ts";
 import { nextStep } from "../../src/cli/next-steps.ts";
-import { apiDouble, failure, type Answer } from "../support/api-double.ts";
+import { apiDouble, failure, stream, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -97,6 +97,7 @@ describe("a command that cannot be done", () => {
       ...Object.fromEntries(paths.map((path) => [path, other])),
       "/api/slots": { object: "list", data: [] },
       "/api/slots/a/restart?wait=ready&timeout=180": other,
+      "/api/hardware/probe?wait=settled&timeout=30": other,
     });
     for (const [args, what] of [
       [["status"], "answered /api/status with something else than was asked"],
@@ -104,12 +105,32 @@ describe("a command that cannot be done", () => {
       [["slot", "plan", "a"], "answered /api/slots/a/plan with something else than was asked"],
       [["model", "show", "m"], "answered /api/models/m with something else than was asked"],
       [["slot", "restart", "a", "--wait"], "answered with something else than a slot"],
+      [["probe"], "answered with something else than hardware"],
     ] as const) {
       const { code, stdout, stderr } = await runBerth(args, { SVC_URL: api.url });
       assert.deepEqual([code, stdout], [1, ""], args.join(" "));
       const [last, next] = stderr.trimEnd().split("\n").slice(-2);
       assert.equal(last, `server.invalid: ${api.url} ${what}`);
       assert.equal(next, "is it a Berth? name another with --server or SVC_URL");
+    }
+  });
+
+  it("doubts an answer that is no JSON wherever it comes, in an event too", async () => {
+    await using api = await apiDouble({
+      "/api/auth/tokens": refused(200, "<h1>Welcome</h1>"),
+      "/api/slots/a/logs?tail=200&follow=1": stream("<h1>Welcome</h1>"),
+      "/v1/chat/completions": stream("<h1>Welcome</h1>"),
+    });
+    for (const args of [
+      ["token", "create", "--label", "me", "--scope", "all"],
+      ["slot", "logs", "a", "-f"],
+      ["chat", "a", "hello"],
+    ]) {
+      assert.deepEqual(await runBerth(args, { SVC_URL: api.url }), {
+        code: 1,
+        stdout: "",
+        stderr: `server.invalid: the answer of ${api.url} is not JSON\nis it a Berth? name another with --server or SVC_URL\n`,
+      });
     }
   });
 
