@@ -69,6 +69,6 @@ async function understood<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     if (!(error instanceof Error) || error.name !== "BadImagesFile") throw error;
-    throw new CommandError("engine.images_unusable", error.message, "name another file with --file");
+    throw new CommandError("engine.images_unusable", error.message, "next" in error ? String(error.next) : undefined);
   }
 }

@@ -29,6 +29,7 @@ export function explainStart(
     const pid = "pid" in error ? ` (process ${String(error.pid)})` : "";
     return `another operator${pid} runs with the state directory ${stateDir}; stop it, or set SVC_STATE_DIR to another directory`;
   }
+  if (error.name === "BadImagesFile" && "next" in error) return `${error.message}; ${String(error.next)}`;
   if (["SettingsError", "ApiError", "RuntimeUnavailable"].includes(error.name)) return error.message;
   return undefined;
 }

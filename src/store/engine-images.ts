@@ -1,21 +1,32 @@
 import { readFile } from "node:fs/promises";
+import type { z } from "zod";
 import { parse, parseDocument, stringify } from "yaml";
 import { engineImagesSchema, engineLockSchema, type EngineImages, type EngineLock } from "../api/engine-images.ts";
+import { problemsOf } from "../api/problems.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { Serial } from "../lib/serial.ts";
 
-/** The file cannot be used; the message names it. */
+/** The file cannot be used; the message names it, `next` says what to do. */
 export class BadImagesFile extends Error {
   override readonly name = "BadImagesFile";
+  readonly next: string;
+
+  constructor(message: string, next: string, cause: unknown) {
+    super(message, { cause });
+    this.next = next;
+  }
 }
+
+const mendImages = "mend it, or put back the one that came with Berth";
+const mendLock = "mend it, or remove it: the next pull of an image finds its digest anew";
 
 /** Reads `manifests/engines.yaml`. Throws BadImagesFile. */
 export async function readEngineImages(path: string): Promise<EngineImages> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
-    throw new BadImagesFile(`${path} cannot be read`, { cause: error });
+    throw new BadImagesFile(`${path} cannot be read`, mendImages, error);
   });
-  return checked(path, () => engineImagesSchema.parse(parse(text)).engines);
+  return checked(path, engineImagesSchema, text, mendImages).engines;
 }
 
 /**
@@ -38,7 +49,7 @@ export async function pinEngineImages(path: string, lock: EngineLock): Promise<r
   try {
     await writeFileAtomic(path, document.toString({ lineWidth: 0 }), { fsync: true });
   } catch (error) {
-    throw new BadImagesFile(`${path} cannot be written`, { cause: error });
+    throw new BadImagesFile(`${path} cannot be written`, "run this as the user that owns it", error);
   }
   return pinned;
 }
@@ -64,12 +75,9 @@ export class EngineLockFile {
       text = await readFile(path, "utf8");
     } catch (error) {
       if (errorCode(error) === "ENOENT") return new EngineLockFile(path, {});
-      throw new BadImagesFile(`${path} cannot be read`, { cause: error });
+      throw new BadImagesFile(`${path} cannot be read`, mendLock, error);
     }
-    return new EngineLockFile(
-      path,
-      checked(path, () => engineLockSchema.parse(parse(text)).images),
-    );
+    return new EngineLockFile(path, checked(path, engineLockSchema, text, mendLock).images);
   }
 
   get lock(): EngineLock {
@@ -89,10 +97,16 @@ export class EngineLockFile {
   }
 }
 
-function checked<T>(path: string, read: () => T): T {
+function checked<T>(path: string, schema: z.ZodType<T>, text: string, next: string): T {
+  let value: unknown;
   try {
-    return read();
+    value = parse(text);
   } catch (error) {
-    throw new BadImagesFile(`${path}: ${errorMessage(error)}`, { cause: error });
+    const [line = ""] = errorMessage(error).split("\n");
+    throw new BadImagesFile(`${path}: ${line}`, next, error);
   }
+  const read = schema.safeParse(value);
+  if (read.success) return read.data;
+  const [problem] = problemsOf(read.error);
+  throw new BadImagesFile(`${path}: ${problem?.path.join(".") ?? ""}: ${problem?.message ?? ""}`, next, read.error);
 }
