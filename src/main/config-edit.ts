@@ -22,7 +22,7 @@ export interface Editing {
 /**
  * `berth config edit`: opens a copy in the person's editor, checks it together with the rest of the directory, and
  * only then puts it in place. Returns the line for standard output. Throws CommandError when nothing was saved; what
- * was written is kept then, and named.
+ * was written is kept then, and named, and what was not leaves no copy.
  */
 export async function editConfig({ env, what, note, again }: Editing): Promise<string> {
   const configDir = resolve(configDirOf(env));
@@ -31,10 +31,12 @@ export async function editConfig({ env, what, note, again }: Editing): Promise<s
   const copy = join(await mkdtemp(join(tmpdir(), "berth-edit-")), basename(file));
   await writeFile(copy, original ?? "", { mode: 0o600 });
   for (;;) {
-    await runEditor(env, copy);
+    const failure = await runEditor(env, copy);
     const text = await readFile(copy, "utf8");
+    if (failure !== undefined && text !== (original ?? "")) throw unsaved("editor.failed", failure.message, copy);
     if (text === (original ?? "")) {
       await rm(dirname(copy), { recursive: true });
+      if (failure !== undefined) throw failure;
       return `${file}: nothing changed\n`;
     }
     const problems = await problemsOf(configDir, file, text);
@@ -72,16 +74,17 @@ async function fileOf(configDir: string, what: string): Promise<string> {
   );
 }
 
-async function runEditor(env: NodeJS.ProcessEnv, file: string): Promise<void> {
+/** Resolves with what went wrong. */
+async function runEditor(env: NodeJS.ProcessEnv, file: string): Promise<CommandError | undefined> {
   const editor = env["VISUAL"] || env["EDITOR"] || "vi";
   const child = spawn("sh", ["-c", `${editor} "$1"`, "sh", file], { env, stdio: "inherit" });
   const code = await new Promise<number | null>((settle, reject) => {
     child.once("error", reject);
     child.once("exit", settle);
   });
-  if (code === 0) return;
+  if (code === 0) return undefined;
   const next = code === 127 ? "set EDITOR to an editor that is installed" : undefined;
-  throw new CommandError("editor.failed", `${editor} ended with ${code ?? "a signal"}; nothing is saved`, next);
+  return new CommandError("editor.failed", `${editor} ended with ${code ?? "a signal"}; nothing is saved`, next);
 }
 
 /** What is wrong with the edit itself, or with other files because of it. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod, mkdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { runBerth, type Ended } from "../support/command.ts";
@@ -126,10 +126,24 @@ your text is kept in EDIT/primary.toml
 
   it("saves nothing when the editor fails", async () => {
     await using here = await site();
-    const { code, stderr } = await here.edit("primary", 'echo "# half" >>"$1"; exit 3');
-    assert.equal(code, 1);
-    assert.equal(stderr, "editor.failed: DIR/editor ended with 3; nothing is saved\n");
+    const half = await here.edit("primary", 'echo "# half" >>"$1"; exit 3');
+    assert.equal(half.code, 1);
+    assert.equal(
+      half.stderr,
+      "editor.failed: DIR/editor ended with 3; nothing is saved\nyour text is kept in EDIT/primary.toml\n",
+    );
     assert.equal(await readFile(here.file, "utf8"), valid);
+  });
+
+  it("leaves no copy of what nobody has written", async () => {
+    await using here = await site();
+    const { code, stderr } = await here.edit("primary", "exit 127");
+    assert.equal(code, 1);
+    assert.equal(
+      stderr,
+      "editor.failed: DIR/editor ended with 127; nothing is saved\nset EDITOR to an editor that is installed\n",
+    );
+    assert.deepEqual((await readdir(here.path)).toSorted(), ["config", "editor"]);
   });
 
   it("edits files of the configuration only", async () => {
