@@ -1,7 +1,8 @@
 import { join } from "node:path";
-import { readFile } from "node:fs/promises";
 import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
 import { publishedOperatorSchema, type PublishedSlot } from "../api/status.ts";
+import { parseJson } from "../lib/json.ts";
+import { readText } from "../lib/read-text.ts";
 import type { Runtime } from "../runtimes/runtime.ts";
 import type { Publisher } from "../store/store.ts";
 import { claimsOf } from "./verdict.ts";
@@ -32,10 +33,10 @@ export async function stopEngines(
   };
   for (const slot of published) {
     if (slot.status.processes.length === 0 && slot.status.state === "offline") continue;
-    const told = slot.status.state === "offline" ? slot : leavingSlot(slot);
-    if (told !== slot) await tell(told);
+    const now = slot.status.state === "offline" ? slot : leavingSlot(slot, told);
+    if (now !== slot) await tell(now);
     if (slot.status.processes.length > 0) ending.add(slot.name);
-    leaving.push(told);
+    leaving.push(now);
   }
   const left = new Set<string>();
   await Promise.all(
@@ -48,7 +49,7 @@ export async function stopEngines(
       }
     }),
   );
-  for (const slot of leaving) if (!left.has(slot.name)) await tell(stoppedSlot(slot));
+  for (const slot of leaving) if (!left.has(slot.name)) await tell(stoppedSlot(slot, told));
   if (failures.length > 0) throw failures[0];
   return slots;
 }
@@ -64,37 +65,33 @@ export async function readPublished(
 ): Promise<Map<string, PublishedSlot>> {
   const slots = await publisher.readSlots();
   const sameBoot = (await previousBoot(stateDir)) === bootId;
-  return new Map(slots.map((slot) => [slot.name, sameBoot ? slot : stoppedSlot(slot)]));
+  return new Map(slots.map((slot) => [slot.name, sameBoot ? slot : stoppedSlot(slot, restarted)]));
 }
 
 async function previousBoot(stateDir: string): Promise<string | undefined> {
-  try {
-    const parsed = publishedOperatorSchema.safeParse(
-      JSON.parse(await readFile(join(stateDir, "operator.json"), "utf8")),
-    );
-    return parsed.data?.bootId;
-  } catch {
-    return undefined;
-  }
+  const text = await readText(join(stateDir, "operator.json")).catch(() => undefined);
+  return publishedOperatorSchema.safeParse(parseJson(text ?? "")).data?.bootId;
 }
 
 const reason = "Stopped";
-const message = "the operator was told to stop its engines";
+/** Why the engines of a slot have ended. */
+const told = "the operator was told to stop its engines";
+const restarted = "the machine was restarted";
 
 /** While its engine is being ended: nothing may be sent to it any more. */
-function leavingSlot(slot: PublishedSlot): PublishedSlot {
+function leavingSlot(slot: PublishedSlot, message: string): PublishedSlot {
   const { readySince: _ready, nextRetryAt: _next, progress: _progress, ...status } = slot.status;
   const row = { row: "unloading", reason, message, state: "unloading" } as const;
   return {
-    ...moved({ ...slot, status }, "unloading", claimsOf(row)),
+    ...moved({ ...slot, status }, "unloading", claimsOf(row), message),
     plan: { reason, message, steps: slot.plan.steps.filter((step) => step.do === "stop") },
   };
 }
 
-/** The slot as it is when everything was ended on purpose. */
-function stoppedSlot(slot: PublishedSlot): PublishedSlot {
-  const leaving = slot.status.state === "offline" ? slot : leavingSlot(slot);
-  // What was ended on purpose is not loaded again for its last use.
+/** The slot as it is once its engines have ended, and none of them by a failure. */
+function stoppedSlot(slot: PublishedSlot, message: string): PublishedSlot {
+  const leaving = slot.status.state === "offline" ? slot : leavingSlot(slot, message);
+  // It is not loaded again for its last use.
   const { endpoint: _endpoint, workloadHash: _hash, idleSince: _idle, ...status } = leaving.status;
   const claims: ConditionClaim[] = [
     { type: "Ready", status: "Unknown", reason, message },
@@ -102,10 +99,15 @@ function stoppedSlot(slot: PublishedSlot): PublishedSlot {
   ];
   // Whoever starts it all anew has had the chance to mend what failed: a driver, a device, a daemon.
   const empty = { ...status, processes: [], decisions: {}, failures: 0 };
-  return { ...moved({ ...leaving, status: empty }, "offline", claims), plan: { reason, message, steps: [] } };
+  return { ...moved({ ...leaving, status: empty }, "offline", claims, message), plan: { reason, message, steps: [] } };
 }
 
-function moved(slot: PublishedSlot, to: "unloading" | "offline", claims: readonly ConditionClaim[]): PublishedSlot {
+function moved(
+  slot: PublishedSlot,
+  to: "unloading" | "offline",
+  claims: readonly ConditionClaim[],
+  message: string,
+): PublishedSlot {
   const { status } = slot;
   const now = new Date();
   const transition = { at: now.toISOString(), from: status.state, to, reason, message };

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { test } from "node:test";
-import { stopEngines } from "../../src/operator/stopping.ts";
+import { readPublished, stopEngines } from "../../src/operator/stopping.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { custom, Site } from "./site.ts";
 
 test("stopping every engine publishes that they are offline, by the rules, and a successor loads them again", async () => {
@@ -52,6 +55,27 @@ test("what failed for good is tried again once everything was stopped, and its s
   await site.advance(3);
   const { restarts, failures } = site.slot("a").status;
   assert.deepEqual([site.state("a"), restarts, failures], ["ready", 0, 0]);
+});
+
+test("after another boot no engine runs, nothing has failed, and the history says why", async () => {
+  await using site = new Site();
+  await using dir = await tempDir();
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(2);
+  await site.end();
+  const at = "2026-01-01T00:00:00.000Z";
+  const ran = { instance: "i", pid: 1, bootId: "then", startedAt: at, heartbeat: at, isPaused: false, isSettled: true };
+  const operator = { schema: 1, ...ran, configDir: "/none", runtime: "process", problems: [] };
+  await writeFile(join(dir.path, "operator.json"), JSON.stringify(operator));
+  const same = (await readPublished(site.publisher, dir.path, "then")).get("a");
+  assert.deepEqual(same, site.slot("a"));
+  const after = (await readPublished(site.publisher, dir.path, "now")).get("a");
+  assert.deepEqual([after?.status.state, after?.status.processes, after?.status.failures], ["offline", [], 0]);
+  assert.deepEqual(
+    after?.status.transitions.slice(-2).map(({ to, message }) => `${to}: ${message}`),
+    ["unloading: the machine was restarted", "offline: the machine was restarted"],
+  );
 });
 
 test("an operator that is ended while an engine is being stopped does not wait for it", async () => {
