@@ -11,6 +11,7 @@ import { isRecord } from "../src/cli/output.ts";
 import { watchOutput } from "../src/main/lost-output.ts";
 import { up } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
+import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { errorMessage } from "../src/lib/error-code.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
@@ -132,12 +133,14 @@ async function containerImage(): Promise<string> {
   if (process.env["SVC_LLAMA_IMAGE"]) return process.env["SVC_LLAMA_IMAGE"];
   // Only here: its client is a large one.
   const { embeddedImage } = await import("./images/embedded.ts");
-  const { silenceOf, socketPath } = await import("../src/runtimes/docker/daemon.ts");
+  const { silenceOf } = await import("../src/runtimes/docker/daemon.ts");
   // Until `up` listens for them. Leaving so removes what was gathered for the image; by default nothing would.
   const onSignal = (signal: NodeJS.Signals): never => process.exit(128 + constants.signals[signal]);
   for (const signal of stopSignals) process.on(signal, onSignal);
   try {
-    const path = socketPath(process.env["SVC_DOCKER_HOST"] || process.env["DOCKER_HOST"]);
+    const dockerHost = process.env["SVC_DOCKER_HOST"] || process.env["DOCKER_HOST"] || "";
+    const path = socketPath(dockerHost);
+    if (path === undefined) throw new Error(elsewhere(dockerHost));
     try {
       return await embeddedImage(path, (line) => process.stdout.write(`${line}\n`));
     } catch (error) {

@@ -1,10 +1,9 @@
 import { existsSync } from "node:fs";
 import type { Config } from "../api/config.ts";
 import type { PublishedSlot } from "../api/status.ts";
+import { socketPath } from "../runtimes/docker/socket.ts";
 import { openProcessRuntime } from "../runtimes/process.ts";
 import { RuntimeSet } from "../runtimes/set.ts";
-
-const defaultSocket = "/var/run/docker.sock";
 
 /**
  * Every runtime of this installation. Docker is asked at once where slots run in it or may come to, otherwise only when
@@ -30,7 +29,7 @@ export async function openRuntimes(
     },
   });
   const isAsked = config.runtime === "docker" || [...published].some(({ status }) => status.runtime === "docker");
-  const mayBe = config.runtime === "auto" && existsSync(dockerHost?.replace(/^unix:\/\//, "") ?? defaultSocket);
+  const mayBe = config.runtime === "auto" && existsSync(socketPath(dockerHost) ?? "");
   if (isAsked || mayBe) await set.need("docker");
   return set;
 }

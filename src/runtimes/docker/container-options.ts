@@ -91,7 +91,7 @@ function mountsOf(container: Container, facts: HostFacts): Mounts {
 
 type GpuRequest = NonNullable<NonNullable<ContainerCreateOptions["HostConfig"]>["DeviceRequests"]>[number];
 
-/** CDI where the daemon knows it (Docker 25 and later, Podman); else what `docker run --gpus` asks for. */
+/** By CDI, or what `docker run --gpus` asks for. */
 function gpuRequest(gpus: number | "all", { gpuDriver }: HostFacts): GpuRequest {
   if (gpuDriver === "nvidia") return { Driver: "", Count: gpus === "all" ? -1 : gpus, Capabilities: [["gpu"]] };
   const ids = gpus === "all" ? ["all"] : Array.from({ length: gpus }, (_, index) => String(index));

@@ -1,7 +1,7 @@
 import Dockerode from "dockerode";
-import { BadWorkload } from "../start-failure.ts";
-import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import { errorCode } from "../../lib/error-code.ts";
+import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+import { elsewhere, socketPath } from "./socket.ts";
 
 /** The daemon answered, and said no. */
 export class DaemonRefusal extends Error {
@@ -18,29 +18,28 @@ export class DaemonRefusal extends Error {
 type Wait = "brief" | "limited" | "asAborted";
 
 const conflict = 409;
-const defaultSocket = "/var/run/docker.sock";
 
-/**
- * The socket that `DOCKER_HOST` names, or the usual one. Throws BadWorkload for a daemon elsewhere: its 127.0.0.1 and
- * its files are not those of this machine.
- */
-export function socketPath(dockerHost: string | undefined): string {
-  if (dockerHost === undefined || dockerHost === "") return defaultSocket;
-  if (dockerHost.startsWith("unix://")) return dockerHost.slice("unix://".length) || defaultSocket;
-  throw new BadWorkload(`DOCKER_HOST=${dockerHost}: only a daemon of this machine can be used, as unix:///path`);
+interface DaemonOptions {
+  /** How long it may keep silent before a request counts as not answered. */
+  readonly silenceMs?: number;
+  /** The same for one that only looks. */
+  readonly briefMs?: number;
+  /** Why it cannot be asked at all. */
+  readonly problem?: string;
 }
 
-/** One Docker daemon, or Podman's service, by its socket. Whatever goes wrong is RuntimeUnavailable or DaemonRefusal. */
+/** One Docker daemon or Podman service, by its socket. Whatever goes wrong is RuntimeUnavailable or DaemonRefusal. */
 export class Daemon {
   readonly path: string;
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
   readonly #briefMs: number;
-  /** Why it cannot be asked at all. */
   readonly #problem: string | undefined;
 
-  /** How long it may keep silent before a request, or one that only looks, counts as not answered. */
-  constructor(path: string, silenceMs = 60_000, problem?: string, briefMs = Math.min(silenceMs, 15_000)) {
+  constructor(
+    path: string,
+    { silenceMs = 60_000, briefMs = Math.min(silenceMs, 15_000), problem }: DaemonOptions = {},
+  ) {
     this.path = path;
     this.#problem = problem;
     this.#briefMs = briefMs;
@@ -49,13 +48,14 @@ export class Daemon {
   }
 
   /** The one that `DOCKER_HOST` names. One that cannot be ours never answers, and says why: the rest goes on. */
-  static at(dockerHost: string | undefined): Daemon {
-    try {
-      return new Daemon(socketPath(dockerHost));
-    } catch (error) {
-      if (!(error instanceof BadWorkload)) throw error;
-      return new Daemon(defaultSocket, undefined, error.message);
-    }
+  static at(dockerHost = ""): Daemon {
+    const path = socketPath(dockerHost);
+    return path === undefined ? new Daemon(dockerHost, { problem: elsewhere(dockerHost) }) : new Daemon(path);
+  }
+
+  async isPodman(): Promise<boolean> {
+    const { Components: components } = await this.ask((api) => api.version(), "brief");
+    return components.some(({ Name: name }) => name.startsWith("Podman"));
   }
 
   /** `wait` "asAborted": for streams and for what takes as long as it takes; the question's own signal ends it. */

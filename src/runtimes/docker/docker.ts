@@ -16,7 +16,7 @@ import { driftOf, inForce, isAlive, observed, type Inspected } from "./inspected
 import { lastWords } from "./last-words.ts";
 import { endContainer, makeContainer } from "./lifecycle.ts";
 import { Network } from "./network.ts";
-import { instanceLabel, labelsFor, nameFor } from "./label.ts";
+import { labelFilter, labelsFor, nameFor } from "./label.ts";
 import { Listeners } from "./listening.ts";
 import { LogCopies } from "./log-copy.ts";
 import { refusePrivilegedMounts, type MountGuard } from "./privileged-mounts.ts";
@@ -42,9 +42,10 @@ export interface DockerRuntimeOptions {
 
 /** What an ended container said last is in its log by then; a daemon that hangs must not hold up a start. */
 const drainMs = 2000;
+
 /**
- * Runs engines as containers of one Docker daemon or Podman service. Opening does not need the daemon: until it answers,
- * and whenever it does not, looking throws RuntimeUnavailable.
+ * Runs engines as containers of one Docker daemon or Podman service. Opening does not need the daemon: until it
+ * answers, and whenever it does not, looking throws RuntimeUnavailable.
  */
 export async function openDockerRuntime(options: DockerRuntimeOptions): Promise<Runtime> {
   await mkdir(join(options.stateDir, "logs"), { recursive: true });
@@ -200,7 +201,7 @@ class DockerRuntime implements Runtime {
 
   /** What the daemon has now under our label, the oldest first. */
   async #find(slot: string, role: ProcessRole): Promise<readonly Inspected[]> {
-    const label = [`${instanceLabel}=${this.#options.instance}`, `dev.berth.slot=${slot}`, `dev.berth.role=${role}`];
+    const label = labelFilter(this.#options.instance, { slot, role });
     const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters: { label } }), "brief");
     await Promise.all(listed.map(({ Id: id }) => this.#view.refresh(id)));
     const ids = new Set(listed.map(({ Id: id }) => id));

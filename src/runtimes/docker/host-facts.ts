@@ -15,14 +15,14 @@ export interface HostFacts {
 }
 
 /**
- * CDI where the daemon has found NVIDIA's devices by it (Docker 28.2 and later), or is Podman, which knows no other way;
+ * CDI where the daemon is Podman, which knows no other way, or has found NVIDIA's devices by it (Docker 28.2 and later);
  * else the runtime hook that `docker run --gpus` uses.
  */
 export async function gpuDriver(daemon: Daemon, { gpus }: Container): Promise<HostFacts["gpuDriver"]> {
   if (gpus === undefined) return "nvidia";
-  const info = JSON.stringify(await daemon.ask((api) => api.info()));
-  const isPodman = JSON.stringify(await daemon.ask((api) => api.version())).includes("Podman Engine");
-  return isPodman || info.includes('"nvidia.com/gpu=') ? "cdi" : "nvidia";
+  if (await daemon.isPodman()) return "cdi";
+  const info = JSON.stringify(await daemon.ask((api) => api.info(), "brief"));
+  return info.includes('"nvidia.com/gpu=') ? "cdi" : "nvidia";
 }
 
 /** Looks at what the container asks for. Throws BadWorkload for a device or file that is not there. */

@@ -28,6 +28,12 @@ export function labelsFor(workload: Workload, instance: string, name: string): R
   };
 }
 
+/** The filter of the daemon's lists and events for what bears these labels. */
+export function labelFilter(instance: string, of?: { readonly slot: string; readonly role: ProcessRole }): string[] {
+  const known = [`${instanceLabel}=${instance}`];
+  return of === undefined ? known : [...known, `${prefix}slot=${of.slot}`, `${prefix}role=${of.role}`];
+}
+
 /** Undefined when the labels are not those of that instance, or not whole. */
 export function labelIn(
   labels: Readonly<Record<string, string>> | null | undefined,

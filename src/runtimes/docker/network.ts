@@ -1,6 +1,6 @@
 import { Serial } from "../../lib/serial.ts";
 import { DaemonRefusal, type Daemon } from "./daemon.ts";
-import { instanceLabel, networkFor } from "./label.ts";
+import { instanceLabel, labelFilter, networkFor } from "./label.ts";
 
 /**
  * The bridge network of an instance, on which engines cannot reach each other. It is there as long as the instance has
@@ -61,7 +61,7 @@ export class Network {
   }
 
   async #ids(): Promise<readonly string[]> {
-    const filters = { label: [`${instanceLabel}=${this.#instance}`] };
-    return (await this.#daemon.ask((api) => api.listNetworks({ filters }))).map(({ Id: id }) => id);
+    const filters = { label: labelFilter(this.#instance) };
+    return (await this.#daemon.ask((api) => api.listNetworks({ filters }), "brief")).map(({ Id: id }) => id);
   }
 }

@@ -4,7 +4,7 @@ import { LineCutter } from "../log-lines.ts";
 import { DaemonRefusal, type Daemon } from "./daemon.ts";
 import type { Inspected } from "./inspected.ts";
 import { PidWatch } from "./pid-watch.ts";
-import { instanceLabel, labelIn } from "./label.ts";
+import { labelFilter, labelIn } from "./label.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import { errorMessage } from "../../lib/error-code.ts";
@@ -93,7 +93,7 @@ export class ContainerView {
   }
 
   async #list(): Promise<readonly { readonly Id: string }[]> {
-    const filters = { label: [`${instanceLabel}=${this.#instance}`] };
+    const filters = { label: labelFilter(this.#instance) };
     try {
       return await this.#daemon.ask((api) => api.listContainers({ all: true, filters }), "brief");
     } catch (error) {
@@ -172,7 +172,7 @@ export class ContainerView {
 
   /** Resolves when the daemon ends the stream. */
   async #listen(signal: AbortSignal, onUp: () => void): Promise<void> {
-    const filters = { type: ["container" as const], label: [`${instanceLabel}=${this.#instance}`] };
+    const filters = { type: ["container" as const], label: labelFilter(this.#instance) };
     const stream = await this.#daemon.stream((api, abortSignal) => api.getEvents({ filters, abortSignal }), signal);
     const cutter = new LineCutter();
     const ended = new Promise<void>((resolve) => {
@@ -184,7 +184,7 @@ export class ContainerView {
       for (const line of cutter.push(chunk)) this.#onEvent(line);
     });
     await this.relist();
-    if (this.#pidWatch === undefined && (await this.#isPodman())) {
+    if (this.#pidWatch === undefined && (await this.#daemon.isPodman())) {
       this.#pidWatch = new PidWatch(
         () => this.#containers.values(),
         (id) => void this.refresh(id).catch(() => undefined),
@@ -196,11 +196,6 @@ export class ContainerView {
     this.#firstTry.resolve();
     this.#tellAll();
     await ended;
-  }
-
-  async #isPodman(): Promise<boolean> {
-    const { Components: components } = await this.#daemon.ask((api) => api.version(), "brief");
-    return components.some(({ Name: name }) => name.startsWith("Podman"));
   }
 
   #onEvent(line: string): void {

@@ -19,7 +19,7 @@ it("a daemon that accepts and keeps silent is unavailable for a plain request, a
   server.listen(path);
   await once(server, "listening");
   try {
-    const daemon = new Daemon(path, 50);
+    const daemon = new Daemon(path, { silenceMs: 50 });
     const stream = new AbortController();
     let isOver = false;
     const events = daemon
@@ -57,7 +57,7 @@ it("one lost answer to a look is not waited for as long as what changes somethin
     response.once("close", () => clearInterval(talking));
     assert.match(asked, /^GET /);
   });
-  const daemon = new Daemon(double.path, 60_000, undefined, 100);
+  const daemon = new Daemon(double.path, { briefMs: 100 });
   const isLost = (error: unknown): boolean =>
     error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no word for 0.1 s");
   await assert.rejects(
@@ -76,7 +76,7 @@ it("a stream that does not begin is given up, and its connection with it", async
     open.add(response);
     response.once("close", () => open.delete(response));
   });
-  const daemon = new Daemon(double.path, 60_000, undefined, 100);
+  const daemon = new Daemon(double.path, { briefMs: 100 });
   await assert.rejects(
     daemon.stream((api, abortSignal) => api.getEvents({ abortSignal }), new AbortController().signal),
     (error) => error instanceof RuntimeUnavailable && error.message.endsWith("no word for 0.1 s"),

@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { DaemonRefusal, socketPath } from "../../../src/runtimes/docker/daemon.ts";
+import { DaemonRefusal } from "../../../src/runtimes/docker/daemon.ts";
 import { FrameCutter, nanoseconds } from "../../../src/runtimes/docker/frames.ts";
 import { labelIn, labelsFor, nameFor } from "../../../src/runtimes/docker/label.ts";
 import { pullFailure } from "../../../src/runtimes/docker/pull-failure.ts";
 import { PullProgress } from "../../../src/runtimes/docker/pull-progress.ts";
 import { registryAuth, registryOf } from "../../../src/runtimes/docker/registry-auth.ts";
+import { socketPath } from "../../../src/runtimes/docker/socket.ts";
 import { startRefusal } from "../../../src/runtimes/docker/start-refusal.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -214,6 +215,7 @@ describe("the daemon's socket", () => {
   it("is DOCKER_HOST's, and of this machine", () => {
     assert.equal(socketPath(undefined), "/var/run/docker.sock");
     assert.equal(socketPath("unix:///run/podman/podman.sock"), "/run/podman/podman.sock");
-    assert.throws(() => socketPath("tcp://10.0.0.1:2375"), /only a daemon of this machine/);
+    for (const none of ["", "unix://"]) assert.equal(socketPath(none), "/var/run/docker.sock");
+    for (const other of ["tcp://10.0.0.1:2375", "garbage"]) assert.equal(socketPath(other), undefined);
   });
 });
