@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -73,7 +73,17 @@ function assertWhole(text: string): void {
   assert.match(text, /data: \[DONE\]\n\n$/);
 }
 
-async function startSteady(): Promise<{ berth: RunningBerth; steady: string }> {
+/** What the operator has published of each slot, to the byte: its revision, processes, transitions. */
+async function published(berth: RunningBerth): Promise<ReadonlyMap<string, string>> {
+  const directory = join(berth.stateDir, "slots");
+  const files = (await readdir(directory)).filter((file) => file.endsWith(".json")).toSorted();
+  return new Map(
+    await Promise.all(files.map(async (file) => [file, await readFile(join(directory, file), "utf8")] as const)),
+  );
+}
+
+/** The slots `steady` and `other`, loaded, and `idle` more that are not. */
+async function startSteady(idle = 0): Promise<{ berth: RunningBerth; steady: string }> {
   let steady = "";
   const berth = await startBerth({
     prepare: async ({ configDir, modelsDir }) => {
@@ -82,6 +92,8 @@ async function startSteady(): Promise<{ berth: RunningBerth; steady: string }> {
       steady = manifest(program);
       await writeFile(join(configDir, "slots/steady.toml"), steady);
       await writeFile(join(configDir, "slots/other.toml"), manifest(double));
+      for (let nth = 0; nth < idle; nth += 1)
+        await writeFile(join(configDir, `slots/s${nth}.toml`), `enabled = false\n${steady}`);
     },
   });
   await berth.state("steady", "ready", "idle");
@@ -89,11 +101,13 @@ async function startSteady(): Promise<{ berth: RunningBerth; steady: string }> {
   return { berth, steady };
 }
 
-test("an edit and a crash of another slot leave an open stream alone", async () => {
-  const { berth, steady } = await startSteady();
+test("an edit and a crash of one of 200 slots leave the others, and their open streams, alone", async () => {
+  const { berth, steady } = await startSteady(198);
   await using _berth = berth;
   const [steadyPid, otherPid] = [await pidOf(berth, "steady"), await pidOf(berth, "other")];
-  const stream = await openStream(berth);
+  const streams = [await openStream(berth), await openStream(berth)];
+  const before = await published(berth);
+  assert.ok(before.size >= 200, `${before.size} slots are published`);
 
   await writeFile(join(berth.configDir, "slots/other.toml"), manifest(double, "--tokens", "3"));
   const edited = await until("the other is started anew", async () => {
@@ -102,6 +116,9 @@ test("an edit and a crash of another slot leave an open stream alone", async () 
   });
   process.kill(Number(edited), "SIGKILL");
   await until("its crash is seen", async () => (await berth.slot("other"))["last_error"] !== null);
+  const after = await published(berth);
+  const changed = [...after].filter(([file, text]) => text !== before.get(file)).map(([file]) => file);
+  assert.deepEqual([changed, after.size], [["other.json"], before.size]);
   // What does not reach the engine is no reason to touch it either.
   await writeFile(join(berth.configDir, "slots/steady.toml"), `aliases = ["gpt"]\n${steady}`);
   await until("the alias is given", async () => {
@@ -109,8 +126,8 @@ test("an edit and a crash of another slot leave an open stream alone", async () 
     return Array.isArray(aliases) && aliases.includes("gpt");
   });
 
-  await stream.finish();
-  assertWhole(stream.text());
+  await Promise.all(streams.map((stream) => stream.finish()));
+  for (const stream of streams) assertWhole(stream.text());
   assert.equal(await pidOf(berth, "steady"), steadyPid);
 });
 
