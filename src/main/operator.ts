@@ -24,13 +24,25 @@ export async function operator(options: {
   const log = openLog({ level: config.logLevel, component: "operator", env: options.env });
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
+  const stopping = new AbortController();
+  let hasActed = false;
+  void stopped.then(() => {
+    stopping.abort();
+    // What it waits for, such as a silent Docker, may take long, and it has nothing to end. What one before it has left
+    // is not ended either, and whoever asked for that is told by the code.
+    if (!hasActed) process.exit(options.stopsEngines === true ? 1 : 0);
+  });
   const { runOperator } = await import("../operator/main.ts");
   let running;
   try {
     running = await runOperator(config, {
       log,
       isPaused: options.paused,
-      onActing: () => process.send?.("acting"),
+      signal: stopping.signal,
+      onActing: () => {
+        hasActed = true;
+        process.send?.("acting");
+      },
       host: {
         llamaServer: await findLlamaServer(config.llamaServer, options.env),
         embedded: findEmbedded(config.stateDir),
@@ -44,7 +56,7 @@ export async function operator(options: {
     log.fatal(line);
     return 1;
   }
-  process.send?.("ready");
+  if (!stopping.signal.aborted) process.send?.("ready");
   const kind = await stopped;
   if (options.stopsEngines === true) {
     log.info("stopping every engine");

@@ -1,3 +1,4 @@
+import { aborted } from "../lib/aborted.ts";
 import { explainStart } from "./failure.ts";
 import { openLog } from "./log.ts";
 import { readSettings } from "./settings.ts";
@@ -34,11 +35,4 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
     kind === "interrupt" ? Math.min(interruptDrainSeconds, config.drainSeconds) : config.drainSeconds;
   await Promise.race([running.close({ drainSeconds }), aborted(again)]);
   return 0;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

@@ -67,12 +67,13 @@ export class Controller implements AsyncDisposable {
     return this.#queue;
   }
 
-  /** Reads the world once, then follows it. Resolves when every slot has been reconciled once. */
+  /** Reads the world once, then follows it. Resolves when every slot has been reconciled once, or disposal has begun. */
   async start(): Promise<void> {
     const { source, demand, requests, runtime, health } = this.#world;
     const seeded = this.#seedConflicts();
     await this.#syncRegistry();
     const slots = await this.#allSlots();
+    if (this.#closing.signal.aborted) return;
     this.#stack.use(
       source.watch((kind, name) => {
         if (kind === "Slot") this.#slotChanged(name);
@@ -82,13 +83,19 @@ export class Controller implements AsyncDisposable {
     this.#stack.use(this.#registry.watch(() => this.#queue.add(registryKey)));
     this.#stack.use(demand.watch((names) => names.forEach((name) => this.#enqueue(name))));
     this.#stack.use(requests.watch((name) => this.#enqueue(name)));
-    this.#stack.use(await runtime.watch((name) => this.#enqueue(name)));
+    const watching = await runtime.watch((name) => this.#enqueue(name));
+    if (this.#closing.signal.aborted) {
+      watching[Symbol.dispose]();
+      return;
+    }
+    this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
     // Whatever changed before there was a watch told nobody.
     const declared = source.list("Slot").map(({ name }) => name);
     for (const name of new Set([...seeded, ...slots, ...declared])) this.#slotChanged(name);
     this.#queue.add(registryKey);
     await this.#queue.settled();
+    if (this.#closing.signal.aborted) return;
     const timer = setInterval(
       () => void this.resync().catch((error: unknown) => this.#log.error({ err: error }, "resync failed")),
       resyncMs,

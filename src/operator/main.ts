@@ -8,6 +8,7 @@ import type { EngineImages } from "../api/engine-images.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineHost } from "../engines/engine.ts";
 import { engines } from "../engines/registry.ts";
+import { aborted } from "../lib/aborted.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { readText } from "../lib/read-text.ts";
@@ -55,6 +56,8 @@ export async function runOperator(
     look: Look;
     images: EngineImages;
     isPaused: boolean;
+    /** Once aborted, the first look at every slot is waited for no more. */
+    signal: AbortSignal;
     /** Called once, before the first engine may be started: from then on there may be some to end. */
     onActing: () => void;
   },
@@ -154,10 +157,12 @@ export async function runOperator(
     }),
   );
   options.onActing();
-  await controller.start();
-  isReady = true;
-  await heartbeat.beat();
-  log.info({ config: config.configDir, state: config.stateDir }, `operator watches ${config.configDir}`);
+  await Promise.race([controller.start(), aborted(options.signal)]);
+  if (!options.signal.aborted) {
+    isReady = true;
+    await heartbeat.beat();
+    log.info({ config: config.configDir, state: config.stateDir }, `operator watches ${config.configDir}`);
+  }
   const owned = stack.move();
   return {
     port: server.port,

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
+import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { listen } from "../support/listen.ts";
 
@@ -100,23 +99,54 @@ describe("berth up whose operator does not end its engines", () => {
       assert.equal((await beside(berth, "down")).stdout, "no engine runs\n");
     });
   }
+});
 
-  it("leaves no engine behind when it is stopped before its operator has looked at everything", async () => {
+describe("berth up that is stopped before its operator is ready", () => {
+  it("does not wait for a Docker that says nothing", async () => {
+    await using docker = await silentDocker();
+    await using berth = await startBerth({ env: { SVC_RUNTIME: "docker", SVC_DOCKER_HOST: docker.url } });
+    await until("Docker is asked", docker.isAsked);
+    assert.equal(await berth.stop("SIGINT"), 0);
+    // Nobody had to be killed.
+    assert.doesNotMatch(berth.log(), /has not ended within/);
+  });
+
+  it("leaves no engine behind, though a slot has not been looked at yet", async () => {
+    await using docker = await silentDocker();
     await using berth = await startBerth({
+      env: { SVC_DOCKER_HOST: docker.url },
       prepare: async (dirs) => {
         await withSlot(dirs);
-        // Reading a secret from it takes for ever: the operator never gets ready.
-        const pipe = join(dirs.configDir, "secret");
-        await promisify(execFile)("mkfifo", [pipe]);
-        const env = `env.KEY.valueFrom.file = ${JSON.stringify(pipe)}\n`;
-        await writeFile(join(dirs.configDir, "slots/hung.toml"), customSlot + env);
+        await writeFile(join(dirs.configDir, "slots/hung.toml"), `runtime = "docker"\n${customSlot}`);
       },
     });
     await until("an engine runs", () => /coder: ready/.test(berth.log()));
+    assert.ok(docker.isAsked());
     assert.equal(await berth.stop("SIGINT"), 0);
     assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "no engine runs\n", stderr: "" });
   });
 });
+
+/** A socket that takes every call and answers none. */
+async function silentDocker(): Promise<AsyncDisposable & { url: string; isAsked: () => boolean }> {
+  const directory = await tempDir();
+  const socket = join(directory.path, "docker.sock");
+  const connections = new Set<Socket>();
+  const server = createServer((connection) => {
+    connections.add(connection);
+    connection.on("error", () => undefined);
+  });
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  return {
+    url: `unix://${socket}`,
+    isAsked: () => connections.size > 0,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      for (const connection of connections) connection.destroy();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
 
 async function operatorOf({ stateDir }: RunningBerth): Promise<number> {
   const { pid } = publishedOperatorSchema.parse(JSON.parse(await readFile(join(stateDir, "operator.json"), "utf8")));

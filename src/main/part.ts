@@ -1,0 +1,125 @@
+import type { ChildProcess } from "node:child_process";
+import { errorMessage } from "../lib/error-code.ts";
+import type { StopKind } from "./signals.ts";
+
+/** First and last wait for another try. */
+const restartDelayMs = { first: 500, last: 8000 } as const;
+/** How long each part may take to stop before it is killed; together within ten seconds of a Ctrl-C. */
+const stopLimitMs = {
+  interrupt: { gateway: 4500, operator: 5000 },
+  terminate: { gateway: 3_700_000, operator: 60_000 },
+} as const;
+
+export interface PartOptions {
+  readonly name: "operator" | "gateway";
+  /** Makes its process, with an IPC channel. */
+  readonly fork: () => ChildProcess;
+  readonly log: { error(line: string): void; warn(line: string): void };
+  /** It has ended before it was ready, or could not be started at all. */
+  readonly onFailed: () => void;
+}
+
+/** One of the two processes of `berth up`: started again whenever it ends after it was ready, until it is stopped. */
+export class Part {
+  readonly #options: PartOptions;
+  #child: ChildProcess | undefined;
+  #hasBeenReady = false;
+  #hasEverActed = false;
+  #exitCode: number | null = null;
+  #isStopping = false;
+  #shortages = 0;
+
+  constructor(options: PartOptions) {
+    this.#options = options;
+  }
+
+  /** A child of it may have started engines that nobody has ended. */
+  get hasLeftEngines(): boolean {
+    // One that ends well after the stop has ended every engine; any other has left what ran.
+    return this.#hasEverActed && this.#exitCode !== 0;
+  }
+
+  start(): void {
+    const { name, log, onFailed } = this.#options;
+    let child: ChildProcess | undefined;
+    try {
+      child = this.#options.fork();
+    } catch (error) {
+      this.#notStarted(error);
+      return;
+    }
+    if (child.pid === undefined) {
+      child.once("error", (error) => this.#notStarted(error));
+      // What its channel may say after that is of no use.
+      child.on("error", () => undefined);
+      return;
+    }
+    this.#shortages = 0;
+    this.#child = child;
+    this.#hasBeenReady = false;
+    child.on("message", (message) => {
+      if (message === "acting") this.#hasEverActed = true;
+      if (message === "ready") this.#hasBeenReady = true;
+    });
+    // It runs, or has run: what became of it, its exit tells.
+    child.on("error", (error) => log.error(`${name}: ${error.message}`));
+    child.once("exit", (code, signal) => {
+      this.#child = undefined;
+      this.#exitCode = this.#isStopping ? code : null;
+      if (this.#isStopping) return;
+      if (!this.#hasBeenReady) {
+        onFailed();
+        return;
+      }
+      log.error(`${name} ended (${signal ?? `code ${code ?? "?"}`}); starting it again`);
+      this.#startIn(restartDelayMs.first);
+    });
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal);
+  }
+
+  /** From now on one that ends is started again no more. */
+  keepDown(): void {
+    this.#isStopping = true;
+  }
+
+  /** Resolves when no process of it is left, and none will be started. */
+  async stop(kind: StopKind): Promise<void> {
+    this.keepDown();
+    const child = this.#child;
+    if (child === undefined) return;
+    const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    child.kill(kind === "interrupt" ? "SIGINT" : "SIGTERM");
+    const limitMs = stopLimitMs[kind][this.#options.name];
+    const limit = setTimeout(() => {
+      this.#options.log.warn(`${this.#options.name} has not ended within ${limitMs / 1000} s; killing it`);
+      child.kill("SIGKILL");
+    }, limitMs);
+    await gone;
+    clearTimeout(limit);
+  }
+
+  /** The system gave no process (EAGAIN, ENOMEM, EMFILE), and no `exit` will follow. */
+  #notStarted(error: unknown): void {
+    const { name, log, onFailed } = this.#options;
+    if (this.#isStopping) return;
+    const line = `${name} could not be started (${errorMessage(error)})`;
+    if (!this.#hasBeenReady) {
+      log.error(line);
+      onFailed();
+      return;
+    }
+    const delayMs = Math.min(restartDelayMs.last, restartDelayMs.first * 2 ** this.#shortages);
+    this.#shortages += 1;
+    log.error(`${line}; trying again in ${delayMs / 1000} s`);
+    this.#startIn(delayMs);
+  }
+
+  #startIn(ms: number): void {
+    setTimeout(() => {
+      if (!this.#isStopping) this.start();
+    }, ms);
+  }
+}
