@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { openPortLeases } from "../../src/runtimes/ports.ts";
-import { freePort } from "../support/free-port.ts";
+import { freePorts } from "../support/ports.ts";
 import { until } from "../support/until.ts";
 import { ProcessSite } from "./process-site.ts";
 
@@ -15,20 +15,6 @@ class State implements Disposable {
   [Symbol.dispose](): void {
     rmSync(this.dir, { recursive: true, force: true });
   }
-}
-
-/** A range of that many ports on which nobody listens now. */
-async function freeRange(size: number): Promise<{ first: number; last: number }> {
-  return await until("a free range", async () => {
-    const first = await freePort();
-    if (first + size > 65_535) return undefined;
-    for (let port = first; port < first + size; port++) {
-      const server = await listen(port);
-      if (server === undefined) return undefined;
-      await close(server);
-    }
-    return { first, last: first + size - 1 };
-  });
 }
 
 async function listen(port: number, host = "127.0.0.1"): Promise<Server | undefined> {
@@ -46,7 +32,7 @@ async function close(server: Server | undefined): Promise<void> {
 
 test("each role gets a port of its own, the same at every call, until none is left", async () => {
   using state = new State();
-  const { first, last } = await freeRange(3);
+  const { first, last } = await freePorts(3);
   const leases = await openPortLeases(state.dir, { first, last });
   assert.equal(leases.reserve("a", "main"), first);
   assert.equal(leases.reserve("a", "rerank"), first + 1);
@@ -62,7 +48,7 @@ test("each role gets a port of its own, the same at every call, until none is le
 
 test("releasing a slot does not touch one whose name begins alike", async () => {
   using state = new State();
-  const { first, last } = await freeRange(2);
+  const { first, last } = await freePorts(2);
   const leases = await openPortLeases(state.dir, { first, last });
   leases.reserve("a", "main");
   assert.equal(leases.reserve("a-2", "main"), last);
@@ -72,7 +58,7 @@ test("releasing a slot does not touch one whose name begins alike", async () => 
 
 test("a fixed port is given unless another holds it, and moves its holder there", async () => {
   using state = new State();
-  const { first, last } = await freeRange(2);
+  const { first, last } = await freePorts(2);
   const leases = await openPortLeases(state.dir, { first, last });
   assert.equal(leases.reserve("a", "main"), first);
   assert.equal(leases.reserve("b", "main", first), undefined);
@@ -84,7 +70,7 @@ test("a fixed port is given unless another holds it, and moves its holder there"
 for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
   test(`an automatic port skips those on which a stranger listens on ${host}`, async () => {
     using state = new State();
-    const { first, last } = await freeRange(2);
+    const { first, last } = await freePorts(2);
     const leases = await openPortLeases(state.dir, { first, last });
     const server = await listen(first, host);
     assert.equal(leases.reserve("a", "main"), last);
@@ -94,7 +80,7 @@ for (const host of ["127.0.0.1", "0.0.0.0", "::"]) {
 
 test("a stranger that has come to listen on a held automatic port makes its holder move", async () => {
   using state = new State();
-  const { first, last } = await freeRange(2);
+  const { first, last } = await freePorts(2);
   const leases = await openPortLeases(state.dir, { first, last });
   assert.equal(leases.reserve("a", "main"), first);
   const server = await listen(first);
@@ -104,7 +90,7 @@ test("a stranger that has come to listen on a held automatic port makes its hold
 
 test("engines keep their ports across a restart, running or not, and their own listening moves nobody", async () => {
   await using site = new ProcessSite();
-  const { first, last } = await freeRange(3);
+  const { first, last } = await freePorts(3);
   const before = await site.open();
   await before.ensure({ ...site.workload(last), slot: "running" });
   await before.ensure({ ...site.workload(first + 1, ["--exit-code", "1"]), slot: "crashed" });
@@ -120,7 +106,7 @@ test("engines keep their ports across a restart, running or not, and their own l
 
 test("a port outside a changed range stays with what runs on it only", async () => {
   await using site = new ProcessSite();
-  const { first, last } = await freeRange(3);
+  const { first, last } = await freePorts(3);
   const before = await site.open();
   await before.ensure({ ...site.workload(first), slot: "running" });
   await before.ensure({ ...site.workload(first + 1, ["--exit-code", "1"]), slot: "crashed" });
@@ -134,7 +120,7 @@ test("a port outside a changed range stays with what runs on it only", async () 
 
 test("an automatic port leaves out those to be avoided, and a held one names its holder", async () => {
   using state = new State();
-  const { first, last } = await freeRange(2);
+  const { first, last } = await freePorts(2);
   const leases = await openPortLeases(state.dir, { first, last });
   const avoid = new Set([first]);
   assert.equal(leases.reserve("a", "main", undefined, avoid), last);

@@ -132,10 +132,7 @@ describe("process: what is ours", () => {
     const script = `env -i sleep 60 & exec env -i sleep 60`;
     await runtime.ensure(site.command(["/bin/sh", "-c", script], await freePort()));
     const { pid } = await readRecord(site);
-    const session = (): number[] =>
-      pids().filter(
-        (each) => readFileSync(`/proc/${each}/stat`, "latin1").split(") ").at(-1)?.split(" ")[3] === String(pid),
-      );
+    const session = (): number[] => livePids((stat) => stat.split(" ")[3] === String(pid));
     await until("both have lost it", async () => session().length === 2 && (await site.population()) === 0);
     assert.equal((await only(runtime)).phase, "running");
     await runtime.remove("primary", undefined, { stopSeconds: 10 });
@@ -435,12 +432,14 @@ function startTime(pid: number): string {
   return readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.split(" ")[19] ?? "";
 }
 
-function pids(): number[] {
+/** Processes of which holds what `stat` says behind their name. One that ends while one looks is none. */
+function livePids(holds: (stat: string) => boolean): number[] {
   return readdirSync("/proc")
     .map(Number)
     .filter((pid) => {
       try {
-        return !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, "latin1"));
+        const stat = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1) ?? "";
+        return !stat.startsWith("Z") && holds(stat);
       } catch {
         return false;
       }

@@ -1,10 +1,6 @@
-import { createServer } from "node:net";
-import { listen } from "./listen.ts";
+import { freePorts } from "./ports.ts";
 
-/** A port on loopback on which nobody listens now. */
+/** A port on loopback on which nobody listens now, and which no other test uses. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listen(server);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  return (await freePorts(1)).first;
 }
