@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { errorCode } from "../../src/lib/error-code.ts";
 import { startProvider } from "../doubles/provider.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
@@ -187,13 +188,17 @@ async function commandLines(berth: RunningBerth): Promise<string[]> {
   return await Promise.all(family.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")));
 }
 
-/** Every file below, whoever may read it. */
+/** Every file below, whoever may read it. Those that are being written have another name a moment later. */
 async function filesOf(directory: string): Promise<(readonly [place: string, text: string])[]> {
   const files: (readonly [place: string, text: string])[] = [];
   for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    if (!entry.isFile() || !(await stat(path).catch(() => undefined))) continue;
-    files.push([path, await readFile(path, "latin1")]);
+    const text = entry.isFile() ? await readFile(path, "latin1").catch(unlessGone) : undefined;
+    if (text !== undefined) files.push([path, text]);
   }
   return files;
+}
+
+function unlessGone(error: unknown): undefined {
+  if (errorCode(error) !== "ENOENT") throw error;
 }
