@@ -28,8 +28,8 @@ async function berth(slots: Readonly<Record<string, string>>, env: NodeJS.Proces
 
 async function containers(running: RunningBerth): Promise<Dockerode.ContainerInfo[]> {
   const all = await api.listContainers({ all: true, filters: { label: ["dev.berth.slot=primary"] } });
-  const ports = new Set(Array.from({ length: 20 }, (_, index) => running.ports.first + index));
-  return all.filter(({ Labels: labels }) => ports.has(Number(labels["dev.berth.port"])));
+  const { first, last } = running.ports;
+  return all.filter(({ Labels: { "dev.berth.port": port } }) => Number(port) >= first && Number(port) <= last);
 }
 
 async function chat(running: RunningBerth): Promise<string> {
@@ -69,10 +69,14 @@ it("moves a slot from process to container and back, never with two alive", { ti
   const instance = (await readFile(join(running.stateDir, "instance"), "utf8")).trim();
   const seen = new Set<number>();
   let isDone = false;
+  const runningIds = async (): Promise<Set<string>> =>
+    new Set((await containers(running)).filter(({ State: state }) => state === "running").map(({ Id: id }) => id));
   const watching = (async () => {
     while (!isDone) {
-      const alive = (await containers(running)).filter(({ State: state }) => state === "running").length;
-      seen.add(alive + carriers(instance).length);
+      // A container that ran before and after ran beside every process that is seen in between.
+      const before = await runningIds();
+      const processes = carriers(instance).length;
+      seen.add(processes + before.intersection(await runningIds()).size);
     }
   })();
   await writeFile(file, slot('runtime = "docker"'));
