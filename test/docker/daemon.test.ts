@@ -39,10 +39,8 @@ async function container(running: RunningBerth): Promise<string | undefined> {
 }
 
 async function ready(running: RunningBerth, slot = "primary"): Promise<void> {
-  await until(
-    `${slot} is ready`,
-    async () => ["ready", "idle", "serving"].includes(String((await running.slot(slot))["state"])),
-    40_000,
+  await until(`${slot} is ready`, async () =>
+    ["ready", "idle", "serving"].includes(String((await running.slot(slot))["state"])),
   );
 }
 
@@ -99,8 +97,10 @@ test(
     await until("it is under load", () => answers.length > 10);
     await daemon.stop();
     // The container runs on, and the daemon's proxy, through which it is reached, does not.
-    await until("it is not called available", async () => (await reason(running, "Available")).startsWith("False"));
-    assert.equal(await reason(running, "Ready"), "False/RuntimeUnavailable");
+    await until("it is not called available, and why", async () => {
+      const isUnavailable = (await reason(running, "Available")).startsWith("False");
+      return isUnavailable && (await reason(running, "Ready")) === "False/RuntimeUnavailable";
+    });
     await daemon.start();
     await ready(running);
     await until("all is well", async () => (await reason(running, "Ready")) === "True/Loaded");
@@ -157,8 +157,11 @@ test("a disk that is full during a pull: told, and tried again", { timeout: 180_
     await using daemon = await testDaemon({ dataRoot });
     await daemon.start();
     await using running = await berth(daemon, image);
-    await until("it is told", async () => (await reason(running, "Ready")) === "False/NoSpace", 60_000);
-    assert.equal(await reason(running, "Reconciling"), "True/ProgressingWithRetry");
+    // Until it is tried again, when the second is another.
+    await until("it is told", async () => {
+      const isTold = (await reason(running, "Ready")) === "False/NoSpace";
+      return isTold && (await reason(running, "Reconciling")) === "True/ProgressingWithRetry";
+    });
     await until(
       "it is tried again",
       async () => String((await running.slot("primary"))["state"]) === "pulling",
