@@ -19,6 +19,9 @@ interface Scene {
   readonly told: string[];
 }
 
+/** Less than a second where nothing else runs, as the benchmark measures; nothing but an event tells it in this time. */
+const soonMs = 10_000;
+
 function it(title: string, run: (scene: Scene) => Promise<void>): void {
   test(title, { timeout: 60_000 }, async () => {
     await using site = new DockerSite();
@@ -45,8 +48,8 @@ async function listening({ site, runtime, port }: Scene, flags: readonly string[
   return seen.id.containerId;
 }
 
-async function exit(runtime: Runtime, withinMs = 15_000): Promise<NonNullable<Observed["exit"]>> {
-  return await until("it has exited", async () => (await only(runtime)).exit, withinMs);
+async function exit(runtime: Runtime): Promise<NonNullable<Observed["exit"]>> {
+  return await until("it has exited", async () => (await only(runtime)).exit);
 }
 
 /** As a program of the image, with Node. */
@@ -56,14 +59,14 @@ it("a container that was stopped by somebody else: noticed, with its exit code",
   const id = await listening(scene);
   scene.told.length = 0;
   void scene.site.api.getContainer(id).stop({ t: 5 });
-  await until("the watcher is told", () => scene.told.includes("primary"), 2000);
+  await until("the watcher is told", () => scene.told.includes("primary"), soonMs);
   assert.deepEqual((await exit(scene.runtime)).code, 0);
 });
 
-it("a container that was removed by somebody else is gone within two seconds", async (scene) => {
+it("a container that was removed by somebody else is gone soon", async (scene) => {
   const id = await listening(scene);
   await scene.site.api.getContainer(id).remove({ force: true });
-  await until("it is gone", async () => (await scene.runtime.observe("primary")).length === 0, 2000);
+  await until("it is gone", async () => (await scene.runtime.observe("primary")).length === 0, soonMs);
   await listening(scene);
 });
 
@@ -72,7 +75,7 @@ it("a container that was renamed gets its name back, and is not restarted", asyn
   const handle = scene.site.api.getContainer(id);
   const { Name: name } = await handle.inspect();
   await handle.rename({ name: "somebody-elses-idea" });
-  const seen = await until("it is seen", async () => (await only(scene.runtime)).drift, 2000);
+  const seen = await until("it is seen", async () => (await only(scene.runtime)).drift, soonMs);
   assert.equal(seen.reason, "Renamed");
   await scene.runtime.ensure(scene.site.workload(scene.port));
   assert.equal((await handle.inspect()).Name, name);
@@ -87,7 +90,7 @@ it("a container whose old name is taken keeps the new one, and nobody insists", 
   await handle.rename({ name: `moved-${id.slice(0, 12)}` });
   const stranger = await scene.site.api.createContainer({ name: name.slice(1), Image: engineImage });
   try {
-    await until("it is seen", async () => (await only(scene.runtime)).drift, 2000);
+    await until("it is seen", async () => (await only(scene.runtime)).drift, soonMs);
     await scene.runtime.ensure(scene.site.workload(scene.port));
     assert.equal((await only(scene.runtime)).drift, undefined);
     assert.equal((await stranger.inspect()).Name, name);

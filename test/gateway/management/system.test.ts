@@ -65,7 +65,7 @@ describe("health", () => {
     await until("the operator is seen", async () => (await check(gateway, "operator_heartbeat")) === "ok");
     const begun = Date.now();
     await until("its silence is seen", async () => (await check(gateway, "operator_heartbeat")) === "degraded");
-    assert.ok(Date.now() - begun < 7000);
+    assert.ok(Date.now() - begun < 30_000);
     assert.equal((await send(gateway, "GET", "/api/health/system")).status, 200);
   });
 
