@@ -35,11 +35,11 @@ export class MessagesTranslation implements Translation {
     const id = messageId(parsed.id);
     const thoughts = this.#isThinking ? thoughtsOf(message) : "";
     const text = message.content ?? message.refusal ?? "";
-    const calls = (message.tool_calls ?? []).map((call, at) => ({
+    const calls = (message.tool_calls ?? []).map((call, at, { length }) => ({
       type: "tool_use",
       id: call.id ?? `${id}_${at}`,
       name: call.function.name,
-      input: inputOf(call.function.arguments),
+      input: inputOf(call.function.arguments, finish === "length" && at === length - 1),
     }));
     const content = [
       ...(thoughts === "" ? [] : [{ type: "thinking", thinking: thoughts, signature: "" }]),
@@ -59,8 +59,10 @@ export class MessagesTranslation implements Translation {
   }
 }
 
-function inputOf(text: string): object {
+/** `mayBeCut`: the answer ended at its limit of tokens, within this call; `stop_reason` tells the client. */
+function inputOf(text: string, mayBeCut: boolean): object {
   const input = text === "" ? {} : parseJson(text);
   if (typeof input === "object" && input !== null) return input;
+  if (input === undefined && mayBeCut) return {};
   throw new ApiError("dispatch.upstream_failed", { message: "the engine's tool call has no JSON object as input" });
 }

@@ -276,6 +276,31 @@ describe("a chat engine's answer as a Message", () => {
     ]);
   });
 
+  it("is no failure where the limit of tokens cuts its last call: the call is there, without input", () => {
+    const calls = [call('{"a":1}'), call('{"a":')];
+    const cut = answerOf({ tool_calls: calls }, { finish_reason: "length" });
+    const tool = { type: "tool_use", id: "c1", name: "read" };
+    assert.deepEqual(
+      [cut["content"], cut["stop_reason"]],
+      [
+        [
+          { ...tool, input: { a: 1 } },
+          { ...tool, input: {} },
+        ],
+        "max_tokens",
+      ],
+    );
+    for (const [broken, finish] of [
+      [calls.toReversed(), "length"],
+      [[call("5")], "length"],
+      [calls, "stop"],
+    ] as const)
+      assert.match(
+        failureOf(() => answerOf({ tool_calls: broken }, { finish_reason: finish })).message,
+        /no JSON object as input/,
+      );
+  });
+
   it("has the model's thoughts where the client asked for them", () => {
     const message = { content: "x", reasoning_content: "hm" };
     const thinking = { thinking: { type: "enabled", budget_tokens: 1024 } };
