@@ -6,8 +6,8 @@ import OpenAI, { APIError, BadRequestError, InternalServerError, NotFoundError }
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startBerth } from "../support/berth.ts";
-import { post } from "../support/openai.ts";
-import { scriptedCall, writeToolCaller } from "../support/scripted-model.ts";
+import { openaiClient, testClients } from "../support/clients.ts";
+import { writeToolCaller } from "../support/scripted-model.ts";
 
 async function prepare({ configDir, modelsDir }: { configDir: string; modelsDir: string }): Promise<void> {
   await writeTinyModel(join(modelsDir, "tiny.gguf"));
@@ -25,14 +25,6 @@ async function prepare({ configDir, modelsDir }: { configDir: string; modelsDir:
 
 const messages = [{ role: "user" as const, content: "hello" }];
 const chat = { model: "primary", messages, max_tokens: 4 };
-const weather = {
-  type: "function" as const,
-  function: {
-    name: scriptedCall.name,
-    parameters: { type: "object", properties: { city: { enum: ["here"] } }, required: ["city"] },
-  },
-};
-
 /** What the SDK makes of a failure. */
 async function failure(asked: PromiseLike<unknown>): Promise<APIError> {
   try {
@@ -46,7 +38,7 @@ async function failure(asked: PromiseLike<unknown>): Promise<APIError> {
 
 test("the OpenAI client against the real embedded engine, from slots that nobody has loaded", async (t) => {
   await using berth = await startBerth({ prepare });
-  const client = new OpenAI({ apiKey: "none", baseURL: `${berth.url}/v1`, maxRetries: 0 });
+  const client = openaiClient(berth.url);
 
   await t.test("four streams at once, before anything is loaded, are answered by one load", async () => {
     const streams = Array.from({ length: 4 }, async () => {
@@ -75,75 +67,13 @@ test("the OpenAI client against the real embedded engine, from slots that nobody
     assert.equal(starts.length, 1);
   });
 
-  await t.test("a chat, whole", async () => {
-    const { data, request_id: id } = await client.chat.completions.create(chat).withResponse();
-    assert.deepEqual(
-      [data.object, data.model, data.choices[0]?.finish_reason],
-      ["chat.completion", "primary", "length"],
-    );
-    assert.equal(data.usage?.completion_tokens, 4);
-    assert.match(id ?? "", /^[\w.-]+$/);
-  });
-
-  await t.test("a model that calls a tool, whole and streamed, from cold", async () => {
-    const asked = { model: "tools", messages, max_tokens: 60, tools: [weather], parallel_tool_calls: false };
-    const whole = await client.chat.completions.create(asked);
-    const [call] = whole.choices[0]?.message.tool_calls ?? [];
-    assert.ok(call?.type === "function");
-    assert.deepEqual(
-      [call.function.name, JSON.parse(call.function.arguments)],
-      [scriptedCall.name, scriptedCall.arguments],
-    );
-    const streamed = await client.chat.completions.stream(asked).finalChatCompletion();
-    const [again] = streamed.choices[0]?.message.tool_calls ?? [];
-    assert.ok(again?.type === "function");
-    assert.deepEqual(JSON.parse(again.function.arguments), scriptedCall.arguments);
-  });
-
-  await t.test("an answer that keeps to a JSON schema", async () => {
-    const schema = {
-      type: "object",
-      properties: { sky: { enum: ["blue", "grey"] } },
-      required: ["sky"],
-      additionalProperties: false,
-    };
-    const { choices } = await client.chat.completions.create({
-      ...chat,
-      max_tokens: 100,
-      response_format: { type: "json_schema", json_schema: { name: "sky", schema, strict: true } },
-    });
-    const answer: unknown = JSON.parse(choices[0]?.message.content ?? "");
-    assert.ok(isRecord(answer) && (answer["sky"] === "blue" || answer["sky"] === "grey"));
-  });
-
-  await t.test("a completion, whole and streamed", async () => {
-    const asked = { model: "tiny", prompt: "the", max_tokens: 3, temperature: 0 };
-    const whole = await client.completions.create(asked);
-    assert.deepEqual([whole.object, whole.model], ["text_completion", "tiny"]);
-    let text = "";
-    for await (const { choices } of await client.completions.create({ ...asked, stream: true }))
-      text += choices[0]?.text ?? "";
-    assert.equal(text, whole.choices[0]?.text);
-  });
-
-  await t.test("embeddings as numbers and as base64, and a ranking, from one cold slot", async () => {
-    // The SDK asks for base64 unless told otherwise, and unpacks it.
-    const { data, model } = await client.embeddings.create({ model: "embed", input: ["hello", "world"] });
-    assert.deepEqual([model, data.length, data.map(({ index }) => index)], ["embed", 2, [0, 1]]);
-    const plain = await client.embeddings.create({ model: "embed", input: "hello", encoding_format: "float" });
-    const [packed, loose] = [data[0]?.embedding ?? [], plain.data[0]?.embedding ?? []];
-    assert.ok(packed.length > 0 && packed.length === loose.length);
-    assert.ok(packed.every((value, at) => Math.abs(value - (loose[at] ?? Infinity)) < 1e-4));
-    const response = await post(berth.url, "/v1/rerankings", {
-      model: "embed",
-      query: "which",
-      documents: ["the", "and of"],
-      top_n: 1,
-    });
-    const ranked: unknown = await response.json();
-    assert.equal(response.status, 200, JSON.stringify(ranked));
-    assert.ok(isRecord(ranked) && Array.isArray(ranked["results"]));
-    assert.deepEqual([ranked["object"], ranked["model"], ranked["results"].length], ["list", "embed", 1]);
+  await testClients(t, {
+    url: berth.url,
+    chat: "primary",
+    ref: "tiny",
+    schema: "primary",
+    tools: "tools",
+    embed: "embed",
   });
 
   await t.test("the list of models", async () => {

@@ -9,7 +9,7 @@ import { chunk, json, scriptedEngine, type Script } from "../support/scripted-en
 import { until } from "../support/until.ts";
 
 const lastEvent = 699;
-/** 20 MB, more than all sockets on the way hold. */
+/** 9 MB, more than all sockets on the way hold. */
 const events = Array.from({ length: lastEvent + 1 }, (_, nth) =>
   chunk({ content: `${nth} ${"x".repeat((nth * 37) % 60_000)}` }, nth === lastEvent ? "stop" : null),
 );
@@ -84,7 +84,7 @@ describe("a client that reads in fits and starts", () => {
   });
 
   it("is cut, alone, where it falls too far behind another of a stream that they share, and told so", async () => {
-    // 80 MB: more than 16 MiB and all that sockets hold.
+    // 37 MB: more than 16 MiB and all that sockets hold.
     const many = [...events, ...events, ...events, ...events];
     await using engine = await scriptedEngine(async (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });

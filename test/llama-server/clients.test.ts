@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { anthropicClient, openaiClient, shown, testClients } from "../support/clients.ts";
+import { writeToolCaller } from "../support/scripted-model.ts";
+import { startWithLlamaServer } from "./fixture.ts";
+
+const slots = {
+  primary: 'default = "tiny"\ncontext_size = 512',
+  plain: 'default = "plain"',
+  tools: 'default = "caller"',
+  embed: 'default = "tiny-embed"\nrerank = "ranker"',
+};
+
+test("the clients that people use, against the real llama-server, from slots that nobody has loaded", async (t) => {
+  await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
+    const model = (name: string): string => join(modelsDir, `${name}.gguf`);
+    await writeTinyModel(model("tiny"));
+    // As in chat.test.ts: llama.cpp holds the whole turn to the grammar.
+    await writeTinyModel(model("plain"), {
+      chatTemplate: "{% for message in messages %}{{ message.content }}\n{% endfor %}",
+    });
+    await writeTinyModel(model("tiny-embed"), { embedding: true });
+    await writeTinyModel(model("ranker"), { ranker: true });
+    await writeToolCaller(model("caller"));
+    for (const [name, fields] of Object.entries(slots))
+      await writeFile(join(configDir, `slots/${name}.toml`), `load = "onDemand"\n[model]\n${fields}\n`);
+  });
+  const [openai, anthropic] = [openaiClient(berth.url), anthropicClient(berth.url)];
+
+  await testClients(t, {
+    url: berth.url,
+    chat: "primary",
+    ref: "tiny",
+    schema: "plain",
+    tools: "tools",
+    embed: "embed",
+  });
+
+  await t.test("openai: a response, and the same one streamed", async () => {
+    const asked = { model: "primary", input: "hello", max_output_tokens: 4, temperature: 0 };
+    const whole = await openai.responses.create(asked);
+    assert.deepEqual([whole.object, whole.model, whole.usage?.output_tokens], ["response", "primary", 4]);
+    assert.ok(whole.output_text.length > 0);
+    // Read event by event: this llama-server says no `output_index`, without which the SDK's `stream()` gives up.
+    let text = "";
+    let last = "";
+    for await (const event of await openai.responses.create({ ...asked, stream: true })) {
+      if (event.type === "response.output_text.delta") text += event.delta;
+      if (event.type === "response.completed") assert.equal(event.response.model, "primary");
+      last = event.type;
+    }
+    assert.deepEqual([text, last], [whole.output_text, "response.completed"]);
+  });
+
+  await t.test("anthropic: the tokens of a message, counted as the answer counts them", async () => {
+    const asked = { model: "primary", messages: [{ role: "user" as const, content: "hello" }] };
+    const { input_tokens: counted } = await anthropic.messages.countTokens(asked);
+    const { usage } = await anthropic.messages.create({ ...asked, max_tokens: 1 });
+    assert.equal(counted, shown(usage));
+  });
+});
