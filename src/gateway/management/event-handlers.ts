@@ -35,12 +35,22 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     if (feed.readers > 0) look();
   };
   const watching = context.watch(lookIfFollowed);
-  const timer = setInterval(lookIfFollowed, lookMs);
-  timer.unref();
+  let looking: NodeJS.Timeout | undefined;
+  /** A gateway that nobody follows is not woken for nothing. */
+  const lookWhileFollowed = (): Disposable => {
+    looking ??= setInterval(look, lookMs).unref();
+    return {
+      [Symbol.dispose]() {
+        if (feed.readers > 0) return;
+        clearInterval(looking);
+        looking = undefined;
+      },
+    };
+  };
   return {
     [Symbol.dispose]() {
       watching[Symbol.dispose]();
-      clearInterval(timer);
+      clearInterval(looking);
     },
     async events({ request, reply }) {
       const mayAdminister = request.identity !== undefined && isGranted(request.identity.scope, "admin");
@@ -63,6 +73,8 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
         const slots = slotsInOrder(view.index).map((slot) => slotView(slot, view));
         send({ id: feed.lastId, event: "snapshot", data: { slots, pulls: [] } });
       } else for (const event of missed) send(event);
+      // Ends after `follow` does, and so knows whether others are left.
+      using _looking = lookWhileFollowed();
       using _following = feed.follow(send);
       const heartbeat = setInterval(() => {
         if (!response.writableEnded) response.write(": still here\n\n");
