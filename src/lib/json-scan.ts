@@ -130,8 +130,14 @@ function isKey(bytes: Buffer, start: number, end: number, key: string): boolean 
     return true;
   }
   // A longer spelling is the same key only with escapes. Looked for in the key alone: keys may be many.
-  if (end - start < key.length + 2 || !bytes.subarray(start, end).includes(backslash)) return false;
+  if (end - start < key.length + 2 || !hasEscape(bytes, start, end)) return false;
   return text(bytes, start, end) === key;
+}
+
+function hasEscape(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start > nearBytes) return bytes.subarray(start, end).includes(backslash);
+  for (let at = start; at < end; at++) if (bytes[at] === backslash) return true;
+  return false;
 }
 
 function text(bytes: Buffer, start: number, end: number): string | undefined {
