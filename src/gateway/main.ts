@@ -120,6 +120,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     budget,
     holdMs: config.holdSeconds * 1000,
   });
+  // What a provider lists may be what somebody waits for: where no operator beats, nothing else would wake them.
+  stack.use(upstreams.watch(() => firstLook.refresh()));
   const metrics = new GatewayMetrics({ traffic, admission, index, newcomers: () => firstLook.waiting });
   const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
   let isDraining = false;

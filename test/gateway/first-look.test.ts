@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { upstreamSpecSchema } from "../../src/api/upstream.ts";
 import { envelopeOf } from "../support/envelope.ts";
 import { modelRecord, startGateway } from "../support/gateway.ts";
 import { helloChunks, scriptedEngine } from "../support/scripted-engine.ts";
@@ -73,6 +74,22 @@ describe("a request that comes before the operator has told of all slots", () =>
     await gateway.publishRegistry({ models: [modelRecord("qwen3:4b")] });
     await gateway.publishOperator();
     assert.equal((await envelopeOf(await answered)).error.code, "model.not_loaded");
+  });
+
+  it("goes on once a provider has listed its model, though no operator says a word", async () => {
+    const listed = Promise.withResolvers<void>();
+    await using provider = await scriptedEngine(async (response, { method }) => {
+      if (method === "GET") await listed.promise;
+      const answer = method === "GET" ? { data: [{ id: "gpt-double" }] } : { model: "gpt-double", choices: [] };
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
+    });
+    const spec = upstreamSpecSchema.parse({ baseUrl: `http://127.0.0.1:${provider.port}/v1`, discover: {} });
+    const registry = { upstreams: [{ name: "acme", spec }] };
+    await using gateway = await startGateway({ operator: "none", registry });
+    const answered = gateway.post("/v1/chat/completions", ask("gpt-double"), { signal: AbortSignal.timeout(30_000) });
+    await until("it waits", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 1);
+    listed.resolve();
+    assert.equal((await answered).status, 200);
   });
 
   it("is told of the wait in its stream, and then of the slot's", async () => {
