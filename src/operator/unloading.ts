@@ -155,8 +155,15 @@ function leaveBeside(input: SlotInput, leaving: readonly Observed[], message: st
   return { requeueMs: 0, ...result, ...drained(input, leaving, message, since) };
 }
 
-/** Once gateways were told `unloading` it is seen through, even if the slot is wanted again meanwhile. */
+/**
+ * Once gateways were told `unloading` it is seen through, even if the slot is wanted again meanwhile. What ends then has
+ * been told to, if only by the operator before this one: that is no failure.
+ */
 export function unloadingEnds(input: SlotInput): Verdict | undefined {
-  if (wasState(input) !== "unloading" || !running(input).some(({ role }) => role === "main")) return undefined;
-  return leave(input, running(input), "Unloading", "it was being unloaded when it became wanted again");
+  if (wasState(input) !== "unloading") return undefined;
+  const left = running(input).some(({ role }) => role === "main")
+    ? running(input)
+    : input.observed.filter(({ phase }) => phase === "exited");
+  if (left.length === 0) return undefined;
+  return leave(input, left, "Unloading", "it was being unloaded when it became wanted again");
 }

@@ -62,9 +62,11 @@ export class EngineGroup {
 
   /**
    * TERM to each, KILL to what is left after `stopSeconds` or on abort. Resolves once a look finds none; rejects when
-   * one is still there 30 s after KILL.
+   * one is still there 30 s after KILL, and when `closing` aborts: whoever comes next may have started the slot's next
+   * engine by then, which carries the same label.
    */
-  async end({ stopSeconds, signal }: RemoveOptions): Promise<void> {
+  async end({ stopSeconds, signal }: RemoveOptions, closing: AbortSignal): Promise<void> {
+    const woken = signal === undefined ? closing : AbortSignal.any([signal, closing]);
     const killAt = performance.now() + stopSeconds * 1000;
     const told = new Set<string>();
     let giveUpAt: number | undefined;
@@ -73,6 +75,7 @@ export class EngineGroup {
     let members = this.#quickLook();
     if (members.length === 0) members = this.look();
     while (members.length > 0) {
+      closing.throwIfAborted();
       const now = performance.now();
       if (signal?.aborted === true || now >= killAt) {
         giveUpAt ??= now + killedMs;
@@ -88,7 +91,7 @@ export class EngineGroup {
           send(member, "SIGCONT");
         }
       }
-      await pause(Math.max(1, giveUpAt === undefined ? Math.min(waitMs, killAt - now) : waitMs), signal);
+      await pause(Math.max(1, giveUpAt === undefined ? Math.min(waitMs, killAt - now) : waitMs), woken);
       waitMs = Math.min(slowestLookMs, waitMs * 2);
       members = this.look();
     }
@@ -117,8 +120,8 @@ function send({ pid, startTime }: ProcEntry, signal: NodeJS.Signals): void {
 }
 
 /** Ends early when `signal` aborts; once it has aborted, it is a plain wait. */
-async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined || signal.aborted) return await delay(ms);
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return await delay(ms);
   try {
     await delay(ms, undefined, { signal });
   } catch (error) {

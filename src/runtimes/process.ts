@@ -65,7 +65,7 @@ class ProcessRuntime implements Runtime {
   readonly #logTimer: NodeJS.Timeout;
   #adoptedTimer: NodeJS.Timeout | undefined;
   #isCappingLogs = false;
-  #isDisposed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: ProcessRuntimeOptions, records: RecordBook) {
     this.#options = options;
@@ -96,7 +96,7 @@ class ProcessRuntime implements Runtime {
       throw new Error(`another version of ${slot} (${role}) still runs as process ${known.pid}`);
     }
     // What an engine that crashed has left would keep its memory and its port.
-    await this.#groupOf(slot, role).end({ stopSeconds: 0 });
+    await this.#groupOf(slot, role).end({ stopSeconds: 0 }, this.#closing.signal);
     await this.#rotate(slot, role);
     const start = randomUUID();
     const base: Omit<ProcessRecord, "pid" | "startTime" | "logOffset"> = {
@@ -139,9 +139,9 @@ class ProcessRuntime implements Runtime {
     return this.#subscribers.add(onSlot);
   }
 
-  /** Engines keep running. */
+  /** Engines keep running; those that are being ended are left to whoever comes next. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isDisposed = true;
+    this.#closing.abort(new Error("the operator is being stopped"));
     this.#subscribers.clear();
     clearInterval(this.#logTimer);
     clearInterval(this.#adoptedTimer);
@@ -175,7 +175,7 @@ class ProcessRuntime implements Runtime {
   }
 
   async #removeRole(slot: string, role: ProcessRole, options: RemoveOptions): Promise<void> {
-    await this.#groupOf(slot, role).end(options);
+    await this.#groupOf(slot, role).end(options, this.#closing.signal);
     const key = recordKey(slot, role);
     await this.#own.get(key)?.noted;
     if (this.#records.get(slot, role) === undefined) return;
@@ -215,7 +215,7 @@ class ProcessRuntime implements Runtime {
 
   async #onOwnEnded(record: ProcessRecord, end: Ended): Promise<void> {
     // Its successor notices by itself.
-    if (this.#isDisposed) return;
+    if (this.#closing.signal.aborted) return;
     await this.#noteExit(record, end);
     const key = recordKey(record.slot, record.role);
     if (this.#own.get(key)?.pid === record.pid) this.#own.delete(key);
@@ -244,7 +244,7 @@ class ProcessRuntime implements Runtime {
   /** Adopted processes end without an event: looked at four times a second while there are any. */
   #followAdopted(): void {
     const adopted = this.#adopted();
-    if (adopted.length === 0 || this.#isDisposed) {
+    if (adopted.length === 0 || this.#closing.signal.aborted) {
       clearInterval(this.#adoptedTimer);
       this.#adoptedTimer = undefined;
       return;

@@ -281,6 +281,7 @@ if (flags.help === true) {
 }
 process.on("SIGTERM", () => {
   if (flags["ignore-term"] !== true) process.exit(0);
+  console.log("it stays in spite of SIGTERM");
 });
 if (flags.idle === true) {
   process.stdout.write(`child ${process.pid} idles\n`);

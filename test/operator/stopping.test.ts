@@ -96,6 +96,24 @@ test("an operator that is ended while an engine is being stopped does not wait f
   assert.deepEqual([site.state("a"), ...site.deeds("a")], ["offline", "start main", "stop main"]);
 });
 
+test("an engine that an earlier operator was ending has not failed when it ends after that one", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(2);
+  site.runtime.beforeRemoval = new Promise(() => undefined);
+  await site.request("a", "restart");
+  await site.turn();
+  assert.equal(site.state("a"), "unloading");
+  await site.end();
+  site.runtime.kill("a");
+  site.runtime.beforeRemoval = undefined;
+  await site.start();
+  await site.advance(2);
+  const { restarts, failures, lastError } = site.slot("a").status;
+  assert.deepEqual([site.state("a"), restarts, failures, lastError], ["ready", 0, 0, undefined]);
+});
+
 test("engines are ended where nothing can be published, and that is told", async () => {
   await using site = new Site();
   site.source.save("a", custom());

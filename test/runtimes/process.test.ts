@@ -153,6 +153,19 @@ describe("process: what is ours", () => {
     assert.equal(await site.population(), 1);
   });
 
+  test("an engine that is being ended when its operator ends is left to the next, with all that one starts", async () => {
+    await using site = new ProcessSite();
+    const runtime = await site.open();
+    await runtime.ensure(site.workload(await freePort(), ["--ignore-term"]));
+    await until("it hears TERM", async () => (await only(runtime)).isListening);
+    const removing = runtime.remove("primary", undefined, { stopSeconds: 5 });
+    await runtime[Symbol.asyncDispose]();
+    // Else it would go on to end whatever carries the slot's label.
+    await assert.rejects(removing, /the operator is being stopped/);
+    await using successor = await site.open();
+    assert.equal((await only(successor)).phase, "running");
+  });
+
   test("what an engine has left behind is not taken for the engine after a restart", async () => {
     await using site = new ProcessSite();
     const before = await startedAndLeft(site, site.workload(await freePort(), ["--fork-session", "--ignore-term"]), 2);

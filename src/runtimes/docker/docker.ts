@@ -67,7 +67,7 @@ class DockerRuntime implements Runtime {
   readonly #refused = new Map<string, RefusedStart>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
   readonly #keepsName = new Set<string>();
-  #isDisposed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
     this.#options = options;
@@ -163,7 +163,7 @@ class DockerRuntime implements Runtime {
     }
     await Promise.all(
       found.map(async (container) => {
-        await endContainer(this.#daemon, container, options);
+        await endContainer(this.#daemon, container, options, this.#closing.signal);
         await this.#delete(container);
       }),
     );
@@ -178,9 +178,9 @@ class DockerRuntime implements Runtime {
     return this.#subscribers.add(onSlot);
   }
 
-  /** Containers keep running. */
+  /** Containers keep running; those that are being ended are left to whoever comes next. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isDisposed = true;
+    this.#closing.abort(new Error("the operator is being stopped"));
     this.#subscribers.clear();
     await this.#view.close();
     await this.#logs.close();
@@ -270,7 +270,7 @@ class DockerRuntime implements Runtime {
   }
 
   #tell(slot: string): void {
-    if (this.#isDisposed) return;
+    if (this.#closing.signal.aborted) return;
     const known = this.#view.lastKnown() ?? [];
     for (const container of known) if (container.label.slot === slot) this.#logs.follow(container);
     this.#subscribers.tell(slot);

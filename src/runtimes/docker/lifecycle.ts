@@ -28,13 +28,18 @@ export async function makeContainer(
   }
 }
 
-/** TERM, then KILL after `stopSeconds` or on abort; resolves once nothing of it runs. */
+/**
+ * TERM, then KILL after `stopSeconds` or on abort; resolves once nothing of it runs. Rejects when `closing` aborts: the
+ * rest is for whoever comes next.
+ */
 export async function endContainer(
   daemon: Daemon,
   container: Living,
   { stopSeconds, signal }: RemoveOptions,
+  closing: AbortSignal,
 ): Promise<void> {
   if (!isAlive(container)) return;
+  const woken = signal === undefined ? closing : AbortSignal.any([signal, closing]);
   const { id, info } = container;
   const waiting = new AbortController();
   const over = ended(daemon, id, waiting.signal);
@@ -45,10 +50,12 @@ export async function endContainer(
     while (!isAborted(signal) && performance.now() < killAt) {
       await daemon.settle((api) => api.getContainer(id).kill({ signal: "SIGTERM" }));
       const left = Math.max(0, killAt - performance.now());
-      if (await Promise.race([over, pause(isYoung(container) ? Math.min(left, toldAgainMs) : left, signal)])) return;
+      if (await Promise.race([over, pause(isYoung(container) ? Math.min(left, toldAgainMs) : left, woken)])) return;
+      closing.throwIfAborted();
     }
     await daemon.settle((api) => api.getContainer(id).kill({ signal: "SIGKILL" }));
-    if (await Promise.race([over, pause(killedMs, undefined)])) return;
+    if (await Promise.race([over, pause(killedMs, closing)])) return;
+    closing.throwIfAborted();
     throw new Error(`container ${id.slice(0, 12)} is still there ${killedMs / 1000} s after SIGKILL`);
   } finally {
     waiting.abort();
@@ -81,7 +88,7 @@ function isYoung({ info }: Living): boolean {
 }
 
 /** False after that time, or as soon as `signal` aborts. */
-async function pause(ms: number, signal: AbortSignal | undefined): Promise<false> {
-  await delay(ms, undefined, { ref: false, ...(signal === undefined ? {} : { signal }) }).catch(() => undefined);
+async function pause(ms: number, signal: AbortSignal): Promise<false> {
+  await delay(ms, undefined, { ref: false, signal }).catch(() => undefined);
   return false;
 }

@@ -5,6 +5,7 @@ import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import type { Living } from "../../../src/runtimes/docker/inspected.ts";
 import { endContainer } from "../../../src/runtimes/docker/lifecycle.ts";
 import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
+import { until } from "../../support/until.ts";
 
 /** Long enough ago that it needs TERM but once. */
 const StartedAt = "2020-01-01T00:00:00Z";
@@ -13,6 +14,9 @@ function running(): Living {
   const State = { Status: "running", Running: true, Paused: false, Restarting: false, OOMKilled: false, Dead: false };
   return { id: "c1", info: { State: { ...State, Pid: 1, ExitCode: 0, Error: "", StartedAt, FinishedAt: StartedAt } } };
 }
+
+/** Of a runtime that stays. */
+const open = new AbortController().signal;
 
 it("a container's end is waited for again when the daemon cuts the wait", async () => {
   let waits = 0;
@@ -33,7 +37,7 @@ it("a container's end is waited for again when the daemon cuts the wait", async 
     }, 100);
     response.writeHead(204).end();
   });
-  await endContainer(new Daemon(daemon.path), running(), { stopSeconds: 5 });
+  await endContainer(new Daemon(daemon.path), running(), { stopSeconds: 5 }, open);
   assert.equal(waits, 2);
   assert.equal(daemon.asked.filter((what) => what === "POST /containers/c1/kill").length, 1);
 });
@@ -41,10 +45,33 @@ it("a container's end is waited for again when the daemon cuts the wait", async 
 it("a daemon that goes away while a container is ended is told of, at once", async () => {
   const daemon = await startDockerDaemon((_asked, _response, request) => void request.socket.destroy());
   try {
-    await assert.rejects(endContainer(new Daemon(daemon.path), running(), { stopSeconds: 600 }), {
+    await assert.rejects(endContainer(new Daemon(daemon.path), running(), { stopSeconds: 600 }, open), {
       name: "RuntimeUnavailable",
     });
   } finally {
     await daemon[Symbol.asyncDispose]();
   }
 });
+
+it(
+  "a container that is being ended when the operator ends is left to the next, at once",
+  { timeout: 60_000 },
+  async () => {
+    const waits = new Set<ServerResponse>();
+    await using daemon = await startDockerDaemon((asked, response) => {
+      if (asked !== "POST /containers/c1/wait") {
+        response.writeHead(204).end();
+        return;
+      }
+      waits.add(response);
+      response.once("close", () => waits.delete(response));
+    });
+    const closing = new AbortController();
+    const ending = endContainer(new Daemon(daemon.path), running(), { stopSeconds: 600 }, closing.signal);
+    await until("it was told", () => daemon.asked.includes("POST /containers/c1/kill") && waits.size === 1);
+    closing.abort(new Error("the operator ends"));
+    await assert.rejects(ending, /the operator ends/);
+    await until("nothing is asked of the daemon any more", () => waits.size === 0);
+    assert.equal(daemon.asked.filter((what) => what === "POST /containers/c1/kill").length, 1);
+  },
+);
