@@ -42,8 +42,8 @@ export interface RunningGateway {
   readonly routes: readonly GuardedRoute[];
   /** The revision of a slot's published state that requests are resolved against. */
   seenRevision(slot: string): number | undefined;
-  /** Unready at once, open requests get `drainSeconds`, then everything is closed. */
-  close(options: { drainSeconds: number }): Promise<void>;
+  /** Unready at once, open requests get `drainSeconds`, or until `hurry` aborts, then everything is closed. */
+  close(options: { drainSeconds: number; hurry?: AbortSignal }): Promise<void>;
 }
 
 export interface GatewayOptions {
@@ -204,14 +204,15 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     url,
     routes: app.routes,
     seenRevision: (slot) => index().slots.get(slot)?.revision,
-    async close({ drainSeconds }) {
+    async close({ drainSeconds, hurry }) {
       isDraining = true;
       firstLook.close(
         new ApiError("system.overloaded", { message: "the gateway is stopping", headers: { "retry-after": "2" } }),
       );
       // Idle connections stay until the end too: Node counts those as idle whose last answer it has not sent whole.
       const deadline = Date.now() + drainSeconds * 1000;
-      while (dispatcher.underWay > 0 && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+      while (dispatcher.underWay > 0 && Date.now() < deadline && hurry?.aborted !== true)
+        await new Promise((resolve) => setTimeout(resolve, 20));
       // What was answered in this turn goes out at its end.
       await new Promise((resolve) => setImmediate(resolve));
       app.server.closeAllConnections();

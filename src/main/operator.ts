@@ -4,6 +4,7 @@ import { explainStart } from "./failure.ts";
 import { lookOf } from "./hardware.ts";
 import { findLlamaServer } from "./llama-server.ts";
 import { openLog } from "./log.ts";
+import { tellParent } from "./parent.ts";
 import { readSettings } from "./settings.ts";
 import { untilStopped } from "./signals.ts";
 
@@ -41,7 +42,7 @@ export async function operator(options: {
       signal: stopping.signal,
       onActing: () => {
         hasActed = true;
-        process.send?.("acting");
+        tellParent("acting");
       },
       host: {
         llamaServer: await findLlamaServer(config.llamaServer, options.env),
@@ -56,7 +57,7 @@ export async function operator(options: {
     log.fatal(line);
     return 1;
   }
-  if (!stopping.signal.aborted) process.send?.("ready");
+  if (!stopping.signal.aborted) tellParent("ready");
   const kind = await stopped;
   if (options.stopsEngines === true) {
     log.info("stopping every engine");

@@ -1,7 +1,7 @@
-import { aborted } from "../lib/aborted.ts";
 import { explainStart } from "./failure.ts";
 import { openLog } from "./log.ts";
 import { readSettings } from "./settings.ts";
+import { tellParent } from "./parent.ts";
 import { untilStopped } from "./signals.ts";
 import { version } from "./version.ts";
 
@@ -29,10 +29,10 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
     log.fatal(line);
     return 1;
   }
-  process.send?.("ready");
+  tellParent("ready");
   const kind = await stopped;
   const drainSeconds =
     kind === "interrupt" ? Math.min(interruptDrainSeconds, config.drainSeconds) : config.drainSeconds;
-  await Promise.race([running.close({ drainSeconds }), aborted(again)]);
+  await running.close({ drainSeconds, hurry: again });
   return 0;
 }

@@ -2,7 +2,7 @@
 export type StopKind = "interrupt" | "terminate";
 
 /** The parts of `process` that are listened to; a test gives an EventEmitter. */
-type SignalSource = Pick<NodeJS.Process, "on" | "off">;
+type SignalSource = Pick<NodeJS.Process, "on" | "off"> & { readonly connected?: boolean };
 
 /**
  * Resolves at the first INT (Ctrl-C: be quick) or TERM or HUP, or when the parent that holds our IPC channel goes
@@ -21,5 +21,7 @@ export function untilStopped(source: SignalSource = process): { stopped: Promise
   source.on("SIGTERM", () => note("terminate"));
   source.on("SIGHUP", () => note("terminate"));
   source.on("disconnect", () => note("interrupt"));
+  // It was gone before anybody listened.
+  if (source.connected === false) note("interrupt");
   return { stopped: promise, again: again.signal };
 }
