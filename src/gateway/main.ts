@@ -191,13 +191,15 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       watch: (onChange) => published.watch(onChange),
     },
   });
+  // Whatever may fail comes before: what listens is not ended with the rest.
+  const tokenCount = (await tokens.list()).length;
   await app.fastify.listen({ port: config.port, host: config.host });
   const address = app.server.address();
   const port = typeof address === "object" && address !== null ? address.port : config.port;
   const isAny = config.host === "0.0.0.0" || config.host === "::";
   const url = `http://${isAny || isLoopback(config.host) ? "127.0.0.1" : config.host}:${port}`;
   log.info(`gateway listens on ${url}`);
-  for (const { level, text } of reachLines(config, port, (await tokens.list()).length)) log[level](text);
+  for (const { level, text } of reachLines(config, port, tokenCount)) log[level](text);
   const owned = stack.move();
   return {
     port,

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { dirname, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { importsOf } from "../structure/imports.ts";
+import { freePort } from "../support/free-port.ts";
+import { startGateway } from "../support/gateway.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -25,4 +28,14 @@ async function packagesOf(entry: string): Promise<Map<string, string>> {
 it("a gateway that starts loads no client of providers, and no parser of manifests", async () => {
   const packages = await packagesOf("src/gateway/main.ts");
   assert.deepEqual([...packages.keys()].toSorted(), ["fastify", "prom-client", "zod"], JSON.stringify([...packages]));
+});
+
+it("a gateway that cannot start listens to nobody", async () => {
+  const port = await freePort();
+  const onStart = (stateDir: string): void => {
+    mkdirSync(join(stateDir, "auth"));
+    writeFileSync(join(stateDir, "auth/tokens"), "no directory");
+  };
+  await assert.rejects(startGateway({ env: { SVC_PORT: String(port) }, onStart }), { code: "ENOTDIR" });
+  await assert.rejects(fetch(`http://127.0.0.1:${port}/livez`), { message: "fetch failed" });
 });
