@@ -6,6 +6,7 @@ import { isOperatorLost } from "../admission/availability.ts";
 import { diskFailure } from "../disk-failure.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
+import { waitUntil } from "./wait.ts";
 
 /** Handlers of what the operator has found of the machine: the gateway reads it, and asks for another look. */
 export function hardwareHandlers(context: ManagementContext): Pick<Handlers, "hardware" | "probeHardware"> {
@@ -42,15 +43,7 @@ async function untilAnswered(
   patienceMs: number,
   { raw: client }: FastifyRequest,
 ): Promise<void> {
-  if (hardware.pending() === undefined || isOperatorLost(operator())) return;
-  const over = Promise.withResolvers<void>();
-  const timer = setTimeout(() => over.resolve(), patienceMs);
-  const onLeave = (): void => over.resolve();
-  client.socket.once("close", onLeave);
-  using _watching = hardware.watch(() => {
-    if (hardware.pending() === undefined) over.resolve();
-  });
-  await over.promise;
-  clearTimeout(timer);
-  client.socket.off("close", onLeave);
+  if (isOperatorLost(operator())) return;
+  const watch = (onChange: () => void): Disposable => hardware.watch(onChange);
+  await waitUntil(() => hardware.pending() === undefined, { watch, patienceMs, client });
 }

@@ -12,7 +12,7 @@ import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { guardExecFields } from "./exec-fields.ts";
 import { readManifest } from "./manifest-body.ts";
 import { slotDetail } from "./views.ts";
-import { settled, type WaitQuery } from "./wait.ts";
+import { settled, waitUntil, type WaitQuery } from "./wait.ts";
 
 type ManifestBody = Readonly<Record<string, unknown>>;
 
@@ -23,6 +23,12 @@ interface WantedChange {
   readonly reset?: boolean | undefined;
   /** Into the manifest instead of beside it. */
   readonly write?: boolean | undefined;
+}
+
+/** By what a caller sees that the operator has taken up what was asked, and who tells when that may be so. */
+interface Sign {
+  readonly isSeen: (slot: KnownSlot) => boolean;
+  readonly watch: (onChange: () => void) => Disposable;
 }
 
 /** Asks the operator for something that is no spec, and answers with the slot as it is then. */
@@ -51,7 +57,8 @@ export async function changeSlot(
     await context.writer.set("Slot", name, ["model", "default"], model);
     // What was swapped in for a while must not win over what is now written down for good.
     await context.requests.remove(name, "swap-model");
-    return await answered(context, name, query, client, (now) => now.status?.model.ref === model);
+    const isSeen = (now: KnownSlot): boolean => now.status?.model.ref === model;
+    return await answered(context, name, query, client, { isSeen, watch: context.watch });
   }
   const token = randomUUID();
   await context.requests.put({
@@ -64,7 +71,29 @@ export async function changeSlot(
     ...(kind === "swap-model" && reset !== true && model !== undefined ? { model } : {}),
     ...(slot.spec.model.default === undefined ? {} : { specModel: slot.spec.model.default }),
   });
-  return await answered(context, name, query, client, (now) => now.status?.handledRequests[kind] === token);
+  return await answered(context, name, query, client, takenUp(context, name, kind, token));
+}
+
+/**
+ * Whether the operator has taken up the request, or the one that has taken its place meanwhile: there is one of a kind,
+ * and who was overtaken by another client would wait for what never comes.
+ */
+function takenUp({ requests, watch }: ManagementContext, name: string, kind: RequestKind, token: string): Sign {
+  let awaited = token;
+  const isSeen = ({ status }: KnownSlot): boolean => {
+    if (status?.handledRequests[kind] === awaited) return true;
+    awaited = requests.list(name).find((request) => request.kind === kind)?.token ?? awaited;
+    return status?.handledRequests[kind] === awaited;
+  };
+  return {
+    isSeen,
+    watch(onChange) {
+      const both = new DisposableStack();
+      both.use(watch(onChange));
+      both.use(requests.watch(onChange));
+      return both;
+    },
+  };
 }
 
 /** A manifest that was never valid has no spec to act on: what stands there instead is disabled. */
@@ -139,16 +168,36 @@ export async function deleteSlot(context: ManagementContext, name: string): Prom
   return detail;
 }
 
-/** The slot with the hash of what is written now: `?wait` waits until the operator has published that (DECISIONS 15). */
+/**
+ * The slot with the hash of what is written now: `?wait` waits until the operator has published that (DECISIONS 15), or
+ * what somebody has written over it meanwhile.
+ */
 async function written(
   context: ManagementContext,
   name: string,
   query: WaitQuery,
   client: IncomingMessage,
 ): Promise<SlotDetail> {
-  const specHash = await context.writer.specHash("Slot", name);
-  const isSeen = ({ published }: KnownSlot): boolean => published?.specHash === specHash;
-  const slot = await answered(context, name, query, client, isSeen);
+  const { index, writer } = context;
+  const specHash = await writer.specHash("Slot", name);
+  let awaited = specHash;
+  let before = index().slots.get(name)?.published?.specHash;
+  const isSeen = ({ published }: KnownSlot): boolean => published?.specHash === awaited;
+  const watch = (onChange: () => void): Disposable =>
+    context.watch(() => {
+      onChange();
+      const published = index().slots.get(name)?.published?.specHash;
+      if (published === before || published === awaited) return;
+      before = published;
+      writer.specHash("Slot", name).then(
+        (now) => {
+          awaited = now;
+          onChange();
+        },
+        () => undefined,
+      );
+    });
+  const slot = await answered(context, name, query, client, { isSeen, watch });
   return { ...slot, spec_hash: specHash ?? slot.spec_hash };
 }
 
@@ -158,7 +207,7 @@ async function answered(
   name: string,
   query: WaitQuery,
   client: IncomingMessage,
-  isSeen: (slot: KnownSlot) => boolean,
+  { isSeen, watch }: Sign,
 ): Promise<SlotDetail> {
   // A slot that was just written is known once the operator has seen it: soon, and in any case within seconds.
   const patienceMs = query.wait === undefined ? 2000 : query.timeout * 1000;
@@ -166,7 +215,7 @@ async function answered(
     query.wait === undefined
       ? (slot: KnownSlot | undefined) => slot !== undefined
       : (slot: KnownSlot | undefined) => slot !== undefined && isSeen(slot) && settled(slot);
-  await waitFor(context, name, isOver, patienceMs, client);
+  await waitUntil(() => isOver(context.index().slots.get(name)), { watch, patienceMs, client });
   const slot = context.index().slots.get(name);
   if (slot === undefined) {
     throw new ApiError("slot.not_ready", {
@@ -176,26 +225,6 @@ async function answered(
     });
   }
   return slotDetail(slot, viewOf(context));
-}
-
-async function waitFor(
-  { index, watch }: ManagementContext,
-  name: string,
-  isOver: (slot: KnownSlot | undefined) => boolean,
-  patienceMs: number,
-  client: IncomingMessage,
-): Promise<void> {
-  if (isOver(index().slots.get(name))) return;
-  const over = Promise.withResolvers<void>();
-  const timer = setTimeout(() => over.resolve(), patienceMs);
-  const onLeave = (): void => over.resolve();
-  client.socket.once("close", onLeave);
-  using _watching = watch(() => {
-    if (isOver(index().slots.get(name))) over.resolve();
-  });
-  await over.promise;
-  clearTimeout(timer);
-  client.socket.off("close", onLeave);
 }
 
 function checkName(name: string): void {

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import { findCondition } from "../../api/conditions.ts";
 import type { KnownSlot } from "../index.ts";
 
@@ -13,4 +14,28 @@ export function settled({ status }: KnownSlot): boolean {
   if (status.state === "error") return true;
   const isWorking = findCondition(status.conditions, "Reconciling")?.status === "True";
   return !isWorking && !["pulling", "starting", "warming", "unloading"].includes(status.state);
+}
+
+/** Looks at once and whenever `watch` tells of a change. Resolves when it is over, in time or not, or nobody waits. */
+export async function waitUntil(
+  isOver: () => boolean,
+  options: {
+    readonly watch: (onChange: () => void) => Disposable;
+    readonly patienceMs: number;
+    /** On whose behalf: it may have left already. */
+    readonly client: Pick<IncomingMessage, "socket">;
+  },
+): Promise<void> {
+  const { watch, patienceMs, client } = options;
+  if (client.socket.destroyed || isOver()) return;
+  const over = Promise.withResolvers<void>();
+  const end = (): void => over.resolve();
+  const timer = setTimeout(end, patienceMs);
+  client.socket.once("close", end);
+  using _watching = watch(() => {
+    if (isOver()) end();
+  });
+  await over.promise;
+  clearTimeout(timer);
+  client.socket.off("close", end);
 }

@@ -5,7 +5,8 @@ import { describe, it } from "node:test";
 import type { SlotStatus } from "../../../src/api/status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
-import { modelRecord, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
+import { openPublisher } from "../../../src/store/published.ts";
+import { modelRecord, publishedSlot, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -87,6 +88,21 @@ describe("requests to a slot", () => {
     await gateway.publish("primary", { port: 1, status: { handledRequests } });
     const slot: unknown = await (await answer).json();
     assert.ok(isRecord(slot) && slot["state"] === "ready");
+  });
+
+  it("wait no longer than another client's that has taken their place", { timeout: 60_000 }, async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    const ask = (): Promise<Response> => send(gateway, "POST", "/api/slots/primary/restart?wait=ready&timeout=600");
+    const tokenOf = async (): Promise<unknown> => (await requestsOf(gateway)).get("restart")?.["token"];
+    const first = ask();
+    const overtaken = await until("the request is written", tokenOf);
+    const second = ask();
+    const token = await until("the other is written", async () => {
+      const found = await tokenOf();
+      return found === overtaken ? undefined : found;
+    });
+    await gateway.publish("primary", { port: 1, status: { handledRequests: { restart: String(token) } } });
+    assert.deepEqual([(await first).status, (await second).status], [202, 202]);
   });
 
   it("answer with the slot as it is when the time is over", async () => {
@@ -256,6 +272,21 @@ describe("a slot's manifest", () => {
     assert.equal(removed.status, 202);
     assert.deepEqual(await readdir(join(gateway.stateDir, "config/slots")), []);
     assert.equal((await send(gateway, "PUT", "/api/slots/coder", spec)).status, 201);
+  });
+
+  it("is waited for no longer once somebody has written another over it", { timeout: 60_000 }, async () => {
+    await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
+    const put = (query: string, idleSeconds: number): Promise<Response> =>
+      send(gateway, "PUT", `/api/slots/coder${query}`, { load: "onDemand", idleSeconds, model: { default: "m" } });
+    const first = put("?wait=ready&timeout=600", 5);
+    await until("it is written", async () => (await written(gateway, "slots/coder.toml")).includes("idle_seconds = 5"));
+    const second: unknown = await (await put("", 6)).json();
+    assert.ok(isRecord(second));
+    const publisher = await openPublisher(gateway.stateDir);
+    const seen = publishedSlot("coder", { port: 1 }, 2);
+    await publisher.writeSlot({ ...seen, specHash: String(second["spec_hash"]) });
+    const slot: unknown = await (await first).json();
+    assert.ok(isRecord(slot) && slot["spec_hash"] !== second["spec_hash"], "each hears of what it has written");
   });
 
   it("is told to be written when no operator takes it up", async () => {

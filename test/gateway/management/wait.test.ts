@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import { connect } from "node:net";
+import { it } from "node:test";
+import { waitUntil } from "../../../src/gateway/management/wait.ts";
+import { listen } from "../../support/listen.ts";
+
+const nothing = { [Symbol.dispose]: () => undefined };
+
+it("nobody is waited for who left before the wait began", { timeout: 30_000 }, async () => {
+  const server = createServer();
+  try {
+    const port = await listen(server);
+    const socket = connect({ host: "127.0.0.1", port });
+    socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    const client = await new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
+    const left = once(client.socket, "close");
+    socket.destroy();
+    await left;
+    // What it would be told of never comes.
+    await waitUntil(() => false, { watch: () => nothing, patienceMs: 600_000, client });
+  } finally {
+    server.close();
+  }
+});
+
+it("a wait ends with its client, and listens to nothing then", async () => {
+  const server = createServer();
+  try {
+    const port = await listen(server);
+    const socket = connect({ host: "127.0.0.1", port });
+    socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    const client = await new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
+    let watchers = 0;
+    const watch = (): Disposable => {
+      watchers += 1;
+      return { [Symbol.dispose]: () => void (watchers -= 1) };
+    };
+    const waiting = waitUntil(() => false, { watch, patienceMs: 600_000, client });
+    assert.equal(watchers, 1);
+    socket.destroy();
+    await waiting;
+    assert.equal(watchers, 0);
+  } finally {
+    server.close();
+  }
+});
