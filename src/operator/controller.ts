@@ -213,8 +213,9 @@ export class Controller implements AsyncDisposable {
     for (const slot of conflicts.setRefs(new Set(after.keys()))) this.#enqueue(slot);
     if (changed.size > 0) {
       for (const { name, spec } of source.list("Slot")) {
-        const swapped = this.#world.published.get(name)?.status.model.ref;
-        const refs = [spec?.model.default, spec?.model.rerank, spec?.model.projector, swapped];
+        const held = this.#world.published.get(name)?.status.model.ref;
+        const asked = this.#world.requests.list(name).find(({ kind }) => kind === "swap-model")?.model;
+        const refs = [spec?.model.default, spec?.model.rerank, spec?.model.projector, held, asked];
         if (refs.some((ref) => ref !== undefined && changed.has(ref))) this.#enqueue(name);
       }
     }
