@@ -40,7 +40,7 @@ async function sayOnly(world: World, gathered: Gathered, verdict: Verdict, optio
   // What is not acted on is not obeyed either.
   const handledRequests = gathered.input.before?.status.handledRequests ?? {};
   await publish(world, gathered.input, verdict, { ...outcome, handledRequests }, options);
-  if (verdict.isDeleted === true) await forget(world, gathered.input.name);
+  if (verdict.isDeleted === true) await forget(world, gathered.input);
   return verdict.requeueMs === undefined ? {} : { requeueMs: Math.max(1000, verdict.requeueMs) };
 }
 
@@ -70,7 +70,7 @@ async function carryOut(world: World, gathered: Gathered, decided: Verdict, opti
   }
   await publish(world, input, verdict, await look(world, gathered, acted, decided.steps), options);
   for (const { kind, token } of settledRequests(input, verdict)) await world.requests.remove(input.name, kind, token);
-  if (verdict.isDeleted === true) await forget(world, input.name);
+  if (verdict.isDeleted === true) await forget(world, input);
   else if (verdict.steps.length === 0 && input.observed.length === 0) world.ports.release(input.name);
   // A second look sees whether anybody must be waited for: without a gateway no event would tell.
   if (isAnnouncing) return { requeueMs: 0 };
@@ -130,10 +130,11 @@ async function publish(
   return next;
 }
 
-async function forget(world: World, name: string): Promise<void> {
+/** What was asked since the look may be for a slot of that name that is there by now. */
+async function forget(world: World, { name, requests }: SlotInput): Promise<void> {
   world.ports.release(name);
   world.health.forget(name);
-  for (const { kind, token } of world.requests.list(name)) await world.requests.remove(name, kind, token);
+  for (const { kind, token } of requests) await world.requests.remove(name, kind, token);
 }
 
 /** One line per decision that changes something: which slot, which steps, why. */
