@@ -69,7 +69,7 @@ export class Controller implements AsyncDisposable {
 
   /** Reads the world once, then follows it. Resolves when every slot has been reconciled once, or disposal has begun. */
   async start(): Promise<void> {
-    const { source, demand, requests, runtime, health } = this.#world;
+    const { source, demand, requests, runtime, health, containers } = this.#world;
     const seeded = this.#seedConflicts();
     await this.#syncRegistry();
     const slots = await this.#allSlots();
@@ -90,6 +90,10 @@ export class Controller implements AsyncDisposable {
     }
     this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
+    // Where a slot can run may be another now: one that could not, waits for nothing else.
+    if (containers !== undefined) {
+      this.#stack.use(containers.watch(() => source.list("Slot").forEach(({ name }) => this.#enqueue(name))));
+    }
     // Whatever changed before there was a watch told nobody.
     const declared = source.list("Slot").map(({ name }) => name);
     for (const name of new Set([...seeded, ...slots, ...declared])) this.#slotChanged(name);

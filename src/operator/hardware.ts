@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from "node:util";
 import type { HardwareFacts } from "../api/hardware.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { devicesBehind, devicesOf, type Devices } from "../engines/placement.ts";
 import { withSuggestions } from "../engines/suggestion.ts";
+import { Subscribers } from "../lib/subscribers.ts";
 import type { HardwareStore } from "../store/hardware.ts";
 
 /** Looks at the machine. Vendors' programs are asked until `asking` is aborted; undefined: not at all. */
@@ -13,6 +15,8 @@ export interface KnownHardware extends AsyncDisposable {
    * so that a driver that is loaded meanwhile restarts no engine (DECISIONS 2).
    */
   devicesFor(slot: string, isRunning: boolean): Devices;
+  /** Calls `onChange` when a look has found other devices. */
+  watch(onChange: () => void): Disposable;
 }
 
 /** Looks at once, then whenever a gateway has asked, and publishes what was found. Resolves after the first look. */
@@ -29,6 +33,7 @@ export async function followHardware(options: {
   const closing = new AbortController();
   const { signal } = closing;
   let current = withSuggestions(await look(undefined));
+  const subscribers = new Subscribers<[]>();
   let running: Promise<void> | undefined;
   let again: NodeJS.Timeout | undefined;
   const lookOnce = async (): Promise<void> => {
@@ -36,7 +41,9 @@ export async function followHardware(options: {
     const answers = store.pending()?.token ?? store.found()?.answers;
     const facts = await look(signal);
     if (signal.aborted) return;
+    const before = devicesOf(current);
     current = withSuggestions(facts);
+    if (!isDeepStrictEqual(devicesOf(current), before)) subscribers.tell();
     await store.publish({ schema: 1, ...(answers === undefined ? {} : { answers }), hardware: current });
   };
   const start = (): void => {
@@ -73,8 +80,10 @@ export async function followHardware(options: {
       decided.set(slot, devices);
       return devices;
     },
+    watch: (onChange) => subscribers.add(onChange),
     async [Symbol.asyncDispose]() {
       closing.abort();
+      subscribers.clear();
       watching[Symbol.dispose]();
       clearTimeout(again);
       await running;

@@ -102,6 +102,12 @@ export async function runOperator(
     containers: {
       isAnswering: () => runtime.answers("docker"),
       devicesFor: (slot, isRunning) => hardware.devicesFor(slot, isRunning),
+      watch: (onChange) => {
+        const both = new DisposableStack();
+        both.use(hardware.watch(onChange));
+        both.use(runtime.watchAnswering(onChange));
+        return both;
+      },
       images: options.images,
       lock: () => lock.lock,
       remember: (image, digest) => lock.record(image, digest),

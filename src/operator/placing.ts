@@ -13,6 +13,8 @@ export interface Containers {
   isAnswering(): boolean;
   /** What the machine has; for a slot that runs, what it had when that was placed. */
   devicesFor(slot: string, isRunning: boolean): Devices;
+  /** Tells that a daemon has come or gone, or that the machine was seen to have other devices. */
+  watch(onChange: () => void): Disposable;
   /** Shipped or configured, read at start. */
   readonly images: EngineImages;
   /** Grows as images without a digest are first pulled. */

@@ -43,6 +43,8 @@ export interface Runtime extends AsyncDisposable {
   readonly kind: RuntimeKind;
   /** False while looking would throw RuntimeUnavailable; absent: never. */
   isAnswering?(): boolean;
+  /** Calls `onChange` whenever `isAnswering` says something else; absent: never. */
+  watchAnswering?(onChange: () => void): Disposable;
   /**
    * What runs, or has exited and not been removed, under our label for that slot. Throws RuntimeUnavailable when that
    * cannot be known now. `concerned` is for a set of runtimes: those whose silence matters to the slot.

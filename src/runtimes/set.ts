@@ -18,6 +18,7 @@ export class RuntimeSet implements Runtime {
   readonly #opened: Runtime[];
   readonly #first: Runtime;
   readonly #subscribers = new Subscribers<[slot: string]>();
+  readonly #answering = new Subscribers<[]>();
   readonly #watches: Disposable[] = [];
   #firstWatch: Disposable | undefined;
 
@@ -39,6 +40,8 @@ export class RuntimeSet implements Runtime {
     const opening = opener().then(async (runtime) => {
       this.#opened.push(runtime);
       this.#watches.push(await runtime.watch((slot) => this.#subscribers.tell(slot)));
+      const watch = runtime.watchAnswering?.(() => this.#answering.tell());
+      if (watch !== undefined) this.#watches.push(watch);
       return runtime;
     });
     this.#open.set(kind, opening);
@@ -50,6 +53,11 @@ export class RuntimeSet implements Runtime {
   answers(kind: RuntimeKind): boolean {
     const runtime = this.#opened.find((opened) => opened.kind === kind);
     return runtime !== undefined && runtime.isAnswering?.() !== false;
+  }
+
+  /** Calls `onChange` whenever `answers` says something else of a runtime that is open. */
+  watchAnswering(onChange: () => void): Disposable {
+    return this.#answering.add(onChange);
   }
 
   async observe(slot: string, concerned: readonly RuntimeKind[] = []): Promise<readonly Observed[]> {
@@ -111,6 +119,7 @@ export class RuntimeSet implements Runtime {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#subscribers.clear();
+    this.#answering.clear();
     this.#firstWatch?.[Symbol.dispose]();
     for (const watch of this.#watches) watch[Symbol.dispose]();
     for (const runtime of this.#opened.toReversed()) await runtime[Symbol.asyncDispose]();

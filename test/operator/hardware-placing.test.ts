@@ -29,6 +29,7 @@ test("a driver that is loaded while a slot runs restarts nothing, under the next
     lock: () => ({}),
     remember: async () => undefined,
     isAnswering: () => true,
+    watch: () => ({ [Symbol.dispose]: () => undefined }),
   };
   const backend = (): unknown => [site.slot("a").status.decisions["backend"], site.slot("a").status.image];
   const starts = (): number => site.runtime.deeds.filter(({ did }) => did === "start").length;

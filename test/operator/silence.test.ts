@@ -16,6 +16,7 @@ async function containerSite(preparation: () => Promise<Preparation>): Promise<S
     lock: () => ({}),
     remember: async () => undefined,
     isAnswering: () => true,
+    watch: () => ({ [Symbol.dispose]: () => undefined }),
   };
   site.runtime.preparation = preparation;
   site.source.save("a", custom({ image: "example.test/engine:1", runtime: "docker" }));

@@ -64,6 +64,7 @@ class DockerRuntime implements Runtime {
   readonly #network: Network;
   readonly #listeningEngines = new Listeners();
   readonly #subscribers = new Subscribers<[slot: string]>();
+  readonly #answering = new Subscribers<[]>();
   readonly #refused = new Map<string, RefusedStart>();
   /** Containers whose old name somebody else has taken: they keep the one they were given. */
   readonly #keepsName = new Set<string>();
@@ -87,6 +88,7 @@ class DockerRuntime implements Runtime {
       daemon: this.#daemon,
       instance: options.instance,
       onSlot: (slot) => this.#tell(slot),
+      onAnswering: () => this.#answering.tell(),
     });
   }
 
@@ -96,6 +98,10 @@ class DockerRuntime implements Runtime {
 
   isAnswering(): boolean {
     return this.#view.isUp;
+  }
+
+  watchAnswering(onChange: () => void): Disposable {
+    return this.#answering.add(onChange);
   }
 
   async observe(slot: string): Promise<readonly Observed[]> {
@@ -182,6 +188,7 @@ class DockerRuntime implements Runtime {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error("the operator is being stopped"));
     this.#subscribers.clear();
+    this.#answering.clear();
     await this.#view.close();
     await this.#logs.close();
     await this.#images.close();

@@ -39,6 +39,7 @@ export class ContainerView {
   readonly #daemon: Daemon;
   readonly #instance: string;
   readonly #onSlot: (slot: string) => void;
+  readonly #onAnswering: () => void;
   readonly #containers = new Map<string, Inspected>();
   /** At most one look at a container at a time, and one more when an event came meanwhile. */
   readonly #looks = new Map<string, { running: Promise<void>; isStale: boolean }>();
@@ -49,10 +50,12 @@ export class ContainerView {
   #isListed = false;
   #pidWatch: PidWatch | undefined;
 
-  constructor(options: { daemon: Daemon; instance: string; onSlot: (slot: string) => void }) {
+  /** `onAnswering` hears whenever the daemon has come or gone. */
+  constructor(options: { daemon: Daemon; instance: string; onSlot: (slot: string) => void; onAnswering: () => void }) {
     this.#daemon = options.daemon;
     this.#instance = options.instance;
     this.#onSlot = options.onSlot;
+    this.#onAnswering = options.onAnswering;
     this.#down = new RuntimeUnavailable("the Docker daemon was not asked yet");
     this.#loop = this.#follow();
   }
@@ -81,7 +84,8 @@ export class ContainerView {
     this.#pidWatch?.[Symbol.dispose]();
     this.#closing.abort();
     await this.#loop;
-    await Promise.all([...this.#looks.values()].map(({ running }) => running));
+    // A look may fail to the last: whoever closes this has more to close.
+    await Promise.allSettled([...this.#looks.values()].map(({ running }) => running));
   }
 
   /** Lists and inspects everything anew. Throws RuntimeUnavailable. */
@@ -195,6 +199,7 @@ export class ContainerView {
     onUp();
     this.#firstTry.resolve();
     this.#tellAll();
+    this.#onAnswering();
     await ended;
   }
 
@@ -216,7 +221,9 @@ export class ContainerView {
     if (this.#closing.signal.aborted) return;
     const wasUp = this.#down === undefined;
     this.#down = error;
-    if (wasUp) this.#tellAll();
+    if (!wasUp) return;
+    this.#tellAll();
+    this.#onAnswering();
   }
 
   #tellAll(): void {

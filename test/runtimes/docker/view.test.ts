@@ -18,7 +18,12 @@ describe("the view of containers", () => {
       response.writeHead(200).flushHeaders();
     });
     await using stack = new AsyncDisposableStack();
-    const view = new ContainerView({ daemon: new Daemon(daemon.path), instance: "i", onSlot: () => undefined });
+    const view = new ContainerView({
+      daemon: new Daemon(daemon.path),
+      instance: "i",
+      onSlot: () => undefined,
+      onAnswering: () => undefined,
+    });
     stack.defer(() => view.close());
     await until("several tries", () => tries >= 4);
     await until("the earlier ones are closed", () => open.size <= 1);
@@ -77,6 +82,28 @@ describe("the view of containers", () => {
     assert.equal(site.looks, 2);
   });
 
+  it("closes all the same where a look fails to the last", async () => {
+    await using site = await containersOf("i");
+    const { view, held, known } = site;
+    site.isHolding = true;
+    known.add("c1");
+    site.tell("create", "c1");
+    await until("it is looked at", () => held.length > 0);
+    const closed = view.close();
+    await until("its events are not followed any more", () => !site.isFollowed());
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+    await site.endDaemon();
+    await closed;
+  });
+
+  it("tells whenever the daemon has come or gone", async () => {
+    await using site = await containersOf("i");
+    assert.deepEqual(site.changes, [true]);
+    site.cutEvents();
+    await until("it is back", () => site.changes.length === 3);
+    assert.deepEqual(site.changes, [true, false, true]);
+  });
+
   it("does not lose a container that came while a list was on its way", async () => {
     await using site = await containersOf("i");
     const { view, held, known } = site;
@@ -107,6 +134,7 @@ async function containersOf(instance: string): Promise<ContainersSite> {
     looks: 0,
     onSlot: (): void => undefined,
     broken: new Set<string>(),
+    changes: new Array<boolean>(),
   };
   let events: ServerResponse | undefined;
   const daemon = stack.use(
@@ -130,12 +158,20 @@ async function containersOf(instance: string): Promise<ContainersSite> {
       else send();
     }),
   );
-  const view = new ContainerView({ daemon: new Daemon(daemon.path), instance, onSlot: () => site.onSlot() });
+  const view = new ContainerView({
+    daemon: new Daemon(daemon.path),
+    instance,
+    onSlot: () => site.onSlot(),
+    onAnswering: () => void site.changes.push(view.isUp),
+  });
   stack.defer(() => view.close());
   await until("it is up", () => view.isUp);
   const owned = stack.move();
   return Object.assign(site, {
     view,
+    isFollowed: () => events?.destroyed === false,
+    endDaemon: () => daemon[Symbol.asyncDispose](),
+    cutEvents: () => void events?.destroy(),
     tell: (Action: string, ID: string) => void events?.write(`${JSON.stringify({ Action, Actor: { ID } })}\n`),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   });
@@ -143,6 +179,11 @@ async function containersOf(instance: string): Promise<ContainersSite> {
 
 interface ContainersSite extends AsyncDisposable {
   readonly view: ContainerView;
+  /** Whether it was up, each time that changed. */
+  readonly changes: readonly boolean[];
+  endDaemon(): PromiseLike<void>;
+  cutEvents(): void;
+  isFollowed(): boolean;
   readonly known: Set<string>;
   readonly held: (() => void)[];
   isHolding: boolean;

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Subscribers } from "../../src/lib/subscribers.ts";
+import { custom, Site } from "./site.ts";
+
+// Nothing looks again by itself at a slot that only a person could mend: whatever mends it has to tell.
+
+test("a slot that is to swap to a model that is still being copied takes it once that is whole", async () => {
+  await using site = new Site();
+  const cut = { reason: "TruncatedModel", message: "big.gguf ends before its header says" } as const;
+  site.setModel("big", { state: "invalid", ...cut });
+  site.source.save("a", { model: { default: "tiny" } });
+  await site.start();
+  await site.advance(5);
+  await site.request("a", "swap-model", { model: "big", specModel: "tiny" });
+  await site.advance(5);
+  assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["ready", "True/TruncatedModel"]);
+  await site.controller.resync();
+  await site.settle();
+  const { ref, served } = site.slot("a").status.model;
+  assert.deepEqual([ref, served], ["tiny", "tiny"], "what runs, however often it is looked at");
+  site.setModel("big");
+  await site.advance(10);
+  assert.deepEqual([site.state("a"), site.slot("a").status.model.ref], ["ready", "big"]);
+});
+
+test("a slot that no container engine could run is started once one answers", async () => {
+  await using site = new Site();
+  const changes = new Subscribers<[]>();
+  let isAnswering = false;
+  site.containers = {
+    images: {},
+    devicesFor: () => ({ hasNvidia: false, hasRenderNode: false, hasKfd: false }),
+    lock: () => ({}),
+    remember: async () => undefined,
+    isAnswering: () => isAnswering,
+    watch: (onChange) => changes.add(onChange),
+  };
+  site.source.save("a", { engine: "custom", image: "example.test/engine:1", model: { default: "m" } });
+  await site.start();
+  await site.advance(5);
+  assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["error", "True/NoRuntime"]);
+  isAnswering = true;
+  changes.tell();
+  await site.advance(10);
+  assert.equal(site.state("a"), "ready");
+});
+
+test("what is asked of a slot that is made anew while the old one is forgotten is not forgotten with it", async () => {
+  await using site = new Site();
+  const spec = custom({ load: "onDemand" });
+  site.source.save("a", spec);
+  await site.start();
+  await site.advance(1);
+  const forget = site.publisher.deleteSlot.bind(site.publisher);
+  site.publisher.deleteSlot = async (name) => {
+    await forget(name);
+    site.source.save("a", spec);
+    await site.request("a", "load");
+  };
+  site.source.delete("a");
+  await site.advance(5);
+  assert.equal(site.state("a"), "ready");
+});
