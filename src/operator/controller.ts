@@ -98,7 +98,8 @@ export class Controller implements AsyncDisposable {
     const declared = source.list("Slot").map(({ name }) => name);
     for (const name of new Set([...seeded, ...slots, ...declared])) this.#slotChanged(name);
     this.#queue.add(registryKey);
-    await this.#queue.settled();
+    // Not until nothing is left to do: with many slots that load, or one whose runtime hangs, that may never be.
+    await this.#queue.passed();
     if (this.#closing.signal.aborted) return;
     const timer = setInterval(
       () => void this.resync().catch((error: unknown) => this.#log.error({ err: error }, "resync failed")),

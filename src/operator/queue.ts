@@ -56,7 +56,9 @@ export class WorkQueue {
   readonly #delayed = new Map<string, { at: number; timer: Disposable }>();
   readonly #failures = new Map<string, number>();
   #isStopped = false;
-  #waiters: (() => void)[] = [];
+  readonly #waiters: (() => void)[] = [];
+  /** Keys that somebody waits for, until they have been worked on. */
+  readonly #awaited = new Set<Set<string>>();
 
   constructor(options: {
     work: (key: string) => Promise<Done>;
@@ -122,6 +124,16 @@ export class WorkQueue {
     }
   }
 
+  /** Resolves once each key that is ready or running now has been worked on, whatever else there is to do by then. */
+  async passed(): Promise<void> {
+    const keys = new Set([...this.#ready.keys(), ...this.#running]);
+    this.#awaited.add(keys);
+    while (keys.size > 0 && !this.#isStopped) {
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    }
+    this.#awaited.delete(keys);
+  }
+
   /** Takes no more keys and waits for the running reconciles. */
   async stop(): Promise<void> {
     this.#isStopped = true;
@@ -129,6 +141,7 @@ export class WorkQueue {
     this.#delayed.clear();
     this.#ready.clear();
     this.#dirty.clear();
+    this.#wake();
     await this.settled();
   }
 
@@ -168,8 +181,11 @@ export class WorkQueue {
       this.addAfter(key, delayMs);
     }
     this.#pump();
-    const waiters = this.#waiters;
-    this.#waiters = [];
-    for (const wake of waiters) wake();
+    for (const keys of this.#awaited) keys.delete(key);
+    this.#wake();
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiters.splice(0)) wake();
   }
 }

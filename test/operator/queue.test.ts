@@ -113,6 +113,32 @@ test("stop waits for what runs and starts nothing more", async () => {
   assert.deepEqual(seen, ["a"]);
 });
 
+test("what was there has passed though the queue never rests", { timeout: 30_000 }, async () => {
+  const seen: string[] = [];
+  let isOver = false;
+  let other = Promise.withResolvers<void>();
+  // Each ends only once the other has begun again.
+  const queue: WorkQueue = new WorkQueue({
+    onError: noError,
+    work: async (key) => {
+      seen.push(key);
+      if (key === "c") return {};
+      other.resolve();
+      other = Promise.withResolvers<void>();
+      queue.add(key);
+      if (!isOver) await other.promise;
+      return {};
+    },
+  });
+  for (const key of ["a", "b", "c"]) queue.add(key);
+  await queue.passed();
+  assert.deepEqual([...new Set(seen)].toSorted(), ["a", "b", "c"]);
+  isOver = true;
+  other.resolve();
+  await queue.stop();
+  await queue.passed();
+});
+
 test("age and depth tell what waits", async () => {
   const clock = new ManualClock();
   const gate = Promise.withResolvers<void>();
