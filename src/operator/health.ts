@@ -20,6 +20,12 @@ interface Memory extends Health {
 /** One or more questions to one process. Never rejects. */
 type Ask<Result> = (request: { readonly port: number; readonly signal: AbortSignal }) => Promise<Result>;
 
+interface Asking {
+  readonly process: string;
+  readonly question: "probe" | "warmUp";
+  readonly done: Promise<void>;
+}
+
 interface Warmed {
   readonly result: ProbeResult;
   readonly protocols?: readonly EngineProtocol[];
@@ -42,7 +48,7 @@ const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message:
 export class HealthBook implements Disposable {
   readonly #memory = new Map<string, Memory>();
   /** What is being asked now: at most one request per process. */
-  readonly #asking = new Map<string, { readonly process: string; readonly done: Promise<void> }>();
+  readonly #asking = new Map<string, Asking>();
   readonly #probe: Probe;
   readonly #closing = new AbortController();
   #onChange: (slot: string) => void = () => undefined;
@@ -92,7 +98,7 @@ export class HealthBook implements Disposable {
     const isAdopted = memory.probedAt === 0 && wasReady(process, published);
     const timeoutMs = spec.probe.timeoutSeconds * 1000;
     const ask: Ask<ProbeResult> = (request) => this.#probe({ ...request, path: target.path, timeoutMs });
-    const asked = this.#ask(process, ask, (before, result) => {
+    const asked = this.#ask(process, "probe", ask, (before, result) => {
       const isHealthy = result.outcome === "healthy";
       return {
         ...before,
@@ -118,7 +124,7 @@ export class HealthBook implements Disposable {
       const protocols = await spokenProtocols(this.#probe, claimed, { ...request, timeoutMs: protocolTimeoutMs });
       return { result, ...(claimed.length === 0 ? {} : { protocols }) };
     };
-    void this.#ask(process, ask, (before, { result, ...seen }) => {
+    void this.#ask(process, "warmUp", ask, (before, { result, ...seen }) => {
       const isWarm = result.outcome === "healthy";
       const message = isWarm ? "" : result.message;
       const { warmUpAt: _past, ...rest } = before;
@@ -140,16 +146,20 @@ export class HealthBook implements Disposable {
       : { ...unknown, process: identity, probedAt: 0, warmUpMessage: "", warmUpFailures: 0 };
   }
 
-  /** Asks unless something is being asked of that very process. Never rejects. */
+  /**
+   * Asks unless something is being asked of that very process. Resolves with the answer to that `question`, at once
+   * where it is another that is being asked: a warm-up request may take minutes. Never rejects.
+   */
   #ask<Result>(
     { slot, role, port, ...rest }: Observed,
+    question: Asking["question"],
     ask: Ask<Result>,
     conclude: (before: Memory, result: Result) => Memory,
   ): Promise<void> {
     const key = keyOf(slot, role);
     const identity = identityOf(rest);
     const current = this.#asking.get(key);
-    if (current?.process === identity) return current.done;
+    if (current?.process === identity) return current.question === question ? current.done : Promise.resolve();
     const done = ask({ port, signal: this.#closing.signal }).then((result) => {
       if (this.#asking.get(key)?.process === identity) this.#asking.delete(key);
       const before = this.#memory.get(key);
@@ -159,7 +169,7 @@ export class HealthBook implements Disposable {
       this.#memory.set(key, after);
       if (isNews(before, after)) this.#onChange(slot);
     });
-    this.#asking.set(key, { process: identity, done });
+    this.#asking.set(key, { process: identity, question, done });
     return done;
   }
 }

@@ -47,3 +47,14 @@ it("an engine is probed on when the clock is set back", async () => {
   await look(epoch);
   assert.equal(probes, 2);
 });
+
+it("a slot is not held up by a warm-up request while its runtime is silent", { timeout: 30_000 }, async () => {
+  using health = new HealthBook(({ body }) =>
+    body === undefined ? Promise.resolve({ outcome: "healthy" }) : new Promise(() => undefined),
+  );
+  const target = { path: "/health", warmUp: { path: "/v1/chat/completions", body: {} } };
+  await health.look(observed(), target, spec, undefined, epoch, true);
+  health.warm(observed(), target, 600_000);
+  const { isHealthy, isWarm } = await health.look(observed(), target, spec, undefined, later(1), true);
+  assert.deepEqual([isHealthy, isWarm], [true, false]);
+});
