@@ -20,6 +20,19 @@ export async function rotateLog(path: string, limitBytes: number): Promise<void>
   // Every second for every engine: a thread of the pool would cost ten times what is asked of it.
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined || found.size <= limitBytes) return;
+  // One at a time: a second one would put what the first has left, nothing, in the place of its copy.
+  let running = rotating.get(path);
+  if (running === undefined) {
+    running = rotate(path, found, limitBytes).finally(() => rotating.delete(path));
+    rotating.set(path, running);
+  }
+  await running;
+}
+
+/** Logs that are being rotated now. */
+const rotating = new Map<string, Promise<void>>();
+
+async function rotate(path: string, found: { readonly size: number }, limitBytes: number): Promise<void> {
   const temporary = `${path}.1.tmp`;
   try {
     const start = found.size > 2 * limitBytes ? found.size - limitBytes : 0;

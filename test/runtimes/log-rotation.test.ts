@@ -1,0 +1,17 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { rotatedFile, rotateLog } from "../../src/runtimes/log-rotation.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+// The operator looks at it every second, and once more before each start of its engine.
+it("a log that is rotated twice at a time is kept", async () => {
+  await using directory = await tempDir();
+  const path = join(directory.path, "primary.main.log");
+  const text = "a line\n".repeat(100_000);
+  await writeFile(path, text);
+  await Promise.all([rotateLog(path, 500_000), rotateLog(path, 500_000)]);
+  assert.equal(await readFile(rotatedFile(path), "utf8"), text);
+  assert.equal(await readFile(path, "utf8"), "");
+});
