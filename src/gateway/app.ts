@@ -78,6 +78,10 @@ export async function buildApp(options: AppOptions): Promise<App> {
         const failure = new ApiError("dispatch.invalid_request", { message: "the expectation cannot be met" });
         sendError(response, failure, requestIdOf(request));
       });
+      // While it listens: before, the framework tells of it.
+      server.on("error", (error) => {
+        if (server?.listening === true) options.log.warn({ err: error }, "a connection could not be taken");
+      });
       server.on("clientError", (error: Error & { code?: string }, socket) => refuseBytes(error, socket));
       return server;
     },

@@ -29,7 +29,8 @@ export async function serveOperator(options: {
     } else send(404, "text/plain", "see /metrics, /livez, /readyz\n");
   });
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
+    // For good: a connection that cannot be taken later on, for want of a descriptor, is nobody's loss.
+    server.on("error", reject);
     server.listen(options.port, "127.0.0.1", resolve);
   });
   const address: AddressInfo | string | null = server.address();
