@@ -11,9 +11,14 @@ interface DrawingEvents extends Omit<ExchangeEvents, "onError"> {
 /**
  * Has the engine draw what was planned, and tells of it as of one HTTP exchange, so that it is held, queued and
  * relayed like any other request. An engine that was not reached is an ExchangeError of phase `connect`: nothing was
- * sent. Aborting interrupts the engine.
+ * sent. Aborting interrupts the engine. Where `plan` throws, the exchange fails: who waited in line must not make
+ * whoever lets it in fail.
  */
-export function drawImages(plan: ImagePlan, options: Omit<GenerateOptions, "signal">, events: DrawingEvents): Exchange {
+export function drawImages(
+  plan: () => ImagePlan,
+  options: Omit<GenerateOptions, "signal">,
+  events: DrawingEvents,
+): Exchange {
   return new Drawing(plan, options, events);
 }
 
@@ -22,7 +27,7 @@ class Drawing implements Exchange {
   readonly #client = new AbortController();
   #pause: PromiseWithResolvers<void> | undefined;
 
-  constructor(plan: ImagePlan, options: Omit<GenerateOptions, "signal">, events: DrawingEvents) {
+  constructor(plan: () => ImagePlan, options: Omit<GenerateOptions, "signal">, events: DrawingEvents) {
     this.#events = events;
     this.#run(plan, options).catch((error: unknown) => {
       if (!this.#client.signal.aborted) events.onError(failureOf(error));
@@ -43,9 +48,9 @@ class Drawing implements Exchange {
     this.resume();
   }
 
-  async #run(plan: ImagePlan, options: Omit<GenerateOptions, "signal">): Promise<void> {
+  async #run(plan: () => ImagePlan, options: Omit<GenerateOptions, "signal">): Promise<void> {
     const { signal } = this.#client;
-    const drawn = await generate(plan, { ...options, signal });
+    const drawn = await generate(plan(), { ...options, signal });
     if (signal.aborted) return;
     const head = { status: 200, contentType: "application/json", contentLength: undefined, isKeptAlive: true };
     this.#events.onHead(head);

@@ -64,7 +64,7 @@ class ImageRequest implements V1Request {
       bytes: this.body.length,
       send: ({ endpoint, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
-        return drawImages(plan(), { endpoint, cache: this.#cache, ceilingMs }, events);
+        return drawImages(plan, { endpoint, cache: this.#cache, ceilingMs }, events);
       },
     };
   }

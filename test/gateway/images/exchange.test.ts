@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { ImageCache } from "../../../src/gateway/images/cache.ts";
 import { drawImages } from "../../../src/gateway/images/exchange.ts";
-import { planImage } from "../../../src/gateway/images/images.ts";
+import { planImage, type ImagePlan } from "../../../src/gateway/images/images.ts";
 import { loadWorkflows } from "../../../src/gateway/images/workflows.ts";
 import { ExchangeError, type Exchange } from "../../../src/lib/http1/client.ts";
 import { isRecord } from "../../../src/lib/record.ts";
@@ -15,11 +15,11 @@ const body = Buffer.from(JSON.stringify({ model: "img", prompt: "a cat", respons
 const plan = planImage(body, loadWorkflows(), { names: ["img"], held: "sdxl-turbo" });
 
 /** What the relay would hear, in order. */
-function draw(port: number): { exchange: Exchange; heard: unknown[] } {
+function draw(port: number, planned = (): ImagePlan => plan): { exchange: Exchange; heard: unknown[] } {
   const heard: unknown[] = [];
   const endpoint = { host: "127.0.0.1", port };
   const exchange = drawImages(
-    plan,
+    planned,
     { endpoint, cache: new ImageCache("/nowhere"), pollMs: 5 },
     {
       onHead: ({ status, contentType }) => heard.push([status, contentType]),
@@ -51,6 +51,15 @@ describe("drawImages", () => {
     assert.equal(heard.length, 2);
     exchange.resume();
     await until("it ends", () => heard.includes("end"));
+  });
+
+  it("tells of a plan that cannot be made any more, and throws at nobody", async () => {
+    const failure = new ApiError("model.not_loaded", { message: "slot img holds no model" });
+    const { heard } = draw(await freePort(), () => {
+      throw failure;
+    });
+    await until("it fails", () => heard.length > 0);
+    assert.deepEqual(heard, [failure]);
   });
 
   it("ends for a reader that leaves while it is waited for", async () => {
