@@ -30,6 +30,8 @@ async function requestsOf(gateway: TestGateway): Promise<Map<string, Json>> {
   const directory = join(gateway.stateDir, "requests");
   const found = new Map<string, Json>();
   for (const file of await readdir(directory)) {
+    // On its way, and not there yet: another may come before it.
+    if (file.startsWith(".")) continue;
     const request: unknown = JSON.parse(await readFile(join(directory, file), "utf8"));
     if (isRecord(request)) found.set(String(request["kind"]), request);
   }
