@@ -46,6 +46,8 @@ export class Answer implements AnswerSink, Flushable {
   #isEnded = false;
   /** Its body goes out in chunks, which are made here. */
   #isChunked = false;
+  /** The last event of the stream lacks its blank line. */
+  #isWithinEvent = false;
   /** What goes out at the end of the turn. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
@@ -123,6 +125,7 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   write(bytes: Buffer): boolean {
+    if (this.#isStream) this.#isWithinEvent = !endsWithBlankLine(bytes);
     this.#pending.push(bytes);
     this.#pendingBytes += bytes.length;
     this.#flushLater();
@@ -169,7 +172,8 @@ export class Answer implements AnswerSink, Flushable {
     this.#isEnded = true;
     if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors.body(failure));
     else if (this.#isStream) {
-      const last = Buffer.from(this.#errors.event(failure));
+      // One event of its own: within another, both would be lost.
+      const last = Buffer.from(`${this.#isWithinEvent ? "\n" : ""}${this.#errors.event(failure)}`);
       this.#pending.push(last);
       this.#pendingBytes += last.length;
       this.#response.end(this.#taken());
@@ -202,6 +206,13 @@ export class Answer implements AnswerSink, Flushable {
 /** What is no stream came for a client that was promised one. */
 export class HeldAnswer extends Error {
   override readonly name = "HeldAnswer";
+}
+
+/** Of whole lines. */
+function endsWithBlankLine(lines: Buffer): boolean {
+  const end = lines.length - 2;
+  const before = lines[end] === 0x0d ? end - 1 : end;
+  return before < 0 || lines[before] === 0x0a;
 }
 
 export function isEventStream(contentType: string): boolean {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createServer, type ServerResponse } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
@@ -16,11 +16,18 @@ async function read(
   logged: string[] = [],
 ): Promise<RawAnswer> {
   const log = { failed: ({ code }: ApiError, id: string): void => void logged.push(`${id} ${code}`) };
-  const server = createServer((_request, response) => act(new Answer(response, "id-1", undefined, log), response));
+  return exchange(
+    (_request, response) => act(new Answer(response, "id-1", undefined, log), response),
+    "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+  );
+}
+
+/** Everything that comes until the connection is closed. */
+async function exchange(listener: RequestListener, requests: string): Promise<RawAnswer> {
+  const server = createServer(listener);
   const port = await listen(server);
   try {
-    const request = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    return await rawExchange(`http://127.0.0.1:${port}`, request, { isEnough: () => false });
+    return await rawExchange(`http://127.0.0.1:${port}`, requests, { isEnough: () => false });
   } finally {
     await new Promise<void>((resolve) => server.close(() => resolve()));
   }
@@ -63,7 +70,7 @@ describe("Answer", () => {
   });
 
   it("goes out in chunks that end where it ends, also behind another on the same connection", async () => {
-    const server = createServer((request, response) => {
+    const respond: RequestListener = (request, response) => {
       const answer = new Answer(response, "id-1");
       answer.hold();
       answer.comment("wait");
@@ -71,16 +78,34 @@ describe("Answer", () => {
       answer.write(Buffer.from(`data: ${request.url}\n`));
       answer.write(Buffer.from("\n"));
       setImmediate(() => answer.end(request.url === "/1" ? Buffer.from("data: é\n\n") : undefined));
-    });
-    const port = await listen(server);
+    };
     const requests = "GET /1 HTTP/1.1\r\nhost: x\r\n\r\nGET /2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    const { body } = await rawExchange(`http://127.0.0.1:${port}`, requests, { isEnough: () => false });
-    await new Promise<void>((resolve) => server.close(() => resolve()));
+    const { body } = await exchange(respond, requests);
     const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
     const [first, second] = body.split(/HTTP\/1\.1 200 OK\r\n[^]*?\r\n\r\n/);
     const wait = chunk(": wait\n\n");
     assert.equal(first, `${wait}${chunk("data: /1\n\n")}${chunk("data: Ã©\n\n")}0\r\n\r\n`);
     assert.equal(second, `${wait}${chunk("data: /2\n\n")}0\r\n\r\n`);
+  });
+
+  it("tells a failure in an event of its own, also where the one before was cut off", async () => {
+    for (const [written, between] of [
+      [["data: x\n"], "\n"],
+      [["event: x\r\ndata: y\r\n"], "\n"],
+      [["data: x\n", "\n"], ""],
+      [["data: x\r\n", "\r\n"], ""],
+      [["data: x\r\n\r\n"], ""],
+      [[": x\n\n"], ""],
+      [[], ""],
+    ] as const) {
+      const { body } = await read((answer) => {
+        answer.begin(200, stream);
+        for (const lines of written) answer.write(Buffer.from(lines));
+        answer.refuse(failure);
+      });
+      const all = written.join("");
+      assert.equal(body.replace(/^[0-9a-f]+\r\n/, "").split("data: {")[0], all + between, JSON.stringify(all));
+    }
   });
 
   it("keeps the first failure it told, and logs every one", async () => {
