@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import { sendError } from "../answer.ts";
@@ -179,7 +180,13 @@ export class Answer implements AnswerSink, Flushable {
       this.#response.end(this.#taken());
     }
     // What is no event stream cannot carry an error any more: it must not look whole.
-    else this.#response.destroy();
+    else this.#cut();
+  }
+
+  #cut(): void {
+    // Behind another answer it has no connection yet. Node would give it one, and send what there is, without an end.
+    if (this.#response.socket === null) this.#response.once("socket", (socket: Socket) => socket.destroy());
+    this.#response.destroy();
   }
 
   #flushLater(): void {

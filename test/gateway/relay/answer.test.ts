@@ -108,6 +108,24 @@ describe("Answer", () => {
     }
   });
 
+  it("closes the connection of cut bytes also where they wait behind another answer", async () => {
+    const answers: Answer[] = [];
+    const respond: RequestListener = (_request, response) => {
+      const answer = new Answer(response, "id-1");
+      answers.push(answer);
+      answer.begin(200, { "content-type": "audio/wav" });
+      answer.write(Buffer.from("abc"));
+      const [first] = answers;
+      if (first === answer) return;
+      setImmediate(() => {
+        answer.refuse(failure);
+        first?.end();
+      });
+    };
+    const { body } = await exchange(respond, "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2));
+    assert.equal(body, "3\r\nabc\r\n0\r\n\r\n");
+  });
+
   it("keeps the first failure it told, and logs every one", async () => {
     const logged: string[] = [];
     let first: ApiError | undefined;
