@@ -116,7 +116,8 @@ export class Answer implements AnswerSink, Flushable {
       "nosniff",
     ];
     const length = headers["content-length"];
-    if (length !== undefined) list.push("content-length", String(length));
+    // An answer without content has no length either (RFC 9110, 8.6): HTTP/2 behind a proxy breaks on one.
+    if (length !== undefined && status !== 204) list.push("content-length", String(length));
     if (isStream) list.push("cache-control", "no-cache", "x-accel-buffering", "no");
     this.#response.writeHead(status, list);
     if (!this.#response.chunkedEncoding) return;

@@ -126,6 +126,15 @@ describe("Answer", () => {
     assert.equal(body, "3\r\nabc\r\n0\r\n\r\n");
   });
 
+  it("says no length of no content, whatever the engine says", async () => {
+    const { status, head, body } = await read((answer) => {
+      answer.begin(204, { "content-type": "text/plain", "content-length": "5" });
+      answer.end();
+    });
+    assert.deepEqual([status, body], [204, ""]);
+    assert.doesNotMatch(head, /content-length|transfer-encoding/i);
+  });
+
   it("keeps the first failure it told, and logs every one", async () => {
     const logged: string[] = [];
     let first: ApiError | undefined;
