@@ -185,9 +185,13 @@ export class Answer implements AnswerSink, Flushable {
   }
 
   #cut(): void {
+    const response = this.#response;
+    const { socket } = response;
     // Behind another answer it has no connection yet. Node would give it one, and send what there is, without an end.
-    if (this.#response.socket === null) this.#response.once("socket", (socket: Socket) => socket.destroy());
-    this.#response.destroy();
+    if (socket === null) response.once("socket", (its: Socket) => its.destroy());
+    // To HTTP/1.0 the end of the connection is the end of the answer, unless it breaks.
+    else if (response.req.httpVersionMinor === 0) socket.resetAndDestroy();
+    response.destroy();
   }
 
   #flushLater(): void {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
+import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
@@ -124,6 +125,22 @@ describe("Answer", () => {
     };
     const { body } = await exchange(respond, "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2));
     assert.equal(body, "3\r\nabc\r\n0\r\n\r\n");
+  });
+
+  it("resets the connection of cut bytes to HTTP/1.0, where its end would be the end of the answer", async () => {
+    const server = createServer((_request, response) => {
+      const answer = new Answer(response, "id-1");
+      answer.begin(200, { "content-type": "audio/wav" });
+      response.write("abc", () => answer.refuse(failure));
+    });
+    const client = connect(await listen(server), "127.0.0.1", () => client.write("GET / HTTP/1.0\r\n\r\n"));
+    client.resume();
+    const outcome = await new Promise((resolve) => {
+      client.once("end", () => resolve("end"));
+      client.once("error", ({ message }) => resolve(message));
+    });
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+    assert.equal(outcome, "read ECONNRESET");
   });
 
   it("says no length of no content, whatever the engine says", async () => {
