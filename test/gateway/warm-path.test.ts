@@ -5,15 +5,21 @@ import { syncBuiltinESMExports } from "node:module";
 import { describe, it, mock } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { json, sayHello, scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
+import type { SlotSketch } from "../support/gateway.ts";
 import { startGateway, type TestGateway } from "./auth/gateway.ts";
 
-const rounds = 60;
+const rounds = 40;
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
-const requests: readonly (readonly [path: string, body: object])[] = [
+/** A request without a body is a GET. */
+const requests: readonly (readonly [path: string, body?: object])[] = [
   ["/v1/chat/completions", chat],
   ["/v1/chat/completions", { ...chat, stream: true }],
   ["/v1/completions", { model: "test-model", prompt: "hi" }],
   ["/v1/embeddings", { model: "primary", input: "hi" }],
+  ["/v1/rerank", { model: "primary", query: "hi", documents: ["hi"] }],
+  ["/v1/messages", { ...chat, max_tokens: 1 }],
+  ["/v1/audio/speech", { model: "primary", input: "hi", voice: "alloy" }],
+  ["/v1/models"],
   ["/v1/chat/completions", { ...chat, model: "nobody" }],
 ];
 const syncCalls = [
@@ -69,7 +75,10 @@ class DiskCount implements Disposable {
 
 async function ask(gateway: TestGateway, headers: Record<string, string>): Promise<void> {
   for (const [path, body] of requests) {
-    const response = await gateway.post(path, body, { headers: { "content-type": "application/json", ...headers } });
+    const response =
+      body === undefined
+        ? await fetch(new URL(path, gateway.url), { headers })
+        : await gateway.post(path, body, { headers: { "content-type": "application/json", ...headers } });
     await response.text();
     assert.ok(response.status === 200 || response.status === 404, `${path}: ${response.status}`);
   }
@@ -83,7 +92,8 @@ async function costOf(gateway: TestGateway, headers: Record<string, string> = {}
   fs.statSync(".");
   assert.equal(count.counts.get("statSync"), 1, "what is counted is counted");
   await fs.promises.stat(".");
-  assert.ok(count.counts.get("FSREQPROMISE") === 1, JSON.stringify([...count.counts]));
+  // A heartbeat may fall into it.
+  assert.ok((count.counts.get("FSREQPROMISE") ?? 0) >= 1, JSON.stringify([...count.counts]));
   count.counts.clear();
   // Heartbeats and sweeps go on meanwhile, whether anybody asks or not: a few a second.
   const began = performance.now();
@@ -96,16 +106,24 @@ async function costOf(gateway: TestGateway, headers: Record<string, string> = {}
   return counts;
 }
 
+const sketch = (port: number): SlotSketch => ({
+  port,
+  status: { capabilities: ["chat", "completions", "embeddings", "rerank", "speech"] },
+});
+
 async function engineDouble(): Promise<ScriptedEngine> {
-  return await scriptedEngine((response, seen) =>
-    seen.path.endsWith("embeddings") ? json(response, { model: "engine-model", data: [] }) : sayHello(response, seen),
-  );
+  return await scriptedEngine((response, seen) => {
+    if (seen.path.endsWith("embeddings")) json(response, { model: "engine-model", data: [] });
+    else if (seen.path.endsWith("rerank")) json(response, { results: [{ index: 0, relevance_score: 1 }] });
+    else if (seen.path.endsWith("speech")) response.writeHead(200, { "content-type": "audio/mpeg" }).end("sound");
+    else sayHello(response, seen);
+  });
 }
 
 describe("a request to a warm slot", () => {
   it("touches no disk", async () => {
     await using engine = await engineDouble();
-    await using gateway = await startGateway({}, { primary: { port: engine.port } });
+    await using gateway = await startGateway({}, { primary: sketch(engine.port) });
     const counts = await costOf(gateway);
     const sum = [...counts.values()].reduce((total, each) => total + Math.max(0, each), 0);
     // One such call in one of the kinds of request would be `rounds` of them.
@@ -114,11 +132,13 @@ describe("a request to a warm slot", () => {
 
   it("costs one `stat` of its token where authentication is on, and nothing else", async () => {
     await using engine = await engineDouble();
-    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" }, { primary: sketch(engine.port) });
     const counts = await costOf(gateway, { authorization: `Bearer ${await gateway.token("v1-only")}` });
     const stats = counts.get("statSync") ?? 0;
     assert.ok(stats > rounds, `the token is looked at: ${stats}`);
-    assert.ok(stats < rounds * requests.length + rounds / 2, `${stats} for ${rounds * requests.length} requests`);
+    // Nobody is asked who lists the models.
+    const limit = rounds * (requests.length - 1) + rounds / 2;
+    assert.ok(stats < limit, `${stats} for ${rounds * requests.length} requests`);
     counts.delete("statSync");
     const others = [...counts.values()].reduce((total, each) => total + Math.max(0, each), 0);
     assert.ok(others < rounds / 2, JSON.stringify([...counts]));
