@@ -8,6 +8,7 @@ import { crash } from "./bars/crash.ts";
 import { drift } from "./bars/drift.ts";
 import { idle } from "./bars/idle.ts";
 import { latency } from "./bars/latency.ts";
+import { leaving } from "./bars/leaving.ts";
 import { manifest } from "./bars/manifest.ts";
 import { resync } from "./bars/resync.ts";
 import { slowReaders } from "./bars/slow.ts";
@@ -26,6 +27,7 @@ export const bars: readonly Bar[] = [
   manifest,
   resync,
   crash,
+  leaving,
   commands,
   auth,
 ];

@@ -3,9 +3,10 @@
  * it. Every event of a stream carries the time at which it was written. Flags, all optional:
  *
  *   --port N (PORT) --model NAME (MODEL)   --load-ms N  health is 503 until then
- *   --stamp FILE   appends "started|healthy|term <µs>" lines
+ *   --stamp FILE   appends "started|healthy|left|term <µs>" lines; left: a caller is gone before its answer
  *
- * A request's `bench` object asks for `events`, `everyMs` and `padBytes`. GET /bench/calls counts what was asked.
+ * A request's `bench` object asks for `events`, `everyMs` and `padBytes`, or to wait `waitMs`. GET /bench/calls counts what
+ * was asked.
  */
 import { appendFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -23,7 +24,7 @@ const { values: flags } = parseArgs({
 });
 const model = flags.model ?? (process.env["MODEL"] || "fixed");
 const whole = answerBody(model);
-const calls = { chats: 0, streams: 0, uploads: 0, uploadedBytes: 0 };
+const calls = { begun: 0, chats: 0, streams: 0, uploads: 0, uploadedBytes: 0 };
 let isLoaded = false;
 
 function stamp(what: string): void {
@@ -86,12 +87,16 @@ function onPost(path: string, body: string, response: ServerResponse): void {
   if (path === "/v1/embeddings") {
     return json(response, 200, `{"object":"list","data":[],"model":"${model}","usage":{"total_tokens":1}}`);
   }
-  if (!body.includes('"stream":true')) {
-    calls.chats += 1;
-    return json(response, 200, whole);
-  }
   const number = (name: string, otherwise: number): number =>
     Number(new RegExp(`"${name}":(\\d+)`).exec(body)?.[1] ?? otherwise);
+  if (!body.includes('"stream":true')) {
+    calls.chats += 1;
+    const waitMs = body.includes('"waitMs"') ? number("waitMs", 0) : 0;
+    if (waitMs === 0) return json(response, 200, whole);
+    const timer = setTimeout(() => json(response, 200, whole), waitMs);
+    response.once("close", () => clearTimeout(timer));
+    return;
+  }
   onStream(response, { events: number("events", 8), everyMs: number("everyMs", 20), padBytes: number("padBytes", 0) });
 }
 
@@ -102,6 +107,8 @@ function onRequest(request: IncomingMessage, response: ServerResponse): void {
     if (path === "/bench/calls") return json(response, 200, JSON.stringify(calls));
     return json(response, isLoaded ? 200 : 503, '{"status":"ok"}');
   }
+  calls.begun += 1;
+  if (flags.stamp !== undefined) response.once("close", () => response.writableFinished || stamp("left"));
   const isUpload = path.startsWith("/v1/audio/");
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => {
