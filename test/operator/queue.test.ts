@@ -173,7 +173,7 @@ test("backoff grows from the first delay to the limit, within ten percent", () =
 test("property: after any adds, every key's last add is followed by a run, and runs of a key never overlap", async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.array(fc.tuple(fc.constantFrom("a", "b", "c"), fc.boolean()), { maxLength: 40 }),
+      fc.array(fc.tuple(fc.constantFrom("a", "b", "c"), fc.boolean()), { maxLength: 40, size: "max" }),
       fc.integer({ min: 1, max: 4 }),
       async (adds, concurrency) => {
         const version: Record<string, number> = {};

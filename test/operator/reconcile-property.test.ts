@@ -237,7 +237,7 @@ const hunt = asked === undefined ? undefined : Number(asked);
 
 test("whatever happens, no status breaks a rule, no engine is stopped without cause, and all is well in the end", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(event, { minLength: 5, maxLength: 40 }), async (events) => {
+    fc.asyncProperty(fc.array(event, { minLength: 5, maxLength: 40, size: "max" }), async (events) => {
       const site = new Site();
       await using stack = new AsyncDisposableStack();
       stack.defer(() => site.end());

@@ -212,7 +212,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
 describe("SlotQueue, whatever happens", () => {
   it("forgets no caller, answers none twice, keeps its bounds", () => {
     fc.assert(
-      fc.property(fc.array(event, { maxLength: 120 }), (events) => {
+      fc.property(fc.array(event, { maxLength: 120, size: "max" }), (events) => {
         const fate = new Map<Named, "waiting" | "inside" | "over">();
         let own: QueueLimits = { max: 1, queue: 2, holdMs: 1000, queueMs: 5000 };
         let now = 0;

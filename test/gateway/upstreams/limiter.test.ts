@@ -44,7 +44,7 @@ describe("limiter", () => {
     const shape = fc.record({
       max: fc.integer({ min: 1, max: 3 }),
       queue: fc.nat(3),
-      steps: fc.array(fc.oneof(fc.constant("enter" as const), fc.nat(10)), { maxLength: 60 }),
+      steps: fc.array(fc.oneof(fc.constant("enter" as const), fc.nat(10)), { maxLength: 60, size: "max" }),
     });
     await fc.assert(
       fc.asyncProperty(shape, async ({ max, queue, steps }) => {
