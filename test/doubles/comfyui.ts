@@ -21,7 +21,7 @@ const usage = `A fake ComfyUI. Defaults come from HOST and PORT in the environme
   --fault F            node-error: refuses each graph; execution-error: fails while it samples; never: runs for ever;
                        die: ends while it works; lose: forgets what it took; garbage: answers /prompt with no JSON;
                        garbage-history, garbage-image: likewise there; few: makes one image too few
-GET /double/calls lists what came in, as JSON.`;
+GET /double/calls lists what came in, as JSON; after POST /double/never what it is given runs for ever.`;
 
 export const comfyFaults = [
   "node-error",
@@ -75,11 +75,12 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
   let running: Job | undefined;
   let count = 0;
   const loadedAt = performance.now() + loadMs;
+  let isEndless = fault === "never";
 
   const next = (): void => {
     if (running !== undefined) return;
     running = pending.shift();
-    if (running === undefined || fault === "never") return;
+    if (running === undefined || isEndless) return;
     const job = running;
     job.timer = setTimeout(() => finish(job), workMs);
   };
@@ -148,6 +149,10 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
   ): void => {
     const key = `${request.method ?? ""} ${path}`;
     if (key === "GET /double/calls") return json(response, 200, calls);
+    if (key === "POST /double/never") {
+      isEndless = true;
+      return void response.writeHead(200).end();
+    }
     calls.push({ method: request.method ?? "", path, body });
     if (performance.now() < loadedAt) return json(response, 503, { error: "loading" });
     if (key === "GET /system_stats") return json(response, 200, { system: { os: "double" }, devices: [] });

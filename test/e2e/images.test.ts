@@ -11,10 +11,14 @@ import { until } from "../support/until.ts";
 
 const double = fileURLToPath(new URL("../doubles/comfyui.ts", import.meta.url));
 
+async function engineOf(berth: RunningBerth): Promise<string> {
+  const { port } = await berth.slot("img");
+  return `http://127.0.0.1:${String(port)}`;
+}
+
 /** The paths that the double was asked for. */
 async function calls(berth: RunningBerth): Promise<string[]> {
-  const { port } = await berth.slot("img");
-  const list: unknown = await (await fetch(`http://127.0.0.1:${String(port)}/double/calls`)).json();
+  const list: unknown = await (await fetch(`${await engineOf(berth)}/double/calls`)).json();
   return Array.isArray(list) ? list.map((call) => (isRecord(call) ? String(call["path"]) : "")) : [];
 }
 
@@ -65,6 +69,8 @@ test("images through the whole service, from a cold slot, by the OpenAI client",
   await t.test("a client that leaves interrupts the engine", async () => {
     const leaving = new AbortController();
     const { signal } = leaving;
+    // However late the gateway hears of it, there is something to interrupt.
+    await fetch(`${await engineOf(berth)}/double/never`, { method: "POST" });
     const prompts = (await calls(berth)).filter((path) => path === "/prompt").length;
     const drawing = client.images.generate({ model: "img", prompt: "a cat" }, { signal });
     await until(
