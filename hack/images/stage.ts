@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
-import { rmSync } from "node:fs";
-import { cp, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { cp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
@@ -10,22 +10,25 @@ import Dockerode from "dockerode";
 /** The files of an image, gathered in a directory of its own; disposing removes it, and so does leaving by `exit`. */
 export class Stage implements AsyncDisposable {
   readonly root: string;
-  readonly #onExit = (): void => rmSync(this.root, { recursive: true, force: true });
+  // A copy that has begun goes on while it is removed: what it makes meanwhile is removed with the next try.
+  readonly #onExit = (): void => rmSync(this.root, { recursive: true, force: true, maxRetries: 10 });
 
   private constructor(root: string) {
     this.root = root;
     process.on("exit", this.#onExit);
   }
 
-  static async open(): Promise<Stage> {
-    const stage = new Stage(await mkdtemp(join(tmpdir(), "berth-image-")));
-    for (const directory of ["tmp", "proc", "sys", "dev", "etc"]) await mkdir(join(stage.root, directory));
+  static open(): Stage {
+    // In one step with the promise to remove it: a signal ends the process between any two. Nor may a directory be made
+    // when all has been removed.
+    const stage = new Stage(mkdtempSync(join(tmpdir(), "berth-image-")));
+    for (const directory of ["tmp", "proc", "sys", "dev", "etc"]) mkdirSync(join(stage.root, directory));
     return stage;
   }
 
   async add(source: string, target: string): Promise<void> {
     const path = join(this.root, target);
-    await mkdir(dirname(path), { recursive: true });
+    mkdirSync(dirname(path), { recursive: true });
     await cp(source, path, { recursive: true, dereference: true });
   }
 

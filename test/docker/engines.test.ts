@@ -63,7 +63,7 @@ test("a real llama-server in an image of its own does too", { timeout: 180_000 }
     binary !== undefined && binary !== "",
     "run `make test-docker`, or name a llama-server in BERTH_TEST_LLAMA_SERVER",
   );
-  await using stage = await Stage.open();
+  await using stage = Stage.open();
   await stage.addProgram(binary, "/app/llama-server");
   await stage.import(testSocket(), {
     repo: "berth-test/llama-server",

@@ -9,7 +9,7 @@ const root = join(import.meta.dirname, "../..");
 export const engineImage = "berth-test/engine:1";
 
 export async function importEngineImage(socketPath: string): Promise<void> {
-  await using stage = await Stage.open();
+  await using stage = Stage.open();
   await stage.addProgram(join(root, "node_modules/node/bin/node"), "/usr/bin/node");
   await stage.add(join(root, "test/doubles/engine.ts"), "/app/engine.ts");
   const [repo = "", tag = ""] = engineImage.split(":");
@@ -22,7 +22,7 @@ export async function importEngineImage(socketPath: string): Promise<void> {
 
 /** The same engine in layers that no other image shares. */
 export async function importVariant(socketPath: string, image: string): Promise<void> {
-  await using stage = await Stage.open();
+  await using stage = Stage.open();
   await stage.addProgram(join(root, "node_modules/node/bin/node"), "/usr/bin/node");
   await stage.add(join(root, "test/doubles/engine.ts"), "/app/engine.ts");
   await writeFile(join(stage.root, "variant"), randomUUID());
@@ -34,7 +34,7 @@ export async function importVariant(socketPath: string, image: string): Promise<
 export const emptyImage = "berth-test/empty:1";
 
 export async function importEmptyImage(socketPath: string): Promise<void> {
-  await using stage = await Stage.open();
+  await using stage = Stage.open();
   const [repo = "", tag = ""] = emptyImage.split(":");
   await stage.import(socketPath, { repo, tag, changes: [] });
 }
