@@ -41,12 +41,13 @@ export async function writeFileAtomic(
 
 /**
  * As `writeFileAtomic` without fsync, and done when it returns: for small files on a local disk, where four turns
- * through the pool of threads take ten times what the writing does, and the whole process may wait for it.
+ * through the pool of threads take ten times what the writing does, and the whole process may wait for it. The file is
+ * for its owner and his group.
  */
 export function writeFileAtomicNow(path: string, content: string): void {
   const temporary = temporaryFor(path);
   try {
-    writeFileSync(temporary, content, { flag: "wx", mode: 0o644 });
+    writeFileSync(temporary, content, { flag: "wx", mode: 0o640 });
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });

@@ -49,7 +49,11 @@ export class RecordBook {
     const key = recordKey(record.slot, record.role);
     this.#records.set(key, record);
     await this.#writes.run(() =>
-      writeFileAtomic(join(this.#directory, `${key}.json`), JSON.stringify(record), { fsync: false }),
+      writeFileAtomic(join(this.#directory, `${key}.json`), JSON.stringify(record), {
+        fsync: false,
+        // It tells what the engine said last.
+        mode: 0o640,
+      }),
     );
   }
 

@@ -95,6 +95,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     ],
     ...(await filesOf(berth.stateDir)),
   ];
+  await crashes(berth, published.status?.endpoint ?? "");
   // Hashes of tokens, and what engines say, which may be prompts, are for their owner and his group at most.
   const closed: string[] = [];
   for (const name of ["auth", "logs"]) {
@@ -104,6 +105,15 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     }
   }
   assert.ok(closed.some((path) => path.endsWith("coder.main.log")) && closed.length >= 2, closed.join());
+  for (const [path, text] of await filesOf(berth.stateDir)) {
+    if (!text.includes(lastWords)) continue;
+    closed.push(path);
+    assert.equal((await stat(path)).mode & 0o007, 0, `others may read in ${path} what an engine said last`);
+  }
+  assert.ok(
+    closed.some((path) => path.endsWith("slots/coder.json")),
+    "its last words are published",
+  );
   await berth.stop("SIGTERM");
   places.push(["the log to its end", berth.log()], ...(await filesOf(berth.stateDir)));
   // What is looked through is what it is meant to be.
@@ -117,6 +127,25 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     }
   }
 });
+
+/** What an engine says before it ends: whatever it knows. */
+const lastWords = "canary-last-words-0013";
+
+/** Makes it say that and end; nobody without credentials hears of it. */
+async function crashes(berth: RunningBerth, endpoint: string): Promise<void> {
+  const post = (path: string, body: string): Promise<unknown> =>
+    fetch(new URL(path, endpoint), { method: "POST", body }).then((answer) => answer.text());
+  await post("/double/log", lastWords);
+  await post("/double/exit", "3").catch(() => undefined);
+  await until("its end is published", async () => {
+    const slot = await readPublished(berth.stateDir, "coder");
+    return slot?.status.lastError?.message.includes(lastWords) === true;
+  });
+  for (const path of ["/api/status", "/api/health/system", "/metrics", "/v1/models", "/", "/api/slots/coder"]) {
+    const answer = await (await fetch(new URL(path, berth.url))).text();
+    assert.ok(answer !== "" && !answer.includes(lastWords), path);
+  }
+}
 
 /** Good and bad requests of every kind; what came back, headers and all. */
 async function everyAnswer(berth: RunningBerth, token: string): Promise<string[]> {
