@@ -99,40 +99,6 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.equal(modelOf(env.source, "s299"), "m299");
   });
 
-  it("takes a checkout of hundreds of files, each removed and written anew as Git does, and loses none", async () => {
-    const all = Array.from({ length: 300 }, (_, index) => index);
-    const [gone, kept] = [all.slice(0, 50), all.slice(50)];
-    const clock = { now: 1_000_000 };
-    await using env = await opened(
-      async (dir) => {
-        for (const index of all) await writeFile(join(dir, `slots/s${index}.toml`), toml("old"));
-      },
-      { now: () => new Date(clock.now) },
-    );
-    // The next commit lacks the first fifty, has fifty more, and another text in every other file.
-    for (const index of all) {
-      await unlink(env.slot(`s${index}.toml`));
-      await writeFile(env.slot(index < 50 ? `t${index}.toml` : `s${index}.toml`), toml("new"));
-      assert.ok(
-        all.every((other) => env.source.get("Slot", `s${other}`) !== undefined),
-        "nothing is lost on the way",
-      );
-    }
-    await until("all are new", () => kept.every((index) => modelOf(env.source, `s${index}`) === "new"));
-    await until("the others are there", () => gone.every((index) => modelOf(env.source, `t${index}`) === "new"));
-    await env.source.resync();
-    clock.now += 2000;
-    await env.source.resync();
-    assert.deepEqual(
-      env.source
-        .list("Slot")
-        .map(({ name }) => name)
-        .toSorted(),
-      [...kept.map((index) => `s${index}`), ...gone.map((index) => `t${index}`)].toSorted(),
-    );
-    assert.deepEqual(env.source.problems(), []);
-  });
-
   it("follows a swapped ..data link", async () => {
     await using env = await opened(async (dir) => {
       const slots = join(dir, "slots");
