@@ -292,11 +292,25 @@ describe("the edge proxy", () => {
         { ...edge.env, SVC_ADMIN_PASSWORD: password },
       );
       assert.equal(stderr, "");
-      assert.deepEqual(
-        stdout.split("\n").filter((line) => !line.startsWith("ok ")),
-        [""],
+      // When the certificate ends, and whether the tests before this one have failed too often already, may differ.
+      const same = stdout
+        .replace(/Intermediate, valid to .* GMT/, "Intermediate, valid to SOON")
+        .replaceAll("auth.throttled", "auth.invalid");
+      assert.equal(
+        same,
+        `ok       certificate: by Caddy Local Authority - ECC Intermediate, valid to SOON
+ok       port 80 redirects: to https://svc.local/some/path?x=1
+ok       people are asked for a password: 401 with a basic challenge
+ok       public routes are open: 10 of them
+ok       /v1 asks for a token, not for a password: 401 auth.required
+ok       a user that the client names is nobody: X-Forwarded-Email is taken off
+ok       a wrong token is refused, whoever else is named: auth.invalid
+ok       people log in with the password, as themselves: as ${user}
+ok       a token is let in, and wins over a named user: as proxy check
+ok       streams are not held back: the first event came at once
+ok       a revoked token is refused at its next request: auth.invalid
+`,
       );
-      assert.match(stdout, /^ok {7}people log in with the password, as themselves: as ada$/m);
       assert.equal(code, 0);
       assert.equal((await readFile(rootFile, "utf8")).trim(), edge.root.trim());
       const labels = (await edge.gateway.tokens.list()).map(({ label }) => label);

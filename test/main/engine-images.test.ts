@@ -41,10 +41,19 @@ test("engine list names every shipped image and who pins it", async () => {
       ],
     );
     assert.equal(rows[4]?.digest, digest);
-    assert.match(
-      (await berth("engine", "list")).stdout,
-      /^ENGINE +BACKEND +IMAGE +PINNED BY\n[^]*\n- +- +registry\.test\/own:1 +first pull\n$/,
-    );
+    assert.deepEqual(await berth("engine", "list"), {
+      code: 0,
+      stdout: `ENGINE  BACKEND  IMAGE                                     PINNED BY
+llama   cpu      ghcr.io/ggml-org/llama.cpp:server         engines.yaml
+llama   vulkan   ghcr.io/ggml-org/llama.cpp:server-vulkan  engines.yaml
+llama   rocm     ghcr.io/ggml-org/llama.cpp:server-rocm    engines.yaml
+llama   cuda     ghcr.io/ggml-org/llama.cpp:server-cuda    engines.yaml
+stt     cpu      ghcr.io/ggml-org/whisper.cpp:main         first pull
+tts     cpu      ghcr.io/remsky/kokoro-fastapi-cpu:v0.8.0  -
+-       -        registry.test/own:1                       first pull
+`,
+      stderr: "",
+    });
   });
 });
 
@@ -52,13 +61,14 @@ test("engine pin writes what pulls have found, keeps comments, and is idempotent
   await scene(async (dir, berth) => {
     const file = join(dir, "engines.yaml");
     await copyFile("manifests/engines.yaml", file);
-    assert.match((await berth("engine", "pin", "--file", file)).stdout, /^nothing to pin/);
+    const nothing = "nothing to pin: no image without a digest has been pulled\n";
+    assert.deepEqual(await berth("engine", "pin", "--file", file), { code: 0, stdout: nothing, stderr: "" });
     await writeFile(join(dir, "state/engines.lock.yaml"), lockText);
-    assert.match((await berth("engine", "pin", "--file", file)).stdout, /^pinned in .*whisper\.cpp:main/);
+    assert.equal((await berth("engine", "pin", "--file", file)).stdout, `pinned in ${file}: ${whisper}\n`);
     const text = await readFile(file, "utf8");
     assert.ok(text.startsWith("# Images that run engines"));
     assert.ok(text.includes(`image: ${whisper}\n      digest: ${digest}\n`));
-    assert.match((await berth("engine", "pin", "--file", file)).stdout, /^nothing to pin/);
+    assert.equal((await berth("engine", "pin", "--file", file)).stdout, nothing);
   });
 });
 
