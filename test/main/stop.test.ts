@@ -55,8 +55,8 @@ describe("berth up", () => {
     await berth.stop("SIGINT");
     const seconds = (performance.now() - began) / 1000;
     assert.equal(startTimeOf(pid), undefined);
-    // Without the second one it would be half a minute.
-    assert.ok(seconds < 15, `${seconds} s`);
+    // Without the second one it would be more than half a minute.
+    assert.ok(seconds < 25, `${seconds} s`);
   });
 
   it("starts a gateway again that died, and leaves the engines alone", async () => {
