@@ -158,14 +158,17 @@ class Upload implements Transcription {
         if (this.model === "")
           throw new ApiError("dispatch.missing_model", { details: { path: ["model"], message: "is required" } });
         if (!this.#hasFile) throw invalidField("file", "is required");
-        this.#stop();
+        // Not over yet: these bytes too may find no room.
+        this.#stopListening();
         this.#ready.push(Buffer.from(`--${this.#boundary}--\r\n`));
         this.#store();
       } catch (error) {
         this.#fail(error);
         return;
       }
-      void (this.#writing ?? Promise.resolve()).then(() => this.#spool.end());
+      void (this.#writing ?? Promise.resolve()).then(() => {
+        if (!this.#isOver) this.#spool.end();
+      });
     });
   };
 
@@ -208,6 +211,10 @@ class Upload implements Transcription {
 
   #stop(): void {
     this.#isOver = true;
+    this.#stopListening();
+  }
+
+  #stopListening(): void {
     this.#request.off("data", this.#onChunk);
     this.#request.off("end", this.#onEnd);
     this.#request.off("close", this.#onClose);
