@@ -10,6 +10,7 @@ import { runBerth } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { listen } from "../support/listen.ts";
+import { unknownName } from "../support/unknown-name.ts";
 
 const program = join(fileURLToPath(new URL("../..", import.meta.url)), "bin/berth");
 
@@ -164,9 +165,10 @@ describe("a command that cannot be done", () => {
   });
 
   it("tells a name that nobody knows", async () => {
+    const server = `http://${unknownName}`;
     assert.equal(
-      (await runBerth(["--server", "http://nobody.invalid", "status"])).stderr,
-      "unreachable: no machine is known by the name in http://nobody.invalid\n" +
+      (await runBerth(["--server", server, "status"])).stderr,
+      `unreachable: no machine is known by the name in ${server}\n` +
         "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts\n",
     );
   });

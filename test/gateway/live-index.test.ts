@@ -32,6 +32,6 @@ it("sees what is published at whichever step of its start", { timeout: 120_000 }
     });
     await publishing;
     const isSeen = (): boolean => gateway.running.seenRevision("primary") === 1000;
-    await until(`the gateway sees what was published ${steps} steps into its start`, isSeen, 5000);
+    await until(`the gateway sees what was published ${steps} steps into its start`, isSeen);
   }
 });

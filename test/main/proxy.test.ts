@@ -7,6 +7,7 @@ import { caddyfile, isPrivateName, type EdgeSettings } from "../../src/main/prox
 import { TokenStore } from "../../src/store/tokens.ts";
 import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { unknownName } from "../support/unknown-name.ts";
 
 const hash = `$2b$12$${"a".repeat(53)}`;
 const settings: EdgeSettings = {
@@ -234,12 +235,12 @@ describe("berth proxy render", { concurrency: 2 }, () => {
 
 it("a round trip to a name that this machine does not know is one failure, not eleven", async () => {
   await using dir = await tempDir();
-  const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_HOSTNAME: "nobody.invalid" };
+  const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_HOSTNAME: unknownName };
   assert.deepEqual(await runBerth(["proxy", "check", "--caddy-admin", "127.0.0.1:1"], env), {
     code: 1,
     stdout: "",
     stderr:
-      "unreachable: this machine knows no address of nobody.invalid\n" +
+      `unreachable: this machine knows no address of ${unknownName}\n` +
       "on the proxy's machine: --address 127.0.0.1:443; for clients a record in DNS, mDNS, or a line in /etc/hosts\n",
   });
   assert.deepEqual(await new TokenStore(dir.path).list(), [], "no token is left behind");

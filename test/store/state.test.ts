@@ -142,12 +142,15 @@ describe("demand", { concurrency: true }, () => {
   it("of a gateway that stopped beating ends by itself", async () => {
     await using dir = await tempDir();
     const writer = await openDemandWriter(dir.path, "g");
-    await writer.write(demand("g", { a: one }));
-    await using store = await openDemandStore(dir.path);
+    const beat = new Date();
+    await writer.write(demand("g", { a: one }, beat));
+    let silentMs = 4000;
+    await using store = await openDemandStore(dir.path, { now: () => new Date(beat.getTime() + silentMs) });
     assert.equal(store.list().length, 1);
     const told: string[] = [];
     using stack = new DisposableStack();
     stack.use(store.watch((slots) => told.push(...slots)));
+    silentMs = 6000;
     await until("its end", () => told.length > 0);
     assert.deepEqual(told, ["a"]);
     assert.deepEqual(store.list(), []);

@@ -151,7 +151,7 @@ describe(`POST ${transcriptions}`, () => {
     await until("the engine has it", () => engine.calls[0]?.isWhole);
     leaving.abort();
     await assert.rejects(answered);
-    await until("the engine is let go", () => engine.calls[0]?.isGone, 5000);
+    await until("the engine is let go", () => engine.calls[0]?.isGone);
   });
 
   it("sends an upload once more to an engine that did not take the connection, whole", async () => {
@@ -194,7 +194,7 @@ describe(`POST ${speech}`, () => {
     while (size < 2000) size += (await reader?.read())?.value?.length ?? 2000;
     assert.ok(size < 100_000);
     await reader?.cancel();
-    await until("the engine is let go", () => engine.calls[0]?.isGone, 5000);
+    await until("the engine is let go", () => engine.calls[0]?.isGone);
   });
 
   it("refuses what the engine would, before it wakes it", async () => {
@@ -230,7 +230,7 @@ describe(`POST ${speech}`, () => {
     const response = await gateway.post(speech, saying, { signal: leaving.signal });
     assert.equal(response.status, 200);
     leaving.abort();
-    await until("the engine is let go", () => engine.calls[0]?.isGone, 5000);
+    await until("the engine is let go", () => engine.calls[0]?.isGone);
   });
 });
 

@@ -90,7 +90,7 @@ describe("drawImages", () => {
     const { exchange, heard } = draw(double.port);
     await until("the engine works", () => double.calls.some(({ path }) => path.startsWith("/history/")));
     exchange.abort();
-    await until("it is interrupted", () => double.calls.some(({ path }) => path === "/interrupt"), 5000);
+    await until("it is interrupted", () => double.calls.some(({ path }) => path === "/interrupt"));
     assert.deepEqual(heard, []);
   });
 });

@@ -144,7 +144,7 @@ describe(`POST ${path}`, () => {
     await until("the engine works", () => engine.calls.some((call) => call.path.startsWith("/history/")));
     leaving.abort();
     await assert.rejects(answered);
-    await until("the engine is interrupted", () => engine.calls.some((call) => call.path === "/interrupt"), 5000);
+    await until("the engine is interrupted", () => engine.calls.some((call) => call.path === "/interrupt"));
   });
 
   it("gives up when the slot's own time is over, and stops the engine", async () => {

@@ -8,6 +8,15 @@ import { until } from "../../support/until.ts";
 const image = "registry.test/engine:1";
 const pulls = ({ asked }: DockerDaemonDouble): number => asked.filter((what) => what === "POST /images/create").length;
 
+/** For where timers stand still. */
+async function turnsUntil(isSo: () => boolean): Promise<void> {
+  const began = performance.now();
+  while (!isSo()) {
+    assert.ok(performance.now() - began < 60_000, "waited in vain");
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 async function fetching(
   refusal: string,
 ): Promise<
@@ -54,7 +63,7 @@ it("a failure that may pass is tried again when it is time, and only if somebody
     const { daemon, images, told } = site;
     const state = async (): Promise<string> => (await images.prepare("a", image, "edit 1")).state;
     assert.equal(await state(), "fetching");
-    while (told.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    await turnsUntil(() => told.length > 0);
     assert.equal(await state(), "failed");
     told.length = 0;
     mock.timers.tick(600_000);
@@ -63,7 +72,7 @@ it("a failure that may pass is tried again when it is time, and only if somebody
     for (let trips = 0; trips < 10; trips++) await new Daemon(daemon.path).settle((api) => api.info());
     assert.equal(pulls(daemon), 1);
     assert.equal(await state(), "fetching");
-    while (pulls(daemon) < 2) await new Promise((resolve) => setImmediate(resolve));
+    await turnsUntil(() => pulls(daemon) === 2);
   } finally {
     mock.timers.reset();
   }

@@ -30,11 +30,8 @@ it("a container's end is waited for again when the daemon cuts the wait", async 
       else waiting = response;
       return;
     }
-    // It ends a moment after it was told.
-    setTimeout(() => {
-      isOver = true;
-      if (waiting !== undefined) say(waiting, 200, { StatusCode: 0 });
-    }, 100);
+    isOver = true;
+    if (waiting !== undefined) say(waiting, 200, { StatusCode: 0 });
     response.writeHead(204).end();
   });
   await endContainer(new Daemon(daemon.path), running(), { stopSeconds: 5 }, open);
