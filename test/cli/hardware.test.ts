@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import type { Hardware, HardwareFacts } from "../../src/api/hardware.ts";
 import { hardwareText } from "../../src/cli/hardware.ts";
 import { withSuggestions } from "../../src/engines/suggestion.ts";
-import { device, gpu, kernel } from "../hardware/parts.ts";
+import { apu, device, gpu, kernel } from "../hardware/parts.ts";
 import { pcFacts } from "../hardware/tree.ts";
 import { apiDouble, failure } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
@@ -20,18 +20,7 @@ const workstation: HardwareFacts = {
   cpu: { ...pcFacts.cpu, usable: 1.5 },
   memory: { ...pcFacts.memory, limit_bytes: 4 * gib, usable_bytes: 4 * gib, swap_bytes: 2 * gib },
   gpus: [
-    gpu({
-      id: "0000:c5:00.0",
-      vendor: "amd",
-      device_id: "15bf",
-      architecture: "gfx1103",
-      driver: "amdgpu",
-      memory_bytes: gib,
-      shared_memory_bytes: 8 * gib,
-      render_node: "/dev/dri/renderD128",
-      backends: ["rocm", "vulkan"],
-      evidence: [{ source: "/sys/bus/pci/devices/0000:c5:00.0", says: "1002:15bf, driver amdgpu" }],
-    }),
+    { ...apu, name: null, evidence: apu.evidence.slice(0, 1) },
     gpu({ id: "0000:01:00.0", vendor: "nvidia", name: "RTX\u001b[31m 4090", evidence: [] }),
   ],
   npu: { vendor: "amd", vendor_id: "1022", device_id: "17f0", name: null, driver: null, device: null, evidence: [] },

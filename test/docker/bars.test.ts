@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { test, type TestContext } from "node:test";
 import Dockerode from "dockerode";
-import { tempDir } from "../support/temp-dir.ts";
 import { freePorts } from "../support/ports.ts";
 import { readPublished } from "../support/published.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
@@ -43,8 +42,7 @@ test(
   "fifty slots, sixteen containers: quiet when idle, quick when one dies, adopted whole",
   { timeout: 300_000 },
   async (context: TestContext) => {
-    await using directory = await tempDir();
-    await using socket = await countingSocket(testSocket(), join(directory.path, "docker.sock"));
+    await using socket = await countingSocket(testSocket());
     const { first, last } = await freePorts(runningCount + 4);
     await using running = await startBerth({
       env: {

@@ -1,18 +1,10 @@
-import { createServer, request } from "node:http";
-import { rm } from "node:fs/promises";
+import { request } from "node:http";
+import { startDockerDaemon, type DockerDaemonDouble } from "../doubles/docker-daemon.ts";
 
 /** A socket before a daemon's, which notes what is asked. */
-export interface CountingSocket extends AsyncDisposable {
-  readonly path: string;
-  /** `METHOD /path` without version and query, in order. */
-  readonly asked: string[];
-}
-
-export async function countingSocket(daemon: string, path: string): Promise<CountingSocket> {
-  const asked: string[] = [];
-  const server = createServer((incoming, response) => {
-    const { method = "", url = "", headers } = incoming;
-    asked.push(`${method} ${url.replace(/\?.*/, "").replace(/^\/v[\d.]+/, "")}`);
+export async function countingSocket(daemon: string): Promise<DockerDaemonDouble> {
+  return await startDockerDaemon((_asked, response, incoming) => {
+    const { method, url, headers } = incoming;
     const onward = request({ socketPath: daemon, method, path: url, headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers);
       response.flushHeaders();
@@ -22,14 +14,4 @@ export async function countingSocket(daemon: string, path: string): Promise<Coun
     response.once("close", () => onward.destroy());
     incoming.pipe(onward);
   });
-  await new Promise<void>((resolve) => server.listen(path, resolve));
-  return {
-    path,
-    asked,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-      await rm(path, { force: true });
-    },
-  };
 }

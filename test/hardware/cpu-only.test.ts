@@ -74,12 +74,12 @@ describe("a machine without devices", () => {
 });
 
 describe("limits", () => {
-  const limited = (usable: number, limit: number, cpu: [string, string][], memory: string): typeof pcFacts => ({
+  const limited = (usable: number, limit: number, cpu: string, memory: string): typeof pcFacts => ({
     ...pcFacts,
     cpu: {
       ...pcFacts.cpu,
       usable,
-      evidence: [...pcFacts.cpu.evidence, ...cpu.map(([source, says]) => ({ source, says }))],
+      evidence: [...pcFacts.cpu.evidence, { source: cpu, says: `allows ${usable} cores` }],
     },
     memory: {
       ...pcFacts.memory,
@@ -89,45 +89,50 @@ describe("limits", () => {
     },
   });
 
-  it("of version 2: the least on the way up, here that of a group around the own one", async () => {
-    const tree: Tree = {
-      ...pc,
-      "/proc/self/cgroup": "0::/box/berth.service\n",
-      "/sys/fs/cgroup/box/memory.max": `${4 * gib}\n`,
-      "/sys/fs/cgroup/box/cpu.max": "max 100000\n",
-      "/sys/fs/cgroup/box/berth.service/memory.max": `${8 * gib}\n`,
-      "/sys/fs/cgroup/box/berth.service/cpu.max": "150000 100000\n",
-    };
-    assert.deepEqual(
-      await probed({ tree }),
-      limited(
-        1.5,
-        4 * gib,
-        [["/sys/fs/cgroup/box/berth.service/cpu.max", "allows 1.5 cores"]],
-        "/sys/fs/cgroup/box/memory.max",
-      ),
-    );
-  });
-
-  it("of version 1, in a container that does not see the group it is in by that path", async () => {
-    const tree: Tree = {
-      ...pc,
-      "/proc/self/cgroup": "4:memory:/docker/0123\n3:cpu,cpuacct:/docker/0123\n0::/\n",
-      "/sys/fs/cgroup/cgroup.controllers": "",
-      "/sys/fs/cgroup/memory/memory.limit_in_bytes": `${2 * gib}\n`,
-      "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": "50000\n",
-      "/sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
-    };
-    assert.deepEqual(
-      await probed({ tree }),
-      limited(
-        0.5,
-        2 * gib,
-        [["/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "allows 0.5 cores"]],
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-      ),
-    );
-  });
+  const v1 = "/sys/fs/cgroup";
+  const v2 = "/sys/fs/cgroup/box";
+  const groups: readonly (readonly [
+    what: string,
+    files: Tree,
+    cores: number,
+    cpu: string,
+    limit: number,
+    memory: string,
+  ])[] = [
+    [
+      "of version 2: the least on the way up, here that of a group around the own one",
+      {
+        "/proc/self/cgroup": "0::/box/berth.service\n",
+        [`${v2}/memory.max`]: `${4 * gib}\n`,
+        [`${v2}/cpu.max`]: "max 100000\n",
+        [`${v2}/berth.service/memory.max`]: `${8 * gib}\n`,
+        [`${v2}/berth.service/cpu.max`]: "150000 100000\n",
+      },
+      1.5,
+      `${v2}/berth.service/cpu.max`,
+      4 * gib,
+      `${v2}/memory.max`,
+    ],
+    [
+      "of version 1, in a container that does not see the group it is in by that path",
+      {
+        "/proc/self/cgroup": "4:memory:/docker/0123\n3:cpu,cpuacct:/docker/0123\n0::/\n",
+        [`${v1}/cgroup.controllers`]: "",
+        [`${v1}/memory/memory.limit_in_bytes`]: `${2 * gib}\n`,
+        [`${v1}/cpu/cpu.cfs_quota_us`]: "50000\n",
+        [`${v1}/cpu/cpu.cfs_period_us`]: "100000\n",
+      },
+      0.5,
+      `${v1}/cpu/cpu.cfs_quota_us`,
+      2 * gib,
+      `${v1}/memory/memory.limit_in_bytes`,
+    ],
+  ];
+  for (const [what, files, cores, cpu, limit, memory] of groups) {
+    it(what, async () => {
+      assert.deepEqual(await probed({ tree: { ...pc, ...files } }), limited(cores, limit, cpu, memory));
+    });
+  }
 
   it("that are none, or above what there is, limit nothing", async () => {
     const tree: Tree = {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../src/api/hardware.ts";
-import { device, gpu, kernel } from "./parts.ts";
+import { apu, device, gpu, kernel } from "./parts.ts";
 import { nodeOf, pc, pcFacts, pciTree, probed, type Tree } from "./tree.ts";
 
 const gib = 1024 ** 3;
@@ -90,7 +90,7 @@ describe("NVIDIA", () => {
 });
 
 describe("AMD", () => {
-  const address = "0000:c5:00.0";
+  const address = apu.id;
   const amd: Tree = {
     ...pc,
     ...pciTree(
@@ -110,23 +110,6 @@ describe("AMD", () => {
     "/opt/rocm/.info/version": "6.2.0-66\n",
     "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json": "{}",
   };
-  const apu = gpu({
-    id: address,
-    vendor: "amd",
-    vendor_id: "1002",
-    device_id: "15bf",
-    name: "Phoenix1",
-    architecture: "gfx1103",
-    driver: "amdgpu",
-    memory_bytes: gib,
-    shared_memory_bytes: 8 * gib,
-    render_node: "/dev/dri/renderD128",
-    backends: ["rocm", "vulkan"],
-    evidence: [
-      { source: `/sys/bus/pci/devices/${address}`, says: "1002:15bf, driver amdgpu" },
-      { source: "/sys/class/kfd/kfd/topology/nodes/1/properties", says: "gfx_target_version 110003" },
-    ],
-  });
   const found: HardwareFacts = {
     ...pcFacts,
     gpus: [apu],

@@ -1,12 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { SlotRequest } from "../../src/api/status.ts";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
+import type { PublishedSlot, SlotRequest } from "../../src/api/status.ts";
+import type { Observed } from "../../src/api/workload.ts";
 import type { SlotInput } from "../../src/operator/input.ts";
 import { plan } from "../../src/operator/plan.ts";
 import type { Verdict } from "../../src/operator/verdict.ts";
 import { cold, epoch, input, later, observed, published, warm, workload } from "./fixture.ts";
 
 const command = "/bin/llama-server --port 8081";
+/** A slot that is ready and serves. */
+const serving = { before: published(), observed: [observed()], health: { main: warm } };
+const onDemand: SlotSpecInput = { model: { default: "tiny" }, load: "onDemand" };
 const exit = { reason: "Signalled", signal: "SIGKILL", message: "killed by SIGKILL", at: epoch.toISOString() } as const;
 
 function request(kind: SlotRequest["kind"], seconds: number, more: Partial<SlotRequest> = {}): SlotRequest {
@@ -21,66 +26,72 @@ function request(kind: SlotRequest["kind"], seconds: number, more: Partial<SlotR
   };
 }
 
+/** What gateways tell that know the revision in force. */
+function demand(more: Partial<SlotInput["demand"]> = {}): SlotInput["demand"] {
+  return { held: 0, inFlight: 0, lastRequestAt: undefined, lastByteAt: undefined, seenRevision: 7, ...more };
+}
+
+/** A slot that was ready and was disabled then. */
+function unloadingSince(seconds: number): PublishedSlot {
+  const change = { from: "ready", to: "unloading", reason: "Disabled", message: "" } as const;
+  return published({ state: "unloading", transitions: [{ at: later(seconds).toISOString(), ...change }] });
+}
+
+/** A slot that has failed so many times in a row, and of which nothing runs. */
+function failed(failures: number, reason: string, message: string, at = epoch, next?: Date): PublishedSlot {
+  const nextRetryAt = next === undefined ? {} : { nextRetryAt: next.toISOString() };
+  const lastError = { reason, message, time: at.toISOString() };
+  return published({ state: "error", failures, processes: [], lastError, ...nextRetryAt });
+}
+
+/** A process whose program could not be started. */
+function notStarted(more: Partial<Observed> = {}): Observed {
+  const refused = { reason: "StartFailed", message: "no such program: /nope", at: epoch.toISOString() } as const;
+  return observed({ phase: "exited", isListening: false, exit: refused, ...more });
+}
+
+type Expected = Verdict & { readonly check: string };
+
+function offline(reason: string, message: string): Expected {
+  return { check: "notWanted", state: "offline", row: "offline", reason, message, steps: [] };
+}
+
+function starting(why: string): Expected {
+  const step = { do: "start", role: "main", port: 8081, command, reason: why } as const;
+  const told = { row: "progressing", reason: "Starting", message: why } as const;
+  return { check: "missing", state: "starting", ...told, steps: [step], requeueMs: 20 };
+}
+
 interface Row {
   readonly name: string;
   readonly given: SlotInput;
-  readonly expected: Verdict & { check: string };
+  readonly expected: Expected;
 }
 
 const rows: Row[] = [
   {
     name: "an always-loaded slot of which nothing runs is started",
     given: input(),
-    expected: {
-      check: "missing",
-      state: "starting",
-      row: "progressing",
-      reason: "Starting",
-      message: "it is always loaded",
-      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
-      requeueMs: 20,
-    },
+    expected: starting("it is always loaded"),
   },
   {
     name: "a disabled slot without processes is offline",
     given: input({ spec: { enabled: false } }),
-    expected: {
-      check: "notWanted",
-      state: "offline",
-      row: "offline",
-      reason: "Disabled",
-      message: "enabled is false",
-      steps: [],
-    },
+    expected: offline("Disabled", "enabled is false"),
   },
   {
     name: "a built-in without a manifest says NotConfigured",
     given: input({ spec: { enabled: false }, isDeclared: false }),
-    expected: {
-      check: "notWanted",
-      state: "offline",
-      row: "offline",
-      reason: "NotConfigured",
-      message: "no manifest configures this slot",
-      steps: [],
-    },
+    expected: offline("NotConfigured", "no manifest configures this slot"),
   },
   {
     name: "a slot whose manifest is gone and that runs nothing is deleted",
     given: input({ isDeclared: false }),
-    expected: {
-      check: "notWanted",
-      state: "offline",
-      row: "offline",
-      reason: "Deleted",
-      message: "its manifest is gone",
-      steps: [],
-      isDeleted: true,
-    },
+    expected: { ...offline("Deleted", "its manifest is gone"), isDeleted: true },
   },
   {
     name: "disabling a ready slot drains it first",
-    given: input({ spec: { enabled: false }, before: published(), observed: [observed()], health: { main: warm } }),
+    given: input({ spec: { enabled: false }, ...serving }),
     expected: {
       check: "notWanted",
       state: "unloading",
@@ -98,11 +109,8 @@ const rows: Row[] = [
     name: "an unloading slot that every gateway has let go of is stopped",
     given: input({
       spec: { enabled: false },
-      before: published({
-        state: "unloading",
-        transitions: [{ at: later(99).toISOString(), from: "ready", to: "unloading", reason: "Disabled", message: "" }],
-      }),
-      demand: { held: 0, inFlight: 0, lastRequestAt: undefined, lastByteAt: undefined, seenRevision: 7 },
+      before: unloadingSince(99),
+      demand: demand(),
       observed: [observed()],
       health: { main: warm },
     }),
@@ -119,11 +127,8 @@ const rows: Row[] = [
     name: "an unloading slot with a request in flight waits until its deadline",
     given: input({
       spec: { enabled: false },
-      before: published({
-        state: "unloading",
-        transitions: [{ at: later(90).toISOString(), from: "ready", to: "unloading", reason: "Disabled", message: "" }],
-      }),
-      demand: { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: undefined, seenRevision: 7 },
+      before: unloadingSince(90),
+      demand: demand({ inFlight: 1, lastRequestAt: epoch }),
       observed: [observed()],
       health: { main: warm },
     }),
@@ -144,11 +149,8 @@ const rows: Row[] = [
     name: "past the deadline it is stopped whatever is in flight",
     given: input({
       spec: { enabled: false },
-      before: published({
-        state: "unloading",
-        transitions: [{ at: later(60).toISOString(), from: "ready", to: "unloading", reason: "Disabled", message: "" }],
-      }),
-      demand: { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: undefined, seenRevision: 0 },
+      before: unloadingSince(60),
+      demand: demand({ inFlight: 1, lastRequestAt: epoch, seenRevision: 0 }),
       observed: [observed()],
       health: { main: warm },
     }),
@@ -204,9 +206,7 @@ const rows: Row[] = [
     name: "what cannot be had keeps what runs",
     given: input({
       workloads: { reason: "ModelFileMissing", message: "/models/x.gguf is missing" },
-      before: published(),
-      observed: [observed()],
-      health: { main: warm },
+      ...serving,
     }),
     expected: {
       check: "refused",
@@ -235,9 +235,7 @@ const rows: Row[] = [
     given: input({
       held: { ref: "big", origin: "spec" },
       workloads: [workload({ hash: "hash-2" })],
-      before: published(),
-      observed: [observed()],
-      health: { main: warm },
+      ...serving,
     }),
     expected: {
       check: "mustRestart",
@@ -277,9 +275,7 @@ const rows: Row[] = [
     name: "a restart request restarts what started before it",
     given: input({
       requests: [request("restart", 50)],
-      before: published(),
-      observed: [observed()],
-      health: { main: warm },
+      ...serving,
     }),
     expected: {
       check: "mustRestart",
@@ -332,13 +328,7 @@ const rows: Row[] = [
     name: "a program that cannot be started waits for a person",
     given: input({
       before: published({ state: "starting" }),
-      observed: [
-        observed({
-          phase: "exited",
-          isListening: false,
-          exit: { reason: "StartFailed", message: "no such program: /nope", at: epoch.toISOString() },
-        }),
-      ],
+      observed: [notStarted()],
     }),
     expected: {
       check: "crashed",
@@ -355,14 +345,7 @@ const rows: Row[] = [
     name: "what was refused for an earlier spec says nothing of the one that was saved meanwhile",
     given: input({
       before: published({ state: "starting", processes: [] }, { specHash: "earlier" }),
-      observed: [
-        observed({
-          hash: "hash-earlier",
-          phase: "exited",
-          isListening: false,
-          exit: { reason: "StartFailed", message: "no such program: /nope", at: epoch.toISOString() },
-        }),
-      ],
+      observed: [notStarted({ hash: "hash-earlier" })],
     }),
     expected: {
       check: "outdated",
@@ -394,12 +377,7 @@ const rows: Row[] = [
   {
     name: "after such a failure nothing is tried",
     given: input({
-      before: published({
-        state: "error",
-        failures: 1,
-        processes: [],
-        lastError: { reason: "StartFailed", message: "no such program: /nope", time: epoch.toISOString() },
-      }),
+      before: failed(1, "StartFailed", "no such program: /nope"),
     }),
     expected: {
       check: "stalled",
@@ -414,33 +392,14 @@ const rows: Row[] = [
     name: "until the spec changes",
     given: input({
       specHash: "spec-2",
-      before: published({
-        state: "error",
-        failures: 1,
-        processes: [],
-        lastError: { reason: "StartFailed", message: "no such program: /nope", time: epoch.toISOString() },
-      }),
+      before: failed(1, "StartFailed", "no such program: /nope"),
     }),
-    expected: {
-      check: "missing",
-      state: "starting",
-      row: "progressing",
-      reason: "Starting",
-      message: "it is always loaded",
-      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
-      requeueMs: 20,
-    },
+    expected: starting("it is always loaded"),
   },
   {
     name: "a crash loop waits for its next try and says when",
     given: input({
-      before: published({
-        state: "error",
-        failures: 3,
-        processes: [],
-        lastError: { reason: "Exited", message: "exited with code 1", time: epoch.toISOString() },
-        nextRetryAt: later(104).toISOString(),
-      }),
+      before: failed(3, "Exited", "exited with code 1", epoch, later(104)),
     }),
     expected: {
       check: "backingOff",
@@ -455,23 +414,9 @@ const rows: Row[] = [
   {
     name: "a failure from before the clock was set back makes nobody wait",
     given: input({
-      before: published({
-        state: "error",
-        failures: 3,
-        processes: [],
-        lastError: { reason: "Exited", message: "exited with code 1", time: later(3600).toISOString() },
-        nextRetryAt: later(3604).toISOString(),
-      }),
+      before: failed(3, "Exited", "exited with code 1", later(3600), later(3604)),
     }),
-    expected: {
-      check: "missing",
-      state: "starting",
-      row: "progressing",
-      reason: "Starting",
-      message: "it is always loaded",
-      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
-      requeueMs: 20,
-    },
+    expected: starting("it is always loaded"),
   },
   {
     name: "a stranger on the port fails the start",
@@ -544,7 +489,7 @@ const rows: Row[] = [
       before: published(),
       observed: [observed()],
       health: { main: { ...warm, isHealthy: false, failures: 3, message: "timeout" } },
-      demand: { held: 0, inFlight: 2, lastRequestAt: later(90), lastByteAt: later(95), seenRevision: 7 },
+      demand: demand({ inFlight: 2, lastRequestAt: later(90), lastByteAt: later(95) }),
     }),
     expected: {
       check: "unhealthy",
@@ -649,20 +594,13 @@ const rows: Row[] = [
   },
   {
     name: "an on-demand slot that nobody asks for stays cold",
-    given: input({ spec: { model: { default: "tiny" }, load: "onDemand" } }),
-    expected: {
-      check: "notWanted",
-      state: "offline",
-      row: "offline",
-      reason: "ScaledToZero",
-      message: "no request asks for it",
-      steps: [],
-    },
+    given: input({ spec: onDemand }),
+    expected: offline("ScaledToZero", "no request asks for it"),
   },
   {
     name: "an on-demand slot whose port is another's says so before anybody asks for it",
     given: input({
-      spec: { model: { default: "tiny" }, load: "onDemand", port: 8081 },
+      spec: { ...onDemand, port: 8081 },
       conflicts: { port: { port: 8081, holder: "other" }, aliases: [] },
     }),
     expected: {
@@ -677,7 +615,7 @@ const rows: Row[] = [
   {
     name: "an on-demand slot whose model is missing says so before anybody asks for it",
     given: input({
-      spec: { model: { default: "tiny" }, load: "onDemand" },
+      spec: onDemand,
       workloads: { reason: "ModelNotFound", message: "no model tiny" },
     }),
     expected: {
@@ -692,7 +630,7 @@ const rows: Row[] = [
   {
     name: "an on-demand slot that could not be loaded again is unloaded first",
     given: input({
-      spec: { model: { default: "tiny" }, load: "onDemand", idleSeconds: 1 },
+      spec: { ...onDemand, idleSeconds: 1 },
       workloads: { reason: "ModelNotFound", message: "no model tiny" },
       before: published({ state: "unloading" }),
       observed: [observed({ phase: "exited", isListening: false })],
@@ -709,27 +647,17 @@ const rows: Row[] = [
   {
     name: "a held request loads it",
     given: input({
-      spec: { model: { default: "tiny" }, load: "onDemand" },
-      demand: { held: 2, inFlight: 0, lastRequestAt: later(100), lastByteAt: undefined, seenRevision: 7 },
+      spec: onDemand,
+      demand: demand({ held: 2, lastRequestAt: later(100) }),
     }),
-    expected: {
-      check: "missing",
-      state: "starting",
-      row: "progressing",
-      reason: "Starting",
-      message: "2 held requests wait for it",
-      steps: [{ do: "start", role: "main", port: 8081, command, reason: "2 held requests wait for it" }],
-      requeueMs: 20,
-    },
+    expected: starting("2 held requests wait for it"),
   },
   {
     name: "a loaded on-demand slot looks again when its idle time ends",
     given: input({
-      spec: { model: { default: "tiny" }, load: "onDemand", idleSeconds: 12 },
-      demand: { held: 0, inFlight: 0, lastRequestAt: later(90), lastByteAt: undefined, seenRevision: 7 },
-      before: published(),
-      observed: [observed()],
-      health: { main: warm },
+      spec: { ...onDemand, idleSeconds: 12 },
+      demand: demand({ lastRequestAt: later(90) }),
+      ...serving,
     }),
     expected: {
       check: "loaded",
@@ -744,27 +672,12 @@ const rows: Row[] = [
   {
     name: "an unload request keeps an always-loaded slot unloaded",
     given: input({ requests: [request("unload", 50)] }),
-    expected: {
-      check: "notWanted",
-      state: "offline",
-      row: "offline",
-      reason: "Unloaded",
-      message: "unloaded by request at 2026-01-01T00:00:50.000Z",
-      steps: [],
-    },
+    expected: offline("Unloaded", "unloaded by request at 2026-01-01T00:00:50.000Z"),
   },
   {
     name: "an edit after the unload request loads it again",
     given: input({ requests: [request("unload", 50, { specHash: "older" })] }),
-    expected: {
-      check: "missing",
-      state: "starting",
-      row: "progressing",
-      reason: "Starting",
-      message: "it is always loaded",
-      steps: [{ do: "start", role: "main", port: 8081, command, reason: "it is always loaded" }],
-      requeueMs: 20,
-    },
+    expected: starting("it is always loaded"),
   },
 ];
 

@@ -3,7 +3,6 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { lastWords } from "../../../src/runtimes/docker/last-words.ts";
-import { lastLine } from "../../../src/runtimes/exits.ts";
 import { containerLogFile } from "../../../src/runtimes/logs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
@@ -28,15 +27,4 @@ it("a container's last words are its own, not those of the one before it", async
   );
   // Podman's stamps.
   assert.equal(await words(before, "2026-01-01T00:00:10Z stdout at once"), "at once");
-});
-
-it("of a Node program that threw, the last words are what it threw", async () => {
-  await using directory = await tempDir();
-  const file = join(directory.path, "log");
-  const report = (thrown: string): string =>
-    `listening\nfile:///app/engine.ts:3\n    throw er;\n    ^\n\n${thrown}\n    at run (node:net:1:2) {\n  code: 'E'\n}\n\nNode.js v24.1.0\n`;
-  await writeFile(file, report("TypeError [ERR_X]: Unknown option '--name'"));
-  assert.equal(await lastLine(file, 0), "TypeError [ERR_X]: Unknown option '--name'");
-  await writeFile(file, report("null"));
-  assert.equal(await lastLine(file, 0), "Node.js v24.1.0");
 });
