@@ -11,7 +11,9 @@ import { reference } from "./generate/reference.ts";
 import { withScopes } from "./generate/scopes.ts";
 import { resources } from "./generate/resources.ts";
 
-/** `make generate` writes what follows from src/api and from the commands; `--check` names what is stale and exits 1. */
+/**
+ * `make generate` writes what follows from src/api and from the commands; `--check` names what is stale and exits 1.
+ */
 
 const header = "# Written by hack/generate.ts from src/api; change it there and run `make generate`.\n";
 

@@ -127,7 +127,7 @@ export type ConfigOrigin = "default" | "environment" | "file";
 /** Keys that hold secrets: masked wherever a configuration is shown. */
 export const secretConfigKeys = ["adminPassword"] as const satisfies readonly ConfigKey[];
 
-/** Keys of the environment that Berth reads elsewhere: command line, hub client. */
+/** Keys of the environment that are no settings: the command line's, and where the settings lie. */
 const otherKeys = ["SVC_URL", "SVC_TOKEN", "SVC_CONFIG_DIR"];
 /** What Kubernetes injects for a Service called `svc`. */
 const injectedKeys = /^SVC_(SERVICE_(HOST|PORT(_.*)?)|PORT_\d+_(TCP|UDP)(_.*)?)$/;

@@ -22,7 +22,7 @@ export type Step = z.infer<typeof stepSchema>;
 
 /** What a reconcile decided and why; printed by `berth slot plan`, asserted whole in tests. */
 export const planSchema = z.strictObject({
-  /** The check that decided. */
+  /** As the condition that it leads to gives it, e.g. "Disabled". */
   reason: z.string(),
   message: z.string(),
   steps: z.array(stepSchema),

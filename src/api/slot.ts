@@ -55,7 +55,9 @@ const probeSchema = z.strictObject({
   hungSeconds: positive.max(86_400).default(300).describe("With a request in flight: silence before a restart"),
 });
 
-/** The `spec` of a Slot; docs/reference.md tells each field. Defaults that depend on the name come from `completeSlot`. */
+/**
+ * The `spec` of a Slot; docs/reference.md tells each field. Defaults that depend on the name come from `completeSlot`.
+ */
 export const slotSpecSchema = z.strictObject({
   enabled: z.boolean().default(true).describe("false: nothing runs and requests get slot.disabled"),
   engine: z.enum(engineKinds).optional().describe("Adapter; absent: by slot name (stt, tts, img → image, else llama)"),

@@ -13,8 +13,8 @@ export const slotStates = [
 export type SlotState = (typeof slotStates)[number];
 
 /**
- * Which state may follow which. Nothing else moves a slot: `operator/summarise` and the gateway's overlay
- * both ask `canMove` and a disallowed move is a bug that the tests' linter reports.
+ * Which state may follow which. Any other move is a bug of the operator's, which the status linter of the tests
+ * reports.
  *
  * An operator that starts and finds a running engine adopts it: `offline → ready` is that move, and
  * `offline → starting|warming` are the same for a model that needs no fetching or an engine still loading.

@@ -1,7 +1,9 @@
 import type { Logger } from "pino";
 import type { ApiError } from "../api/errors.ts";
 
-/** One line per request, without a word of what was asked or answered; and whatever is our own fault, with its cause. */
+/**
+ * One line per request, without a word of what was asked or answered; and whatever is our own fault, with its cause.
+ */
 export class AccessLog {
   readonly #log: Logger;
 

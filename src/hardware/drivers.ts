@@ -17,7 +17,9 @@ const modules = [
 
 const vulkanDirectories = ["/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d"];
 
-/** Drivers that are loaded, then libraries of this machine, which engines that are processes use; images bring theirs. */
+/**
+ * Drivers that are loaded, then libraries of this machine, which engines that are processes use; images bring theirs.
+ */
 export async function lookAtDrivers(witness: Witness): Promise<Driver[]> {
   const drivers: Driver[] = [];
   const loaded = await witness.names("/sys/module");

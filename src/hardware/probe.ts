@@ -17,8 +17,7 @@ export interface ProbePlaces {
 
 /**
  * Looks at the machine. What is missing is absent from the answer, what cannot be read is said in it: never rejects for
- * either. Until `asking` is aborted vendors' programs are asked too, which may take
- * seconds; undefined: they are not.
+ * either. Until `asking` is aborted vendors' programs are asked too, which may take seconds; undefined: they are not.
  */
 export async function probeHardware(
   machine: Machine,

@@ -2,7 +2,9 @@ import type { Evidence } from "../api/hardware.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import type { Machine, NodeLook } from "./machine.ts";
 
-/** Reads for one part of a report and keeps what was seen. Absent is absent; what cannot be read is said, never thrown. */
+/**
+ * Reads for one part of a report and keeps what was seen. Absent is absent; what cannot be read is said, never thrown.
+ */
 export class Witness {
   readonly evidence: Evidence[] = [];
   readonly #machine: Machine;
@@ -54,7 +56,9 @@ export class Witness {
   }
 }
 
-/** A whole number of units, in what they are made of; undefined where the text says no number, or none to count with. */
+/**
+ * A whole number of units, in what they are made of; undefined where the text says no number, or none to count with.
+ */
 export function countIn(text: string | undefined, unit = 1): number | undefined {
   const value = text !== undefined && /^\d+$/.test(text) ? Number(text) * unit : undefined;
   return value !== undefined && Number.isSafeInteger(value) ? value : undefined;

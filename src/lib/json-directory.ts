@@ -13,8 +13,8 @@ interface Entry<T> {
 
 /**
  * A flat directory of JSON files as a map in memory, each replaced whole by whoever writes it. An event that names one
- * has that file read; at least every `sweepMs`, one `readdir` and `stat` decide what changed. A file that does not parse
- * keeps its last good value. Blocks for microseconds a file: asking a thread costs ten times that.
+ * has that file read; at least every `sweepMs`, one `readdir` and `stat` decide what changed. A file that does not
+ * parse keeps its last good value. Blocks for microseconds a file: asking a thread costs ten times that.
  */
 export class JsonDirectory<T> implements AsyncDisposable {
   readonly #path: string;

@@ -29,7 +29,9 @@ export function readEntry(pid: number): ProcEntry | undefined {
 
 const statBuffer = Buffer.alloc(2048);
 
-/** In one read, since the kernel writes it whole, some three hundred bytes; looks at every process are made of these. */
+/**
+ * In one read, since the kernel writes it whole, some three hundred bytes; looks at every process are made of these.
+ */
 function readStat(pid: number): string | undefined {
   try {
     const file = openSync(`/proc/${pid}/stat`, "r");

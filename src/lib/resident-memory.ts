@@ -8,8 +8,8 @@ const ticksPerSecond = 100;
 const toleranceMs = 5000;
 
 /**
- * Bytes of memory that a process holds now, what it maps of files included (VmRSS of proc(5)). Undefined where it cannot
- * be told: it is gone, or what has its pid here was not started at that time, as in another pid namespace.
+ * Bytes of memory that a process holds now, what it maps of files included (VmRSS of proc(5)). Undefined where it
+ * cannot be told: it is gone, or what has its pid here was not started at that time, as in another pid namespace.
  */
 export function residentBytes(pid: number, startedAt: Date): number | undefined {
   try {

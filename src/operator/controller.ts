@@ -67,7 +67,9 @@ export class Controller implements AsyncDisposable {
     return this.#queue;
   }
 
-  /** Reads the world once, then follows it. Resolves when every slot has been reconciled once, or disposal has begun. */
+  /**
+   * Reads the world once, then follows it. Resolves when every slot has been reconciled once, or disposal has begun.
+   */
   async start(): Promise<void> {
     const { source, demand, requests, runtime, health, containers } = this.#world;
     const seeded = this.#seedConflicts();

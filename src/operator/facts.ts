@@ -43,7 +43,9 @@ export function needsStart(input: SlotInput): readonly Workload[] {
   return workloadsOf(input).filter(({ role }) => !input.observed.some((process) => process.role === role));
 }
 
-/** Failures before an edit, before somebody asked for a restart or load, or before a clock was set back no longer count. */
+/**
+ * Failures before an edit, before somebody asked for a restart or load, or before a clock was set back no longer count.
+ */
 export function failuresInForce(input: SlotInput): number {
   const { before } = input;
   if (before === undefined || before.specHash !== input.specHash) return 0;

@@ -19,8 +19,8 @@ const terminalReasons: ReadonlySet<string> = new Set(["StartFailed"]);
 const steadyMs = 60_000;
 
 /**
- * What has ended before it was ready was started for an earlier spec, as when somebody saves twice: that says nothing of
- * this one, which starts from nothing. A workload that changes without an edit is no such case: its failures count.
+ * What has ended before it was ready was started for an earlier spec, as when somebody saves twice: that says nothing
+ * of this one, which starts from nothing. A workload that changes without an edit is no such case: its failures count.
  */
 export function outdated(input: SlotInput): Verdict | undefined {
   if (input.before === undefined || input.before.specHash === input.specHash) return undefined;

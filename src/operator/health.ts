@@ -113,7 +113,9 @@ export class HealthBook implements Disposable {
     return this.#of(process);
   }
 
-  /** Sends the warm-up request, once at a time. A failure leaves the process warming until its start-up time is over. */
+  /**
+   * Sends the warm-up request, once at a time. A failure leaves the process warming until its start-up time is over.
+   */
   warm(process: Observed, target: ProbeTarget, timeoutMs: number): void {
     const { warmUp } = target;
     if (warmUp === undefined) return;

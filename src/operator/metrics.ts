@@ -8,7 +8,9 @@ const reconcileBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 
 export type ReconcileOutcome = "success" | "requeue" | "error";
 
-/** The operator's metric page. Names are a contract with people's dashboards (CONTRACT "Metrics"). */
+/**
+ * The operator's metric page. Names are a contract with people's dashboards (CONTRACT "Metrics that others rely on").
+ */
 export class OperatorMetrics {
   readonly registry = new Registry();
   readonly #reconciles: Counter<"kind" | "outcome">;

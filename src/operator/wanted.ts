@@ -88,8 +88,9 @@ export function idleInMs(input: WantedInput): number | undefined {
 const idleStepMs = 10_000;
 
 /**
- * `status.idleSince` of an on-demand slot that is wanted: its last use as gateways told it, exact to a tenth of its idle
- * time and at most ten seconds, so that status is not written with every request. Undefined when nobody has used it.
+ * `status.idleSince` of an on-demand slot that is wanted: its last use as gateways told it, exact to a tenth of its
+ * idle time and at most ten seconds, so that status is not written with every request. Undefined when nobody has used
+ * it.
  */
 export function idleSince(input: WantedInput): string | undefined {
   const { spec, demand, now } = input;

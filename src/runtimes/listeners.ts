@@ -6,8 +6,8 @@ import { errorCode } from "../lib/error-code.ts";
 const timeoutMs = 200;
 
 /**
- * Inodes of the sockets that listen on the port, of those that 127.0.0.1 reaches. While an engine loads it is looked for
- * again and again: a refused connection tells in a tenth of a millisecond what the kernel's table tells in many.
+ * Inodes of the sockets that listen on the port, of those that 127.0.0.1 reaches. While an engine loads it is looked
+ * for again and again: a refused connection tells in a tenth of a millisecond what the kernel's table tells in many.
  */
 export async function listenersOn(port: number): Promise<ReadonlySet<string>> {
   const known = knownListeners(port);

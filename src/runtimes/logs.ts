@@ -34,7 +34,8 @@ export interface TailOptions {
  * The last `tail` lines of a slot's engines, then, with `follow`, each new one until `signal` aborts, across rotations
  * and engine restarts. Reads only: the gateway uses it beside a running operator. The roles' old lines come one role
  * after the other, the one that wrote last at the end. A container's lines carry their time; a process's are given the
- * time at which they were read, or, for old lines, at which their file was last written. A slot without logs yields nothing, and is waited for when followed.
+ * time at which they were read, or, for old lines, at which their file was last written. A slot without logs yields
+ * nothing, and is waited for when followed.
  */
 export async function* tailLogs(stateDir: string, slot: string, options: TailOptions): AsyncIterable<LogLine> {
   const paths = processRoles.flatMap((role) => [logFile(stateDir, slot, role), containerLogFile(stateDir, slot, role)]);

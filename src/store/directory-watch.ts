@@ -2,8 +2,9 @@ import { watch, type FSWatcher } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Hints that something happened in some directories, and to which name where the system tells. Not recursive, and each watch is of an inode: whoever uses it
- * says after every look which directories it looked at, and looks now and then without a hint.
+ * Hints that something happened in some directories, and to which name where the system tells. Not recursive, and each
+ * watch is of an inode: whoever uses it says after every look which directories it looked at, and looks now and then
+ * without a hint.
  */
 export class DirectoryWatch implements Disposable {
   readonly #onHint: (path?: string) => void;

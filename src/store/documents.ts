@@ -12,7 +12,7 @@ export interface Place {
 /** One document of a file, as data, with a way to find where a field stands. */
 export interface ParsedDocument {
   readonly value: unknown;
-  /** The place of the deepest part of `path` that the document has; `ofKey`: of the key itself. */
+  /** The place of the deepest part of `path` that the document has. */
   place(path: readonly PropertyKey[]): Place | undefined;
 }
 

@@ -8,8 +8,8 @@ export function isFullManifest(document: Readonly<Record<string, unknown>>): boo
 }
 
 /**
- * Where a field of a spec stands, or with `name` what names the resource, in the file's `index`-th document. Parses anew:
- * for what is told to people, not for every reading. Undefined when the text does not parse.
+ * Where a field of a spec stands, or with `name` what names the resource, in the file's `index`-th document. Parses
+ * anew: for what is told to people, not for every reading. Undefined when the text does not parse.
  */
 export function placeOfField(
   file: string,

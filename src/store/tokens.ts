@@ -65,8 +65,8 @@ export class TokenStore implements AsyncDisposable {
   }
 
   /**
-   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. At once: one hash and one
-   * `stat`; requests of one token that are read in the same turn of the event loop share the `stat`, and no request
+   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. At once: one hash and
+   * one `stat`; requests of one token that are read in the same turn of the event loop share the `stat`, and no request
    * that came after a revocation shares one from before it. Throws where the store cannot be read.
    */
   verify({ id, secret }: PresentedToken): TokenRecord | undefined {

@@ -19,7 +19,9 @@ export interface ManifestWriter {
   create(kind: Kind, name: string, change: ManifestChange): Promise<string>;
   /** Makes the declaration say exactly this, touching only what differs; creates it where there is none. */
   replace(kind: Kind, name: string, change: ManifestChange): Promise<"created" | "changed" | "unchanged">;
-  /** Sets one field of the spec, such as `["model", "default"]`. Rejects with `slot.not_found` where there is no file. */
+  /**
+   * Sets one field of the spec, such as `["model", "default"]`. Rejects with `slot.not_found` where there is no file.
+   */
   set(kind: Kind, name: string, path: readonly string[], value: string | number | boolean): Promise<void>;
   /** What the operator publishes as `spec_hash` once it has seen the declaration as it is now; undefined: none. */
   specHash(kind: Kind, name: string): Promise<string | undefined>;

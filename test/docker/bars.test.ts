@@ -179,7 +179,8 @@ test("what the operator adds to an engine's own start", { timeout: 180_000 }, as
     });
   const costs: number[] = [];
   let known = { slot: "", id: "" };
-  // One after the other, so that no engine pays for another's start. A llama slot is warmed up; the double has no model.
+  // One after the other, so that no engine pays for another's start. A llama slot is warmed up; the double has no
+  // model.
   for (const [index, loadMs] of [0, 500, 1000, 2000, 4000, 6000].entries()) {
     const slot = `cost-${index}`;
     const command = ["/usr/bin/node", "/app/engine.ts", "--tell-times", "--load-ms", String(loadMs)];

@@ -20,7 +20,9 @@ export function testSocket(): string {
   return path;
 }
 
-/** An installation with a state directory of its own on the daemon of the tests. What it has made is removed with it. */
+/**
+ * An installation with a state directory of its own on the daemon of the tests. What it has made is removed with it.
+ */
 export class DockerSite implements Site {
   readonly instance = randomUUID();
   readonly stateDir = mkdtempSync(join(tmpdir(), "berth-docker-"));

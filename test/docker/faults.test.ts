@@ -19,7 +19,9 @@ interface Scene {
   readonly told: string[];
 }
 
-/** Less than a second where nothing else runs, as the benchmark measures; nothing but an event tells it in this time. */
+/**
+ * Less than a second where nothing else runs, as the benchmark measures; nothing but an event tells it in this time.
+ */
 const soonMs = 10_000;
 
 function it(title: string, run: (scene: Scene) => Promise<void>): void {

@@ -1,6 +1,6 @@
 /**
- * A DOUBLE, not ComfyUI: it speaks the wire format of ComfyUI's HTTP API, runs no model, and draws one plain colour that
- * follows from the seed. Nothing about real pictures or times follows from it. By hand:
+ * A DOUBLE, not ComfyUI: it speaks the wire format of ComfyUI's HTTP API, runs no model, and draws one plain colour
+ * that follows from the seed. Nothing about real pictures or times follows from it. By hand:
  *
  *   node test/doubles/comfyui.ts --port 8188 --work-ms 500
  *   node test/doubles/comfyui.ts --help

@@ -71,7 +71,7 @@ interface ByHand<F extends string> {
   readonly start: (flags: Flags<F>) => Promise<Listening>;
 }
 
-/** Runs a double as a program of its own. Where it listens otherwise than told, HOST and PORT say so. */
+/** Runs a double as a program of its own. It listens where --host and --port say, else where HOST and PORT do. */
 export function runByHand<F extends string>({ name, usage, faults, flags, start }: ByHand<F>): void {
   const own = Object.entries({ host: "string", port: "string", "start-delay-ms": "string", fault: "string", ...flags });
   const { values } = parseArgs({

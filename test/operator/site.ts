@@ -24,7 +24,7 @@ export function custom(more: SlotSpecInput = {}): SlotSpecInput {
 
 /**
  * A whole operator (controller, queue, reconcile) over doubles of everything outside it. The machine, the files and
- * the clock outlive operators, as they do in life: `restart` makes a successor, `failAt` makes an effect of this one
+ * the clock outlive operators, as they do in life: `start` makes a successor, `failAt` makes an effect of this one
  * fail, or its process end there.
  */
 export class Site implements AsyncDisposable {

@@ -1,6 +1,6 @@
 /**
- * Loaded before a program (`NODE_OPTIONS=--import`): counts the timers of less than a second that fire in it, and writes
- * the counts of each last three seconds to the file in TIMER_COUNT.
+ * Loaded before a program (`NODE_OPTIONS=--import`): counts the timers of less than a second that fire in it, and
+ * writes the counts of each last three seconds to the file in TIMER_COUNT.
  */
 import { writeFileSync } from "node:fs";
 

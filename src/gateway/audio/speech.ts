@@ -24,8 +24,8 @@ export interface SpeechRequest {
 const voiceLimit = 500;
 
 /**
- * Checks a request for `/v1/audio/speech` and makes it explicit: mp3 unless asked otherwise. Fields that only some engines
- * know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
+ * Checks a request for `/v1/audio/speech` and makes it explicit: mp3 unless asked otherwise. Fields that only some
+ * engines know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
  */
 export function speechRequest(body: Buffer): SpeechRequest {
   const fields = parseRequest(body);

@@ -31,9 +31,9 @@ export interface GuardedRoute {
 }
 
 /**
- * Every route passes the gate before its body is read, and a route that names no scope class throws here, at the
- * start. What no route answers needs credentials below `/api` and `/v1`: a stranger learns no paths. Returns the routes,
- * as they come.
+ * Every route passes the gate before its body is read, and a route that names no scope class throws here, at the start.
+ * What no route answers needs credentials below `/api` and `/v1`: a stranger learns no paths. Returns the routes, as
+ * they come.
  */
 export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedRoute[] {
   const routes: GuardedRoute[] = [];

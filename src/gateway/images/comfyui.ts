@@ -32,7 +32,8 @@ const pollsBetweenLooks = 4;
  *                        └──▶ POST /queue {delete}, and POST /interrupt when it is ours that runs
  *
  * Rejects with ApiError (`dispatch.rejected`, `model.not_loaded`, `dispatch.upstream_*`), or with the signal's reason;
- * by then the engine has been told to stop, if it listens. `dispatch.upstream_unavailable`: the engine was never reached. Wire facts: docs/images.md.
+ * by then the engine has been told to stop, if it listens. `dispatch.upstream_unavailable`: the engine was never
+ * reached. Wire facts: docs/images.md.
  */
 export async function runGraph(
   endpoint: EngineEndpoint,

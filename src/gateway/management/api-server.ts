@@ -69,7 +69,9 @@ function serveRoute<S extends RouteShape>(
   });
 }
 
-/** A ref may be any text; the path of another route is none, whatever the method. Throws `system.method_not_allowed`. */
+/**
+ * A ref may be any text; the path of another route is none, whatever the method. Throws `system.method_not_allowed`.
+ */
 function refuseLiteral(url: string): void {
   const [path = ""] = url.split("?", 1);
   const allowed = allowedMethods(literalRoutes, path);

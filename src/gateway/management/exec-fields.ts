@@ -15,7 +15,8 @@ const execFields = [
 
 /**
  * With authentication off the API is open to the network, and these fields run code: they are for the manifest, unless
- * SVC_API_EXEC=1. What stays as it is may be sent along; leaving it out takes it away. Throws ApiError `auth.forbidden` that names the file.
+ * SVC_API_EXEC=1. What stays as it is may be sent along; leaving it out takes it away. Throws ApiError `auth.forbidden`
+ * that names the file.
  */
 export function guardExecFields(
   spec: Readonly<Record<string, unknown>>,

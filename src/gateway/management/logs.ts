@@ -3,7 +3,10 @@ import type { FastifyReply } from "fastify";
 import { tailLogs } from "../../runtimes/logs.ts";
 import { openEvents } from "./event-response.ts";
 
-/** What an engine wrote: lines as text, with `timestamps` each behind its time, or with `follow` one event per line, until the client leaves. */
+/**
+ * What an engine wrote: lines as text, with `timestamps` each behind its time, or with `follow` one event per line,
+ * until the client leaves.
+ */
 export async function sendLogs(
   reply: FastifyReply,
   stateDir: string,

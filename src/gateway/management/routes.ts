@@ -10,7 +10,10 @@ import { statusPage } from "./page.ts";
 import { slotHandlers } from "./slot-handlers.ts";
 import { health, systemHandlers } from "./system-handlers.ts";
 
-/** One check a line, as Kubernetes writes them; those of the whole system are for whoever reads it, and count for nothing. */
+/**
+ * One check a line, as Kubernetes writes them; those of the whole system are for whoever reads it, and count for
+ * nothing.
+ */
 async function readyText(context: ManagementContext, isReady: boolean): Promise<string> {
   const { checks } = await health(context);
   const others = Object.entries(checks).map(([name, { status }]) => {

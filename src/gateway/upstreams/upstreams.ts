@@ -39,7 +39,9 @@ interface Member {
   readonly problems: { provider: string | undefined; discovery: string | undefined };
 }
 
-/** All providers that the registry declares. Follows it: a changed or dropped one ends what it has begun, then closes. */
+/**
+ * All providers that the registry declares. Follows it: a changed or dropped one ends what it has begun, then closes.
+ */
 export class Upstreams implements AsyncDisposable {
   readonly #options: UpstreamsOptions;
   readonly #members = new Map<string, Member>();

@@ -16,7 +16,7 @@ export interface CheckOptions {
   readonly plain: EdgeTarget;
   readonly user: string | undefined;
   readonly password: string | undefined;
-  /** A token of scope admin with its label; absent where none could be made. */
+  /** A read-only token with its label; absent where none could be made. */
   readonly token: { readonly text: string; readonly label: string } | undefined;
   /** Makes the token invalid; absent where it is a person's own. */
   readonly revoke: (() => Promise<void>) | undefined;

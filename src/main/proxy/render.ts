@@ -14,8 +14,8 @@ export interface RenderOptions {
 }
 
 /**
- * `berth proxy render`: the text, and notes for whoever looks on. Keeps a bcrypt hash of SVC_ADMIN_PASSWORD in the state
- * directory where there is one, and needs it no more afterwards. Throws CommandError.
+ * `berth proxy render`: the text, and notes for whoever looks on. Keeps a bcrypt hash of SVC_ADMIN_PASSWORD in the
+ * state directory where there is one, and needs it no more afterwards. Throws CommandError.
  */
 export async function renderProxy(options: RenderOptions): Promise<{ text: string; notes: string[] }> {
   const settings = await readSettings(options.env);
@@ -51,8 +51,8 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
 }
 
 /**
- * Replaces the file, with the owner and mode it had; a new one is for its owner and group. What came of it: `kept` where
- * it was so already. Rejects as the file system does.
+ * Replaces the file, with the owner and mode it had; a new one is for its owner and group. What came of it: `kept`
+ * where it was so already. Rejects as the file system does.
  */
 export async function writeProxyFile(path: string, text: string): Promise<"kept" | "replaced" | "new"> {
   const known = await readFile(path, "utf8").catch(() => undefined);

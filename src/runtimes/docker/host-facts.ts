@@ -15,8 +15,8 @@ export interface HostFacts {
 }
 
 /**
- * CDI where the daemon is Podman, which knows no other way, or has found NVIDIA's devices by it (Docker 28.2 and later);
- * else the runtime hook that `docker run --gpus` uses.
+ * CDI where the daemon is Podman, which knows no other way, or has found NVIDIA's devices by it (Docker 28.2 and
+ * later); else the runtime hook that `docker run --gpus` uses.
  */
 export async function gpuDriver(daemon: Daemon, { gpus }: Container): Promise<HostFacts["gpuDriver"]> {
   if (gpus === undefined) return "nvidia";

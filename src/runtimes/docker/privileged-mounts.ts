@@ -25,9 +25,9 @@ export interface MountGuard {
 
 /**
  * Throws BadWorkload for a mount that would hand over the machine: whatever holds one of the kernel's trees, `/etc`, a
- * container engine's files or socket or a `guarded` directory; whatever lies in one of them (but for reading below `/etc`
- * and where programs are); and any other socket. Links are followed first; the daemon takes `..` by the letter, before
- * it follows links, and so a path with one would name two places.
+ * container engine's files or socket or a `guarded` directory; whatever lies in one of them (but for reading below
+ * `/etc` and where programs are); and any other socket. Links are followed first; the daemon takes `..` by the letter,
+ * before it follows links, and so a path with one would name two places.
  */
 export async function refusePrivilegedMounts(mounts: Container["mounts"], guard: MountGuard): Promise<void> {
   const trees = await realPaths([...kernelTrees, ...engineRoots, ...guard.guarded]);
