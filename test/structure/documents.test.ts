@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { isRecord } from "../../src/lib/record.ts";
+import { lintCitations, lintLinks, tableRows } from "./documents.ts";
+import { layers } from "./layers.ts";
+import { read, repositoryFiles } from "./tree.ts";
+
+const files = new Map(repositoryFiles().map((path) => [path, read(path) ?? ""]));
+const rowsOf = (path: string): string[][] => tableRows(files.get(path) ?? "");
+
+describe("documents", () => {
+  it("lead to what is there", () => assert.deepEqual(lintLinks(files), []));
+
+  it("have what comments cite", () => assert.deepEqual(lintCitations(files), []));
+
+  it("give a reason for every package", () => {
+    const { dependencies, devDependencies, optionalDependencies }: Record<string, unknown> = JSON.parse(
+      files.get("package.json") ?? "",
+    );
+    const packages = [dependencies, devDependencies, optionalDependencies].flatMap((each) =>
+      isRecord(each) ? Object.keys(each) : [],
+    );
+    const words = new Set((files.get("docs/dependencies.md") ?? "").split(/[\s,()|`]+/).map(withoutStop));
+    assert.ok(packages.length > 10);
+    assert.deepEqual(
+      packages.filter((name) => !words.has(name)),
+      [],
+    );
+  });
+
+  for (const [path, column] of [
+    ["AGENTS.md", 2],
+    ["docs/architecture.md", 1],
+  ] as const) {
+    it(`${path} has the layers as they are checked`, () => {
+      const told = rowsOf(path).filter(([name = ""]) => name in layers);
+      assert.deepEqual(
+        told.map(([name]) => name),
+        Object.keys(layers),
+      );
+      for (const row of told) {
+        const [name = ""] = row;
+        const allowed = layers[name]?.layers.join(" ") || "–";
+        assert.match(row[column] ?? "", new RegExp(`^${allowed}($|,| and )`), name);
+      }
+    });
+  }
+
+  it("docs/architecture.md has the packages as they are checked", () => {
+    for (const [name = "", , packages = ""] of rowsOf("docs/architecture.md")) {
+      const allowed = layers[name]?.packages;
+      if (allowed === undefined) continue;
+      assert.deepEqual(packages === "–" ? [] : packages.split(", ").toSorted(), [...allowed].toSorted(), name);
+    }
+  });
+
+  const planted: readonly (readonly [what: string, text: string, problems: readonly string[]])[] = [
+    [
+      "what is there",
+      "[a](docs/a.md#one-two) `src/b.ts` `src/b` `src/` [x](https://x.test/#y) `src/*.ts` [s](#top)",
+      [],
+    ],
+    ["a file that is gone", "[a](docs/z.md)", ["README.md: docs/z.md is not there"]],
+    ["a heading that is gone", "[a](docs/a.md#three)", ["README.md: docs/a.md has no heading #three"]],
+    ["a path that is gone", "`src/z.ts`", ["README.md: src/z.ts is not there"]],
+  ];
+  for (const [what, text, problems] of planted) {
+    it(`are told of ${what}`, () => {
+      const around = { "docs/a.md": "# One, `two`\n", "src/b.ts": "" };
+      assert.deepEqual(lintLinks(new Map(Object.entries({ ...around, "README.md": `# Top\n${text}` }))), problems);
+    });
+  }
+
+  it("are told of what they do not have", () => {
+    const cited = ["// DECISIONS 1 and", " 3, CONTRACT", ' "Errors", CONTRACT', ' "Gone"'].join("");
+    const some = { "docs/decisions.md": "1. one\n2. two\n", "docs/contract.md": "| Errors | x |\n", "src/a.ts": cited };
+    assert.deepEqual(lintCitations(new Map(Object.entries(some))), [
+      "src/a.ts: there is no decision 3",
+      "src/a.ts: the contract has no section Gone",
+    ]);
+  });
+});
+
+function withoutStop(word: string): string {
+  return word.replace(/[.:;]$/, "");
+}

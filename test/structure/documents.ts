@@ -1,0 +1,69 @@
+import { posix } from "node:path";
+
+/** A path of the repository as texts write it, in back-ticks and without a pattern. */
+const path = /`((?:src|test|hack|docs|manifests|charts|bin)\/[\w./-]+)`/g;
+const link = /\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)/g;
+
+/** Links that lead nowhere, and paths that are not there. `files`: texts by path; others have an empty one. */
+export function lintLinks(files: ReadonlyMap<string, string>): string[] {
+  const folders = new Set([...files.keys()].flatMap(parents));
+  const isThere = (target: string): boolean => files.has(target) || folders.has(target.replace(/\/$/, ""));
+  const problems: string[] = [];
+  for (const [file, text] of files) {
+    if (!file.endsWith(".md")) continue;
+    for (const [, to = "", anchor] of text.matchAll(link)) {
+      const target = to === "" ? file : posix.join(posix.dirname(file), to);
+      if (!isThere(target)) problems.push(`${file}: ${to} is not there`);
+      else if (anchor !== undefined && !anchorsOf(files.get(target) ?? "").has(anchor)) {
+        problems.push(`${file}: ${to} has no heading #${anchor}`);
+      }
+    }
+    for (const [, named = ""] of text.matchAll(path)) {
+      if (!isThere(named) && !isThere(`${named}.ts`)) problems.push(`${file}: ${named} is not there`);
+    }
+  }
+  return problems;
+}
+
+/** What comments cite of the decisions and the contract, and is not in them. */
+export function lintCitations(files: ReadonlyMap<string, string>): string[] {
+  const decisions = new Set(
+    [...textOf(files, "docs/decisions.md").matchAll(/^(\d+)\. /gm)].map(([, number]) => number),
+  );
+  const sections = new Set(tableRows(textOf(files, "docs/contract.md")).map(([section]) => section));
+  const problems: string[] = [];
+  for (const [file, text] of files) {
+    if (!file.endsWith(".ts")) continue;
+    for (const [, first, second] of text.matchAll(/DECISIONS (\d+)(?: and (\d+))?/g)) {
+      for (const number of [first, second]) {
+        if (number !== undefined && !decisions.has(number)) problems.push(`${file}: there is no decision ${number}`);
+      }
+    }
+    for (const [, section = ""] of text.matchAll(/CONTRACT "([^"(]+)"/g)) {
+      if (!sections.has(section)) problems.push(`${file}: the contract has no section ${section}`);
+    }
+  }
+  return problems;
+}
+
+/** Cells of every row of the tables in a text, without their back-ticks. */
+export function tableRows(text: string): string[][] {
+  return [...text.matchAll(/^\|(.*)\|$/gm)].map(([, row = ""]) =>
+    row.split("|").map((cell) => cell.trim().replaceAll("`", "")),
+  );
+}
+
+function textOf(files: ReadonlyMap<string, string>, name: string): string {
+  return files.get(name) ?? "";
+}
+
+function parents(file: string): string[] {
+  const folder = posix.dirname(file);
+  return folder === "." ? ["."] : [folder, ...parents(folder)];
+}
+
+/** As GitHub makes them of headings. */
+function anchorsOf(text: string): Set<string> {
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase());
+  return new Set(headings.map((heading) => heading.replaceAll(/[^\p{L}\p{N}\s_-]/gu, "").replaceAll(/\s/g, "-")));
+}
