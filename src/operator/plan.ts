@@ -5,14 +5,14 @@ import type { SlotInput } from "./input.ts";
 import { coming, drifted, loaded, missing } from "./loading.ts";
 import { unprepared } from "./preparing.ts";
 import { silent } from "./silent.ts";
-import { mustRestart, noFreePort, notWanted, portConflict, refused, unloadable, unloadingEnds } from "./unloading.ts";
+import { cannotLoad, mustRestart, noFreePort, notWanted, portConflict, refused, unloadingEnds } from "./unloading.ts";
 import type { Verdict } from "./verdict.ts";
 
 /** In this order; first hit wins. A new rule is one function, one line here, one row in the table test. */
 const checks: readonly [name: string, check: Check][] = [
   ["neverValid", neverValid],
   ["silent", silent],
-  ["unloadable", unloadable],
+  ["cannotLoad", cannotLoad],
   ["notWanted", notWanted],
   ["portConflict", portConflict],
   ["noFreePort", noFreePort],

@@ -43,9 +43,9 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
   const transitions = moved(before, verdict, input.now);
   const isLoaded = state === "ready";
   const running = outcome.observed.filter(({ phase }) => phase === "running");
-  const asked = failuresInForce(input) === 0;
-  const unasked = outcome.started > 0 && !asked ? outcome.started : 0;
-  const restarts = before.restarts + unasked;
+  // Starts that follow a failure; others somebody has asked for.
+  const restarted = failuresInForce(input) > 0 ? outcome.started : 0;
+  const restarts = before.restarts + restarted;
   const readySince = isLoaded ? (before.readySince ?? input.now.toISOString()) : undefined;
   const idle = idleSince(input);
   const spec = input.spec ?? completeSlot(input.name, slotSpecSchema.parse({ enabled: false }));
@@ -86,7 +86,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
         transitions === before.transitions
           ? before.counters.transitions
           : { ...before.counters.transitions, [state]: (before.counters.transitions[state] ?? 0) + 1 },
-      restarts: before.counters.restarts + unasked,
+      restarts: before.counters.restarts + restarted,
     },
   };
   return {

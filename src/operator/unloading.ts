@@ -72,7 +72,7 @@ export function portConflict(input: SlotInput): Verdict | undefined {
 }
 
 /** What would keep an on-demand slot from loading is told before anybody asks for it. */
-export function unloadable(input: SlotInput): Verdict | undefined {
+export function cannotLoad(input: SlotInput): Verdict | undefined {
   const want = wanted(input);
   if (want.load || want.reason !== "ScaledToZero" || input.observed.length > 0) return undefined;
   return portConflict(input) ?? refused(input);

@@ -604,7 +604,7 @@ const rows: Row[] = [
       conflicts: { port: { port: 8081, holder: "other" }, aliases: [] },
     }),
     expected: {
-      check: "unloadable",
+      check: "cannotLoad",
       state: "error",
       row: "stalled",
       reason: "PortConflict",
@@ -619,7 +619,7 @@ const rows: Row[] = [
       workloads: { reason: "ModelNotFound", message: "no model tiny" },
     }),
     expected: {
-      check: "unloadable",
+      check: "cannotLoad",
       state: "error",
       row: "stalled",
       reason: "ModelNotFound",
