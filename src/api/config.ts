@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { runtimeKinds, slotPorts } from "./names.ts";
-import { nearest } from "./nearest.ts";
+import { didYouMean, nearest } from "./nearest.ts";
 
 const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
 
@@ -280,6 +280,5 @@ function wanted(message: string): string {
 }
 
 function hint(name: string, known: readonly string[]): string {
-  const close = nearest(name, known);
-  return close === undefined ? "" : `; did you mean ${close}?`;
+  return didYouMean(nearest(name, known));
 }

@@ -1,11 +1,10 @@
 import type { z } from "zod";
-import { nearest } from "./nearest.ts";
+import { didYouMean, nearest } from "./nearest.ts";
 
 /** What is said of a key that no schema knows, with the nearest one that it does know. */
 export function unknownKey(key: string, known: readonly string[]): string {
   if (key === "<<") return "YAML 1.2 has no merge keys; name the fields, or give an alias of the whole map";
-  const close = nearest(key, known);
-  return `unknown key${close === undefined ? "" : `; did you mean ${close}?`}`;
+  return `unknown key${didYouMean(nearest(key, known))}`;
 }
 
 /** The keys that the schema knows at `path`, for a hint; empty when it cannot be told. */

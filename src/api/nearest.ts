@@ -20,6 +20,11 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   return best;
 }
 
+/** What ends a message about a word that nobody knows; empty where none is near. */
+export function didYouMean(near: string | undefined): string {
+  return near === undefined ? "" : `; did you mean ${near}?`;
+}
+
 /** Which letters occur, folded into 32 bits. */
 function lettersOf(word: string): number {
   let letters = 0;

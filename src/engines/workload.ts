@@ -1,6 +1,6 @@
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineKind, ProcessRole } from "../api/names.ts";
-import { nearest } from "../api/nearest.ts";
+import { didYouMean, nearest } from "../api/nearest.ts";
 import type { EnvValue, Workload } from "../api/workload.ts";
 import { expand } from "./expand.ts";
 import type { EngineInput, EngineRefusal, SlotInputs } from "./engine.ts";
@@ -119,8 +119,7 @@ export function modelRefusal(
   known: readonly string[] = [],
 ): EngineRefusal | undefined {
   if (model === undefined) {
-    const close = nearest(ref, known);
-    const hint = close === undefined ? "" : `; did you mean ${close}?`;
+    const hint = didYouMean(nearest(ref, known));
     return {
       reason: "ModelNotFound",
       message: `no model is called ${ref}: put ${ref}.gguf into the models directory or declare it in models/${hint}`,

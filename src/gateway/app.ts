@@ -9,6 +9,7 @@ import {
 import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
+import { didYouMean } from "../api/nearest.ts";
 import { allowedMethods, methodNotAllowed } from "./allowed-methods.ts";
 import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
 import type { Gate } from "./auth/gate.ts";
@@ -167,8 +168,8 @@ function notFound(routes: readonly GuardedRoute[], method: string, url: string):
   if (allowed.length > 0 && !allowed.includes(method)) return methodNotAllowed(path, allowed);
   const tails = ["/v1", ""].map((prefix) => `${prefix}${path.replace(/^(\/v1)+/, "")}`);
   const meant = tails.find((tail) => routes.some((route) => route.method === "POST" && route.path === tail));
-  const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
-  return new ApiError("system.not_found", { message: `there is nothing at ${path.slice(0, 200)}${hint}` });
+  const message = `there is nothing at ${path.slice(0, 200)}${didYouMean(meant)}`;
+  return new ApiError("system.not_found", { message });
 }
 
 /** What Node's parser refuses never becomes a request: the envelope is written by hand. */

@@ -1,4 +1,4 @@
-import { nearest } from "../api/nearest.ts";
+import { didYouMean, nearest } from "../api/nearest.ts";
 import { ApiError } from "../api/errors.ts";
 import { isAvailable } from "../api/states.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
@@ -59,9 +59,8 @@ function* namesIn({ slots, aliases, models, upstreamRefs }: ResolutionIndex): Ge
 export function notFound(index: ResolutionIndex, value: string): ApiError {
   const close = nearest(value.slice(0, 200), namesIn(index));
   const suggestions = close === undefined ? [] : [close];
-  const hint = close === undefined ? "" : `; did you mean ${close}?`;
   return new ApiError("model.not_found", {
-    message: `no slot, model or upstream is called "${value.slice(0, 200)}"${hint}`,
+    message: `no slot, model or upstream is called "${value.slice(0, 200)}"${didYouMean(close)}`,
     details: { suggestions },
   });
 }

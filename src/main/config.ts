@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { secretConfigKeys, environmentName, tomlName, configShape, defaultConfigDir } from "../api/config.ts";
+import { defaultConfigDir } from "../api/config.ts";
+import { shownSettings } from "../api/shown-settings.ts";
 import { diagnosticLine } from "../api/diagnostic.ts";
 import { cell, render, renderOne, type Column, type Format } from "../cli/output.ts";
 import { placesOf, readSettings } from "./settings.ts";
@@ -22,14 +23,6 @@ export async function validateConfig(directory: string): Promise<readonly string
   return (await validateDirectory(directory)).map(diagnosticLine);
 }
 
-interface ShownSetting {
-  readonly value: unknown;
-  readonly origin: string;
-  readonly environment: string;
-  /** Null: it is no setting of berth.toml. */
-  readonly toml: string | null;
-}
-
 const settingColumns: readonly Column[] = [
   { title: "SETTING", value: (row) => cell(row["environment"]) },
   { title: "VALUE", value: (row) => cell(row["value"]) },
@@ -39,35 +32,16 @@ const settingColumns: readonly Column[] = [
 
 /** `berth config show`: what is in force, where each value comes from, secrets masked. Throws SettingsError. */
 export async function configText(env: NodeJS.ProcessEnv, format: Format): Promise<string> {
-  const settings = await shownSettings(env);
+  const { config, origins } = await readSettings(env);
+  const ofDirectory = {
+    value: config.configDir,
+    origin: env["SVC_CONFIG_DIR"] ? "environment" : "default",
+    environment: "SVC_CONFIG_DIR",
+    // It is no setting of berth.toml, which lies there.
+    toml: null,
+  };
+  const settings = { config_dir: ofDirectory, ...shownSettings(config, origins) };
   if (format === "json" || format === "yaml") return await renderOne(settings, format);
   const rows = Object.entries(settings).map(([name, setting]) => ({ name, ...setting }));
   return await render(rows, settingColumns, format, "environment");
-}
-
-async function shownSettings(env: NodeJS.ProcessEnv): Promise<Record<string, ShownSetting>> {
-  const { config, origins } = await readSettings(env);
-  const secrets: readonly string[] = secretConfigKeys;
-  const shown: Record<string, ShownSetting> = {
-    config_dir: {
-      value: config.configDir,
-      origin: env["SVC_CONFIG_DIR"] ? "environment" : "default",
-      environment: "SVC_CONFIG_DIR",
-      toml: null,
-    },
-  };
-  const values: Readonly<Record<string, unknown>> = { ...config };
-  let key: keyof typeof configShape;
-  for (key in configShape) {
-    const value = values[key];
-    const isMasked = secrets.includes(key) && value !== undefined;
-    const plain = key === "slotPorts" ? `${config.slotPorts.first}-${config.slotPorts.last}` : (value ?? null);
-    shown[tomlName(key)] = {
-      value: isMasked ? "********" : plain,
-      origin: origins[key] ?? "default",
-      environment: environmentName(key),
-      toml: tomlName(key),
-    };
-  }
-  return shown;
 }

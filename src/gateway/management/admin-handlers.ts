@@ -1,10 +1,10 @@
 import { relative } from "node:path";
 import type { FastifyRequest } from "fastify";
-import { configShape, environmentName, secretConfigKeys, tomlName, type ConfigKey } from "../../api/config.ts";
 import { ApiError } from "../../api/errors.ts";
 import { jsonValue, type Setting } from "../../api/management/views.ts";
 import { slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
+import { shownSettings } from "../../api/shown-settings.ts";
 import type { Diagnostic } from "../../store/store.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
@@ -119,22 +119,8 @@ function callerOf({ identity }: FastifyRequest): string {
 }
 
 function settingsOf({ config, configOrigins }: ManagementContext): Record<string, Setting> {
-  const secrets: readonly string[] = secretConfigKeys;
-  const { first, last } = config.slotPorts;
-  // As a person writes it, where that is not what the service makes of it.
-  const values: Readonly<Record<string, unknown>> = { ...config, slotPorts: `${first}-${last}` };
-  const settings: Record<string, Setting> = {};
-  let key: ConfigKey;
-  for (key in configShape) {
-    const value = values[key];
-    settings[tomlName(key)] = {
-      value: jsonValue(secrets.includes(key) && value !== undefined ? "********" : (value ?? null)),
-      origin: configOrigins[key] ?? "default",
-      environment: environmentName(key),
-      toml: tomlName(key),
-    };
-  }
-  return settings;
+  const shown = Object.entries(shownSettings(config, configOrigins));
+  return Object.fromEntries(shown.map(([name, setting]) => [name, { ...setting, value: jsonValue(setting.value) }]));
 }
 
 function diagnosticView(

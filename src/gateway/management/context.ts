@@ -3,7 +3,7 @@ import type { Config, ConfigOrigin } from "../../api/config.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
 import { slotNameSchema } from "../../api/names.ts";
-import { nearest } from "../../api/nearest.ts";
+import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { PublishedOperator } from "../../api/status.ts";
 import type { HardwareStore } from "../../store/hardware.ts";
 import type { RequestStore } from "../../store/store.ts";
@@ -70,9 +70,8 @@ export function slotNamed(context: ManagementContext, name: string): KnownSlot {
   }
   if (slot === undefined) {
     const close = nearest(name.slice(0, 64), context.index().slots.keys());
-    const hint = close === undefined ? "" : `; did you mean ${close}?`;
     throw new ApiError("slot.not_found", {
-      message: `no slot is called "${name.slice(0, 64)}"${hint}`,
+      message: `no slot is called "${name.slice(0, 64)}"${didYouMean(close)}`,
       details: { suggestions: close === undefined ? [] : [close] },
     });
   }
