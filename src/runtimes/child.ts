@@ -1,9 +1,9 @@
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EnvValue, Workload } from "../api/workload.ts";
 import { readEntry } from "../lib/process-identity.ts";
+import { readSmallText, UnfitFile } from "../lib/small-file.ts";
 import type { Ended } from "./exits.ts";
 import { labelVariables, type Label } from "./label.ts";
 import { BadWorkload, LogUnavailable } from "./start-failure.ts";
@@ -12,6 +12,9 @@ import type { EngineUser } from "./user.ts";
 /** What engines inherit; everything else of the operator's environment stays with the operator (DECISIONS 1). */
 const inheritedNames =
   /^(PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH|(CUDA|NVIDIA|HIP|ROCR|ROCM|HSA|GGML|VK|OMP)_[A-Z0-9_]+)$/;
+
+/** What the kernel takes as one string of a program's environment (MAX_ARG_STRLEN: execve(2)). */
+const variableLimitBytes = 131_072;
 
 /** The whole environment of an engine. Throws BadWorkload, naming the variable, when a value cannot be had. */
 export async function environmentFor(
@@ -43,9 +46,10 @@ async function resolved(name: string, value: EnvValue): Promise<string> {
   if (typeof value === "string") text = value;
   else {
     try {
-      text = (await readFile(value.file, "utf8")).replace(/\r?\n$/, "");
+      text = (await readSmallText(value.file, variableLimitBytes)).replace(/\r?\n$/, "");
     } catch (error) {
-      throw new BadWorkload(`env.${name}: its file cannot be read`, { cause: error });
+      const why = error instanceof UnfitFile ? `: ${error.message}` : "";
+      throw new BadWorkload(`env.${name}: its file cannot be read${why}`, { cause: error });
     }
   }
   if (text.includes("\0")) throw new BadWorkload(`env.${name}: its value holds a null byte`);

@@ -1,7 +1,8 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
+import { readSmallText } from "../lib/small-file.ts";
+import { manifestLimitBytes } from "./listing.ts";
 import type { Diagnostic } from "./store.ts";
 
 export interface BerthToml {
@@ -13,7 +14,7 @@ export interface BerthToml {
 export async function readBerthToml(configDir: string): Promise<BerthToml> {
   const file = join(configDir, "berth.toml");
   try {
-    return parseBerthToml(file, await readFile(file, "utf8"));
+    return parseBerthToml(file, await readSmallText(file, manifestLimitBytes));
   } catch (error) {
     if (errorCode(error) === "ENOENT" || errorCode(error) === "ENOTDIR") return { values: {}, diagnostics: [] };
     const message = `cannot be read: ${errorMessage(error)}`;

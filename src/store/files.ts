@@ -2,11 +2,12 @@ import { readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Kind } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
-import { errorCode } from "../lib/error-code.ts";
+import { errorCode, errorMessage } from "../lib/error-code.ts";
+import { refuseLargeFile } from "../lib/small-file.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { DeclaredFiles, keyOf, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
-import { glanceAt, listManifests, youngMs, type ListedFile, type Listing } from "./listing.ts";
+import { glanceAt, listManifests, manifestLimitBytes, youngMs, type ListedFile, type Listing } from "./listing.ts";
 import { directoryOfKind, readManifests } from "./manifest.ts";
 import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "./store.ts";
 
@@ -193,8 +194,13 @@ class FileSource implements DesiredSource {
   }
 
   /** Reads a file that is new or another, and glances at it again where it may be another soon. */
-  #take(file: string, { stamp, isYoung }: ListedFile, known: FileEntry | undefined, touched: Set<string>): void {
-    const read = this.#read(file, known);
+  #take(
+    file: string,
+    { stamp, isYoung, sizeBytes }: ListedFile,
+    known: FileEntry | undefined,
+    touched: Set<string>,
+  ): void {
+    const read = this.#read(file, sizeBytes, known);
     if (read === undefined) return;
     if (isYoung) this.#glanceIn(file, youngMs + 5);
     if (read.text !== undefined && read.declarations.some(({ diagnostics }) => diagnostics.length > 0)) {
@@ -260,15 +266,20 @@ class FileSource implements DesiredSource {
     return laterMs;
   }
 
-  #read(file: string, known: FileEntry | undefined): Pick<FileEntry, "text" | "declarations"> | undefined {
+  #read(
+    file: string,
+    sizeBytes: number,
+    known: FileEntry | undefined,
+  ): Pick<FileEntry, "text" | "declarations"> | undefined {
     let text: string;
     try {
+      refuseLargeFile(sizeBytes, manifestLimitBytes);
       // A small local file: blocking for it costs a tenth of a promise, which counts when a thousand have changed.
       text = readFileSync(file, "utf8");
     } catch (error) {
       // Gone since it was listed: the next look tells.
       if (errorCode(error) === "ENOENT") return undefined;
-      const message = `cannot be read (${errorCode(error) ?? String(error)})`;
+      const message = `cannot be read (${errorCode(error) ?? errorMessage(error)})`;
       const diagnostics: Diagnostic[] = [{ reason: "Unreadable", file, message }];
       const before = known?.declarations ?? [];
       const declarations = before.length > 0 ? before : readManifests(file, "");

@@ -10,6 +10,7 @@ export interface ListedFile {
   /** Another one whenever the file may be another. */
   readonly stamp: string;
   readonly mtimeMs: number;
+  readonly sizeBytes: number;
   /** So young that a second write could carry the same times: worth another look soon. */
   readonly isYoung: boolean;
 }
@@ -32,6 +33,8 @@ export interface Listing {
 }
 
 export const youngMs = 20;
+/** A larger one is not read: parsing it would hold up everything else. */
+export const manifestLimitBytes = 1024 ** 2;
 
 /** One look at a configuration directory; follows symbolic links, so a swapped link is another stamp. */
 export async function listManifests(configDir: string, names: readonly string[]): Promise<Listing> {
@@ -87,7 +90,7 @@ export function glanceAt(file: string): ListedFile | undefined {
 
 function listed({ size, mtimeMs, ctimeMs, ino, dev }: Stats): ListedFile {
   const isYoung = Math.abs(Date.now() - mtimeMs) < youngMs;
-  return { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, mtimeMs, isYoung };
+  return { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, mtimeMs, sizeBytes: size, isYoung };
 }
 
 async function look(

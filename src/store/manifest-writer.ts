@@ -11,6 +11,7 @@ import { beyondToml, edit } from "./edit/edit.ts";
 import { changesAt, findPlace, valuesOf, type Place } from "./edit/place.ts";
 import { tomlText } from "./edit/toml-edit.ts";
 import { yamlText } from "./edit/yaml-text.ts";
+import { manifestLimitBytes } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import type { ManifestChange, ManifestWriter } from "./writer.ts";
 
@@ -53,6 +54,7 @@ export function openManifestWriter({ configDir, isReadOnly }: ManifestWriterOpti
     const isToml = beyondToml(content) === undefined;
     const file = join(directory, `${name}.${isToml ? "toml" : "yaml"}`);
     const text = isToml ? tomlText(content) : yamlText(content);
+    refuseLarge(configDir, file, text);
     const [declaration] = readManifests(file, text);
     if (declaration?.spec === undefined) throw invalid(configDir, file, declaration);
     await mkdir(directory, { recursive: true });
@@ -125,9 +127,19 @@ function editedText(configDir: string, place: Place, spec: Spec, labels: Manifes
     const message = "it is written in a way that cannot be edited here: change it by hand";
     throw invalid(configDir, file, undefined, { path: first?.path ?? [], message });
   }
+  refuseLarge(configDir, file, edited);
   const result = readManifests(file, edited)[index];
   if (result?.spec === undefined) throw invalid(configDir, file, result);
   return edited;
+}
+
+/** What is read no more must not be written. */
+function refuseLarge(configDir: string, file: string, text: string): void {
+  if (Buffer.byteLength(text) <= manifestLimitBytes) return;
+  throw invalid(configDir, file, undefined, {
+    path: [],
+    message: "would be larger than 1 MiB, the limit of a manifest",
+  });
 }
 
 function recordOf(value: unknown): Spec {

@@ -1,9 +1,10 @@
-import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { loadConfig } from "../api/config.ts";
+import { errorCode, errorMessage } from "../lib/error-code.ts";
+import { readSmallText } from "../lib/small-file.ts";
 import { parseBerthToml, readBerthToml } from "./berth-toml.ts";
 import { parseDocuments, type Place } from "./documents.ts";
-import { listManifests } from "./listing.ts";
+import { listManifests, manifestLimitBytes } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
 import { describePlace, placeOfField } from "./field-place.ts";
 import { camelCase } from "./spelling.ts";
@@ -25,7 +26,14 @@ export async function validateDirectory(configDir: string, edits: Edits = new Ma
   const declarations: Declared[] = [];
   const manifests = [...edits.keys()].filter((file) => dirname(file) !== configDir);
   for (const file of new Set([...listing.files.keys(), ...manifests])) {
-    const text = edits.get(file) ?? (await readFile(file, "utf8"));
+    let text = edits.get(file);
+    try {
+      text ??= await readSmallText(file, manifestLimitBytes);
+    } catch (error) {
+      const message = `cannot be read (${errorCode(error) ?? errorMessage(error)})`;
+      diagnostics.push({ reason: "Unreadable", file, message });
+      continue;
+    }
     const found = readManifests(file, text);
     declarations.push(...found.map((declaration, index) => ({ declaration, text, index })));
     diagnostics.push(...found.flatMap((declaration) => declaration.diagnostics));
@@ -44,7 +52,7 @@ async function settingsProblems(configDir: string, edits: Edits): Promise<Diagno
   const { values, diagnostics } = edited === undefined ? await readBerthToml(configDir) : parseBerthToml(file, edited);
   const places = { isRoot: true, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined };
   const { problems } = loadConfig({}, values, places);
-  const text = problems.length === 0 ? "" : (edited ?? (await readFile(file, "utf8").catch(() => "")));
+  const text = problems.length === 0 ? "" : (edited ?? (await readSmallText(file, manifestLimitBytes).catch(() => "")));
   const parsed = parseDocuments(file, text);
   const [document] = "documents" in parsed ? parsed.documents : [];
   return [

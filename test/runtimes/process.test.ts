@@ -235,6 +235,7 @@ describe("process: exits", () => {
       [{ ...base, workingDir: missing }, `its working directory ${missing} does not exist`],
       [site.command([], port), "its command names no program"],
       [{ ...base, env: { KEY: { file: missing } } }, "env.KEY: its file cannot be read"],
+      [{ ...base, env: { KEY: { file: "/dev/zero" } } }, "env.KEY: its file cannot be read: it is no plain file"],
       [{ ...base, env: { KEY: "a secret\0" } }, "env.KEY: its value holds a null byte"],
     ] satisfies [Workload, string][]) {
       await runtime.ensure(workload);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { mkdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { link, mkdir, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
+import { link, mkdir, open as openFile, rename, rm, symlink, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion, type Kind } from "../../src/api/names.ts";
@@ -353,6 +353,26 @@ describe("files of a configuration directory", { concurrency: true }, () => {
       await writeFile(join(dir, "slots/a.yaml"), manifest("x", "first"));
     });
     assert.equal(modelOf(env.source, "x"), "first");
+  });
+
+  it("reads no manifest that is larger than 1 MiB, and takes it again once it is smaller", async () => {
+    await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")));
+    // As sparse as a file can be: reading it would take all memory.
+    for (const name of ["a.toml", "b.toml"]) {
+      await using file = await openFile(env.slot(name), "a");
+      await file.truncate(8 * 1024 ** 3);
+    }
+    await env.source.resync();
+    const message = "cannot be read (it is larger than 1 MiB, the limit of such a file)";
+    for (const name of ["a", "b"]) {
+      const found = env.source.get("Slot", name)?.diagnostics;
+      assert.deepEqual(found, [{ reason: "Unreadable", file: env.slot(`${name}.toml`), message }]);
+    }
+    assert.equal(modelOf(env.source, "a"), "one");
+    assert.equal(env.source.get("Slot", "b")?.spec, undefined);
+    await writeFile(env.slot("a.toml"), `${toml("two")}# ${"x".repeat(1024 ** 2 - 64)}`);
+    await env.source.resync();
+    assert.deepEqual([modelOf(env.source, "a"), env.source.get("Slot", "a")?.diagnostics], ["two", []]);
   });
 
   it("concludes nothing about removals while a file cannot be read", async () => {

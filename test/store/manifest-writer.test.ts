@@ -41,6 +41,22 @@ async function refusal(task: Promise<unknown>): Promise<{ code: string; message:
 const spec = { engine: "custom", command: ["run"], idleSeconds: 5 };
 
 describe("a manifest writer", () => {
+  it("neither makes a manifest that is too large to be read nor edits one", async () => {
+    await using at = await site();
+    const large = { ...spec, env: { KEY: "x".repeat(1024 ** 2) } };
+    const message = "slots/a.toml: would be larger than 1 MiB, the limit of a manifest";
+    const create = at.writer.create("Slot", "a", { spec: large });
+    assert.deepEqual((await refusal(create)).message, message);
+    await at.put("slots/a.toml", 'engine = "custom"', 'command = ["run"]');
+    assert.deepEqual((await refusal(at.writer.replace("Slot", "a", { spec: large }))).message, message);
+    await at.put("slots/a.toml", `# ${"x".repeat(1024 ** 2)}`);
+    const { code, message: told } = await refusal(at.writer.replace("Slot", "a", { spec }));
+    assert.deepEqual([code, told], ["config.invalid", "slots/a.toml is too large for a manifest: change it by hand"]);
+    // Others are not concerned.
+    await at.writer.create("Slot", "b", { spec });
+    assert.equal(await at.writer.replace("Slot", "b", { spec: { ...spec, idleSeconds: 6 } }), "changed");
+  });
+
   it("creates a file that says what was given, once", async () => {
     await using at = await site();
     const file = await at.writer.create("Slot", "a", {

@@ -41,6 +41,15 @@ describe("validating a directory", { concurrency: true }, () => {
     assert.equal(found[0]?.reason, "Unreadable");
   });
 
+  it("names files that are too large to be read", async () => {
+    const large = `# ${"x".repeat(1024 ** 2)}`;
+    const message = "it is larger than 1 MiB, the limit of such a file";
+    assert.deepEqual(await told({ "slots/a.toml": large, "berth.toml": large }), [
+      ["berth.toml", undefined, undefined, `cannot be read: ${message}`],
+      ["a.toml", undefined, undefined, `cannot be read (${message})`],
+    ]);
+  });
+
   it("tells every problem of every file", async () => {
     assert.deepEqual(
       await told({ "slots/a.toml": slot("enabld = true"), "slots/b.yaml": "model: {default: m}\nport: 1\n" }),

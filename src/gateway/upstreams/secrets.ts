@@ -1,6 +1,7 @@
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import type { SecretSource } from "../../api/upstream.ts";
 import { errorCode } from "../../lib/error-code.ts";
+import { readSmallText, UnfitFile } from "../../lib/small-file.ts";
 
 /** A key is missing or cannot be used. The message names the variable or file, never the value; it is for the log. */
 export class SecretError extends Error {
@@ -69,8 +70,7 @@ class FileSecret implements Secret {
       const stamp = `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
       if (stamp !== this.#stamp || typeof this.#found !== "string") {
         this.#stamp = stamp;
-        if (size > limitBytes) throw new SecretError(`the file ${this.#path} is too large for a key`);
-        this.#found = checked(await readFile(this.#path, "utf8"), `the file ${this.#path}`);
+        this.#found = checked(await readSmallText(this.#path, limitBytes), `the file ${this.#path}`);
       }
       return this.#found;
     } catch (error) {
@@ -81,6 +81,7 @@ class FileSecret implements Secret {
 }
 
 function unreadable(path: string, error: unknown): string {
+  if (error instanceof UnfitFile) return `the file ${path} holds no key: ${error.message}`;
   return errorCode(error) === "ENOENT"
     ? `the file ${path} does not exist`
     : `the file ${path} cannot be read (${errorCode(error) ?? "unknown error"})`;

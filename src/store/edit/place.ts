@@ -1,9 +1,11 @@
 import { readFile } from "node:fs/promises";
+import { parse, relative } from "node:path";
+import { ApiError } from "../../api/errors.ts";
 import type { Kind } from "../../api/names.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseDocuments } from "../documents.ts";
 import { isFullManifest } from "../field-place.ts";
-import { listManifests } from "../listing.ts";
+import { listManifests, manifestLimitBytes } from "../listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "../manifest.ts";
 import { differences, type FieldChange } from "./difference.ts";
 
@@ -25,7 +27,12 @@ export interface Place {
 /** The first declaration of this name, in the order of paths. */
 export async function findPlace(configDir: string, kind: Kind, name: string): Promise<Place | undefined> {
   const listing = await listManifests(configDir, Object.values(directoryOfKind));
-  for (const file of listing.files.keys()) {
+  for (const [file, { sizeBytes }] of listing.files) {
+    if (sizeBytes > manifestLimitBytes) {
+      if (parse(file).name !== name) continue;
+      const message = `${relative(configDir, file)} is too large for a manifest: change it by hand`;
+      throw new ApiError("config.invalid", { message });
+    }
     const text = await readFile(file, "utf8");
     const declarations = readManifests(file, text);
     const index = declarations.findIndex((each) => each.kind === kind && each.name === name);

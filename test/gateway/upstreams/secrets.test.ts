@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { promisify } from "node:util";
 import { openSecret, SecretError, type Secret } from "../../../src/gateway/upstreams/secrets.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { rejectionOf } from "../../support/rejection.ts";
@@ -82,11 +84,14 @@ describe("secret in a file", () => {
     await writeFile(path, "");
     assert.equal(await look(), `the file ${path} is empty`);
     await writeFile(path, "x".repeat(20_000));
-    assert.equal(await look(), `the file ${path} is too large for a key`);
+    assert.equal(await look(), `the file ${path} holds no key: it is larger than 16 KiB, the limit of such a file`);
     await rm(path);
     await mkdir(path);
-    assert.equal(await look(), `the file ${path} cannot be read (EISDIR)`);
+    assert.equal(await look(), `the file ${path} holds no key: it is no plain file`);
     await rm(path, { recursive: true });
+    await promisify(execFile)("mkfifo", [path]);
+    assert.equal(await look(), `the file ${path} holds no key: it is no plain file`);
+    await rm(path);
     await writeFile(path, "key");
     clock.ms += 1000;
     assert.equal(await secret.read(), "key");

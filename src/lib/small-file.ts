@@ -1,0 +1,37 @@
+import { constants } from "node:fs";
+import { open } from "node:fs/promises";
+
+/** A file that is not read: a named pipe may never end, and a huge one takes all memory. The message says why. */
+export class UnfitFile extends Error {
+  override readonly name = "UnfitFile";
+}
+
+/** Throws UnfitFile for more bytes than the limit, which is a whole number of KiB. */
+export function refuseLargeFile(sizeBytes: number, limitBytes: number): void {
+  if (sizeBytes <= limitBytes) return;
+  const limit = limitBytes < 1024 ** 2 ? `${limitBytes / 1024} KiB` : `${limitBytes / 1024 ** 2} MiB`;
+  throw new UnfitFile(`it is larger than ${limit}, the limit of such a file`);
+}
+
+/**
+ * The text of a plain file of at most `limitBytes`. Never waits for a writer at the other end of a pipe. Rejects with
+ * UnfitFile, or with the system's error.
+ */
+export async function readSmallText(path: string, limitBytes: number): Promise<string> {
+  // Without O_NONBLOCK, opening a named pipe waits for its writer, in one of the few threads that all reads share.
+  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  const status = await file.stat();
+  if (!status.isFile()) throw new UnfitFile("it is no plain file");
+  refuseLargeFile(status.size, limitBytes);
+  // It may grow meanwhile, and those of /proc say that they are empty.
+  const room = Math.min(limitBytes, status.size * 2 + 16_384) + 1;
+  const bytes = Buffer.allocUnsafe(room);
+  let length = 0;
+  for (;;) {
+    const { bytesRead } = await file.read(bytes, length, bytes.length - length, null);
+    length += bytesRead;
+    refuseLargeFile(length, limitBytes);
+    if (bytesRead === 0) return bytes.toString("utf8", 0, length);
+    if (length === room) throw new UnfitFile("it grows while it is read");
+  }
+}
