@@ -83,7 +83,7 @@ export const configShape = {
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api accepts"),
   corsOrigins: list.default([]).describe("Origins whose pages may call /v1 from a browser, or *; absent: none"),
-  engineUser: z.string().optional().describe("User that runs engines when Berth runs as root"),
+  engineUser: z.string().optional().describe("USER or USER:GROUP that runs engines when Berth runs as root"),
   bufferLimit: bytesSchema.default(512 * 1024 ** 2).describe("All held bodies, shared streams and reader buffers"),
   drainSeconds: whole(0, 3600).default(30).describe("Time that open requests get on SIGTERM"),
   slotPorts: z

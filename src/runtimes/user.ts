@@ -1,7 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { BadWorkload } from "./start-failure.ts";
 
-/** Whom engines run as. */
+/**
+ * Whom engines run as, and with which one group: Node takes all others away from a child whose user it changes
+ * (libuv calls `setgroups(0, NULL)`), so that a device of another group is out of its reach.
+ * A program such as setpriv could keep them, but would be run as root with the manifest's environment: LD_PRELOAD.
+ */
 export interface EngineUser {
   readonly uid: number;
   readonly gid: number;
@@ -9,14 +13,27 @@ export interface EngineUser {
 }
 
 /**
- * The user of that name or number, from /etc/passwd; undefined when none is asked for, or when this process is not
- * root and so cannot change users.
+ * The user of that name or number, from /etc/passwd, with its primary group or, as USER:GROUP, with the one named;
+ * undefined when none is asked for, or when this process is not root and so cannot change users. Throws BadWorkload
+ * where there is no such user or group.
  */
-export async function findUser(name: string | undefined): Promise<EngineUser | undefined> {
-  if (name === undefined || process.getuid?.() !== 0) return undefined;
-  for (const line of (await readFile("/etc/passwd", "utf8")).split("\n")) {
-    const [login, , uid = "", gid = "", , home = "/"] = line.split(":");
-    if (login === name || uid === name) return { uid: Number(uid), gid: Number(gid), home };
-  }
-  throw new BadWorkload(`SVC_ENGINE_USER: there is no user ${name} in /etc/passwd`);
+export async function findUser(wanted: string | undefined): Promise<EngineUser | undefined> {
+  if (wanted === undefined || process.getuid?.() !== 0) return undefined;
+  const [name = "", group] = wanted.split(":");
+  const user = await findLine("/etc/passwd", name);
+  if (user === undefined) throw new BadWorkload(`SVC_ENGINE_USER: there is no user ${name} in /etc/passwd`);
+  const [, , uid = "", gid = "", , home = "/"] = user;
+  return { uid: Number(uid), gid: group === undefined ? Number(gid) : await findGroup(group), home };
+}
+
+async function findGroup(name: string): Promise<number> {
+  const group = await findLine("/etc/group", name);
+  if (group === undefined) throw new BadWorkload(`SVC_ENGINE_USER: there is no group ${name} in /etc/group`);
+  return Number(group[2]);
+}
+
+/** The fields of the line whose name or number, its third field, is that. */
+async function findLine(file: string, wanted: string): Promise<readonly string[] | undefined> {
+  const lines = (await readFile(file, "utf8")).split("\n").map((line) => line.split(":"));
+  return lines.find(([name, , number]) => wanted !== "" && (name === wanted || number === wanted));
 }

@@ -347,6 +347,29 @@ describe("process: environment and user", () => {
       assert.equal(await site.population(), 0);
     });
 
+    test("as root, engines get the group that is named, and no other", async () => {
+      await using site = new ProcessSite({ engineUser: "nobody:daemon" });
+      await using runtime = await site.open();
+      await runtime.ensure(site.command(["sleep", "3600"], await freePort()));
+      const { pid } = await readRecord(site);
+      const daemon = /^daemon:[^:]*:(\d+):/m.exec(readFileSync("/etc/group", "utf8"))?.[1] ?? "none";
+      const status = readFileSync(`/proc/${pid}/status`, "utf8");
+      assert.deepEqual(/^Gid:\s+(.*)$/m.exec(status)?.[1]?.split("\t"), [daemon, daemon, daemon, daemon]);
+      assert.equal(/^Groups:(.*)$/m.exec(status)?.[1]?.trim(), "");
+      assert.match(status, /^Uid:\s+65534\s/m);
+      await runtime.remove("primary", undefined, { stopSeconds: 10 });
+    });
+
+    test("a group of engines that does not exist is named", async () => {
+      await using site = new ProcessSite({ engineUser: "nobody:no-such-group" });
+      await using runtime = await site.open();
+      await runtime.ensure(site.workload(await freePort()));
+      assert.equal(
+        (await only(runtime)).exit?.message,
+        "SVC_ENGINE_USER: there is no group no-such-group in /etc/group",
+      );
+    });
+
     test("an engine user that does not exist is named", async () => {
       await using site = new ProcessSite({ engineUser: "no-such-user" });
       await using runtime = await site.open();
