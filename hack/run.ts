@@ -9,7 +9,7 @@ import { Client, CommandError } from "../src/cli/client.ts";
 import { chat } from "../src/cli/chat.ts";
 import { isRecord } from "../src/cli/output.ts";
 import { watchOutput } from "../src/main/lost-output.ts";
-import { up } from "../src/main/up.ts";
+import { startUp, type RunningUp } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { errorMessage } from "../src/lib/error-code.ts";
@@ -49,7 +49,7 @@ async function run(): Promise<number> {
     return 1;
   }
   // In this process: a Ctrl-C on a terminal reaches every process of its group, and as two would mean "kill at once".
-  const running = up({
+  const starting = startUp({
     env: {
       ...process.env,
       BERTH_LOG: process.env["BERTH_LOG"] || "text",
@@ -64,12 +64,13 @@ async function run(): Promise<number> {
   });
   const stopping = new AbortController();
   for (const signal of stopSignals) process.on(signal, () => stopping.abort());
-  void greet(stopping.signal).catch((error: unknown) => {
-    if (!stopping.signal.aborted)
-      complain(error instanceof CommandError ? `${error.code}: ${error.message}` : errorMessage(error));
-  });
   try {
-    return await running;
+    const running = await starting;
+    void greet(running, stopping.signal).catch((error: unknown) => {
+      if (!stopping.signal.aborted)
+        complain(error instanceof CommandError ? `${error.code}: ${error.message}` : errorMessage(error));
+    });
+    return await running.ended;
   } catch (error) {
     complain(errorMessage(error));
     return 1;
@@ -197,12 +198,21 @@ async function isTaken(wanted: number): Promise<boolean> {
   });
 }
 
-async function greet(stopping: AbortSignal): Promise<void> {
+async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
   const isAnyAddress = host === "0.0.0.0" || host === "::";
   const url = `http://${isAnyAddress ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host}:${port}`;
   const client = new Client({ server: url, token: process.env["SVC_TOKEN"] });
   const slot = await untilReady(client, stopping);
   if (slot === undefined) return;
+  // The line that the gateway logs of the chat would else come into the chat's own.
+  using stack = new DisposableStack();
+  const held = stack.use(running.holdLog());
+  const onStop = (): void => {
+    process.stdout.write("\n");
+    held[Symbol.dispose]();
+  };
+  stopping.addEventListener("abort", onStop, { once: true });
+  stack.defer(() => stopping.removeEventListener("abort", onStop));
   process.stdout.write("\nprimary is ready. One streamed chat:\n\n  you:     Tell me something\n  primary: ");
   for await (const piece of chat(client, "primary", "Tell me something", 24)) process.stdout.write(piece);
   if (stopping.aborted) return;

@@ -1,4 +1,5 @@
 import { pino, type Logger } from "pino";
+import { writeUnheld } from "./log-hold.ts";
 import { goOnWithoutReaders } from "./lost-output.ts";
 import { parseJson } from "../lib/json.ts";
 import { isRecord } from "../lib/record.ts";
@@ -26,7 +27,7 @@ export function openLog(options: { level: string; component: string; env: NodeJS
   goOnWithoutReaders();
   const destination = pino.destination({ fd: 1, sync: false, maxLength: waitingBytes });
   const log = asText
-    ? pino(base, { write: (line: string) => void destination.write(readable(line)) })
+    ? pino(base, { write: (line: string) => writeUnheld(() => void destination.write(readable(line))) })
     : pino(base, destination);
   let lost = 0;
   destination.on("error", () => undefined);

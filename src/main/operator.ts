@@ -5,6 +5,7 @@ import { lookOf } from "./hardware.ts";
 import { findLlamaServer } from "./llama-server.ts";
 import { openLog } from "./log.ts";
 import { tellParent } from "./parent.ts";
+import { followHolds } from "./log-hold.ts";
 import { readSettings } from "./settings.ts";
 import { untilStopped } from "./signals.ts";
 
@@ -23,6 +24,7 @@ export async function operator(options: {
 }): Promise<number> {
   const { config, warnings } = await readSettings(options.env);
   const log = openLog({ level: config.logLevel, component: "operator", env: options.env });
+  followHolds();
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const stopping = new AbortController();

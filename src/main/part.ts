@@ -76,6 +76,11 @@ export class Part {
     });
   }
 
+  /** A child that does not listen any more misses it. */
+  send(message: string): void {
+    if (this.#child?.connected === true) this.#child.send(message, () => undefined);
+  }
+
   kill(signal: NodeJS.Signals): void {
     this.#child?.kill(signal);
   }

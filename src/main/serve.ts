@@ -1,5 +1,6 @@
 import { explainStart } from "./failure.ts";
 import { openLog } from "./log.ts";
+import { followHolds } from "./log-hold.ts";
 import { readSettings } from "./settings.ts";
 import { tellParent } from "./parent.ts";
 import { untilStopped } from "./signals.ts";
@@ -17,6 +18,7 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   };
   const { config, origins, warnings } = await readSettings(env);
   const log = openLog({ level: config.logLevel, component: "gateway", env });
+  followHolds();
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const { runGateway } = await import("../gateway/main.ts");

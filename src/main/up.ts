@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
 import type { Config } from "../api/config.ts";
 import { openLog } from "./log.ts";
+import { holdLog, holdMessage, releaseLog, releaseMessage } from "./log-hold.ts";
 import { Part } from "./part.ts";
 import { readSettings } from "./settings.ts";
 import { untilStopped, type StopKind } from "./signals.ts";
@@ -13,12 +14,25 @@ const entry = fileURLToPath(new URL(`berth.${extension}`, import.meta.url));
 /** Memory for young garbage, MiB; bin/berth says why, and says the same to `berth operator` and `berth serve`. */
 const youngHeap = { operator: ["--max-semi-space-size=1"], gateway: ["--max-semi-space-size=8"] } as const;
 
-/**
- * `berth up`: operator and gateway as two children in their own process groups. One that dies after it was ready is
- * started again; one that cannot start ends everything. When stopped, the gateway drains, then the operator ends
- * every engine of this instance. Resolves with the exit code.
- */
+export interface RunningUp {
+  /** The exit code, once everything has ended. */
+  readonly ended: Promise<number>;
+  /** Holds back the lines of the log in its text form, so that something else can be shown in one piece. */
+  holdLog(): Disposable;
+}
+
+/** `berth up`. Resolves with the exit code. */
 export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
+  const { ended } = await startUp(options);
+  return await ended;
+}
+
+/**
+ * Operator and gateway as two children in their own process groups. One that dies after it was ready is
+ * started again; one that cannot start ends everything. When stopped, the gateway drains, then the operator ends
+ * every engine of this instance.
+ */
+export async function startUp(options: { env: NodeJS.ProcessEnv }): Promise<RunningUp> {
   const { config } = await readSettings(options.env);
   const log = openLog({ level: config.logLevel, component: "up", env: options.env });
   const { stopped, again } = untilStopped();
@@ -39,24 +53,41 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
     });
   const operator = partOf("operator", ["operator", "--stop-engines"]);
   const gateway = partOf("gateway", ["serve"]);
-  for (const part of [operator, gateway]) part.start();
-  const outcome = await Promise.race([stopped, failed.promise]);
-  const kind: StopKind = outcome === "failed" ? "interrupt" : outcome;
-  if (outcome !== "failed") log.info("stopping; press Ctrl-C again to kill at once");
-  const killAll = (signal: NodeJS.Signals): void => [operator, gateway].forEach((part) => part.kill(signal));
-  const onAgain = (): void => {
-    killAll("SIGINT");
-    // The operator needs a moment to kill the engines; then nothing of ours may be left.
-    setTimeout(() => killAll("SIGKILL"), 2000).unref();
+  const parts = [operator, gateway];
+  for (const part of parts) part.start();
+  return {
+    ended: untilEnded(),
+    holdLog() {
+      holdLog();
+      for (const part of parts) part.send(holdMessage);
+      return {
+        [Symbol.dispose]() {
+          releaseLog();
+          for (const part of parts) part.send(releaseMessage);
+        },
+      };
+    },
   };
-  if (again.aborted) onAgain();
-  else again.addEventListener("abort", onAgain, { once: true });
-  // While the gateway drains, the operator is started again no more either.
-  operator.keepDown();
-  await gateway.stop(kind);
-  await operator.stop(kind);
-  if (operator.hasLeftEngines) await endLeftEngines(config, log);
-  return outcome === "failed" ? 1 : 0;
+
+  async function untilEnded(): Promise<number> {
+    const outcome = await Promise.race([stopped, failed.promise]);
+    const kind: StopKind = outcome === "failed" ? "interrupt" : outcome;
+    if (outcome !== "failed") log.info("stopping; press Ctrl-C again to kill at once");
+    const killAll = (signal: NodeJS.Signals): void => parts.forEach((part) => part.kill(signal));
+    const onAgain = (): void => {
+      killAll("SIGINT");
+      // The operator needs a moment to kill the engines; then nothing of ours may be left.
+      setTimeout(() => killAll("SIGKILL"), 2000).unref();
+    };
+    if (again.aborted) onAgain();
+    else again.addEventListener("abort", onAgain, { once: true });
+    // While the gateway drains, the operator is started again no more either.
+    operator.keepDown();
+    await gateway.stop(kind);
+    await operator.stop(kind);
+    if (operator.hasLeftEngines) await endLeftEngines(config, log);
+    return outcome === "failed" ? 1 : 0;
+  }
 }
 
 /** In the operator's stead. Another operator that has taken over meanwhile keeps its engines. */
