@@ -19,6 +19,8 @@ export function containerLogFile(stateDir: string, slot: string, role: ProcessRo
 const chunkBytes = 65_536;
 /** No tail reads more of a file than this, however long its lines are. */
 const tailBytes = 8 * 1024 * 1024;
+/** Of a log's end, to know its copy by. */
+const comparedBytes = 4096;
 /** Events of the file system are hints; behind them is this look. */
 const lookMs = 1000;
 /** Between the two steps of a rotation the operator needs less than this, however busy the machine is. */
@@ -133,7 +135,8 @@ class FollowedLog {
     const rotated = await stat(rotatedFile(this.#path)).catch(() => undefined);
     if (rotated !== undefined && stampOf(rotated) !== this.#rotatedStamp) {
       // Copied, and not emptied yet: reading on now would show every line twice.
-      if (found !== undefined && found.size >= rotated.size && this.#waitsForCut()) return;
+      const mayBeWhole = found !== undefined && found.size >= rotated.size;
+      if (mayBeWhole && (await isCopyOf(this.#path, found.size, rotated.size)) && this.#waitsForCut()) return;
       this.#cutAwaitedSince = undefined;
       this.#rotatedStamp = stampOf(rotated);
       // `.1` keeps every byte at its offset, unless only the newest part was kept.
@@ -160,7 +163,7 @@ class FollowedLog {
     return stampOf(rotated) !== this.#rotatedStamp;
   }
 
-  /** For a moment only: a log may also have grown past its predecessor's size since. */
+  /** For a moment only: a log that says the same again and again may also have grown past its predecessor since. */
   #waitsForCut(): boolean {
     this.#cutAwaitedSince ??= performance.now();
     return performance.now() - this.#cutAwaitedSince < cutMs;
@@ -183,6 +186,25 @@ class FollowedLog {
       await file.close();
     }
   }
+}
+
+/**
+ * The copy ends with what the log holds at the same place or, where only the newest part was kept, at its end. A log
+ * that was emptied and has grown as long since must not be taken for it: the next rotation takes away what it said.
+ */
+async function isCopyOf(path: string, size: number, copySize: number): Promise<boolean> {
+  await using stack = new AsyncDisposableStack();
+  const [log, copy] = await Promise.all([open(path, "r"), open(rotatedFile(path), "r")].map(unlessMissing));
+  for (const file of [log, copy]) if (file !== undefined) stack.defer(() => file.close());
+  if (log === undefined || copy === undefined) return false;
+  const length = Math.min(copySize, comparedBytes);
+  const end = await readAt(copy, copySize - length, length);
+  for (const at of [copySize, size]) if (end.equals(await readAt(log, at - length, length))) return true;
+  return false;
+}
+
+async function unlessMissing(opening: Promise<FileHandle>): Promise<FileHandle | undefined> {
+  return await opening.catch(() => undefined);
 }
 
 /** Another one for every rotation. An inode alone would not do: its number is soon used again. */

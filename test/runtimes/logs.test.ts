@@ -169,6 +169,29 @@ test("a follower that looks between copy and cut shows no line twice", async () 
   assert.deepEqual(follower.seen, ["old", "mark 1", "mark 2", "new"]);
 });
 
+test("a follower that looks when a cut log has grown again loses nothing at the next cut", async () => {
+  using state = new State();
+  state.makeDirectory();
+  writeFileSync(state.main, "old\none\n");
+  const follower = state.follow(2);
+  await until("it follows", () => follower.seen.length > 1);
+  // In one turn: it sees the log as long as its copy.
+  copyAside(state.main);
+  truncateSync(state.main, 0);
+  appendFileSync(state.main, "new\ntwo\n");
+  appendFileSync(state.rerank, "mark 1\n");
+  await until("it looks", () => follower.seen.includes("mark 1"));
+  appendFileSync(state.rerank, "mark 2\n");
+  await until("it has looked", () => follower.seen.includes("mark 2"));
+  copyAside(state.main);
+  truncateSync(state.main, 0);
+  appendFileSync(state.main, "last\n");
+  await until("it went on", () => follower.seen.includes("last"));
+  await follower.end();
+  const lines = follower.seen.filter((line) => !line.startsWith("mark"));
+  assert.deepEqual(lines, ["old", "one", "new", "two", "last"]);
+});
+
 /** The first half of a rotation. */
 function copyAside(path: string): void {
   copyFileSync(path, `${path}.copy`);
