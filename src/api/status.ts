@@ -10,7 +10,10 @@ import { processStatusSchema } from "./workload.ts";
 
 const time = z.iso.datetime();
 
-/** One entry of the last 50 transitions. */
+/** How many of its last moves a slot keeps. */
+export const transitionLimit = 50;
+
+/** One move of a slot. */
 export const transitionSchema = z.strictObject({
   at: time,
   from: z.enum(slotStates),
@@ -70,7 +73,7 @@ export const slotStatusSchema = z.strictObject({
   aliases: z.array(z.string()),
   /** Requests obeyed, by kind → token, so that each acts once. */
   handledRequests: z.record(z.string(), z.string()),
-  transitions: z.array(transitionSchema).max(50),
+  transitions: z.array(transitionSchema).max(transitionLimit),
   /** Counts that survive an operator restart, for metrics. */
   counters: z.strictObject({ transitions: z.record(z.string(), z.int()), restarts: z.int() }),
 });

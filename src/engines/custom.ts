@@ -1,11 +1,11 @@
-import type { Engine } from "./engine.ts";
+import { everyPortTaken, type Engine } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
 import { modelRefusal, probePath, workloadOf } from "./workload.ts";
 
-/** Anything that speaks the OpenAI API on `$(HOST):$(PORT)`: vLLM, SGLang, a shell script (RESOURCES "Slot"). */
 // Nothing is known of the image: it may write to its own files.
 const container = { port: 8080, writesRoot: true } as const;
 
+/** Anything that speaks the OpenAI API on `$(HOST):$(PORT)`: vLLM, SGLang, a shell script (RESOURCES "Slot"). */
 export const custom = {
   kind: "custom",
   capabilities: ({ spec }) => spec.capabilities ?? ["chat", "completions"],
@@ -20,7 +20,7 @@ export const custom = {
     const refusal = model === undefined ? undefined : modelRefusal("custom", model.ref, model);
     if (refusal !== undefined) return refusal;
     const port = input.ports.main;
-    if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
+    if (port === undefined) return everyPortTaken;
     const made = workloadOf(input, {
       role: "main",
       command: [],

@@ -49,6 +49,8 @@ export interface EngineRefusal {
   readonly message: string;
 }
 
+export const everyPortTaken: EngineRefusal = { reason: "NoFreePort", message: "every engine port is taken" };
+
 export interface ProbeTarget {
   /** GET path that answers 200 once the model is loaded and 503 while it loads. */
   readonly path: string;

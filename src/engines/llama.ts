@@ -2,6 +2,7 @@ import type { ModelRecord } from "../api/model.ts";
 import type { ProcessRole, SlotCapability } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { Workload } from "../api/workload.ts";
+import { everyPortTaken } from "./engine.ts";
 import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
@@ -99,7 +100,7 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   const { spec, slot } = input;
   const ref = refOf(input, role);
   const port = input.ports[role];
-  if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
+  if (port === undefined) return everyPortTaken;
   const model = modelOf(input, role);
   const projector = mode === "chat" ? projectorOf(input) : undefined;
   const container = { port: insidePort, ...(projector === undefined ? {} : { files: [projector] }) };

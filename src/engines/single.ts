@@ -1,6 +1,7 @@
 import type { EngineKind, SlotCapability } from "../api/names.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { ContainerNeeds } from "./container.ts";
+import { everyPortTaken } from "./engine.ts";
 import type { Engine, EngineInput, EngineRefusal, SlotInputs, WarmUp } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
 import { listenOf, probePath, workloadOf, type Listen } from "./workload.ts";
@@ -33,7 +34,7 @@ export function singleProcess(single: SingleProcess): Engine {
     workloads(input) {
       const { ref, slot } = input;
       const port = input.ports.main;
-      if (port === undefined) return { reason: "NoFreePort", message: "every engine port is taken" };
+      if (port === undefined) return everyPortTaken;
       const launch =
         input.spec.command === undefined
           ? single.launch(input, listenOf(input, port, single.needs))

@@ -55,7 +55,8 @@ export function writeFileAtomicNow(path: string, content: string): void {
   }
 }
 
-function temporaryFor(path: string): string {
+/** A name beside the file for what becomes it; `removeLeftovers` knows it where this process ends before. */
+export function temporaryFor(path: string): string {
   return join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
 }
 

@@ -3,7 +3,7 @@ import { isBuiltin } from "../api/names.ts";
 import { completeSlot, unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
-import { isRefusal, type Engine, type EngineRefusal, type SlotInputs } from "../engines/engine.ts";
+import { everyPortTaken, isRefusal, type Engine, type EngineRefusal, type SlotInputs } from "../engines/engine.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Health, SlotDemand, SlotInput } from "./input.ts";
@@ -278,7 +278,7 @@ function reserve(
     const port = fixed ?? running?.port ?? leased;
     if (port === undefined) {
       for (const other of roles) if (!isRunning(other)) world.ports.release(name, other);
-      return { reason: "NoFreePort", message: "every engine port is taken" };
+      return everyPortTaken;
     }
     ports[role] = port;
   }

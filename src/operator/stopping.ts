@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
-import { publishedOperatorSchema, type PublishedSlot } from "../api/status.ts";
+import { publishedOperatorSchema, transitionLimit, type PublishedSlot } from "../api/status.ts";
 import { parseJson } from "../lib/json.ts";
 import { readText } from "../lib/read-text.ts";
 import type { Runtime } from "../runtimes/runtime.ts";
@@ -120,7 +120,8 @@ function moved(
       conditions: nextConditions(status.conditions, claims, slot.generation, now),
       observedGeneration: slot.generation,
       processes: status.processes.map((process) => ({ ...process, isReady: false })),
-      transitions: status.state === to ? status.transitions : [...status.transitions, transition].slice(-50),
+      transitions:
+        status.state === to ? status.transitions : [...status.transitions, transition].slice(-transitionLimit),
     },
   };
 }

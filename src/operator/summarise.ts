@@ -3,7 +3,7 @@ import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
 import type { EngineProtocol, ProcessRole, SlotCapability } from "../api/names.ts";
 import type { Plan } from "../api/plan.ts";
 import { slotSpecSchema, completeSlot } from "../api/slot.ts";
-import { emptyStatus, type PublishedSlot, type SlotStatus, type Transition } from "../api/status.ts";
+import { emptyStatus, transitionLimit, type PublishedSlot, type SlotStatus, type Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { failuresInForce } from "./facts.ts";
 import { decisionsOf, imageOf, protocolsOf } from "./derived.ts";
@@ -29,7 +29,6 @@ export interface Outcome {
 }
 
 const steadyMs = 60_000;
-const transitionLimit = 50;
 
 /**
  * The status that follows from what was decided and what acting brought about. Pure; the caller writes it when it

@@ -1,9 +1,10 @@
 import { join } from "node:path";
-import { parse, TomlError } from "smol-toml";
+import { parse } from "smol-toml";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { readSmallText } from "../lib/small-file.ts";
 import { manifestLimitBytes } from "./listing.ts";
 import type { Diagnostic } from "./store.ts";
+import { tomlProblem } from "./toml-problem.ts";
 
 export interface BerthToml {
   readonly values: Readonly<Record<string, unknown>>;
@@ -27,13 +28,6 @@ export function parseBerthToml(file: string, text: string): BerthToml {
   try {
     return { values: parse(text), diagnostics: [] };
   } catch (error) {
-    if (error instanceof TomlError) {
-      const [message = "invalid TOML"] = error.message.replace(/^Invalid TOML document: /, "").split("\n");
-      return {
-        values: {},
-        diagnostics: [{ reason: "InvalidSpec", file, line: error.line, column: error.column, message }],
-      };
-    }
-    throw error;
+    return { values: {}, diagnostics: [{ reason: "InvalidSpec", file, ...tomlProblem(error) }] };
   }
 }

@@ -1,7 +1,8 @@
-import { parse as parseToml, TomlError } from "smol-toml";
+import { parse as parseToml } from "smol-toml";
 import { parseTOML, type AST } from "toml-eslint-parser";
 import { isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Document, type Node } from "yaml";
 import { fromToml, pathFromToml } from "./spelling.ts";
+import { tomlProblem } from "./toml-problem.ts";
 
 export interface Place {
   /** From 1. */
@@ -35,9 +36,7 @@ function tomlDocument(text: string): ParseResult {
   try {
     value = fromToml(parseToml(text));
   } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    const [message = "invalid TOML"] = error.message.replace(/^Invalid TOML document: /, "").split("\n");
-    return { problem: { line: error.line, column: error.column, message } };
+    return { problem: tomlProblem(error) };
   }
   let places: Map<string, Place> | undefined;
   return {

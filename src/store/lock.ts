@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { utimesSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { link, rename, rm, stat, writeFile } from "node:fs/promises";
+import { temporaryFor } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { sha256 } from "../lib/canonical.ts";
@@ -43,8 +43,7 @@ export async function acquireLock(path: string, options: LockOptions = usual): P
     pidNamespace: pidNamespace(),
     id: randomUUID(),
   });
-  // Named as `removeLeftovers` knows it: this process may end at any line.
-  const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
+  const temporary = temporaryFor(path);
   try {
     await writeFile(temporary, own, { flag: "wx", mode: 0o644, flush: true });
     // A link appears with its whole text or not at all: a lock that is being made is never seen empty.

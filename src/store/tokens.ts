@@ -11,7 +11,7 @@ import {
   type TokenRecord,
   type TokenView,
 } from "../api/token.ts";
-import { removeLeftovers, syncDirectory } from "../lib/atomic-file.ts";
+import { removeLeftovers, syncDirectory, temporaryFor } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { giveToOwner, privateDirectory } from "./state-owner.ts";
 import { TokenUse } from "./token-use.ts";
@@ -192,7 +192,7 @@ export class TokenStore implements AsyncDisposable {
 
   /** The file appears whole or not at all; false when the id is taken. */
   async #writeNew(id: string, text: string): Promise<boolean> {
-    const temporary = join(this.path, `.${id}.${randomBytes(8).toString("hex")}.tmp`);
+    const temporary = temporaryFor(this.#file(id));
     try {
       await writeFile(temporary, text, { flag: "wx", mode: 0o600, flush: true });
       await giveToOwner(this.#stateDir, temporary);
