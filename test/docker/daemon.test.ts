@@ -56,7 +56,7 @@ async function chat(running: RunningBerth): Promise<number> {
 
 test(
   "a daemon that is down at the start: told, other slots run, and it is used when it comes",
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     await using daemon = await testDaemon();
     await using running = await berth(daemon);
@@ -81,7 +81,7 @@ test(
 
 test(
   "a daemon with live-restore that restarts: the container runs on, and nothing is started anew",
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     await using daemon = await testDaemon({ isLiveRestore: true });
     await daemon.start();
@@ -90,6 +90,8 @@ test(
     await ready(running);
     const before = await container(running);
     let isOver = false;
+    using stack = new DisposableStack();
+    stack.defer(() => void (isOver = true));
     const answers: number[] = [];
     const load = (async () => {
       while (!isOver) answers.push(await chat(running).catch(() => 0));
@@ -118,7 +120,7 @@ test(
 
 test(
   "a daemon without live-restore that restarts under load: never ready while nothing runs, then again",
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     await using daemon = await testDaemon();
     await daemon.start();
@@ -127,6 +129,8 @@ test(
     await ready(running);
     const before = await container(running);
     let isOver = false;
+    using stack = new DisposableStack();
+    stack.defer(() => void (isOver = true));
     const answers: number[] = [];
     const load = (async () => {
       while (!isOver) answers.push(await chat(running).catch(() => 0));
@@ -143,7 +147,7 @@ test(
   },
 );
 
-test("a disk that is full during a pull: told, and tried again", { timeout: 180_000 }, async () => {
+test("a disk that is full during a pull: told, and tried again", { timeout: 300_000 }, async () => {
   const dataRoot = await mkdtemp(join(tmpdir(), "berth-small-"));
   assert.equal(
     spawnSync("mount", ["-t", "tmpfs", "-o", "size=96m", "tmpfs", dataRoot]).status,

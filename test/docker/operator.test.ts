@@ -42,7 +42,7 @@ async function chat(running: RunningBerth): Promise<string> {
   return await response.text();
 }
 
-it("serves a container behind the gateway, and leaves none when it stops", { timeout: 120_000 }, async () => {
+it("serves a container behind the gateway, and leaves none when it stops", { timeout: 300_000 }, async () => {
   const running = await berth({ primary: slot() });
   try {
     await running.state("primary", "ready", "idle");
@@ -59,7 +59,7 @@ it("serves a container behind the gateway, and leaves none when it stops", { tim
   }
 });
 
-it("moves a slot from process to container and back, never with two alive", { timeout: 120_000 }, async () => {
+it("moves a slot from process to container and back, never with two alive", { timeout: 300_000 }, async () => {
   const command = `command = [${JSON.stringify(process.execPath)}, ${JSON.stringify(double)}]`;
   const asProcess = slot(`runtime = "process"\n${command}`);
   await using running = await berth({ primary: asProcess });
@@ -69,6 +69,8 @@ it("moves a slot from process to container and back, never with two alive", { ti
   const instance = (await readFile(join(running.stateDir, "instance"), "utf8")).trim();
   const seen = new Set<number>();
   let isDone = false;
+  using stack = new DisposableStack();
+  stack.defer(() => void (isDone = true));
   const runningIds = async (): Promise<Set<string>> =>
     new Set((await containers(running)).filter(({ State: state }) => state === "running").map(({ Id: id }) => id));
   const watching = (async () => {
@@ -98,7 +100,7 @@ it("moves a slot from process to container and back, never with two alive", { ti
   assert.deepEqual(seen, new Set([1, 0]), "none for a moment, never two");
 });
 
-it("mends what others do without calling it a restart", { timeout: 120_000 }, async () => {
+it("mends what others do without calling it a restart", { timeout: 300_000 }, async () => {
   await using running = await berth({ primary: slot() });
   await running.state("primary", "ready", "idle");
   const [container] = await containers(running);
@@ -115,7 +117,7 @@ it("mends what others do without calling it a restart", { timeout: 120_000 }, as
   assert.match(await chat(running), /token0/);
 });
 
-it("says what cannot be an image, and what a container may not have", { timeout: 120_000 }, async () => {
+it("says what cannot be an image, and what a container may not have", { timeout: 300_000 }, async () => {
   await using running = await berth({ primary: 'engine = "custom"\nimage = "Berth/engine:1"\n' });
   const file = join(running.configDir, "slots/primary.toml");
   const told = async (what: string, text: string | undefined, reason: string, words: RegExp): Promise<void> => {

@@ -53,7 +53,7 @@ async function forget(name: string): Promise<void> {
 
 test(
   "an image is fetched with progress, runs by its digest, and the digest is remembered",
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     await forget(image);
     registry.shut();
@@ -87,7 +87,7 @@ test(
 
 test(
   "an edit to an image that must be fetched: the old container serves until it is here",
-  { timeout: 120_000 },
+  { timeout: 300_000 },
   async () => {
     await forget(image);
     registry.shut();
@@ -141,7 +141,7 @@ const failures: readonly [string, () => Promise<string>, string, RegExp][] = [
   ],
 ];
 for (const [name, make, reason, message] of failures) {
-  test(`${name} stalls the slot, and says so`, { timeout: 60_000 }, async () => {
+  test(`${name} stalls the slot, and says so`, { timeout: 300_000 }, async () => {
     await using running = await berth(await make());
     await running.state("primary", "error");
     assert.equal(await condition(running, "Stalled"), `True/${reason}`);
@@ -149,7 +149,7 @@ for (const [name, make, reason, message] of failures) {
   });
 }
 
-test("a registry that asks for a password gets the one that docker login stored", { timeout: 120_000 }, async () => {
+test("a registry that asks for a password gets the one that docker login stored", { timeout: 300_000 }, async () => {
   await using guarded = await startRegistry();
   await importVariant(testSocket(), "berth-test/guarded:1");
   const name = await guarded.take(testSocket(), "berth-test/guarded:1");
