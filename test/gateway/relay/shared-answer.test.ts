@@ -153,67 +153,73 @@ describe("SharedAnswer", () => {
 
   it("whatever happens: all who stay get every byte in order, none is behind beyond the limit, no byte is kept for nobody", () => {
     fc.assert(
-      fc.property(rooms, fc.array(step, { maxLength: 80, size: "max" }), fc.boolean(), fc.nat(400), (room, steps, ends, limit) => {
-        const behind = 80;
-        const { answer, sinks, budget, told } = shared(room, { behind, budget: 100 + limit });
-        const left = new Set<RecorderSink>();
-        const isReader = (sink: RecorderSink): boolean => !left.has(sink) && !sink.isOver;
-        answer.begin(200, stream);
-        let sent = "";
-        let isPaused = false;
-        let isDeserted = false;
-        const check = (): void => {
-          const readers = sinks.filter(isReader);
-          assert.equal(answer.readers, readers.length);
-          assert.equal(told.deserted, isDeserted ? 1 : 0);
-          const least = Math.min(sent.length, ...readers.map(({ text }) => text.length));
-          assert.ok(sent.length - least <= behind, "nobody is further behind than the limit");
-          // Chunks are kept whole: at most the one that the slowest has still to get.
-          assert.equal(budget.usedBytes, sent.length - least);
-          for (const sink of sinks) assert.ok(sent.startsWith(sink.text), "every byte in order");
-          if (isPaused)
-            assert.ok(
-              readers.every(({ isWaiting }) => isWaiting),
-              "the engine waits only while all do",
-            );
-        };
-        for (const each of steps) {
-          if (each.do === "write") {
-            if (answer.readers === 0) continue;
-            const text = Array.from({ length: each.size }, (_, index) =>
-              String.fromCharCode(97 + ((sent.length + index) % 26)),
-            ).join("");
-            sent += text;
-            // As a relay does: what is on its way comes though the engine was asked to wait.
-            if (!answer.write(Buffer.from(text)) && !isPaused) {
-              isPaused = true;
-              answer.onDrain(() => (isPaused = false));
+      fc.property(
+        rooms,
+        fc.array(step, { maxLength: 80, size: "max" }),
+        fc.boolean(),
+        fc.nat(400),
+        (room, steps, ends, limit) => {
+          const behind = 80;
+          const { answer, sinks, budget, told } = shared(room, { behind, budget: 100 + limit });
+          const left = new Set<RecorderSink>();
+          const isReader = (sink: RecorderSink): boolean => !left.has(sink) && !sink.isOver;
+          answer.begin(200, stream);
+          let sent = "";
+          let isPaused = false;
+          let isDeserted = false;
+          const check = (): void => {
+            const readers = sinks.filter(isReader);
+            assert.equal(answer.readers, readers.length);
+            assert.equal(told.deserted, isDeserted ? 1 : 0);
+            const least = Math.min(sent.length, ...readers.map(({ text }) => text.length));
+            assert.ok(sent.length - least <= behind, "nobody is further behind than the limit");
+            // Chunks are kept whole: at most the one that the slowest has still to get.
+            assert.equal(budget.usedBytes, sent.length - least);
+            for (const sink of sinks) assert.ok(sent.startsWith(sink.text), "every byte in order");
+            if (isPaused)
+              assert.ok(
+                readers.every(({ isWaiting }) => isWaiting),
+                "the engine waits only while all do",
+              );
+          };
+          for (const each of steps) {
+            if (each.do === "write") {
+              if (answer.readers === 0) continue;
+              const text = Array.from({ length: each.size }, (_, index) =>
+                String.fromCharCode(97 + ((sent.length + index) % 26)),
+              ).join("");
+              sent += text;
+              // As a relay does: what is on its way comes though the engine was asked to wait.
+              if (!answer.write(Buffer.from(text)) && !isPaused) {
+                isPaused = true;
+                answer.onDrain(() => (isPaused = false));
+              }
+              if (answer.readers === 0) isDeserted = true;
+            } else {
+              const sink = sinks[each.nth];
+              if (sink === undefined || !isReader(sink)) continue;
+              if (each.do === "drain") sink.drain(each.room);
+              else {
+                left.add(sink);
+                answer.leave(sink);
+              }
             }
-            if (answer.readers === 0) isDeserted = true;
-          } else {
-            const sink = sinks[each.nth];
-            if (sink === undefined || !isReader(sink)) continue;
-            if (each.do === "drain") sink.drain(each.room);
-            else {
-              left.add(sink);
-              answer.leave(sink);
-            }
+            check();
           }
-          check();
-        }
-        if (ends) answer.end();
-        else answer.refuse(failure);
-        // Whoever reads on gets the rest, and the end.
-        for (let turn = 0; turn < 200; turn += 1) for (const sink of sinks) if (isReader(sink)) sink.drain();
-        for (const sink of sinks) {
-          if (left.has(sink)) continue;
-          const last = sink.calls.at(-1);
-          if (last === "refuse system.overloaded") continue;
-          assert.equal(last, ends ? "end" : "refuse dispatch.upstream_failed");
-          assert.equal(sink.text, sent);
-        }
-        assert.deepEqual([budget.usedBytes, answer.readers], [0, 0]);
-      }),
+          if (ends) answer.end();
+          else answer.refuse(failure);
+          // Whoever reads on gets the rest, and the end.
+          for (let turn = 0; turn < 200; turn += 1) for (const sink of sinks) if (isReader(sink)) sink.drain();
+          for (const sink of sinks) {
+            if (left.has(sink)) continue;
+            const last = sink.calls.at(-1);
+            if (last === "refuse system.overloaded") continue;
+            assert.equal(last, ends ? "end" : "refuse dispatch.upstream_failed");
+            assert.equal(sink.text, sent);
+          }
+          assert.deepEqual([budget.usedBytes, answer.readers], [0, 0]);
+        },
+      ),
       { numRuns: 1000 },
     );
   });
