@@ -25,7 +25,7 @@ interface Scene {
 const soonMs = 10_000;
 
 function it(title: string, run: (scene: Scene) => Promise<void>): void {
-  test(title, { timeout: 60_000 }, async () => {
+  test(title, { timeout: 300_000 }, async () => {
     await using site = new DockerSite();
     await using runtime = await site.open();
     const told: string[] = [];

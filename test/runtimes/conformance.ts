@@ -36,7 +36,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
     await run(site, stack.use(await site.open()), await freePort(), stack);
   };
   const it = (title: string, run: Parameters<typeof scene>[0]): void => {
-    test(title, { timeout: 60_000 }, async (_context: TestContext) => await scene(run));
+    test(title, { timeout: 300_000 }, async (_context: TestContext) => await scene(run));
   };
 
   describe(`the ${name} runtime`, () => {
