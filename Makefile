@@ -17,7 +17,7 @@ run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a
 	@if [ -O . ]; then export NODE_COMPILE_CACHE="$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}"; fi; exec $(RUN) hack/run.ts
 
 test: setup ## all tests that need Node alone
-	@$(RUN) --test --test-concurrency=2 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")
+	@$(RUN) --test --test-concurrency=3 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")
 
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh

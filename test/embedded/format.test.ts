@@ -23,7 +23,7 @@ function fits(value: unknown, schema: Record<string, unknown>): boolean {
     case "null":
       return value === null;
     case "string":
-      return typeof value === "string" && Array.from(value).length <= Number(schema["maxLength"]);
+      return typeof value === "string" && lengthOf(value) <= Number(schema["maxLength"]);
     case "array": {
       const items = record(schema["items"]);
       return (
@@ -40,6 +40,11 @@ function fits(value: unknown, schema: Record<string, unknown>): boolean {
       );
     }
   }
+}
+
+/** llama.cpp's grammars take up to four bytes that are no UTF-8 for one character; each comes out as U+FFFD. */
+function lengthOf(text: string): number {
+  return Array.from(text.replaceAll(/\uFFFD{1,4}/g, "?")).length;
 }
 
 const { schema: anySchema } = fc.letrec<{ schema: Record<string, unknown>; leaf: Record<string, unknown> }>((tie) => ({
