@@ -105,7 +105,9 @@ export async function* chatWithTools(
     const stopReason = await running;
     const finishReason: Finished["finishReason"] =
       stopReason === "maxTokens" ? "length" : ids.size > 0 ? "tool_calls" : "stop";
-    return { finishReason, promptTokens, completionTokens: sequence.tokenMeter.usedOutputTokens - before };
+    // The library may draw one token more than it gives.
+    const completionTokens = Math.min(sequence.tokenMeter.usedOutputTokens - before, maxTokens);
+    return { finishReason, promptTokens, completionTokens };
   } finally {
     // Whoever took the pieces may have left: the sequence is lent again only when nothing evaluates on it.
     await running;

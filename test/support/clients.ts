@@ -42,7 +42,8 @@ export function shown({ input_tokens: fresh, cache_read_input_tokens: known }: A
 export async function testClients(t: TestContext, slots: ClientSlots): Promise<void> {
   const openai = openaiClient(slots.url);
   const anthropic = anthropicClient(slots.url);
-  const chat = { model: slots.chat, messages, max_tokens: 4 };
+  // Nothing here is drawn by lot: a model of noise may otherwise end wherever it likes.
+  const chat = { model: slots.chat, messages, max_tokens: 4, temperature: 0 };
 
   await t.test("openai: a chat, whole", async () => {
     const { data, request_id: id } = await openai.chat.completions.create(chat).withResponse();
@@ -55,7 +56,7 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
   });
 
   await t.test("openai: a chat, streamed, says what the whole one says", async () => {
-    const asked = { ...chat, temperature: 0 };
+    const asked = chat;
     const whole = await openai.chat.completions.create(asked);
     const stream = openai.chat.completions.stream({ ...asked, stream_options: { include_usage: true } });
     const models = new Set<string>();
@@ -126,14 +127,13 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
   });
 
   await t.test("anthropic: a message, and the same one streamed", async () => {
-    const asked = { ...chat, temperature: 0 };
-    const whole = await anthropic.messages.create(asked);
+    const whole = await anthropic.messages.create(chat);
     assert.deepEqual(
       [whole.type, whole.role, whole.model, whole.stop_reason, whole.usage.output_tokens],
       ["message", "assistant", slots.chat, "max_tokens", 4],
     );
     const types = new Set<string>();
-    const stream = anthropic.messages.stream(asked).on("streamEvent", ({ type }) => void types.add(type));
+    const stream = anthropic.messages.stream(chat).on("streamEvent", ({ type }) => void types.add(type));
     const streamed = await stream.finalMessage();
     assert.deepEqual(
       [streamed.model, streamed.stop_reason, streamed.usage.output_tokens],
@@ -145,7 +145,7 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
   });
 
   const tools = [{ name: scriptedCall.name, description: "Weather", input_schema: city }];
-  const message = { model: slots.tools, messages, tools };
+  const message = { model: slots.tools, messages, tools, temperature: 0 };
   await t.test("anthropic: a model that uses a tool, whole and streamed, and is told what came of it", async () => {
     const asked = {
       ...message,
@@ -169,12 +169,13 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
   });
 
   await t.test("anthropic: an answer that its limit cuts, within a tool call too, is no failure", async () => {
-    for (const limit of [4, 60]) {
+    for (const limit of [4, 20]) {
       const asked = { ...message, max_tokens: limit };
-      const whole = await anthropic.messages.create(asked);
-      const streamed = await anthropic.messages.stream(asked).finalMessage();
-      assert.equal(whole.stop_reason, streamed.stop_reason);
-      if (limit === 4) assert.equal(whole.stop_reason, "max_tokens");
+      for (const answer of [
+        await anthropic.messages.create(asked),
+        await anthropic.messages.stream(asked).finalMessage(),
+      ])
+        assert.deepEqual([answer.stop_reason, answer.usage.output_tokens], ["max_tokens", limit]);
     }
   });
 
