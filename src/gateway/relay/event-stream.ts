@@ -1,3 +1,4 @@
+import { parseJson } from "../../lib/json.ts";
 import type { ModelRename } from "./rename.ts";
 
 const newline = 0x0a;
@@ -7,6 +8,7 @@ const finishMark = Buffer.from('"finish_reason"');
 const errorMark = Buffer.from('"error"');
 /** An event longer than this is no event stream that a client could read. */
 const eventLimitBytes = 4 * 1024 * 1024;
+const eventEnd = Buffer.from("\n\n");
 
 /** The engine's bytes are no event stream. */
 export class StreamGarbage extends Error {
@@ -66,6 +68,14 @@ export class EventStream {
     return this.#needsRole ? this.#withRole(lines) : lines;
   }
 
+  /**
+   * The engine sends no more. Gives its last line, with the end that the engine forgot, where that line lacks nothing
+   * else; one that was cut off stays, and the stream is not whole. Throws StreamGarbage.
+   */
+  end(): Buffer | undefined {
+    return this.#rest === undefined || !isWholeLine(this.#rest) ? undefined : this.push(eventEnd);
+  }
+
   /** The first line tells whether this is an event stream at all. */
   #check(lines: Buffer): void {
     const text = lines.toString("latin1", 0, Math.min(lines.length, 16));
@@ -101,6 +111,12 @@ export class EventStream {
     const role = roleChunk(Buffer.from(match[1], "latin1").toString());
     return role === undefined ? lines : Buffer.concat([Buffer.from(`data: ${role}\n\n`), lines]);
   }
+}
+
+/** What is an object to its last brace cannot have been longer. */
+function isWholeLine(line: Buffer): boolean {
+  const data = /^data: ?(\[DONE\]|\{.*\})\r?$/.exec(line.toString("latin1"))?.[1];
+  return data !== undefined && (data === "[DONE]" || parseJson(data) !== undefined);
 }
 
 /** One that is a text; every chunk but the last of a choice has `null` there. */

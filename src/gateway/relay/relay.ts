@@ -164,6 +164,8 @@ export class Relay implements ExchangeEvents {
         break;
       }
       case "events":
+        this.#relayEvents();
+        if (this.#isSettled) return;
         if (this.#events?.isWhole === true) this.#endStream();
         else sink.refuse(new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" }));
         break;
@@ -184,6 +186,8 @@ export class Relay implements ExchangeEvents {
       this.#isSettled = true;
       return;
     }
+    this.#relayEvents();
+    if (this.#isSettled) return;
     // Whatever comes after [DONE] takes nothing away from the answer.
     if (this.#events?.isDone === true) this.#endStream();
     else this.#sink.refuse(error instanceof ApiError ? error : exchangeFailure(error));
@@ -220,13 +224,14 @@ export class Relay implements ExchangeEvents {
     if (!this.#isSettled) sink.end(body);
   }
 
-  #relayEvents(chunk: Buffer): void {
+  /** No chunk: the engine sends no more, and its last line may lack its end. */
+  #relayEvents(chunk?: Buffer): void {
     const events = this.#events;
     if (events === undefined) return;
     const { translation } = this.#format;
     let failure: ApiError | undefined;
     try {
-      let bytes = events.push(chunk);
+      let bytes = chunk === undefined ? events.end() : events.push(chunk);
       if (bytes !== undefined && translation?.stream !== undefined) bytes = translation.stream.push(bytes);
       if (bytes !== undefined) this.#write(bytes);
       if (events.error !== undefined) failure = engineEventFailure(events.error);

@@ -20,6 +20,8 @@ function relay(
     const bytes = stream.push(piece);
     if (bytes !== undefined) sent.push(bytes);
   }
+  const last = stream.end();
+  if (last !== undefined) sent.push(last);
   return { text: Buffer.concat(sent).toString(), error: stream.error, isWhole: stream.isWhole };
 }
 
@@ -124,13 +126,32 @@ describe("EventStream", () => {
     fc.assert(
       fc.property(stream, fc.nat(), ({ text }, cut) => {
         const part = text.slice(0, cut % text.length);
-        const hasEnd = part.includes('"finish_reason":"stop"}]}\n');
-        assert.equal(relay([Buffer.from(part)]).isWhole, hasEnd && part.endsWith("\n"));
+        const hasEnd = part.includes('"finish_reason":"stop"}]}');
+        // A line that lacks its end alone lacks nothing.
+        const isCut = !/(\n|"finish_reason":"stop"\}\]\}|\[DONE\])$/.test(part);
+        assert.equal(relay([Buffer.from(part)]).isWhole, hasEnd && !isCut);
       }),
     );
     assert.equal(whole(`${ending.text}data: {"ha`).isWhole, false);
     assert.equal(whole('event: x\ndata: {"type":"message_stop"}\n\n', { endMark: /"message_stop"/ }).isWhole, true);
     assert.equal(whole(ending.text, { endMark: /"message_stop"/ }).isWhole, false);
+  });
+
+  it("ends a last line that its engine did not end, and no line that was cut off", () => {
+    const finish = chunk("engine", {}, "stop", "\n");
+    const relayed = chunk("asked", {}, "stop", "\n");
+    for (const [text, got, isWhole] of [
+      [`${finish}data: [DONE]`, `${relayed}data: [DONE]\n\n`, true],
+      [`${finish}data:[DONE]\r`, `${relayed}data:[DONE]\r\n\n`, true],
+      [finish.trimEnd(), relayed, true],
+      [`${finish}data: [DON`, relayed, false],
+      [`${finish}data: {"choices":[]`, relayed, false],
+      [`${finish}data: 12`, relayed, false],
+      [`${finish}: ping`, relayed, false],
+    ] as const)
+      assert.deepEqual(whole(text), { text: got, error: undefined, isWhole }, text);
+    const error = '{"error":{"code":500}}';
+    assert.deepEqual(whole(`${finish}data: ${error}`), { text: relayed, error, isWhole: true });
   });
 
   it("keeps an engine's error and what follows it, and relays all before it", () => {

@@ -142,6 +142,29 @@ describe("Relay of an event stream", () => {
     assert.deepEqual(sink.calls, ["begin", "end"]);
   });
 
+  for (const [what, end] of [
+    ["ends", ({ relay }: Site) => relay.onEnd()],
+    ["breaks off", ({ relay }: Site) => relay.onError(broken)],
+  ] as const) {
+    it(`is whole when its engine ${what} without having ended its last line`, () => {
+      const one = site();
+      one.head("text/event-stream");
+      one.data(done.trimEnd());
+      end(one);
+      assert.deepEqual([one.sink.calls, one.sink.text], [["begin", "end"], done]);
+      assert.deepEqual(one.log, ["first", "settled"]);
+    });
+  }
+
+  it("tells an error that stands in a last line without an end", () => {
+    const { relay, sink, log, head, data } = site();
+    head("text/event-stream");
+    data('data: {"error":{"code":429,"message":"too many"}}');
+    relay.onEnd();
+    assert.deepEqual([sink.calls, sink.failure?.message], [["begin", "refuse dispatch.rejected"], "too many"]);
+    assert.deepEqual(log, ["first", "abort", "settled"]);
+  });
+
   for (const [what, act] of [
     ["that ends early", ({ relay }: Site) => relay.onEnd()],
     ["that breaks", ({ relay }: Site) => relay.onError(broken)],
