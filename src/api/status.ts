@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { conditionSchema } from "./conditions.ts";
 import { modelRecordSchema } from "./model.ts";
-import { engineProtocols, modelRefSchema, slotCapabilities, slotNameSchema } from "./names.ts";
+import { engineProtocols, kinds, modelRefSchema, slotCapabilities, slotNameSchema } from "./names.ts";
 import { planSchema } from "./plan.ts";
 import { slotSpecSchema } from "./slot.ts";
 import { slotStates } from "./states.ts";
@@ -184,3 +184,13 @@ export const slotRequestSchema = z.strictObject({
   requestedAt: time,
 });
 export type SlotRequest = z.infer<typeof slotRequestSchema>;
+
+/** A resource that the API was asked to remove, written before its file goes: the operator believes it of the last one too. */
+export const removalSchema = z.strictObject({
+  schema: z.literal(1),
+  kind: z.enum(kinds),
+  name: z.string(),
+  token: z.string(),
+  requestedAt: time,
+});
+export type Removal = z.infer<typeof removalSchema>;

@@ -7,6 +7,7 @@ import { openDemandWriter } from "../store/demand.ts";
 import { openHardwareStore } from "../store/hardware.ts";
 import { lazyManifestWriter } from "../store/lazy-manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
+import { removalRecorder } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { TokenStore } from "../store/tokens.ts";
 import { ApiError } from "../api/errors.ts";
@@ -178,7 +179,11 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       upstreams,
       requests: stack.use(await openRequestStore(config.stateDir)),
       hardware: stack.use(await openHardwareStore(config.stateDir)),
-      writer: lazyManifestWriter({ configDir: config.configDir, isReadOnly: config.readOnly }),
+      writer: lazyManifestWriter({
+        configDir: config.configDir,
+        isReadOnly: config.readOnly,
+        removals: removalRecorder(config.stateDir),
+      }),
       authenticator,
       tokens,
       log,

@@ -22,6 +22,7 @@ import { openFileSource } from "../store/files.ts";
 import { openHardwareStore } from "../store/hardware.ts";
 import { acquireLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
+import { openRemovals } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { Complaints } from "./complaints.ts";
 import { ConflictIndex } from "./conflicts.ts";
@@ -69,7 +70,9 @@ export async function runOperator(
   const instance = await instanceId(config.stateDir);
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());
-  const source = stack.use(await openFileSource({ configDir: config.configDir, seed: [...published.values()] }));
+  const removals = stack.use(await openRemovals(config.stateDir));
+  const seed = [...published.values()];
+  const source = stack.use(await openFileSource({ configDir: config.configDir, seed, removals }));
   const demand = stack.use(await openDemandStore(config.stateDir));
   const requests = stack.use(await openRequestStore(config.stateDir));
   const runtime = stack.use(await openRuntimes(config, instance, published.values()));

@@ -51,6 +51,11 @@ export class DeclaredFiles {
     return this.#files;
   }
 
+  /** Files that declare a resource, or did until just now. */
+  claims(kind: Kind, name: string): readonly FileEntry[] {
+    return [...(this.#claims.get(keyOf(kind, name)) ?? [])].flatMap((file) => this.#files.get(file) ?? []);
+  }
+
   /** A slot that was published from a file: the file counts as seen, with a stamp that no real one has. */
   plant(slot: PublishedSlot, configDir: string): void {
     if (slot.file === undefined) return;

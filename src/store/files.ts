@@ -1,5 +1,4 @@
 import { readFileSync, statSync } from "node:fs";
-import { dirname } from "node:path";
 import type { Kind } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
@@ -7,21 +6,23 @@ import { refuseLargeFile } from "../lib/small-file.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { DeclaredFiles, keyOf, type FileEntry } from "./declared-files.ts";
 import { DirectoryWatch } from "./directory-watch.ts";
-import { glanceAt, listManifests, manifestLimitBytes, youngMs, type ListedFile, type Listing } from "./listing.ts";
+import { glanceAt, listManifests, manifestLimitBytes, youngMs, type ListedFile } from "./listing.ts";
 import { directoryOfKind, readManifests } from "./manifest.ts";
+import { MissingFiles, removalMs } from "./missing-files.ts";
+import type { Removals } from "./removals.ts";
 import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "./store.ts";
 
 export interface FileSourceOptions {
   readonly configDir: string;
   /** What an earlier operator published: its specs stay in force until the files say otherwise. */
   readonly seed?: readonly PublishedSlot[];
+  /** What the API was asked to remove. */
+  readonly removals?: Removals;
   readonly now?: () => Date;
   /** Between looks without any event. */
   readonly sweepMs?: number;
 }
 
-/** A removal acts when the file has been gone this long and a second look agrees (DECISIONS 7). */
-const removalMs = 2000;
 /** A file that was written this recently may still be half-written: a broken one is looked at again first. */
 const settleMs = 250;
 
@@ -45,11 +46,11 @@ class FileSource implements DesiredSource {
   readonly #now: () => Date;
   readonly #sweepMs: number;
   readonly #declared: DeclaredFiles;
+  readonly #removals: Removals | undefined;
+  readonly #missing: MissingFiles;
   readonly #subscribers = new Subscribers<[kind: Kind, name: string]>();
   readonly #watch = new DirectoryWatch((path) => this.#hint(path));
   readonly #stack = new AsyncDisposableStack();
-  /** Each directory as it was when it last held a file: an empty one with another identity is another directory. */
-  readonly #identities = new Map<string, string>();
   #problems: readonly SourceProblem[] = [];
   #looking: Promise<void> | undefined;
   #isDirty = false;
@@ -67,11 +68,14 @@ class FileSource implements DesiredSource {
     this.#now = options.now ?? steadyNow;
     this.#sweepMs = options.sweepMs ?? 10_000;
     this.#declared = new DeclaredFiles(this.#now);
+    this.#removals = options.removals;
+    this.#missing = new MissingFiles(this.#declared, this.#removals, this.#now);
     for (const slot of options.seed ?? []) this.#declared.plant(slot, options.configDir);
   }
 
   async open(): Promise<void> {
     this.#stack.use(this.#watch);
+    this.#removals?.watch(() => void this.resync());
     const sweep = setInterval(() => void this.resync(), this.#sweepMs);
     sweep.unref();
     this.#stack.defer(() => clearInterval(sweep));
@@ -167,8 +171,9 @@ class FileSource implements DesiredSource {
     const glanced = new Set<string>();
     this.#glanced = glanced;
     const listing = await listManifests(this.#configDir, Object.values(directoryOfKind));
+    // After the listing: whatever it lacks at the API's word was recorded before.
+    if ([...this.#declared.files().keys()].some((file) => !listing.files.has(file))) await this.#removals?.look();
     if (!this.#isClosed) this.#watch.follow(listing.watched);
-    const problems: SourceProblem[] = [...listing.problems];
     const touched = new Set<string>();
     let laterMs = Infinity;
     for (const [file, listed] of listing.files) {
@@ -180,8 +185,9 @@ class FileSource implements DesiredSource {
       } else this.#take(file, listed, known, touched);
       laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
     }
-    laterMs = Math.min(laterMs, this.#missing(listing, glanced, problems, touched));
-    this.#problems = problems;
+    const missing = this.#missing.judge(listing, glanced, touched);
+    laterMs = Math.min(laterMs, missing.laterMs);
+    this.#problems = [...listing.problems, ...missing.problems];
     if (Number.isFinite(laterMs)) this.#lookIn(laterMs);
     this.#settle(touched);
   }
@@ -235,35 +241,6 @@ class FileSource implements DesiredSource {
     const dropped = entry.dropped.filter(({ at }) => now - at < removalMs);
     if (dropped.length < entry.dropped.length) this.#declared.replace(file, { ...entry, dropped }, touched);
     return Math.min(...dropped.map(({ at }) => removalMs - (now - at) + 5));
-  }
-
-  /** Decides about files that are not there any more. Returns when to look again. */
-  #missing(listing: Listing, glanced: ReadonlySet<string>, problems: SourceProblem[], touched: Set<string>): number {
-    const now = this.#now().getTime();
-    let laterMs = Infinity;
-    for (const [directory, { identity, isConclusive }] of listing.directories) {
-      const isEmpty = ![...listing.files.keys()].some((file) => dirname(file) === directory);
-      const gone = [...this.#declared.files()].filter(
-        ([file]) => dirname(file) === directory && !listing.files.has(file) && !glanced.has(file),
-      );
-      const isAnother = identity === undefined || this.#identities.get(directory) !== identity;
-      if (!isEmpty && identity !== undefined) this.#identities.set(directory, identity);
-      const isHeld = !isConclusive || (isEmpty && (gone.length > 1 || isAnother));
-      if (isHeld && isConclusive && gone.length > 0) {
-        const message = `${directory} holds no manifest any more; what was declared before (${gone.length}) stays in force until one is there`;
-        problems.push({ reason: "SourceEmpty", message, file: directory });
-      }
-      for (const [file, entry] of gone) {
-        const missedAt = isHeld ? "held" : typeof entry.missedAt === "number" ? entry.missedAt : now;
-        if (missedAt !== "held" && now - missedAt >= removalMs) {
-          this.#declared.replace(file, undefined, touched);
-          continue;
-        }
-        if (missedAt !== entry.missedAt) this.#declared.replace(file, { ...entry, missedAt }, touched);
-        if (missedAt !== "held") laterMs = Math.min(laterMs, removalMs - (now - missedAt) + 5);
-      }
-    }
-    return laterMs;
   }
 
   #read(

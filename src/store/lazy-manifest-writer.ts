@@ -12,6 +12,6 @@ export function lazyManifestWriter(options: ManifestWriterOptions): ManifestWrit
     replace: async (kind, name, change) => await (await open()).replace(kind, name, change),
     set: async (kind, name, path, value) => (await open()).set(kind, name, path, value),
     specHash: async (kind, name) => await (await open()).specHash(kind, name),
-    remove: async (kind, name) => await (await open()).remove(kind, name),
+    remove: async (kind, name, given) => await (await open()).remove(kind, name, given),
   };
 }

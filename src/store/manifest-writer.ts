@@ -13,12 +13,14 @@ import { tomlText } from "./edit/toml-edit.ts";
 import { yamlText } from "./edit/yaml-text.ts";
 import { manifestLimitBytes } from "./listing.ts";
 import { directoryOfKind, readManifests, type Declaration } from "./manifest.ts";
+import type { RemovalRecorder } from "./removals.ts";
 import type { ManifestChange, ManifestWriter } from "./writer.ts";
 
 export interface ManifestWriterOptions {
   readonly configDir: string;
   /** `read_only` of the settings. */
   readonly isReadOnly: boolean;
+  readonly removals: RemovalRecorder;
 }
 
 /** Marks a directory that belongs to Git or to somebody else (DECISIONS 21). */
@@ -29,7 +31,7 @@ const tries = 5;
 type Spec = Readonly<Record<string, unknown>>;
 
 /** Writes the manifests of a configuration directory. One writer at a time per process; the files are the truth. */
-export function openManifestWriter({ configDir, isReadOnly }: ManifestWriterOptions): ManifestWriter {
+export function openManifestWriter({ configDir, isReadOnly, removals }: ManifestWriterOptions): ManifestWriter {
   const writes = new Serial();
   const readOnlyReason = async (): Promise<string | undefined> => {
     if (isReadOnly) return "read_only is set";
@@ -61,6 +63,7 @@ export function openManifestWriter({ configDir, isReadOnly }: ManifestWriterOpti
     if ((await kindOf(file)) !== undefined)
       throw new ApiError("slot.already_exists", { message: `${relative(configDir, file)} exists` });
     await writeFileAtomic(file, text, { fsync: true });
+    await removals.withdraw(kind, name);
     return file;
   };
   /** False when there is nothing to change; undefined when it is not declared. */
@@ -100,13 +103,22 @@ export function openManifestWriter({ configDir, isReadOnly }: ManifestWriterOpti
           throw new ApiError("slot.not_found", { message: `${name} has no manifest: it cannot be written into` });
       }),
     specHash: async (kind, name) => (await findPlace(configDir, kind, name))?.declaration.specHash,
-    remove: (kind, name) =>
+    remove: (kind, name, { isKnown }) =>
       write(async () => {
         const found = await findPlace(configDir, kind, name);
-        if (found === undefined) return false;
+        if (found === undefined) {
+          if (isKnown) await removals.put(kind, name);
+          return false;
+        }
         if (found.count > 1)
           throw readOnly(`${relative(configDir, found.file)} declares more than ${name}: remove it there`);
-        await rm(found.file);
+        await removals.put(kind, name);
+        try {
+          await rm(found.file);
+        } catch (error) {
+          await removals.withdraw(kind, name);
+          throw error;
+        }
         return true;
       }),
   };

@@ -25,6 +25,9 @@ export interface ManifestWriter {
   set(kind: Kind, name: string, path: readonly string[], value: string | number | boolean): Promise<void>;
   /** What the operator publishes as `spec_hash` once it has seen the declaration as it is now; undefined: none. */
   specHash(kind: Kind, name: string): Promise<string | undefined>;
-  /** Removes the declaration, and the file when it held nothing else. False when there was none. */
-  remove(kind: Kind, name: string): Promise<boolean>;
+  /**
+   * Removes the file of a declaration, having recorded that it was asked for: the operator then believes it, be it the
+   * last one. False when there was none; one that `isKnown`, in force although its file went, is recorded all the same.
+   */
+  remove(kind: Kind, name: string, options: { readonly isKnown: boolean }): Promise<boolean>;
 }

@@ -4,12 +4,14 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ApiError } from "../../src/api/errors.ts";
 import { openManifestWriter } from "../../src/store/manifest-writer.ts";
+import { removalRecorder } from "../../src/store/removals.ts";
 import { readManifests } from "../../src/store/manifest.ts";
 import type { ManifestWriter } from "../../src/store/writer.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 interface Site extends AsyncDisposable {
   readonly configDir: string;
+  readonly stateDir: string;
   readonly writer: ManifestWriter;
   put(file: string, ...lines: string[]): Promise<void>;
   read(file: string): Promise<string>;
@@ -21,7 +23,8 @@ async function site(isReadOnly = false): Promise<Site> {
   await mkdir(join(configDir, "slots"), { recursive: true });
   return {
     configDir,
-    writer: openManifestWriter({ configDir, isReadOnly }),
+    stateDir: join(directory.path, "state"),
+    writer: openManifestWriter({ configDir, isReadOnly, removals: removalRecorder(join(directory.path, "state")) }),
     put: async (file, ...lines) => await writeFile(join(configDir, file), `${lines.join("\n")}\n`),
     read: async (file) => await readFile(join(configDir, file), "utf8"),
     [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
@@ -100,7 +103,7 @@ describe("a manifest writer", () => {
   it("makes directories that are missing, and writes YAML where TOML has no word", async () => {
     await using directory = await tempDir();
     const configDir = join(directory.path, "not/yet");
-    const writer = openManifestWriter({ configDir, isReadOnly: false });
+    const writer = openManifestWriter({ configDir, isReadOnly: false, removals: removalRecorder(directory.path) });
     assert.equal(await writer.readOnlyReason(), undefined);
     await writer.create("Slot", "a", { spec: { ...spec, request: { set: { stop: null } } } });
     const text = await readFile(join(configDir, "slots/a.yaml"), "utf8");
@@ -142,7 +145,7 @@ describe("a manifest writer", () => {
     await at.writer.set("Slot", "b", ["model", "default"], "other");
     const [, changed] = (await at.read("slots/all.yaml")).split("---");
     assert.equal(changed, `\n${one("b").join("\n").replace("default: m", "default: other")}\n`);
-    const { code, message } = await refusal(at.writer.remove("Slot", "b"));
+    const { code, message } = await refusal(at.writer.remove("Slot", "b", { isKnown: true }));
     assert.equal(code, "config.read_only");
     assert.equal(message, "slots/all.yaml declares more than b: remove it there");
   });
@@ -150,8 +153,8 @@ describe("a manifest writer", () => {
   it("removes a file that declares one thing", async () => {
     await using at = await site();
     await at.put("slots/a.toml", "enabled = false");
-    assert.equal(await at.writer.remove("Slot", "a"), true);
-    assert.equal(await at.writer.remove("Slot", "a"), false);
+    assert.equal(await at.writer.remove("Slot", "a", { isKnown: false }), true);
+    assert.equal(await at.writer.remove("Slot", "a", { isKnown: false }), false);
     assert.deepEqual(await readdir(join(at.configDir, "slots")), []);
   });
 
@@ -217,7 +220,7 @@ describe("a manifest writer", () => {
         () => writer.create("Slot", "a", { spec }),
         () => writer.replace("Slot", "a", { spec }),
         () => writer.set("Slot", "a", ["group"], "x"),
-        () => writer.remove("Slot", "a"),
+        () => writer.remove("Slot", "a", { isKnown: true }),
       ]) {
         assert.equal((await refusal(task())).code, "config.read_only");
       }
@@ -229,7 +232,11 @@ describe("a manifest writer", () => {
     await using directory = await tempDir();
     await writeFile(join(directory.path, "file"), "");
     for (const configDir of ["file", "file/below"]) {
-      const writer = openManifestWriter({ configDir: join(directory.path, configDir), isReadOnly: false });
+      const writer = openManifestWriter({
+        configDir: join(directory.path, configDir),
+        isReadOnly: false,
+        removals: removalRecorder(directory.path),
+      });
       assert.equal(await writer.readOnlyReason(), "the directory is not writable");
       assert.equal((await refusal(writer.create("Slot", "a", { spec }))).code, "config.read_only");
     }
@@ -258,7 +265,11 @@ describe("a manifest writer", () => {
   it("keeps every one of many writes at once, of two writers too", async () => {
     await using at = await site();
     await at.put("slots/a.toml", "enabled = false", "[model]", 'default = "m"');
-    const second = openManifestWriter({ configDir: at.configDir, isReadOnly: false });
+    const second = openManifestWriter({
+      configDir: at.configDir,
+      isReadOnly: false,
+      removals: removalRecorder(at.stateDir),
+    });
     await Promise.all(Array.from({ length: 20 }, (_, n) => at.writer.set("Slot", "a", ["env", `KEY_${n}`], String(n))));
     await Promise.all([
       ...Array.from({ length: 5 }, (_, n) => at.writer.create("Slot", `b${n}`, { spec })),

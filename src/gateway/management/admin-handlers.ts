@@ -53,7 +53,8 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       return { name };
     },
     deleteUpstream: async ({ params: { name = "" } }) => {
-      if (!(await writer.remove("Upstream", name)))
+      const isKnown = upstreams.get(name) !== undefined;
+      if (!(await writer.remove("Upstream", name, { isKnown })) && !isKnown)
         throw new ApiError("system.not_found", { message: `no upstream is called "${name.slice(0, 64)}"` });
       return { name };
     },

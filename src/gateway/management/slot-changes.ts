@@ -164,7 +164,7 @@ export async function deleteSlot(context: ManagementContext, name: string): Prom
     throw new ApiError("slot.builtin", { message: `${name} is built in: PUT it with enabled: false instead` });
   }
   const detail = slotDetail(slot, viewOf(context));
-  await context.writer.remove("Slot", name);
+  await context.writer.remove("Slot", name, { isKnown: true });
   return detail;
 }
 

@@ -1,0 +1,80 @@
+import { createHash, randomUUID } from "node:crypto";
+import { readFileSync, rmSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Kind } from "../api/names.ts";
+import { removalSchema, type Removal } from "../api/status.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { errorCode } from "../lib/error-code.ts";
+import { JsonDirectory } from "../lib/json-directory.ts";
+import { parseJson } from "../lib/json.ts";
+
+const directoryOf = (stateDir: string): string => join(stateDir, "requests", "removals");
+/** A name may hold whatever a file's name may. */
+const fileNameOf = ({ kind, name }: Pick<Removal, "kind" | "name">): string =>
+  createHash("sha256").update(`${kind}/${name}`).digest("hex").slice(0, 32);
+
+/** Writes down what a person asked the API to remove, before it is removed. */
+export interface RemovalRecorder {
+  /** Survives a power cut once resolved. */
+  put(kind: Kind, name: string): Promise<void>;
+  /** It was not removed, or is declared anew. */
+  withdraw(kind: Kind, name: string): Promise<void>;
+}
+
+/** The API's side. */
+export function removalRecorder(stateDir: string): RemovalRecorder {
+  const path = directoryOf(stateDir);
+  const fileOf = (kind: Kind, name: string): string => join(path, `${fileNameOf({ kind, name })}.json`);
+  return {
+    async put(kind, name) {
+      await mkdir(path, { recursive: true });
+      const removal = { schema: 1, kind, name, token: randomUUID(), requestedAt: new Date().toISOString() };
+      await writeFileAtomic(fileOf(kind, name), JSON.stringify(removalSchema.parse(removal)), { fsync: true });
+    },
+    withdraw: async (kind, name) => await rm(fileOf(kind, name), { force: true }),
+  };
+}
+
+/** The operator's side: what was asked to go and is not yet gone. */
+export interface Removals extends AsyncDisposable {
+  list(): readonly Removal[];
+  /** Looks now: what was recorded before is listed after. */
+  look(): Promise<void>;
+  /** It is done, or void; one that was asked for since stays. */
+  forget(removal: Removal): void;
+  watch(onChange: () => void): void;
+}
+
+export async function openRemovals(stateDir: string): Promise<Removals> {
+  const path = directoryOf(stateDir);
+  let tell = (): void => undefined;
+  const directory = await JsonDirectory.open<Removal>(path, {
+    parse: (value) => removalSchema.safeParse(value).data,
+    onChange: () => tell(),
+    // A look at the manifests asks anew whenever one of them is missing.
+    sweepMs: 10_000,
+  });
+  return {
+    list: () => [...directory.values()].map(([, removal]) => removal),
+    look: () => directory.scan(),
+    forget(removal) {
+      const file = join(path, `${fileNameOf(removal)}.json`);
+      // In one turn: what the API records at any other moment stays.
+      if (tokenIn(file) === removal.token) rmSync(file, { force: true });
+    },
+    watch: (onChange) => {
+      tell = onChange;
+    },
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+function tokenIn(file: string): string | undefined {
+  try {
+    return removalSchema.safeParse(parseJson(readFileSync(file, "utf8"))).data?.token;
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
