@@ -2,6 +2,7 @@
 SHELL := /bin/sh
 NODE := node_modules/node/bin/node
 RUN := $(NODE) --disable-warning=ExperimentalWarning
+TEST := $(RUN) --test --test-reporter=./test/support/reporter.ts
 TESTS := $(wildcard test/api test/lib test/store test/engines test/hardware test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
@@ -17,13 +18,13 @@ run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a
 	@if [ -O . ]; then export NODE_COMPILE_CACHE="$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}"; fi; exec $(RUN) hack/run.ts
 
 test: setup ## all tests that need Node alone
-	@$(RUN) --test --test-concurrency=3 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")
+	@$(TEST) --test-concurrency=3 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")
 
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh
 
 test-llama-server: setup ## run llama slots on a real llama-server, built when there is none yet
-	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary $(RUN) --test --test-concurrency=1 "test/llama-server/**/*.test.ts"
+	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary $(TEST) --test-concurrency=1 "test/llama-server/**/*.test.ts"
 
 test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh docker "test/docker/**/*.test.ts"
@@ -35,7 +36,7 @@ test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with a
 	@hack/test-edge.sh
 
 test-soak: setup ## thousands of mixed requests; nothing may be left behind: BERTH_SOAK_REQUESTS=100000 for more
-	@$(RUN) --test "test/soak/**/*.test.ts"
+	@$(TEST) "test/soak/**/*.test.ts"
 
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc
@@ -51,7 +52,7 @@ pack: setup ## build the npm package as a .tgz
 	@npm pack --loglevel=error
 
 test-pack: setup ## install the npm package into an empty directory and run it (needs the npm registry)
-	@$(RUN) --test "test/pack/**/*.test.ts"
+	@$(TEST) "test/pack/**/*.test.ts"
 
 bench-setup: ## what the benchmark needs: nginx and wrk, by apt
 	@hack/bench-setup.sh

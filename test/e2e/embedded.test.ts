@@ -32,9 +32,6 @@ function pidOf(slot: Record<string, unknown>): number {
   return Number(process?.["pid"]);
 }
 
-/** A tenth of a second where nothing else runs; a look without an event comes later than this. */
-const soonMs = 5000;
-
 test("edit a manifest, get a served model: the real engine behind the real gateway", async (t) => {
   await using berth = await startBerth({ prepare: withModels });
   const first = await berth.state("primary", "ready");
@@ -81,7 +78,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
 
   await t.test("a new manifest is a new slot at once, and leaves the others alone", async () => {
     await writeFile(join(berth.configDir, "slots/embed.yaml"), "model:\n  default: tiny-embed\n");
-    await until("the operator acts", () => /embed: starting/.test(berth.log()), soonMs);
+    await until("the operator acts", () => /embed: starting/.test(berth.log()));
     await berth.state("embed", "ready");
     const response = await post(berth, "/v1/embeddings", { model: "embed", input: ["hello", "world"] });
     const body: unknown = await response.json();
@@ -146,7 +143,8 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
       [...moves.slice(0, 2), ...moves.slice(-1)].map(({ to }) => to),
       ["error", "starting", "ready"],
     );
-    assert.ok(Date.parse(moves[0]?.at ?? "") - killedAt < soonMs);
+    // The operator looks at everything once a minute: it was told before.
+    assert.ok(Date.parse(moves[0]?.at ?? "") - killedAt < 30_000);
     assert.equal(slot["restarts"], 1);
     assert.ok(isRecord(slot["last_error"]));
     assert.equal(slot["last_error"]["reason"], "Signalled");
@@ -180,20 +178,14 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   await t.test("a directory that is moved away deletes nothing", async () => {
     const pid = pidOf(await berth.slot("primary"));
     await rename(join(berth.configDir, "slots"), join(berth.configDir, "elsewhere"));
-    await until(
-      "the source is reported",
-      async () => {
-        const health = await berth.get("/api/health/system");
-        return JSON.stringify(health).includes("Source");
-      },
-      10_000,
+    await until("the source is reported", async () =>
+      JSON.stringify(await berth.get("/api/health/system")).includes("Source"),
     );
     assert.equal(pidOf(await berth.slot("primary")), pid);
     await rename(join(berth.configDir, "elsewhere"), join(berth.configDir, "slots"));
     await until(
       "the report ends",
       async () => !JSON.stringify(await berth.get("/api/health/system")).includes("Source"),
-      15_000,
     );
     assert.equal(pidOf(await berth.slot("primary")), pid);
   });
@@ -233,7 +225,8 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     const pid = pidOf(await berth.slot("primary"));
     const began = Date.now();
     assert.equal(await berth.stop("SIGINT"), 0);
-    assert.ok(Date.now() - began < 10_000);
+    // An engine has thirty seconds to stop, unless it is told to hurry.
+    assert.ok(Date.now() - began < 25_000);
     assert.equal(startTimeOf(pid), undefined);
   });
 });

@@ -105,7 +105,7 @@ describe("the registry of models", () => {
     using _watch = site.registry.watch(() => (hints += 1));
     assert.deepEqual(await site.states(declared), ["mine ModelFileMissing"]);
     await writeTinyModel(elsewhere);
-    await until("a sweep sees it", () => hints > 0, 10_000);
+    await until("a sweep sees it", () => hints > 0);
     assert.deepEqual(await site.states(declared), ["mine available"]);
   });
 

@@ -28,7 +28,7 @@ describe("process: what is ours", () => {
       { id: after.id, hash: after.hash, port: after.port, phase: after.phase, isListening: after.isListening },
       { id: before.id, hash: before.hash, port: before.port, phase: "running", isListening: true },
     );
-    assert.ok(Math.abs(after.startedAt.getTime() - before.startedAt.getTime()) < 2000);
+    assert.ok(Math.abs(after.startedAt.getTime() - before.startedAt.getTime()) < 30_000);
     await runtime.ensure(workload);
     assert.equal(await site.population(), 1);
     await runtime.remove("primary", undefined, { stopSeconds: 10 });
@@ -129,7 +129,7 @@ describe("process: what is ours", () => {
     await using site = new ProcessSite();
     await using runtime = await site.open();
     // Without its label, and its child without one too: only their session tells.
-    const script = `env -i sleep 60 & exec env -i sleep 60`;
+    const script = `env -i sleep 3600 & exec env -i sleep 3600`;
     await runtime.ensure(site.command(["/bin/sh", "-c", script], await freePort()));
     const { pid } = await readRecord(site);
     const session = (): number[] => livePids((stat) => stat.split(" ")[3] === String(pid));
@@ -158,10 +158,13 @@ describe("process: what is ours", () => {
     const runtime = await site.open();
     await runtime.ensure(site.workload(await freePort(), ["--ignore-term"]));
     await until("it hears TERM", async () => (await only(runtime)).isListening);
-    const removing = runtime.remove("primary", undefined, { stopSeconds: 5 });
-    await runtime[Symbol.asyncDispose]();
     // Else it would go on to end whatever carries the slot's label.
-    await assert.rejects(removing, /the operator is being stopped/);
+    const given = assert.rejects(
+      runtime.remove("primary", undefined, { stopSeconds: 600 }),
+      /the operator is being stopped/,
+    );
+    await runtime[Symbol.asyncDispose]();
+    await given;
     await using successor = await site.open();
     assert.equal((await only(successor)).phase, "running");
   });
@@ -430,6 +433,8 @@ describe("process: ports and logs", () => {
       const body = lines.map((line) => line.padEnd(99)).join("\n");
       await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body });
       await until("it was cut", async () => (await stat(logPath(site))).size < 100_000);
+      // A follower may be one cut behind, not two.
+      await until("the follower has it", () => seen.includes(lines.at(-1) ?? ""));
     }
     await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body: "line last" });
     await until("the follower has it", () => seen.includes("line last"));

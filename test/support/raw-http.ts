@@ -15,7 +15,7 @@ export async function rawExchange(
   bytes: string | Buffer,
   options: { isEnough?: (text: string) => boolean; timeoutMs?: number } = {},
 ): Promise<RawAnswer> {
-  const { isEnough = isWhole, timeoutMs = 10_000 } = options;
+  const { isEnough = isWhole, timeoutMs = 60_000 } = options;
   const { hostname, port } = new URL(url);
   const text = await new Promise<string>((resolve, reject) => {
     let received = "";

@@ -34,7 +34,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
     engine,
     path = "/inference",
     bodyLimitBytes = 1e8,
-    timeouts = { firstByteMs: 10_000, idleMs: 10_000 },
+    timeouts = { firstByteMs: 60_000, idleMs: 60_000 },
   } = options;
   const dir = await tempDir();
   const requests: IncomingMessage[] = [];

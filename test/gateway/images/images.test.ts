@@ -177,7 +177,7 @@ describe("generate", () => {
 
   it("gives up at the ceiling, and stops the engine", async () => {
     await using double = await startComfyDouble({ fault: "never" });
-    await assert.rejects(draw(double, {}, { ceilingMs: 500 }), { code: "dispatch.upstream_timeout", status: 504 });
+    await assert.rejects(draw(double, {}, { ceilingMs: 2000 }), { code: "dispatch.upstream_timeout", status: 504 });
     assert.ok(paths(double).includes("POST /interrupt"));
   });
 

@@ -149,7 +149,7 @@ describe(`POST ${path}`, () => {
 
   it("gives up when the slot's own time is over, and stops the engine", async () => {
     await using engine = await startComfyDouble({ fault: "never" });
-    const spec = { timeoutSeconds: { firstByte: 1, idle: 300 } };
+    const spec = { timeoutSeconds: { firstByte: 2, idle: 300 } };
     await using gateway = await startGateway({ slots: { img: slot(engine.port, { spec }) } });
     const response = await gateway.post(path, asked);
     assert.equal(response.status, 504);
