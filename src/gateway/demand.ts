@@ -1,10 +1,9 @@
 import type { Demand } from "../api/status.ts";
 import { bootId } from "../lib/boot-id.ts";
+import { everySecond } from "../lib/pulse.ts";
 import type { DemandWriter } from "../store/demand.ts";
 import type { ResolutionIndex } from "./index.ts";
 import type { Traffic } from "./traffic.ts";
-
-const heartbeatMs = 1000;
 
 export interface DemandPublisherOptions {
   readonly gateway: string;
@@ -20,14 +19,13 @@ export interface DemandPublisherOptions {
  */
 export class DemandPublisher implements AsyncDisposable {
   readonly #options: DemandPublisherOptions;
-  readonly #timer: NodeJS.Timeout;
+  readonly #beats: Disposable;
   #writing: Promise<void> | undefined;
   #isDirty = false;
 
   constructor(options: DemandPublisherOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => this.publish(), heartbeatMs);
-    this.#timer.unref();
+    this.#beats = everySecond(() => this.publish());
     this.publish();
   }
 
@@ -40,7 +38,7 @@ export class DemandPublisher implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearInterval(this.#timer);
+    this.#beats[Symbol.dispose]();
     this.#isDirty = false;
     await this.#writing;
     await this.#options.writer[Symbol.asyncDispose]();

@@ -1,8 +1,9 @@
-import { readFileSync, statSync, watch, type FSWatcher } from "node:fs";
-import { mkdir, readdir } from "node:fs/promises";
+import { readdirSync, readFileSync, statSync, watch, type FSWatcher } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode } from "./error-code.ts";
 import { parseJson } from "./json.ts";
+import { everySecond } from "./pulse.ts";
 
 interface Entry<T> {
   /** Size, modification time and inode: unequal when the file was replaced. */
@@ -23,7 +24,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
   readonly #entries = new Map<string, Entry<T>>();
   readonly #include: (file: string) => boolean;
   #watcher: FSWatcher | undefined;
-  #sweep: NodeJS.Timeout | undefined;
+  #sweep: Disposable | undefined;
   /** Files that events have named since the last reading. */
   readonly #named = new Set<string>();
   #soon: Disposable | undefined;
@@ -47,9 +48,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
     await directory.scan();
     directory.#isOpen = true;
     directory.#watch();
-    const sweep = options.sweepMs ?? 1000;
-    directory.#sweep = setInterval(() => void directory.scan(), sweep);
-    directory.#sweep.unref();
+    directory.#sweep = every(options.sweepMs, () => void directory.scan());
     return directory;
   }
 
@@ -72,7 +71,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     this.#watcher?.close();
-    clearInterval(this.#sweep);
+    this.#sweep?.[Symbol.dispose]();
     this.#soon?.[Symbol.dispose]();
     await this.#scanning;
   }
@@ -134,7 +133,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
   async #scan(): Promise<void> {
     let files: string[];
     try {
-      files = await readdir(this.#path);
+      files = readdirSync(this.#path);
     } catch (error) {
       // A directory that cannot be read says nothing about what it holds.
       if (errorCode(error) !== "ENOENT") return;
@@ -182,6 +181,12 @@ export class JsonDirectory<T> implements AsyncDisposable {
   }
 }
 
+function every(ms: number | undefined, sweep: () => void): Disposable {
+  if (ms === undefined) return everySecond(sweep);
+  const timer = setInterval(sweep, ms).unref();
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
 const burstMs = 5;
 const youngMs = 20;
 const young = "young";
@@ -208,5 +213,6 @@ export interface JsonDirectoryOptions<T> {
   readonly parse: (value: unknown) => T | undefined;
   readonly onChange: (names: readonly string[]) => void;
   readonly include?: (file: string) => boolean;
+  /** Once a second unless told otherwise. */
   readonly sweepMs?: number;
 }

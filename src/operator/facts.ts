@@ -1,5 +1,6 @@
 import type { ProcessRole } from "../api/names.ts";
 import type { Step } from "../api/plan.ts";
+import type { SlotSpec } from "../api/slot.ts";
 import type { SlotState } from "../api/states.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { Observed, Workload } from "../api/workload.ts";
@@ -65,4 +66,14 @@ export function start(workload: Workload, reason: string): Step {
     .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word)))
     .join(" ");
   return { do: "start", role: workload.role, port: workload.port, command, reason };
+}
+
+/** A timer may fire this much before its time. */
+export const earlyMs = 50;
+
+/** When an engine is asked again, in milliseconds of the wall clock: on a whole second, where many are asked together. */
+export function nextProbe(probedAtMs: number, { probe }: Pick<SlotSpec, "probe">): number {
+  const intervalMs = probe.intervalSeconds * 1000;
+  const atMs = probedAtMs + intervalMs;
+  return intervalMs < 1000 ? atMs : Math.floor((atMs + earlyMs) / 1000) * 1000;
 }

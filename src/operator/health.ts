@@ -5,6 +5,7 @@ import type { Observed } from "../api/workload.ts";
 import type { ProbeTarget } from "../engines/engine.ts";
 import type { Health } from "./input.ts";
 import type { Probe, ProbeResult } from "./probe.ts";
+import { earlyMs, nextProbe } from "./facts.ts";
 import { spokenProtocols } from "./protocol-probe.ts";
 
 interface Memory extends Health {
@@ -90,8 +91,7 @@ export class HealthBook implements Disposable {
     const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
     const memory = withRest(listening, now);
     this.#memory.set(key, memory);
-    const elapsedMs = now.getTime() - memory.probedAt;
-    const isPast = elapsedMs < 0 || elapsedMs >= spec.probe.intervalSeconds * 1000 - 50;
+    const isPast = now.getTime() < memory.probedAt || now.getTime() >= nextProbe(memory.probedAt, spec) - earlyMs;
     // A healthy one that is not warm waits for its warm-up request, not for another probe.
     const isDue = memory.isWarm ? isPast : !memory.isHealthy;
     if (!process.isListening || !(isDue || isBlind)) return memory;

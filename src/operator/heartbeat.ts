@@ -1,7 +1,6 @@
 import type { PublishedOperator } from "../api/status.ts";
+import { everySecond } from "../lib/pulse.ts";
 import type { Publisher } from "../store/store.ts";
-
-const intervalMs = 1000;
 
 /**
  * Publishes once a second that the operator lives. A write that fails is reported and tried again: readers see the
@@ -18,7 +17,7 @@ export async function startHeartbeat(options: {
   await beat();
   let running: Promise<void> = Promise.resolve();
   let isBusy = false;
-  const timer = setInterval(() => {
+  const beats = everySecond(() => {
     if (isBusy) return;
     isBusy = true;
     running = beat()
@@ -26,11 +25,11 @@ export async function startHeartbeat(options: {
       .finally(() => {
         isBusy = false;
       });
-  }, intervalMs);
+  });
   return {
     beat,
     async [Symbol.asyncDispose]() {
-      clearInterval(timer);
+      beats[Symbol.dispose]();
       await running;
     },
   };

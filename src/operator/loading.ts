@@ -1,6 +1,6 @@
 import type { Step } from "../api/plan.ts";
 import type { Observed } from "../api/workload.ts";
-import { failuresInForce, isMainServing, needsStart, running, start, workloadsOf } from "./facts.ts";
+import { failuresInForce, isMainServing, needsStart, nextProbe, running, start, workloadsOf } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 import { idleInMs, wanted } from "./wanted.ts";
@@ -79,7 +79,8 @@ export function coming(input: SlotInput): Verdict | undefined {
 /** All that is wanted runs and answers: the last rule, which always applies. */
 export function loaded(input: SlotInput): Verdict {
   const { spec } = input;
-  const soonest = [(spec?.probe.intervalSeconds ?? 5) * 1000, idleInMs(input)];
+  const now = input.now.getTime();
+  const soonest = [spec === undefined ? 5000 : nextProbe(now, spec) - now, idleInMs(input)];
   const requeueMs = Math.max(1, Math.min(...soonest.filter((ms) => ms !== undefined)));
   const held = input.held.ref === undefined ? "its command" : input.held.ref;
   return { state: "ready", row: "loaded", reason: "Loaded", message: `${held} is loaded`, steps: [], requeueMs };

@@ -1,4 +1,4 @@
-import { request } from "node:http";
+import { Agent, request } from "node:http";
 import type { WarmUp } from "../engines/engine.ts";
 import { errorMessage } from "../lib/error-code.ts";
 
@@ -36,6 +36,9 @@ export const httpProbe: Probe = async (probe) => {
   }
 };
 
+/** A probe must not keep a socket that a stopping engine would wait for. */
+const closing = new Agent({ keepAlive: false });
+
 async function ask({ port, path, timeoutMs, body, form, signal }: ProbeRequest): Promise<ProbeResult> {
   const { payload, type } = await encoded(body, form);
   return await new Promise((resolve) => {
@@ -45,8 +48,7 @@ async function ask({ port, path, timeoutMs, body, form, signal }: ProbeRequest):
         port,
         path,
         method: payload === undefined ? "GET" : "POST",
-        // A probe must not keep a socket that a stopping engine would wait for.
-        agent: false,
+        agent: closing,
         ...(signal === undefined ? {} : { signal }),
         headers: payload === undefined ? {} : { "content-type": type, "content-length": payload.length },
       },

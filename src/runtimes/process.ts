@@ -6,6 +6,7 @@ import type { ProcessRecord } from "../api/process-record.ts";
 import type { Exit, Observed, Workload } from "../api/workload.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { pidNamespace, readProc } from "../lib/process-identity.ts";
+import { everySecond } from "../lib/pulse.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { environmentFor, startChild, type StartedChild } from "./child.ts";
 import { EngineGroup } from "./engine-group.ts";
@@ -34,7 +35,6 @@ export interface ProcessRuntimeOptions {
 }
 
 const adoptedPollMs = 250;
-const logCheckMs = 1000;
 
 /**
  * Runs engines as child processes that outlive this operator and are adopted by the next (docs/adr/0002). Only one
@@ -62,7 +62,7 @@ class ProcessRuntime implements Runtime {
   readonly #own = new Map<string, OwnChild>();
   /** Adopted processes whose label was read: pid, start time. */
   readonly #proven = new Set<string>();
-  readonly #logTimer: NodeJS.Timeout;
+  readonly #logLooks: Disposable;
   #adoptedTimer: NodeJS.Timeout | undefined;
   #isCappingLogs = false;
   readonly #closing = new AbortController();
@@ -70,8 +70,7 @@ class ProcessRuntime implements Runtime {
   constructor(options: ProcessRuntimeOptions, records: RecordBook) {
     this.#options = options;
     this.#records = records;
-    this.#logTimer = setInterval(() => void this.#capLogs(), logCheckMs);
-    this.#logTimer.unref();
+    this.#logLooks = everySecond(() => void this.#capLogs());
     this.#followAdopted();
   }
 
@@ -143,7 +142,7 @@ class ProcessRuntime implements Runtime {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error("the operator is being stopped"));
     this.#subscribers.clear();
-    clearInterval(this.#logTimer);
+    this.#logLooks[Symbol.dispose]();
     clearInterval(this.#adoptedTimer);
     await this.#records.settled();
   }

@@ -4,6 +4,7 @@ import { demandSchema, heartbeatTtlMs, type Demand } from "../api/status.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
+import { everySecond } from "../lib/pulse.ts";
 import { Serial } from "../lib/serial.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import type { DemandStore } from "./store.ts";
@@ -46,13 +47,12 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
   isOpen = true;
   compare();
   // A gateway that dies writes nothing: its demand ends by age.
-  const timer = setInterval(compare, 1000);
-  timer.unref();
+  const ageing = everySecond(compare);
   return {
     list,
     watch: (onSlots) => subscribers.add(onSlots),
     async [Symbol.asyncDispose]() {
-      clearInterval(timer);
+      ageing[Symbol.dispose]();
       await directory[Symbol.asyncDispose]();
     },
   };

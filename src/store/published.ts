@@ -21,11 +21,10 @@ const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] 
 /** Reads what the operator publishes and follows it. Needs no operator: an absent state is an empty one. */
 export async function openPublished(stateDir: string, options: { sweepMs?: number } = {}): Promise<PublishedStore> {
   const subscribers = new Subscribers<[change: PublishedChange]>();
-  const sweepMs = options.sweepMs ?? 1000;
   await using stack = new AsyncDisposableStack();
   const top = stack.use(
     await JsonDirectory.open<PublishedOperator | PublishedRegistry>(stateDir, {
-      sweepMs,
+      ...options,
       include: (file) => file === "operator.json" || file === "registry.json",
       parse: (value) => publishedOperatorSchema.safeParse(value).data ?? publishedRegistrySchema.safeParse(value).data,
       onChange: (names) =>
@@ -34,7 +33,7 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
   );
   const slots = stack.use(
     await JsonDirectory.open<PublishedSlot>(join(stateDir, "slots"), {
-      sweepMs,
+      ...options,
       parse: (value) => publishedSlotSchema.safeParse(value).data,
       onChange: (names) => subscribers.tell({ slots: names, registry: false, operator: false }),
     }),

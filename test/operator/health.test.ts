@@ -48,6 +48,27 @@ it("an engine is probed on when the clock is set back", async () => {
   assert.equal(probes, 2);
 });
 
+it("an engine is probed on whole seconds, where many are asked together, and never later than its interval", async () => {
+  const probedAt = async (intervalSeconds: number): Promise<readonly number[]> => {
+    const probes: number[] = [];
+    let at = 300;
+    using health = new HealthBook(async () => {
+      probes.push(at);
+      return { outcome: "healthy" };
+    });
+    const often = { ...spec, probe: { ...spec.probe, intervalSeconds } };
+    for (; at < 12_000; at += 100) {
+      const now = new Date(at);
+      await health.look(observed(), { path: "/health", warmUp: undefined }, often, undefined, now, false);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return probes;
+  };
+  assert.deepEqual(await probedAt(5), [300, 5000, 10_000]);
+  assert.deepEqual(await probedAt(2.5), [300, 2000, 4000, 6000, 8000, 10_000]);
+  assert.deepEqual((await probedAt(0.5)).slice(0, 4), [300, 800, 1300, 1800]);
+});
+
 it("a slot is not held up by a warm-up request while its runtime is silent", { timeout: 30_000 }, async () => {
   using health = new HealthBook(({ body }) =>
     body === undefined ? Promise.resolve({ outcome: "healthy" }) : new Promise(() => undefined),

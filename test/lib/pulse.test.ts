@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { mock, test } from "node:test";
+import { everySecond } from "../../src/lib/pulse.ts";
+
+/** In steps: the mocked clock stands at the end of a step already while what fell due in it is done. */
+function pass(ms: number): void {
+  for (let past = 0; past < ms; past += 100) mock.timers.tick(100);
+}
+
+test("what is done once a second is done together, on the second, until it is disposed of", () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"], now: 10_300 });
+  try {
+    const seen: string[] = [];
+    const note = (what: string) => () => void seen.push(`${what} ${Date.now()}`);
+    const one = everySecond(note("one"));
+    pass(400);
+    const other = everySecond(note("other"));
+    pass(1400);
+    assert.deepEqual(seen.splice(0), ["one 11000", "other 11000", "one 12000", "other 12000"]);
+    one[Symbol.dispose]();
+    pass(1000);
+    assert.deepEqual(seen.splice(0), ["other 13000"]);
+    other[Symbol.dispose]();
+    pass(5000);
+    assert.deepEqual(seen, []);
+    const again = everySecond(note("again"));
+    pass(1000);
+    again[Symbol.dispose]();
+    assert.deepEqual(seen, ["again 19000"]);
+  } finally {
+    mock.timers.reset();
+  }
+});
