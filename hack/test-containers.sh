@@ -26,7 +26,7 @@ if [ "${1:-}" != inside ]; then
   if [ "$engine" = podman ]; then
     want podman podman
     want runc runc
-    want netavark netavark
+    [ -x /usr/lib/podman/netavark ] || want netavark netavark
   else
     want dockerd docker.io
     want docker-registry docker-registry
@@ -70,6 +70,9 @@ if [ "$engine" = podman ]; then
     echo 'network_backend = "netavark"'
   } >"$dir/containers.conf"
   export CONTAINERS_CONF="$dir/containers.conf"
+  # As Docker does by itself.
+  printf '[[registry]]\nlocation = "127.0.0.1"\ninsecure = true\n' >"$dir/registries.conf"
+  export CONTAINERS_REGISTRIES_CONF="$dir/registries.conf"
   # In a directory of its own: its helper leaves a file named oom where it was started.
   (
     cd "$dir"

@@ -20,7 +20,14 @@ export interface TestDaemon extends AsyncDisposable {
  * Makes one; `start` runs it. `dataRoot` may be a small file system. The daemon is root's, and lives in the namespaces
  * of the tests.
  */
-export async function testDaemon(options: { isLiveRestore?: boolean; dataRoot?: string } = {}): Promise<TestDaemon> {
+export async function testDaemon(
+  options: {
+    isLiveRestore?: boolean;
+    dataRoot?: string;
+    /** How often a layer whose connection breaks is gone on with, which takes 5 s for the first time. */
+    downloadAttempts?: number;
+  } = {},
+): Promise<TestDaemon> {
   const directory = await mkdtemp(join(tmpdir(), "berth-daemon-"));
   const socketPath = join(directory, "docker.sock");
   const api = new Dockerode({ socketPath });
@@ -43,6 +50,7 @@ export async function testDaemon(options: { isLiveRestore?: boolean; dataRoot?: 
     // Not the addresses that the daemon beside it hands out at the same moment.
     args.push("--default-address-pool", "base=10.198.0.0/16,size=24");
     if (options.isLiveRestore === true) args.push("--live-restore");
+    if (options.downloadAttempts !== undefined) args.push(`--max-download-attempts=${options.downloadAttempts}`);
     child = spawn("dockerd", args, { stdio: ["ignore", log, log] });
     try {
       await until("the daemon answers", async () => (await api.ping()) !== undefined, 30_000);

@@ -26,8 +26,9 @@ interface Job {
 }
 
 /**
- * Fetches images in the background, each once however many slots wait for it. The daemon keeps the layers that it has,
- * so a pull that was cut goes on where it was.
+ * Fetches images in the background, each once however many slots wait for it. What is not fetched twice is the daemon's
+ * to say: Docker goes on within a layer that broke off, as often as its `max-download-attempts` says, and keeps nothing
+ * of a pull that failed or was left (https://github.com/moby/moby/issues/26146); Podman keeps whole layers.
  */
 export class Images {
   readonly #daemon: Daemon;
@@ -87,7 +88,9 @@ export class Images {
     this.#waiting.set(image, waiting.add(slot));
     const { failure, retryAt } = job;
     if (failure !== undefined) return { state: "failed", ...failure, ...(retryAt === undefined ? {} : { retryAt }) };
-    return { state: "fetching", message: `the image ${image} is being fetched`, progress: job.progress.read() };
+    const { progress } = job;
+    const broken = progress.isBroken ? "; its connection broke, and the container engine goes on in a moment" : "";
+    return { state: "fetching", message: `the image ${image} is being fetched${broken}`, progress: progress.read() };
   }
 
   #start(image: string, attempts: ReadonlyMap<string, string> = new Map(), failures = 0): Job {

@@ -30,7 +30,8 @@ export function pullFailure(image: string, error: unknown): PullFailure {
   ) {
     return failure("WrongPlatform", `is not made for this machine (${arch()})`, true);
   }
-  if (/pull access denied|repository does not exist|requested access to the resource is denied/i.test(said)) {
+  // ghcr.io says no more than "denied", of what is private and of what there is not.
+  if (/repository does not exist|(?<!permission )\bdenied\b/i.test(said)) {
     return failure("ImageNotFound", "does not exist, or needs `docker login`", true);
   }
   if (/unauthorized|authentication required|no basic auth credentials|\b401\b/i.test(said)) {

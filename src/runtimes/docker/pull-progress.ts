@@ -10,12 +10,19 @@ interface PullLine {
   readonly error?: string;
 }
 
+interface Layer {
+  done: number;
+  total: number | undefined;
+  /** Its connection broke, and the daemon waits to go on. */
+  isBroken: boolean;
+}
+
 const isAnnounced = new Set(["Pulling fs layer", "Waiting"]);
 const isFetched = new Set(["Verifying Checksum", "Download complete", "Extracting", "Pull complete"]);
 
 /** Bytes over all layers of one pull, from the daemon's lines about single ones. */
 export class PullProgress {
-  readonly #layers = new Map<string, { done: number; total: number | undefined }>();
+  readonly #layers = new Map<string, Layer>();
   readonly #startedAt: number;
   #error: string | undefined;
 
@@ -32,15 +39,25 @@ export class PullProgress {
     const line = parsed(text);
     if (line === undefined) return;
     this.#error ??= line.error;
-    const { id, status, progressDetail } = line;
+    const { id, status = "", progressDetail } = line;
     if (id === undefined) return;
     const known = this.#layers.get(id);
-    const { current, total } = progressDetail ?? {};
     // "Already exists" and the rest move no bytes.
-    if (isAnnounced.has(status ?? "")) this.#layers.set(id, known ?? { done: 0, total: undefined });
-    else if (status === "Downloading") {
-      this.#layers.set(id, { done: current ?? known?.done ?? 0, total: total ?? known?.total });
-    } else if (isFetched.has(status ?? "") && known !== undefined) known.done = known.total ?? known.done;
+    if (isAnnounced.has(status)) this.#layers.set(id, known ?? { done: 0, total: undefined, isBroken: false });
+    else if (status === "Downloading") this.#layers.set(id, downloading(known, progressDetail));
+    else if (known === undefined) return;
+    else if (status.startsWith("Retrying in")) known.isBroken = true;
+    else if (isFetched.has(status)) {
+      // A small one may come whole before a word of its size.
+      known.total ??= known.done;
+      known.done = known.total;
+      known.isBroken = false;
+    }
+  }
+
+  /** Whether the daemon waits to go on with a layer whose connection broke. */
+  get isBroken(): boolean {
+    return [...this.#layers.values()].some((layer) => layer.isBroken);
   }
 
   /** The total is known once every layer has begun. */
@@ -58,6 +75,18 @@ export class PullProgress {
       bytesPerSecond: seconds > 0 ? Math.round(bytesDone / seconds) : 0,
     };
   }
+}
+
+/** Docker counts what is left of a layer that broke off: what it had of it before counts too. */
+function downloading(known: Layer | undefined, told: PullLine["progressDetail"] = {}): Layer {
+  const { current, total } = told;
+  const whole = Math.max(total ?? 0, known?.total ?? 0);
+  const had = total === undefined ? 0 : whole - total;
+  return {
+    done: current === undefined ? (known?.done ?? 0) : had + current,
+    total: whole === 0 ? undefined : whole,
+    isBroken: false,
+  };
 }
 
 function parsed(text: string): PullLine | undefined {

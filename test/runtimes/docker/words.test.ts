@@ -52,6 +52,9 @@ describe("a pull that failed", () => {
     ["write /var/lib/docker/tmp/x: no space left on device", "NoSpace", false],
     ["no matching manifest for linux/arm64/v8 in the manifest list entries", "WrongPlatform", true],
     ["pull access denied for x, repository does not exist or may require 'docker login'", "ImageNotFound", true],
+    ['Head "https://ghcr.io/v2/x/manifests/1": denied', "ImageNotFound", true],
+    ["open /var/lib/docker/tmp/x: permission denied", "PullFailed", false],
+    ["unexpected EOF", "PullFailed", false],
     ["unauthorized: authentication required", "Unauthorized", true],
     ['Head "http://r/v2/x/manifests/1": no basic auth credentials', "Unauthorized", true],
     ["manifest for x:1 not found: manifest unknown: manifest unknown", "ImageNotFound", true],
@@ -88,6 +91,45 @@ describe("the progress of a pull", () => {
     assert.equal(progress.error, undefined);
     say({ error: "boom", errorDetail: { message: "boom" } });
     assert.equal(progress.error, "boom");
+  });
+});
+
+describe("the progress of a pull that breaks off", () => {
+  const layer = "b";
+  const told = (lines: readonly object[]): PullProgress => {
+    const progress = new PullProgress(0);
+    for (const line of lines) progress.take(JSON.stringify({ id: layer, ...line }));
+    return progress;
+  };
+  const begun = [
+    { status: "Pulling fs layer" },
+    { status: "Downloading", progressDetail: { current: 400, total: 1000 } },
+    { status: "Retrying in 5 seconds", progressDetail: {} },
+  ];
+
+  it("keeps what it had, and says that the daemon waits", () => {
+    const progress = told(begun);
+    assert.equal(progress.isBroken, true);
+    assert.deepEqual(progress.read(1000), { bytesDone: 400, bytesTotal: 1000, bytesPerSecond: 400 });
+  });
+
+  it("counts on where Docker tells of the rest alone, however often, and from the start where it must begin anew", () => {
+    const goesOn = { status: "Downloading", progressDetail: { current: 50, total: 600 } };
+    const again = { status: "Downloading", progressDetail: { current: 10, total: 100 } };
+    const anew = { status: "Downloading", progressDetail: { current: 10, total: 1000 } };
+    assert.equal(told([...begun, goesOn]).isBroken, false);
+    assert.deepEqual(told([...begun, goesOn]).read(1000), { bytesDone: 450, bytesTotal: 1000, bytesPerSecond: 450 });
+    assert.equal(told([...begun, goesOn, again]).read().bytesDone, 910);
+    assert.equal(told([...begun, goesOn, anew]).read().bytesDone, 10);
+    assert.equal(told([...begun, goesOn, { status: "Download complete" }]).read().bytesDone, 1000);
+  });
+
+  it("has a total though Podman never tells a small layer's size", () => {
+    const progress = told(begun.slice(0, 2));
+    progress.take('{"status":"Pulling fs layer","id":"c"}');
+    assert.equal(progress.read().bytesTotal, undefined);
+    progress.take('{"status":"Download complete","id":"c"}');
+    assert.equal(progress.read().bytesTotal, 1000);
   });
 });
 
