@@ -28,6 +28,7 @@ export const adminRoutes = {
     tag: "upstreams",
     summary: "Writes a provider's manifest",
     body: manifestBody,
+    manifest: "Upstream",
     answers: { 201: z.strictObject({ name: z.string() }), 202: z.strictObject({ name: z.string() }) },
   },
   deleteUpstream: {

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { errorTable } from "../errors.ts";
 import { apiRoutes } from "./routes.ts";
+import { ComponentSchemas } from "./schemas.ts";
 import type { AnswerShape, RouteShape } from "./shape.ts";
 
 type Json = Record<string, unknown>;
@@ -8,12 +8,12 @@ type Json = Record<string, unknown>;
 /** The whole API as an OpenAPI 3.1 document, made from the route tables alone: management, and `/v1` as given. */
 export function openApiDocument(version: string, v1: readonly RouteShape[]): { openapi: string } & Json {
   const paths: Record<string, Json> = {};
-  const schemas: Record<string, unknown> = { Error: errorSchema };
+  const components = new ComponentSchemas();
   const named = v1.map((shape): [string, RouteShape] => [shape.path.replaceAll(/\W+/g, "_").slice(1), shape]);
   const routes = [...Object.entries<RouteShape>(apiRoutes), ...named];
   for (const [operationId, shape] of routes) {
     const path = (paths[shape.path] ??= {});
-    path[shape.method.toLowerCase()] = operation(operationId, shape, schemas);
+    path[shape.method.toLowerCase()] = operation(operationId, shape, components);
   }
   return {
     openapi: "3.1.0",
@@ -29,7 +29,7 @@ export function openApiDocument(version: string, v1: readonly RouteShape[]): { o
     paths,
     components: {
       securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "svc_<id>.<secret>" } },
-      schemas,
+      schemas: components.schemas,
       responses: {
         Error: {
           description: "What went wrong; `code` is stable",
@@ -40,30 +40,10 @@ export function openApiDocument(version: string, v1: readonly RouteShape[]): { o
   };
 }
 
-const errorSchema: Json = {
-  type: "object",
-  required: ["error"],
-  additionalProperties: false,
-  properties: {
-    error: {
-      type: "object",
-      required: ["code", "message", "type"],
-      additionalProperties: false,
-      properties: {
-        code: { type: "string", enum: Object.keys(errorTable) },
-        message: { type: "string" },
-        type: { type: "string" },
-        details: { type: "object" },
-      },
-    },
-  },
-};
-
-/** What a schema refers to is added to `schemas`, by the operation's own name for it. */
-function operation(operationId: string, shape: RouteShape, schemas: Record<string, unknown>): Json {
+function operation(operationId: string, shape: RouteShape, components: ComponentSchemas): Json {
   const answered = Object.entries(shape.answers).map(([status, answer]): [string, Json] => [
     status,
-    response(answer, (schema) => schemaOf(schema, "output", `${operationId}_${status}`, schemas)),
+    response(answer, (schema) => components.of(schema, "output", `${operationId}_${status}`)),
   ]);
   const parameters = [...pathParameters(shape.path), ...queryParameters(shape.query)];
   return {
@@ -80,7 +60,10 @@ function operation(operationId: string, shape: RouteShape, schemas: Record<strin
             required: !shape.body.safeParse(undefined).success,
             content: {
               [shape.bodyType ?? "application/json"]: {
-                schema: schemaOf(shape.body, "input", `${operationId}_body`, schemas),
+                schema:
+                  shape.manifest === undefined
+                    ? components.of(shape.body, "input", `${operationId}_body`)
+                    : components.manifestBody(shape.manifest, shape.method === "POST"),
               },
             },
           },
@@ -123,19 +106,4 @@ function response(answer: AnswerShape, written: (schema: z.ZodType) => Json): Js
     description: "Done",
     content: { [answer.type]: { schema: isJson ? { type: "object" } : { type: "string" } } },
   };
-}
-
-/** In one document, references are to its components: what a schema defines for itself moves there. */
-function schemaOf(schema: z.ZodType, io: "input" | "output", name: string, schemas: Record<string, unknown>): Json {
-  const { $schema: _dialect, ...own } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
-  const { $defs: definitions = {}, ...rest } = moved(own, name);
-  for (const [key, definition] of Object.entries(definitions)) schemas[`${name}${key}`] = definition;
-  return rest;
-}
-
-const schemaParser = z.looseObject({ $defs: z.record(z.string(), z.unknown()).optional() });
-
-function moved(schema: Json, name: string): z.output<typeof schemaParser> {
-  const text = JSON.stringify(schema).replaceAll('"$ref":"#/$defs/', `"$ref":"#/components/schemas/${name}`);
-  return schemaParser.parse(JSON.parse(text));
 }

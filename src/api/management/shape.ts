@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { Kind } from "../names.ts";
 import type { ScopeClass } from "../scopes.ts";
 
 /** What a route answers with a status: JSON of a schema, another type of body, or none. */
@@ -18,6 +19,8 @@ export interface RouteShape {
   readonly query?: z.ZodObject;
   /** Absent: the route takes no body. */
   readonly body?: z.ZodType;
+  /** Of a body that is a manifest: its kind. The spec's own schema says what `body` leaves open. */
+  readonly manifest?: Kind;
   /** Absent: JSON. */
   readonly bodyType?: string;
   readonly answers: Readonly<Record<number, AnswerShape>>;

@@ -41,6 +41,7 @@ export const slotRoutes = {
     summary: "Writes a new manifest",
     query: waitQuery,
     body: manifestBody,
+    manifest: "Slot",
     answers: { 201: view.slotDetailSchema },
   },
   putSlot: {
@@ -51,6 +52,7 @@ export const slotRoutes = {
     summary: "Makes the manifest say this, keeping its comments and order",
     query: waitQuery,
     body: manifestBody,
+    manifest: "Slot",
     answers: { 201: view.slotDetailSchema, 202: view.slotDetailSchema },
   },
   deleteSlot: {

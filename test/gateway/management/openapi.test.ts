@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { docsPage } from "../../../src/gateway/management/docs-page.ts";
 import { apiRoutes } from "../../../src/api/management/routes.ts";
+import { openApiDocument } from "../../../src/api/management/openapi.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { startGateway } from "../../support/gateway.ts";
 
@@ -51,6 +52,44 @@ describe("the OpenAPI document", () => {
       }
     }
     assert.equal(new Set(ids).size, ids.length);
+  });
+
+  it("types manifests and resources by name, and refers to nothing that it lacks", () => {
+    const document = openApiDocument("1", []);
+    const { schemas } = recordIn(document["components"]);
+    const references = JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]*)"/g);
+    const referred = [...references].map(([, name = ""]) => name);
+    assert.deepEqual([...new Set(referred)].filter((name) => !isRecord(recordIn(schemas)[name])).toSorted(), []);
+    assert.doesNotMatch(JSON.stringify(document), /\$defs/);
+    assert.deepEqual(
+      Object.keys(recordIn(schemas)).toSorted(),
+      "CompleteSlotSpec CompleteUpstreamSpec Error Json Model ModelManifest ModelSpec Slot SlotDetail SlotManifest SlotSpec Upstream UpstreamManifest UpstreamSpec".split(
+        " ",
+      ),
+    );
+    const bodyOf = (path: string, method: string): unknown =>
+      at(document, "paths", path, method, "requestBody", "content", "application/json", "schema", "anyOf");
+    for (const [path, method, kind, required] of [
+      ["/api/slots", "post", "Slot", ["name"]],
+      ["/api/slots/{name}", "put", "Slot", []],
+      ["/api/upstreams/{name}", "put", "Upstream", ["baseUrl"]],
+    ] as const) {
+      const body = bodyOf(path, method);
+      assert.ok(Array.isArray(body), path);
+      const [flat, manifest]: unknown[] = body;
+      assert.deepEqual(manifest, { $ref: `#/components/schemas/${kind}Manifest` });
+      const { properties, additionalProperties } = recordIn(flat);
+      const spec = recordIn(at(schemas, `${kind}Spec`, "properties"));
+      assert.deepEqual(Object.keys(recordIn(properties)), ["name", "labels", ...Object.keys(spec)]);
+      assert.deepEqual([recordIn(flat)["required"], additionalProperties], [required, false]);
+      assert.deepEqual(at(schemas, `${kind}Manifest`, "properties", "spec"), {
+        $ref: `#/components/schemas/${kind}Spec`,
+      });
+    }
+    const answered = (path: string, ...more: string[]): unknown =>
+      at(document, "paths", path, "get", "responses", "200", "content", "application/json", "schema", ...more);
+    assert.deepEqual(answered("/api/slots", "properties", "data", "items"), { $ref: "#/components/schemas/Slot" });
+    assert.deepEqual(answered("/api/slots/{name}"), { $ref: "#/components/schemas/SlotDetail" });
   });
 
   it("is a page too, that its own policy lets a browser show", async () => {
@@ -128,3 +167,14 @@ describe("the OpenAPI document", () => {
     );
   });
 });
+
+function at(value: unknown, ...path: readonly string[]): unknown {
+  let found = value;
+  for (const key of path) found = recordIn(found)[key];
+  return found;
+}
+
+function recordIn(value: unknown): Readonly<Record<string, unknown>> {
+  assert.ok(isRecord(value));
+  return value;
+}

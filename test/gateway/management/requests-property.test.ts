@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
-import { z } from "zod";
 import { errorTable } from "../../../src/api/errors.ts";
-import { slotSpecSchema } from "../../../src/api/slot.ts";
-import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeIn } from "../../support/envelope.ts";
 import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
@@ -52,27 +49,23 @@ function operationsOf(document: Json): Operation[] {
   );
 }
 
-/** Manifests are any map to the document: their own schemas say more. */
 function bodyOf({ id, body }: Operation, document: Json): fc.Arbitrary<unknown> | undefined {
   if (body === undefined) return undefined;
-  const json = (schema: z.ZodType): Json => z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
-  const slot = json(slotSpecSchema);
-  const spec = fc.tuple(allowedBy(slot, slot), fc.boolean()).map(([value, isHeld]) => ({
-    ...(isRecord(value) ? value : {}),
-    ...(isHeld ? { enabled: true, model: { default: "other" }, engine: "llama", aliases: [], pinned: false } : {}),
-  }));
-  const upstream = json(upstreamSpecSchema);
-  if (id === "createSlot")
-    return fc.tuple(fc.constantFrom("coder", "primary"), spec).map(([name, rest]) => ({ name, ...rest }));
-  if (id === "putSlot")
-    return fc.oneof(
-      spec,
-      spec.map((each) => ({ kind: "Slot", metadata: {}, spec: each })),
-    );
-  if (id === "putUpstream") return allowedBy(upstream, upstream);
-  if (id === "swapSlot") return fc.oneof(allowedBy(body, document), fc.constant({ model: "other" }));
-  if (id === "assignModel") return fc.oneof(allowedBy(body, document), fc.constant({ slot: "coder" }));
-  return allowedBy(body, document);
+  const said = allowedBy(body, document);
+  if (id === "createSlot" || id === "putSlot")
+    return fc.tuple(said, fc.boolean()).map(([value, isHeld]) => withSlot(isRecord(value) ? value : {}, isHeld));
+  if (id === "swapSlot") return fc.oneof(said, fc.constant({ model: "other" }));
+  if (id === "assignModel") return fc.oneof(said, fc.constant({ slot: "coder" }));
+  return said;
+}
+
+/** A manifest or a flat spec of a slot that is published; `isHeld`: such that another model may be asked of it. */
+function withSlot(body: Json, isHeld: boolean): Json {
+  const held = isHeld
+    ? { enabled: true, model: { default: "other" }, engine: "llama", aliases: [], pinned: false }
+    : {};
+  if (!isRecord(body["spec"])) return { ...body, ...("name" in body ? { name: "coder" } : {}), ...held };
+  return { ...body, metadata: {}, spec: { ...body["spec"], ...held } };
 }
 
 /** Of slots only those that are published: a new one would be waited for until an operator takes it up. */

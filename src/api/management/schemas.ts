@@ -1,0 +1,145 @@
+import { z } from "zod";
+import { errorTable } from "../errors.ts";
+import { modelSpecSchema } from "../model.ts";
+import { apiVersion, kinds, slotNameSchema, type Kind } from "../names.ts";
+import { slotSpecSchema } from "../slot.ts";
+import { upstreamSpecSchema } from "../upstream.ts";
+import { labelsSchema } from "./parts.ts";
+import { modelViewSchema, slotDetailSchema, slotViewSchema, upstreamViewSchema } from "./views.ts";
+
+type Json = Record<string, unknown>;
+type Direction = "input" | "output";
+
+const specs = { Slot: slotSpecSchema, Model: modelSpecSchema, Upstream: upstreamSpecSchema } as const satisfies Record<
+  Kind,
+  z.ZodType
+>;
+
+/** What the document names, for clients made from it; everything else stands where it is used. */
+const names: Readonly<Record<Direction, ReadonlyMap<unknown, string>>> = {
+  input: new Map(kinds.map((kind) => [specs[kind], `${kind}Spec`])),
+  output: new Map<unknown, string>([
+    // With every default filled in.
+    ...kinds.map((kind) => [specs[kind], `Complete${kind}Spec`] as const),
+    [slotViewSchema, "Slot"],
+    [slotDetailSchema, "SlotDetail"],
+    [modelViewSchema, "Model"],
+    [upstreamViewSchema, "Upstream"],
+  ]),
+};
+
+/** The components of an OpenAPI document, gathered as its operations refer to them. */
+export class ComponentSchemas {
+  readonly schemas: Record<string, unknown> = { Error: errorSchema };
+
+  /** Manifests of every kind are there, whether a route takes one or not: they are what files say too. */
+  constructor() {
+    for (const kind of kinds) {
+      this.of(specs[kind], "input", "");
+      this.schemas[`${kind}Manifest`] = manifestSchema(kind);
+    }
+  }
+
+  /** A schema as a place in the document has it; `name` is the place's own, for what is told nowhere else. */
+  of(schema: z.ZodType, io: Direction, name: string): Json {
+    const known = names[io].get(schema);
+    if (known === undefined) return this.#written(schema, io, name);
+    if (!(known in this.schemas)) {
+      // Before it is written: it may lead back to itself.
+      this.schemas[known] = {};
+      this.schemas[known] = this.#written(schema, io, known);
+    }
+    return { $ref: `#/components/schemas/${known}` };
+  }
+
+  /** The body of a route that takes manifests: whole, or a flat spec with name and labels beside its fields. */
+  manifestBody(kind: Kind, isNew: boolean): Json {
+    const { properties, required, ...rest } = specParser.parse(this.schemas[`${kind}Spec`]);
+    const flat = {
+      ...rest,
+      properties: { name: nameSchema, labels, ...properties },
+      required: [...(isNew ? ["name"] : []), ...required],
+    };
+    return { anyOf: [flat, { $ref: `#/components/schemas/${kind}Manifest` }] };
+  }
+
+  /** In one document, references are to its components: what a schema defines for itself moves there. */
+  #written(schema: z.ZodType, io: Direction, name: string): Json {
+    const { $schema: _dialect, ...own } = z.toJSONSchema(schema, {
+      io,
+      unrepresentable: "any",
+      override: ({ zodSchema, jsonSchema }) => {
+        if (Object.is(zodSchema, schema) || !names[io].has(zodSchema) || !(zodSchema instanceof z.ZodType)) return;
+        const reference = this.of(zodSchema, io, name);
+        for (const key of Object.keys(jsonSchema)) Reflect.deleteProperty(jsonSchema, key);
+        Object.assign(jsonSchema, reference);
+      },
+    });
+    const { $defs: given = {} } = definedParser.parse(own);
+    const component = (key: string): string =>
+      given[key]?.anyOf?.length === anyJsonBranches ? "Json" : `${name}${key}`;
+    const text = JSON.stringify(own).replaceAll(
+      /"#\/\$defs\/(\w+)"/g,
+      (_all, key: string) => `"#/components/schemas/${component(key)}"`,
+    );
+    const { $defs: definitions = {}, ...rest } = definedParser.parse(JSON.parse(text));
+    for (const [key, definition] of Object.entries(definitions)) this.schemas[component(key)] = definition;
+    return rest;
+  }
+}
+
+/** Of the schema of any JSON, as zod writes it for `z.json()`: text, number, boolean, null, list, map. */
+const anyJsonBranches = 6;
+const definedParser = z.looseObject({
+  $defs: z.record(z.string(), z.looseObject({ anyOf: z.array(z.unknown()).optional() })).optional(),
+});
+const specParser = z.looseObject({
+  properties: z.record(z.string(), z.unknown()),
+  required: z.array(z.string()).default([]),
+});
+
+const nameSchema = { ...plain(slotNameSchema), description: "As in the path, where that has one" };
+const labels = { ...plain(labelsSchema), description: "Labels, as in Kubernetes; never restart anything" };
+
+function manifestSchema(kind: Kind): Json {
+  return {
+    type: "object",
+    description: `A ${kind} as Kubernetes would have it`,
+    required: ["kind", "spec"],
+    additionalProperties: false,
+    properties: {
+      apiVersion: { type: "string", const: apiVersion },
+      kind: { type: "string", const: kind },
+      metadata: {
+        type: "object",
+        additionalProperties: false,
+        properties: { name: kind === "Model" ? { type: "string" } : nameSchema, labels },
+      },
+      spec: { $ref: `#/components/schemas/${kind}Spec` },
+    },
+  };
+}
+
+function plain(schema: z.ZodType): Json {
+  const { $schema: _dialect, ...own } = z.toJSONSchema(schema, { io: "input" });
+  return own;
+}
+
+const errorSchema: Json = {
+  type: "object",
+  required: ["error"],
+  additionalProperties: false,
+  properties: {
+    error: {
+      type: "object",
+      required: ["code", "message", "type"],
+      additionalProperties: false,
+      properties: {
+        code: { type: "string", enum: Object.keys(errorTable) },
+        message: { type: "string" },
+        type: { type: "string" },
+        details: { type: "object" },
+      },
+    },
+  },
+};
