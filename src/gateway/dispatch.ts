@@ -16,8 +16,8 @@ import type { GatewayMetrics } from "./metrics.ts";
 import { Answer, type AnswerSink } from "./relay/answer.ts";
 import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
-import { SharedAnswer } from "./relay/shared-answer.ts";
 import type { Target } from "./resolve.ts";
+import { SharedStreams } from "./sharing.ts";
 import type { HoldTimes } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
 import type { UpstreamModel } from "./upstreams/catalog.ts";
@@ -48,11 +48,6 @@ interface Meeting {
   readonly line: Line;
 }
 
-interface SharedFlight {
-  readonly flight: Flight;
-  readonly answer: SharedAnswer;
-}
-
 const nothing = (): void => undefined;
 
 /** Finds who answers, waits for it, sends the request there and relays the answer. The path of every `/v1` request. */
@@ -61,11 +56,11 @@ export class Dispatcher {
   readonly #pools = new EnginePools();
   readonly #limits: BodyLimits;
   #underWay = 0;
-  /** Streams that a cold slot will answer, by what makes them identical. */
-  readonly #shared = new Map<string, SharedFlight>();
+  readonly #shared: SharedStreams;
 
   constructor(options: DispatchOptions) {
     this.#options = { ...options, pools: this.#pools };
+    this.#shared = new SharedStreams(options.budget);
     this.#limits = { bodyBytes: options.bodyLimitBytes, budget: options.budget };
   }
 
@@ -77,11 +72,8 @@ export class Dispatcher {
     this.#read(call, request).catch((error: unknown) => call.answer.refuse(toApiError(error)));
   }
 
-  /** Clients that get, or will get, a stream that others may share. */
   get sharedReaders(): number {
-    let readers = 0;
-    for (const { answer } of this.#shared.values()) readers += answer.readers;
-    return readers;
+    return this.#shared.readers;
   }
 
   /** Requests whose answer has not left yet, nor their client: also those still being read, and slow readers. */
@@ -195,35 +187,9 @@ export class Dispatcher {
 
   /** A stream from a slot that is not there: identical ones become one. */
   #share(call: Call, asked: V1Request, to: Meeting, body: Buffer): void {
-    const { line } = to;
-    const key = `${call.route.path} ${line.slot} ${line.role} ${call.asker.scope} ${hash("sha256", body)}`;
-    let shared = this.#shared.get(key);
-    const isFirst = shared?.answer.isJoinable !== true;
-    if (shared?.answer.isJoinable !== true) {
-      const all: SharedAnswer = new SharedAnswer({ budget: this.#options.budget, onDeserted: () => first.abandon() });
-      const owner = {
-        onFirstByte: () => call.onFirstByte(),
-        // Each reader has been held since it came, and is told when it waits again.
-        onDelayed: nothing,
-        onSettled: () => this.#forget(key, all),
-      };
-      const first = this.#flight(call, asked, to, all, owner);
-      shared = { flight: first, answer: all };
-      this.#shared.set(key, shared);
-    }
-    const { flight, answer } = shared;
-    answer.join(call.answer);
-    call.work = {
-      abandon: () => {
-        if (answer.leave(call.answer) === 0) flight.abandon();
-      },
-    };
-    if (isFirst) flight.start();
-    call.holdFor(flight);
-  }
-
-  #forget(key: string, answer: SharedAnswer): void {
-    if (this.#shared.get(key)?.answer === answer) this.#shared.delete(key);
+    const { slot, role } = to.line;
+    const key = `${call.route.path} ${slot} ${role} ${call.asker.scope} ${hash("sha256", body)}`;
+    this.#shared.join(key, call, (sink, owner) => this.#flight(call, asked, to, sink, owner));
   }
 
   #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, owner: FlightOwner): Flight {

@@ -5,6 +5,7 @@ import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
 import type { GatewayMetrics } from "./metrics.ts";
+import { Passengers, type Passenger } from "./passengers.ts";
 import type { AnswerSink } from "./relay/answer.ts";
 import { Relay, type Sender } from "./relay/relay.ts";
 import type { ModelRename } from "./relay/rename.ts";
@@ -64,6 +65,8 @@ export class Flight implements Visitor, Sender {
   /** What is sent, kept until the engine answers: it may have to be sent again, and a stream may last for long. */
   #order: FlightOrder | undefined;
   readonly client: string;
+  /** Where it is for several; they stand in line themselves. */
+  #passengers: Passengers | undefined;
   #phase: Phase = "new";
   #relay: Relay | undefined;
   #attempts = 0;
@@ -90,23 +93,54 @@ export class Flight implements Visitor, Sender {
   }
 
   get place(): Place {
-    return this.#control.admission.place(this.#line, this);
+    return this.#control.admission.place(this.#line, this.#passengers?.first ?? this);
   }
 
-  /** Goes in or stands in line. A refusal goes to the sink. */
+  /** One more of several for whom it is: before `start`, or later as long as no answer has begun. */
+  join(passenger: Passenger): void {
+    const { admission } = this.#control;
+    const line = this.#line;
+    this.#passengers ??= new Passengers({
+      admission,
+      line,
+      onAdmitted: (endpoint) => this.onAdmitted(endpoint),
+      onDeserted: () => {
+        if (this.#isInLine) this.#endUnserved();
+      },
+    });
+    this.#passengers.add(passenger);
+    if (this.#isInLine) admission.look(line);
+    // Which may have let all of them in.
+    if (!this.#isInLine) return;
+    const endpoint = this.#passengers.seat(passenger);
+    if (endpoint !== undefined) this.onAdmitted(endpoint);
+    else if (this.#passengers.count === 0) this.#endUnserved();
+  }
+
+  /** One of several has left; not the last, who abandons it. */
+  part(passenger: Passenger): void {
+    this.#passengers?.remove(passenger);
+  }
+
+  /** Goes in or stands in line. A refusal goes to the sink, or to those whom it is about. */
   start(): void {
     const { admission, traffic, budget } = this.#control;
     const line = this.#line;
     let endpoint: Endpoint | undefined;
     try {
-      endpoint = admission.enter(line, this);
+      endpoint = this.#passengers === undefined ? admission.enter(line, this) : this.#passengers.enter();
+      if (this.#passengers?.count === 0) {
+        traffic.asked(line.slot);
+        this.#settle();
+        return;
+      }
       if (endpoint === undefined) {
         this.#phase = "waiting";
         traffic.hold(line.slot);
         try {
           budget.take(this.#bytes);
         } catch (error) {
-          line.queue.leave(this);
+          this.#leaveLine();
           traffic.release(line.slot);
           throw error;
         }
@@ -133,6 +167,7 @@ export class Flight implements Visitor, Sender {
   onFirstByte(): void {
     this.#order = undefined;
     this.#owner.onFirstByte();
+    this.#passengers?.onFirstByte();
   }
 
   onByte(): void {
@@ -164,9 +199,8 @@ export class Flight implements Visitor, Sender {
   abandon(): void {
     switch (this.#phase) {
       case "waiting":
-        this.#line.queue.leave(this);
-        this.#endWait();
-        this.#settle();
+        this.#leaveLine();
+        this.#endUnserved();
         return;
       case "again":
         clearTimeout(this.#timer);
@@ -182,6 +216,10 @@ export class Flight implements Visitor, Sender {
       default:
         this.#phase satisfies never;
     }
+  }
+
+  get #isInLine(): boolean {
+    return this.#phase === "waiting";
   }
 
   get #bytes(): number {
@@ -201,6 +239,11 @@ export class Flight implements Visitor, Sender {
     relay.start(leg.send({ endpoint, pool: this.#control.pools.to(endpoint), requestId, timeouts }, relay));
   }
 
+  #leaveLine(): void {
+    if (this.#passengers === undefined) this.#line.queue.leave(this);
+    else this.#passengers.leaveLine();
+  }
+
   #leaveEngine(): void {
     this.#control.traffic.end(this.#line.slot);
     this.#control.admission.finish(this.#line, performance.now() - this.#admittedAt);
@@ -210,6 +253,11 @@ export class Flight implements Visitor, Sender {
     this.#control.traffic.release(this.#line.slot);
     this.#control.budget.give(this.#bytes);
     this.#control.metrics.waited(this.#line.slot, (performance.now() - this.#waitsSince) / 1000);
+  }
+
+  #endUnserved(): void {
+    this.#endWait();
+    this.#settle();
   }
 
   #refuse(failure: ApiError): void {

@@ -113,6 +113,45 @@ describe("requests of every kind, whatever happens", () => {
     assert.ok(joined > 0, "what is tried happens");
   });
 
+  it("is let in with the first turn of any who share it", async () => {
+    const world = new DispatchWorld({ alpha: "away" }, 1000);
+    const own = { slot: "alpha", word: "hello", scope: "all", client: "a", isStream: false } as const;
+    const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
+    for (const wish of [own, own, own, { ...same, client: "a" }, { ...same, client: "b" }]) await world.arrive(wish);
+    await world.publish("alpha", "there");
+    world.check();
+    assert.deepEqual(
+      world.visits.map(({ leg }) => leg.calls.length),
+      [1, 0, 0, 1, 0],
+      "one of each client's, of two places",
+    );
+    await finish(world);
+    assert.match(world.visits[4]?.response.text ?? "", /data: \[DONE\]\n\n$/);
+  });
+
+  it("waits as long for each who shares it as for one alone", async () => {
+    const world = new DispatchWorld({ alpha: "away" }, 1000);
+    const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
+    await world.arrive({ ...same, client: "a" });
+    await world.wait(6000);
+    await world.arrive({ ...same, client: "b" });
+    await world.wait(4000);
+    const [first, second] = world.visits.map(({ response }) => response);
+    assert.match(first?.text ?? "", /data: \{"error":\{"code":"slot\.not_ready".*\}\}\n\n$/);
+    assert.deepEqual([first?.isOver, second?.headersSent], [true, false]);
+    world.check();
+    await world.wait(5000);
+    await finish(world);
+    assert.match(
+      second?.text ?? "",
+      /^: waiting slot=alpha state=starting position=1 waited=\d+s\n\ndata: .*\[DONE\]\n\n$/s,
+    );
+    assert.deepEqual(
+      world.visits.map(({ leg }) => leg.calls.length),
+      [1, 0],
+    );
+  });
+
   it("cuts one that reads too slowly for what may be kept, alone", async () => {
     const world = new DispatchWorld({ alpha: "away" }, 200);
     const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;

@@ -347,6 +347,8 @@ export class DispatchWorld {
       assert.ok(queue.door !== "open" || queue.waiting === 0 || inside >= limits.max, "nobody waits beside room");
     }
     assert.ok(this.#budget.usedBytes <= this.#limitBytes, "no more is kept than may be");
+    const sharing = visits.filter(({ group, response }) => group.isShared && !response.isOver);
+    assert.equal(dispatcher.sharedReaders, sharing.length, "whoever shares is counted until it has all of it");
     assert.equal(dispatcher.underWay, visits.filter(({ response }) => !response.isClosed).length);
   }
 

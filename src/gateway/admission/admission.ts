@@ -64,8 +64,17 @@ export class Admission {
 
   /** The endpoint when the visitor is in already; undefined when it hears later. Throws ApiError when refused. */
   enter(line: Line, visitor: Visitor): Endpoint | undefined {
-    // What is not open may have changed by time alone, such as the distance to the next try.
+    this.look(line);
+    return this.stand(line, visitor);
+  }
+
+  /** What is not open may have changed by time alone, such as the distance to the next try. */
+  look(line: Line): void {
     if (line.queue.door !== "open") this.#look(line);
+  }
+
+  /** As `enter`, by what was seen last. */
+  stand(line: Line, visitor: Visitor): Endpoint | undefined {
     const now = this.#now();
     const outcome = line.queue.arrive(visitor, now);
     if (outcome === "admitted") return line.endpoint;

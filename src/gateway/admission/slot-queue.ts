@@ -4,6 +4,8 @@ export interface Caller {
   readonly client: string;
   /** Its client has seen the beginning of a stream: it keeps its place when the queue is full. */
   readonly hasBegun: boolean;
+  /** Those of one party want one place together: whose turn comes first takes it for all. Absent: alone. */
+  readonly party?: object;
 }
 
 /**
@@ -54,6 +56,8 @@ export class SlotQueue<C extends Caller> {
   #shutSince = 0;
   #inside = 0;
   #count = 0;
+  /** Who waits of each party. */
+  readonly #parties = new Map<object, Set<C>>();
   /** By client; the order of the keys is the order of turns. */
   readonly #lines = new Map<string, Waiting<C>[]>();
 
@@ -66,6 +70,7 @@ export class SlotQueue<C extends Caller> {
     return this.#inside;
   }
 
+  /** A party counts as one. */
   get waiting(): number {
     return this.#count;
   }
@@ -86,11 +91,13 @@ export class SlotQueue<C extends Caller> {
     if (deadline <= now || this.#opensAfter(deadline)) return "late";
     const { max, queue } = this.#limits;
     const capacity = this.#door.kind === "open" ? queue : max + queue;
-    if (this.#count >= capacity && !this.#displace(caller.client)) return "full";
+    const isExpected = caller.party !== undefined && this.#parties.has(caller.party);
+    if (!isExpected && this.#count >= capacity && !this.#displace(caller.client)) return "full";
     const line = this.#lines.get(caller.client);
     if (line === undefined) this.#lines.set(caller.client, [waiting]);
     else line.push(waiting);
-    this.#count += 1;
+    this.#count += isExpected ? 0 : 1;
+    this.#meet(caller);
     return "waiting";
   }
 
@@ -126,8 +133,17 @@ export class SlotQueue<C extends Caller> {
     return next;
   }
 
-  /** How many are admitted until it is this caller's turn, itself included; 0 when it does not wait. */
+  /**
+   * How many are admitted until it is this caller's turn, or that of its party, itself included; 0 when it does not
+   * wait. Those who stand there for a party are all counted: it may be sooner.
+   */
   position(caller: C): number {
+    const party = this.#partyOf(caller);
+    if (party === undefined) return this.#positionOf(caller);
+    return Math.min(...[...party].map((each) => this.#positionOf(each)));
+  }
+
+  #positionOf(caller: C): number {
     const own = this.#lines.get(caller.client);
     const at = own?.findIndex((waiting) => waiting.caller === caller) ?? -1;
     if (own === undefined || at < 0) return 0;
@@ -159,6 +175,7 @@ export class SlotQueue<C extends Caller> {
       this.#remove(client, line, 0);
       // The client's other requests wait until every other client has had a turn.
       if (this.#lines.delete(client)) this.#lines.set(client, line);
+      for (const other of this.#partyOf(next.caller) ?? []) this.leave(other);
       this.#inside += 1;
       this.#effects.admit(next.caller);
     }
@@ -170,7 +187,8 @@ export class SlotQueue<C extends Caller> {
     let longest: [client: string, line: Waiting<C>[], at: number] | undefined;
     for (const [other, line] of this.#lines) {
       if (other === client || line.length <= own + 1 || line.length <= (longest?.[1].length ?? 0)) continue;
-      const at = line.findLastIndex(({ caller }) => !caller.hasBegun);
+      // One of several who wait together frees no place by leaving.
+      const at = line.findLastIndex(({ caller }) => !caller.hasBegun && (this.#partyOf(caller)?.size ?? 1) === 1);
       if (at >= 0) longest = [other, line, at];
     }
     if (longest === undefined) return false;
@@ -192,13 +210,34 @@ export class SlotQueue<C extends Caller> {
       if (kept.length === 0) this.#lines.delete(client);
       else if (kept.length < line.length) line.splice(0, line.length, ...kept);
     }
-    this.#count -= over.length;
+    for (const caller of over) this.#part(caller);
     for (const caller of over) this.#effects.refuse(caller, refusal);
   }
 
   #remove(client: string, line: Waiting<C>[], at: number): void {
-    line.splice(at, 1);
+    const [removed] = line.splice(at, 1);
     if (line.length === 0) this.#lines.delete(client);
+    if (removed !== undefined) this.#part(removed.caller);
+  }
+
+  #partyOf({ party }: C): ReadonlySet<C> | undefined {
+    return party === undefined ? undefined : this.#parties.get(party);
+  }
+
+  #meet(caller: C): void {
+    if (caller.party === undefined) return;
+    const party = this.#parties.get(caller.party) ?? new Set();
+    this.#parties.set(caller.party, party.add(caller));
+  }
+
+  /** It stands in no line any more; the place it waited for is free when it was the last of its party. */
+  #part(caller: C): void {
+    if (caller.party !== undefined) {
+      const party = this.#parties.get(caller.party);
+      party?.delete(caller);
+      if (party !== undefined && party.size > 0) return;
+      this.#parties.delete(caller.party);
+    }
     this.#count -= 1;
   }
 }

@@ -15,6 +15,8 @@ interface Reader {
 
 export interface SharedAnswerOptions {
   readonly budget: BufferBudget;
+  /** How many read it, together with whatever else is counted there. */
+  readonly tally: { readers: number };
   readonly behindLimitBytes?: number;
   /** The last reader was cut: nobody is left to leave. */
   readonly onDeserted: () => void;
@@ -26,6 +28,7 @@ export interface SharedAnswerOptions {
  */
 export class SharedAnswer implements AnswerSink {
   readonly #budget: BufferBudget;
+  readonly #tally: { readers: number };
   readonly #behindLimitBytes: number;
   readonly #onDeserted: () => void;
   readonly #readers = new Set<Reader>();
@@ -38,8 +41,9 @@ export class SharedAnswer implements AnswerSink {
   #ending: { readonly failure: ApiError | undefined } | undefined;
   #onDrain: (() => void) | undefined;
 
-  constructor({ budget, behindLimitBytes: limit = behindLimitBytes, onDeserted }: SharedAnswerOptions) {
+  constructor({ budget, tally, behindLimitBytes: limit = behindLimitBytes, onDeserted }: SharedAnswerOptions) {
     this.#budget = budget;
+    this.#tally = tally;
     this.#behindLimitBytes = limit;
     this.#onDeserted = onDeserted;
   }
@@ -62,13 +66,20 @@ export class SharedAnswer implements AnswerSink {
   /** Only while it is joinable. */
   join(sink: AnswerSink): void {
     this.#readers.add({ sink, given: 0, givenBytes: 0, isWaiting: false });
+    this.#tally.readers += 1;
   }
 
   /** Answers with how many are left. */
   leave(sink: AnswerSink): number {
-    for (const reader of this.#readers) if (reader.sink === sink) this.#readers.delete(reader);
+    for (const reader of this.#readers) if (reader.sink === sink) this.#remove(reader);
     this.#drop();
     return this.#readers.size;
+  }
+
+  /** Refuses one reader, for a reason of its own, before the stream has begun. */
+  dismiss(sink: AnswerSink, failure: ApiError): void {
+    this.leave(sink);
+    sink.refuse(failure);
   }
 
   begin(status: number, headers: AnswerHeaders): void {
@@ -125,7 +136,7 @@ export class SharedAnswer implements AnswerSink {
       });
     }
     if (this.#ending === undefined || reader.given < this.#dropped + this.#chunks.length) return;
-    this.#readers.delete(reader);
+    this.#remove(reader);
     if (this.#ending.failure === undefined) reader.sink.end();
     else reader.sink.refuse(this.#ending.failure);
   }
@@ -136,12 +147,17 @@ export class SharedAnswer implements AnswerSink {
       const behind = this.#totalBytes - reader.givenBytes;
       if (behind <= limitBytes) continue;
       wasCut = true;
-      this.#readers.delete(reader);
+      this.#remove(reader);
       reader.sink.refuse(
         new ApiError("system.overloaded", { message: "this client reads too slowly: its stream was cut" }),
       );
     }
     return wasCut;
+  }
+
+  #remove(reader: Reader): void {
+    this.#readers.delete(reader);
+    this.#tally.readers -= 1;
   }
 
   #canTakeMore(): boolean {

@@ -35,8 +35,8 @@ function recorded(over: Partial<QueueLimits> = {}): {
   return { queue, told, change, open: (now) => change({ kind: "open" }, now) };
 }
 
-function caller(name: string, client = name, hasBegun = false): Named {
-  return { name, client, hasBegun };
+function caller(name: string, client = name, hasBegun = false, party?: object): Named {
+  return { name, client, hasBegun, ...(party === undefined ? {} : { party }) };
 }
 
 describe("SlotQueue", () => {
@@ -178,8 +178,65 @@ describe("SlotQueue", () => {
   });
 });
 
+describe("SlotQueue with those who want one place together", () => {
+  const shared = {};
+  const of = (name: string, client = name, hasBegun = false): Named => caller(name, client, hasBegun, shared);
+
+  it("lets all of them in with the first turn of any, in one place", () => {
+    const { queue, told, open } = recorded({ queue: 10 });
+    for (const name of ["a1", "a2", "a3"]) queue.arrive(caller(name, "a"), 0);
+    const [first, second] = [of("a4", "a"), of("b", "b")];
+    queue.arrive(first, 0);
+    assert.equal(queue.position(first), 4);
+    queue.arrive(second, 0);
+    assert.deepEqual([queue.waiting, queue.position(first), queue.position(second)], [4, 2, 2]);
+    open();
+    queue.finish();
+    assert.deepEqual([told, queue.inside, queue.waiting], [["a1 in", "b in"], 1, 2]);
+    assert.deepEqual([queue.leave(first), queue.position(first)], [false, 0]);
+    queue.finish();
+    queue.finish();
+    assert.deepEqual(told.slice(2), ["a2 in", "a3 in"]);
+  });
+
+  it("sends each away in its own time, and keeps their place for whoever stays", () => {
+    const { queue, told, open } = recorded();
+    queue.arrive(of("a"), 0);
+    queue.arrive(of("b"), 600);
+    assert.equal(queue.expire(1000), 1600);
+    assert.deepEqual([told, queue.waiting], [["a late"], 1]);
+    open(1100);
+    assert.deepEqual([told, queue.waiting, queue.inside], [["a late", "b in"], 0, 1]);
+  });
+
+  it("takes more of them into a full queue, and none of them makes room by going", () => {
+    const { queue, told, open } = recorded({ queue: 2 });
+    open();
+    queue.arrive(caller("first"), 0);
+    for (const name of ["s1", "s2", "s3"]) assert.equal(queue.arrive(of(name, "s"), 0), "waiting");
+    assert.equal(queue.arrive(caller("a1", "a"), 0), "waiting");
+    assert.equal(queue.arrive(caller("b1", "b"), 0), "full");
+    assert.equal(queue.arrive(of("s4", "s"), 0), "waiting");
+    assert.deepEqual([told, queue.waiting], [[], 2]);
+    for (const name of ["s1", "s2"]) assert.equal(queue.leave(of(name, "s")), false, "another of that name");
+  });
+
+  it("makes room at the cost of one that waits alone by now", () => {
+    const { queue, told, open } = recorded({ queue: 2 });
+    open();
+    queue.arrive(caller("first"), 0);
+    queue.arrive(caller("a1", "a"), 0);
+    const other = of("b", "b");
+    queue.arrive(of("a2", "a"), 0);
+    queue.arrive(other, 0);
+    queue.leave(other);
+    assert.equal(queue.arrive(caller("c", "c"), 0), "waiting");
+    assert.deepEqual([told, queue.waiting], [["a2 full"], 2]);
+  });
+});
+
 type Event =
-  | { do: "arrive"; client: number; hasBegun: boolean }
+  | { do: "arrive"; client: number; hasBegun: boolean; party: number }
   | { do: "leave"; nth: number }
   | { do: "finish" }
   | { do: "door"; door: Door; max: number; queue: number }
@@ -188,7 +245,13 @@ type Event =
 const event: fc.Arbitrary<Event> = fc.oneof(
   {
     weight: 6,
-    arbitrary: fc.record({ do: fc.constant("arrive" as const), client: fc.nat(3), hasBegun: fc.boolean() }),
+    // Every other one is of a party.
+    arbitrary: fc.record({
+      do: fc.constant("arrive" as const),
+      client: fc.nat(3),
+      hasBegun: fc.boolean(),
+      party: fc.nat(5),
+    }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("leave" as const), nth: fc.nat(20) }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant("finish" as const) }) },
@@ -214,6 +277,7 @@ describe("SlotQueue, whatever happens", () => {
     fc.assert(
       fc.property(fc.array(event, { maxLength: 120, size: "max" }), (events) => {
         const fate = new Map<Named, "waiting" | "inside" | "over">();
+        const parties = [{}, {}, {}];
         let own: QueueLimits = { max: 1, queue: 2, holdMs: 1000, queueMs: 5000 };
         let now = 0;
         const settle = (who: Named, from: string, to: "inside" | "over"): void => {
@@ -222,7 +286,12 @@ describe("SlotQueue, whatever happens", () => {
         };
         const queue = new SlotQueue<Named>(
           {
-            admit: (who) => settle(who, "waiting", "inside"),
+            admit(who) {
+              settle(who, "waiting", "inside");
+              // Those who waited with it have no place of their own.
+              for (const other of those("waiting"))
+                if (other.party !== undefined && other.party === who.party) settle(other, "waiting", "over");
+            },
             refuse: (who: Named, _refusal: Refusal) => settle(who, "waiting", "over"),
           },
           own,
@@ -231,7 +300,7 @@ describe("SlotQueue, whatever happens", () => {
         for (const step of events) {
           switch (step.do) {
             case "arrive": {
-              const who = caller(`c${fate.size}`, `client${step.client}`, step.hasBegun);
+              const who = caller(`c${fate.size}`, `client${step.client}`, step.hasBegun, parties[step.party]);
               // Displacing happens within: the newcomer is not known yet.
               const outcome = queue.arrive(who, now);
               fate.set(who, outcome === "admitted" ? "inside" : outcome === "waiting" ? "waiting" : "over");
@@ -263,12 +332,18 @@ describe("SlotQueue, whatever happens", () => {
             default:
               step satisfies never;
           }
-          assert.equal(queue.waiting, those("waiting").length);
+          const waiting = those("waiting");
+          const places = new Set(waiting.map((who) => who.party ?? who));
+          assert.equal(queue.waiting, places.size, "a party takes one place");
           assert.equal(queue.inside, those("inside").length);
           if (queue.door === "open")
             assert.ok(queue.waiting === 0 || queue.inside >= own.max, "nobody waits beside room");
           if (queue.door === "closed") assert.equal(queue.waiting, 0);
-          const positions = those("waiting").map((who) => queue.position(who));
+          const positions = waiting.map((who) => queue.position(who));
+          if (places.size < waiting.length) {
+            assert.ok(positions.every((position) => position >= 1 && position <= waiting.length));
+            continue;
+          }
           assert.deepEqual(
             positions.toSorted((a, b) => a - b),
             positions.map((_, index) => index + 1),

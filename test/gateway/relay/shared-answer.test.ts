@@ -14,7 +14,7 @@ function shared(rooms: readonly number[], { behind = 100, budget = 1e9 } = {}) {
   const bytes = new BufferBudget(budget);
   const told = { deserted: 0 };
   const onDeserted = (): void => void (told.deserted += 1);
-  const answer = new SharedAnswer({ budget: bytes, behindLimitBytes: behind, onDeserted });
+  const answer = new SharedAnswer({ budget: bytes, behindLimitBytes: behind, tally: { readers: 0 }, onDeserted });
   const sinks = rooms.map((room) => new RecorderSink(room));
   for (const sink of sinks) answer.join(sink);
   return { answer, sinks, budget: bytes, told };
