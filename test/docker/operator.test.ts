@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import Dockerode from "dockerode";
+import { isRecord } from "../../src/lib/record.ts";
 import { carriers } from "../runtimes/process-site.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
@@ -115,6 +116,23 @@ it("mends what others do without calling it a restart", { timeout: 300_000 }, as
   assert.deepEqual([status["restarts"], status["image"]], [0, engineImage]);
   await until("the log tells of it", async () => /→ repair main/.test(running.log()));
   assert.match(await chat(running), /token0/);
+});
+
+it("starts a container again whose health fails, and says what it said", { timeout: 300_000 }, async () => {
+  await using running = await berth({ primary: slot() });
+  const { port } = await running.state("primary", "ready", "idle");
+  const [ill] = await containers(running);
+  await fetch(`http://127.0.0.1:${String(port)}/double/fall-ill`, { method: "POST", body: "the GPU is gone" });
+  const status = await until("another one is ready", async () => {
+    const [container] = await containers(running);
+    const found = await running.slot("primary");
+    return container?.Id !== ill?.Id && ["ready", "idle"].includes(String(found["state"])) && found;
+  });
+  const { last_error: error, restarts } = status;
+  assert.ok(isRecord(error));
+  assert.equal(error["reason"], "Unhealthy");
+  assert.match(String(error["message"]), /^3 probes failed: \/health answered 500: .*the GPU is gone/);
+  assert.equal(restarts, 1);
 });
 
 it("says what cannot be an image, and what a container may not have", { timeout: 300_000 }, async () => {

@@ -26,7 +26,8 @@ const usage = `A fake engine. Defaults come from HOST, PORT and MODEL in the env
   --tell-times              prints when it is loaded, answers /health with 200, has answered a POST
   --fork-child              starts a child that idles, in the same group
   --fork-session            starts a child that idles, in a session of its own
-POST /double/log prints the body as a line; POST /double/exit ends with the code in the body.`;
+POST /double/log prints the body as a line; POST /double/exit ends with the code in the body;
+from a POST /double/fall-ill on, /health answers 500 with that body.`;
 
 const { values: flags } = parseArgs({
   options: {
@@ -61,6 +62,8 @@ const exitCode = whole(flags["exit-code"], 1);
 const crashAfterRequests = whole(flags["crash-after-requests"], 0);
 const words = Array.from({ length: whole(flags.tokens, 8) }, (_, index) => `token${index} `);
 let isLoaded = false;
+/** What its health says is wrong. */
+let illness: string | undefined;
 let posts = 0;
 
 const head = { id: "chatcmpl-double", created: 1_700_000_000, model };
@@ -136,6 +139,7 @@ function tellTime(what: string): void {
 function onGet(path: string, response: ServerResponse): void {
   if (flags["hang-health"] === true) return;
   if (!isLoaded) return refuse(response, 503, "Loading model");
+  if (path === "/health" && illness !== undefined) return refuse(response, 500, illness);
   if (path === "/health") return (tellTime("healthy"), json(response, 200, encode({ status: "ok" })));
   if (path === "/v1/models")
     return json(
@@ -149,6 +153,10 @@ function onGet(path: string, response: ServerResponse): void {
 function onPost(path: string, body: Buffer, response: ServerResponse): void {
   if (path === "/double/log") {
     console.log(body.toString());
+    return json(response, 200, encode({}));
+  }
+  if (path === "/double/fall-ill") {
+    illness = body.toString();
     return json(response, 200, encode({}));
   }
   if (path === "/double/exit") return process.exit(Number(body.toString()));
