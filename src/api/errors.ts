@@ -12,7 +12,7 @@ export const errorTable = {
   "slot.failed": [503, "The slot has failed"],
   "slot.disabled": [503, "The slot is disabled"],
   "slot.overloaded": [429, "The slot and its queue are full"],
-  "slot.illegal_transition": [409, "The slot cannot do this in its present state"],
+  "slot.illegal_transition": [409, "The slot is being deleted and can only end"],
   "slot.already_exists": [409, "A slot with this name exists"],
   "slot.builtin": [409, "A built-in slot cannot be deleted"],
   "model.not_found": [404, "The model matches no slot, registry ref or upstream"],

@@ -28,6 +28,8 @@ interface WantedChange {
 /** By what a caller sees that the operator has taken up what was asked, and who tells when that may be so. */
 interface Sign {
   readonly isSeen: (slot: KnownSlot) => boolean;
+  /** It was there when the request came: once it is gone nothing is left to wait for. */
+  readonly isKnown?: boolean;
   readonly watch: (onChange: () => void) => Disposable;
 }
 
@@ -53,12 +55,19 @@ export async function changeSlot(
       details: { slot: name, state: "offline", reason: isConfigured ? "Disabled" : "NotConfigured" },
     });
   }
+  if (await isLeaving(context, slot)) {
+    const state = slot.status?.state ?? "offline";
+    throw new ApiError("slot.illegal_transition", {
+      message: `slot ${name} is deleted and on its way out: nothing but its end can follow`,
+      details: { slot: name, state, reason: "Deleted" },
+    });
+  }
   if (write === true && model !== undefined) {
     await context.writer.set("Slot", name, ["model", "default"], model);
     // What was swapped in for a while must not win over what is now written down for good.
     await context.requests.remove(name, "swap-model");
     const isSeen = (now: KnownSlot): boolean => now.status?.model.ref === model;
-    return await answered(context, name, query, client, { isSeen, watch: context.watch });
+    return await answered(context, name, query, client, { isSeen, isKnown: true, watch: context.watch });
   }
   const token = randomUUID();
   await context.requests.put({
@@ -74,6 +83,11 @@ export async function changeSlot(
   return await answered(context, name, query, client, takenUp(context, name, kind, token));
 }
 
+/** Whether the operator is ending it because its manifest is gone, and nobody has written another since. */
+async function isLeaving({ writer }: ManagementContext, { name, published }: KnownSlot): Promise<boolean> {
+  return published?.plan.reason === "Deleted" && (await writer.specHash("Slot", name)) === undefined;
+}
+
 /**
  * Whether the operator has taken up the request, or the one that has taken its place meanwhile: there is one of a kind,
  * and who was overtaken by another client would wait for what never comes.
@@ -87,6 +101,7 @@ function takenUp({ requests, watch }: ManagementContext, name: string, kind: Req
   };
   return {
     isSeen,
+    isKnown: true,
     watch(onChange) {
       const both = new DisposableStack();
       both.use(watch(onChange));
@@ -207,16 +222,18 @@ async function answered(
   name: string,
   query: WaitQuery,
   client: IncomingMessage,
-  { isSeen, watch }: Sign,
+  { isSeen, watch, isKnown = false }: Sign,
 ): Promise<SlotDetail> {
   // A slot that was just written is known once the operator has seen it: soon, and in any case within seconds.
   const patienceMs = query.wait === undefined ? 2000 : query.timeout * 1000;
   const isOver =
     query.wait === undefined
       ? (slot: KnownSlot | undefined) => slot !== undefined
-      : (slot: KnownSlot | undefined) => slot !== undefined && isSeen(slot) && settled(slot);
+      : (slot: KnownSlot | undefined) => (slot === undefined ? isKnown : isSeen(slot) && settled(slot));
   await waitUntil(() => isOver(context.index().slots.get(name)), { watch, patienceMs, client });
   const slot = context.index().slots.get(name);
+  // Deleted meanwhile: what was asked of it will never come.
+  if (slot === undefined && isKnown) return slotDetail(slotNamed(context, name), viewOf(context));
   if (slot === undefined) {
     throw new ApiError("slot.not_ready", {
       message: `${name} is written; no operator has taken it up yet`,

@@ -6,6 +6,7 @@ import type { SlotStatus } from "../../../src/api/status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { openPublisher } from "../../../src/store/published.ts";
+import { openRequestStore } from "../../../src/store/requests.ts";
 import { modelRecord, publishedSlot, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
 
@@ -30,8 +31,8 @@ async function requestsOf(gateway: TestGateway): Promise<Map<string, Json>> {
   const directory = join(gateway.stateDir, "requests");
   const found = new Map<string, Json>();
   for (const file of await readdir(directory)) {
-    // On its way, and not there yet: another may come before it.
-    if (file.startsWith(".")) continue;
+    // What is on its way is not there yet: another may come before it.
+    if (file.startsWith(".") || !file.endsWith(".json")) continue;
     const request: unknown = JSON.parse(await readFile(join(directory, file), "utf8"));
     if (isRecord(request)) found.set(String(request["kind"]), request);
   }
@@ -248,6 +249,32 @@ describe("a slot's memory", () => {
     assert.deepEqual([await memory("coder"), await memory("boxed"), await memory("embed")], [null, null, null]);
     await gateway.publishOperator({ heartbeat: new Date(Date.now() - 60_000).toISOString() });
     await until("the operator is lost", async () => (await memory("primary")) === null);
+  });
+});
+
+describe("a slot that is deleted", () => {
+  it("takes no request any more, unless it has been declared anew meanwhile", async () => {
+    await using gateway = await startGateway();
+    const leaving = publishedSlot("coder", { state: "unloading", port: 1 }, 1);
+    const plan = { reason: "Deleted", message: "its manifest is gone", steps: [] };
+    await (await openPublisher(gateway.stateDir)).writeSlot({ ...leaving, plan });
+    await until("the gateway knows it", () => gateway.running.seenRevision("coder") === 1);
+    for (const [what, body] of [["load"], ["unload"], ["restart"], ["swap", { reset: true }]] as const) {
+      const [status, code, details] = await refused(send(gateway, "POST", `/api/slots/coder/${what}`, body));
+      assert.deepEqual([status, code], [409, "slot.illegal_transition"], what);
+      assert.deepEqual(details, { slot: "coder", state: "unloading", reason: "Deleted" });
+    }
+    assert.equal((await send(gateway, "PUT", "/api/slots/coder", { model: { default: "m" } })).status, 201);
+    assert.equal((await send(gateway, "POST", "/api/slots/coder/load")).status, 202);
+  });
+
+  it("is no longer waited for once it is gone", { timeout: 60_000 }, async () => {
+    await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
+    const waiting = refused(send(gateway, "POST", "/api/slots/coder/restart?wait=ready&timeout=600"));
+    await using requests = await openRequestStore(gateway.stateDir);
+    await until("it is asked", () => requests.list("coder").length === 1);
+    await (await openPublisher(gateway.stateDir)).deleteSlot("coder");
+    assert.deepEqual((await waiting).slice(0, 2), [404, "slot.not_found"]);
   });
 });
 
