@@ -136,7 +136,6 @@ export const publishedOperatorSchema = z.strictObject({
   /** Every slot has been reconciled once since it started: what is not published does not exist. */
   isSettled: z.boolean(),
   configDir: z.string(),
-  runtime: z.string(),
   /** Problems of the configuration that belong to no slot, e.g. SourceEmpty or a file that names nothing. */
   problems: z.array(z.strictObject({ reason: z.string(), message: z.string(), file: z.string().optional() })),
 });

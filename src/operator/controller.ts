@@ -93,9 +93,7 @@ export class Controller implements AsyncDisposable {
     this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
     // Where a slot can run may be another now: one that could not, waits for nothing else.
-    if (containers !== undefined) {
-      this.#stack.use(containers.watch(() => source.list("Slot").forEach(({ name }) => this.#enqueue(name))));
-    }
+    this.#stack.use(containers.watch(() => source.list("Slot").forEach(({ name }) => this.#enqueue(name))));
     // Whatever changed before there was a watch told nobody.
     const declared = source.list("Slot").map(({ name }) => name);
     for (const name of new Set([...seeded, ...slots, ...declared])) this.#slotChanged(name);

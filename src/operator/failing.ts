@@ -16,7 +16,7 @@ import type { Verdict } from "./verdict.ts";
 /** Only a person can mend these: nothing is tried until the spec changes or somebody asks. */
 const terminalReasons: ReadonlySet<string> = new Set(["StartFailed"]);
 /** An engine that was ready for this long and ends has not failed to start (DECISIONS 9). */
-const steadyMs = 60_000;
+export const steadyMs = 60_000;
 
 /**
  * What has ended before it was ready was started for an earlier spec, as when somebody saves twice: that says nothing

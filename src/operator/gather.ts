@@ -81,7 +81,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
       if ("silence" in prepared) silence = prepared.silence;
       else {
         missing = prepared.missing;
-        if (prepared.hasLearned && world.containers !== undefined) {
+        if (prepared.hasLearned) {
           engineInput = { ...engineInput, placement: { ...engineInput.placement, lock: world.containers.lock() } };
           workloads = make(engineInput);
         }

@@ -157,7 +157,6 @@ export async function runOperator(
           isPaused: options.isPaused,
           isSettled: isReady,
           configDir: config.configDir,
-          runtime: runtime.kind,
           problems: source
             .problems()
             .map(({ reason, message, file }) => ({ reason, message, ...(file === undefined ? {} : { file }) })),

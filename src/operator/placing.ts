@@ -4,7 +4,7 @@ import type { SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import type { EngineRefusal, Placement } from "../engines/engine.ts";
-import { backendOf, noDevices, type Devices } from "../engines/placement.ts";
+import { backendOf, type Devices } from "../engines/placement.ts";
 import type { World } from "./world.ts";
 
 /** What this installation can do with containers. */
@@ -44,9 +44,9 @@ export function place(
 ): Placed {
   const { containers } = world;
   const isRunning = observed.some(({ phase }) => phase === "running");
-  const backend = backendOf(spec, containers?.devicesFor(name, isRunning) ?? noDevices);
-  const images = containers?.images ?? {};
-  const base = { backend: backend.value, images, lock: containers?.lock() ?? {} };
+  const backend = backendOf(spec, containers.devicesFor(name, isRunning));
+  const { images } = containers;
+  const base = { backend: backend.value, images, lock: containers.lock() };
   const asked = spec.runtime === "auto" ? world.defaultRuntime : spec.runtime;
   const placed = (runtime: RuntimeKind, reason: string, refusal?: EngineRefusal): Placed => ({
     placement: { ...base, runtime },
@@ -58,7 +58,7 @@ export function place(
     case "process":
       return placed("process", source);
     case "docker":
-      return placed("docker", source, containers === undefined ? missing(asked) : undefined);
+      return placed("docker", source);
     case "kubernetes":
       return placed("process", source, missing(asked));
     case "auto":
@@ -68,7 +68,7 @@ export function place(
   }
   const kept = keptRuntime(before, observed, containers);
   if (kept !== undefined) return placed(kept, before?.status.decisions["runtime"]?.reason ?? "what it ran in before");
-  if (containers?.isAnswering() !== true) return placed("process", "no container engine answers");
+  if (!containers.isAnswering()) return placed("process", "no container engine answers");
   const hasImage =
     spec.image !== undefined || (spec.command === undefined && images[spec.engine]?.[backend.value] !== undefined);
   return hasImage
@@ -79,12 +79,12 @@ export function place(
 function keptRuntime(
   before: PublishedSlot | undefined,
   observed: readonly Observed[],
-  containers: Containers | undefined,
+  containers: Containers,
 ): RuntimeKind | undefined {
   const running = observed.find(({ phase }) => phase === "running");
   if (running !== undefined) return runtimeOf(running);
   const wasDocker = before?.status.runtime === "docker" && before.status.state !== "offline";
-  return wasDocker && containers?.isAnswering() === false ? "docker" : undefined;
+  return wasDocker && !containers.isAnswering() ? "docker" : undefined;
 }
 
 /** The runtime in which something was seen. */

@@ -30,7 +30,7 @@ export async function prepare(
     if (preparation === undefined) continue;
     if (preparation.state !== "ready") missing ??= preparation;
     else if (preparation.digest !== undefined && !container.image.includes("@")) {
-      await world.containers?.remember(container.image, preparation.digest);
+      await world.containers.remember(container.image, preparation.digest);
       hasLearned = true;
     }
   }

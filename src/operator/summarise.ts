@@ -6,6 +6,7 @@ import { slotSpecSchema, completeSlot } from "../api/slot.ts";
 import { emptyStatus, transitionLimit, type PublishedSlot, type SlotStatus, type Transition } from "../api/status.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { failuresInForce } from "./facts.ts";
+import { steadyMs } from "./failing.ts";
 import { decisionsOf, imageOf, protocolsOf } from "./derived.ts";
 import { at, type SlotInput } from "./input.ts";
 import { isRefusal } from "../engines/engine.ts";
@@ -27,8 +28,6 @@ export interface Outcome {
   readonly served: string | undefined;
   readonly handledRequests: Readonly<Record<string, string>>;
 }
-
-const steadyMs = 60_000;
 
 /**
  * The status that follows from what was decided and what acting brought about. Pure; the caller writes it when it

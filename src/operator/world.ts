@@ -38,8 +38,7 @@ export interface World {
   readonly cores: number;
   /** What `SVC_RUNTIME` or the hardware chose for slots with `runtime: auto`. */
   readonly defaultRuntime: (typeof runtimeKinds)[number];
-  /** Undefined where only processes can run. */
-  readonly containers?: Containers;
+  readonly containers: Containers;
   /** Records by ref, kept by the controller. */
   models(): ReadonlyMap<string, ModelRecord>;
   /** What this operator has published last, by slot. */

@@ -4,7 +4,6 @@ import { basename, join } from "node:path";
 import { processRoles, slotNameSchema, type ProcessRole } from "../api/names.ts";
 import { lastLinesOf, LineCutter } from "./log-lines.ts";
 import { rotatedFile } from "./log-rotation.ts";
-import type { LogLine } from "./runtime.ts";
 
 /** Where a process's output is appended. Throws when that is no slot's name. */
 export function logFile(stateDir: string, slot: string, role: ProcessRole): string {
@@ -25,6 +24,12 @@ const comparedBytes = 4096;
 const lookMs = 1000;
 /** Between the two steps of a rotation the operator needs less than this, however busy the machine is. */
 const cutMs = 2000;
+
+export interface LogLine {
+  readonly time: Date;
+  readonly stream: "stdout" | "stderr" | "output";
+  readonly line: string;
+}
 
 export interface TailOptions {
   readonly tail: number;

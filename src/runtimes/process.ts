@@ -13,12 +13,12 @@ import { EngineGroup } from "./engine-group.ts";
 import { exitOf, lastLine, type Ended } from "./exits.ts";
 import { labelFor, labelOf } from "./label.ts";
 import { defaultLogBytes, rotateLog } from "./log-rotation.ts";
-import { logFile, tailLogs } from "./logs.ts";
+import { logFile } from "./logs.ts";
 import { listenersOn } from "./listeners.ts";
 import { findLostEngines } from "./lost-engines.ts";
 import { ownsSocket } from "./proc.ts";
 import { RecordBook, recordKey } from "./records.ts";
-import type { LogLine, RemoveOptions, Runtime } from "./runtime.ts";
+import type { RemoveOptions, Runtime } from "./runtime.ts";
 import { startFailure } from "./start-failure.ts";
 import { findUser } from "./user.ts";
 
@@ -128,10 +128,6 @@ class ProcessRuntime implements Runtime {
   async remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void> {
     const roles = role === undefined ? processRoles : [role];
     await Promise.all(roles.map((each) => this.#removeRole(slot, each, options)));
-  }
-
-  logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
-    return tailLogs(this.#options.stateDir, slot, options);
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {

@@ -1,12 +1,6 @@
 import type { ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { Observed, Workload } from "../api/workload.ts";
 
-export interface LogLine {
-  readonly time: Date;
-  readonly stream: "stdout" | "stderr" | "output";
-  readonly line: string;
-}
-
 export interface RemoveOptions {
   /** Between TERM and KILL of the whole group or container. */
   readonly stopSeconds: number;
@@ -66,8 +60,6 @@ export interface Runtime extends AsyncDisposable {
    * Ends what runs in that role, or in every role of the slot, and forgets it. Resolves once it is verified gone.
    */
   remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void>;
-  /** The last `tail` lines, then, with `follow`, those that come until `signal` aborts. */
-  logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine>;
   /** Calls `onSlot` soon after anything of that slot started, ended or changed. Events are hints and may repeat. */
   watch(onSlot: (slot: string) => void): Promise<Disposable>;
 }

@@ -2,7 +2,7 @@ import type { ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { Observed, Workload } from "../api/workload.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { RuntimeUnavailable } from "./runtime-unavailable.ts";
-import type { LogLine, Preparation, RemoveOptions, Runtime } from "./runtime.ts";
+import type { Preparation, RemoveOptions, Runtime } from "./runtime.ts";
 
 /** Opened when it is first needed: an installation of processes alone never asks a daemon. */
 export type Openers = Readonly<Partial<Record<RuntimeKind, () => Promise<Runtime>>>>;
@@ -22,7 +22,7 @@ export class RuntimeSet implements Runtime {
   readonly #watches: Disposable[] = [];
   #firstWatch: Disposable | undefined;
 
-  /** `first` is always there; it keeps the logs of all. */
+  /** `first` is always there. */
   constructor(first: Runtime, openers: Openers = {}) {
     this.kind = first.kind;
     this.#first = first;
@@ -105,10 +105,6 @@ export class RuntimeSet implements Runtime {
     // What was found and ended is what was meant: a silent one does not concern the slot, or tells later that it does.
     const [failure] = hasFound ? failures.filter((error) => !(error instanceof RuntimeUnavailable)) : failures;
     if (failure !== undefined) throw failure;
-  }
-
-  logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
-    return this.#first.logs(slot, options);
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {

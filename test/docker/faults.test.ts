@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Observed } from "../../src/api/workload.ts";
+import { tailLogs } from "../../src/runtimes/logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -276,7 +277,7 @@ it("a model behind links is there at its own path, read-only, and nothing more i
   await runtime.ensure({ ...workload, command: node(script) });
   await exit(runtime);
   const lines: string[] = [];
-  for await (const { line } of runtime.logs("primary", { tail: 5, follow: false })) lines.push(line);
+  for await (const { line } of tailLogs(site.stateDir, "primary", { tail: 5, follow: false })) lines.push(line);
   assert.deepEqual(JSON.parse(lines.at(-1) ?? ""), {
     text: "weights",
     model: "EROFS",
@@ -299,19 +300,19 @@ it("logs keep time and stream, and go on where they were after an operator's abs
   const say = async (body: string): Promise<void> => {
     await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body });
   };
-  const read = async (from: Runtime): Promise<{ line: string; stream: string; time: Date }[]> => {
+  const read = async (): Promise<{ line: string; stream: string; time: Date }[]> => {
     const lines = [];
-    for await (const line of from.logs("primary", { tail: 100, follow: false })) lines.push(line);
+    for await (const line of tailLogs(site.stateDir, "primary", { tail: 100, follow: false })) lines.push(line);
     return lines;
   };
   await say("one");
-  await until("it is copied", async () => (await read(runtime)).some(({ line }) => line === "one"));
+  await until("it is copied", async () => (await read()).some(({ line }) => line === "one"));
   await runtime[Symbol.asyncDispose]();
   await say("while nobody looked");
-  await using next = await site.open();
+  await using _next = await site.open();
   await say("three");
   const all = await until("all is there", async () => {
-    const lines = await read(next);
+    const lines = await read();
     return lines.some(({ line }) => line === "three") && lines;
   });
   const said = all.map(({ line }) => line).filter((line) => /^(one|while nobody looked|three)$/.test(line));

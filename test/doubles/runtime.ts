@@ -2,7 +2,7 @@ import type { ProcessRole } from "../../src/api/names.ts";
 import type { Exit, Observed, Workload } from "../../src/api/workload.ts";
 import type { Probe } from "../../src/operator/probe.ts";
 import type { Clock } from "../../src/operator/queue.ts";
-import type { LogLine, Preparation, Runtime } from "../../src/runtimes/runtime.ts";
+import type { Preparation, Runtime } from "../../src/runtimes/runtime.ts";
 
 /** How the engines of one slot behave from their next look on. */
 export interface Manner {
@@ -170,8 +170,6 @@ export class RuntimeDouble implements Runtime {
       this.#tell(slot);
     }
   }
-
-  async *logs(): AsyncIterable<LogLine> {}
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {
     this.#listeners.add(onSlot);

@@ -86,7 +86,7 @@ describe("a request that comes before the operator has told of all slots", () =>
     const spec = upstreamSpecSchema.parse({ baseUrl: `http://127.0.0.1:${provider.port}/v1`, discover: {} });
     const registry = { upstreams: [{ name: "acme", spec }] };
     await using gateway = await startGateway({ operator: "none", registry });
-    const answered = gateway.post("/v1/chat/completions", ask("gpt-double"), { signal: AbortSignal.timeout(30_000) });
+    const answered = gateway.post("/v1/chat/completions", ask("gpt-double"), { signal: AbortSignal.timeout(180_000) });
     await until("it waits", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 1);
     listed.resolve();
     assert.equal((await answered).status, 200);

@@ -28,7 +28,7 @@ describe("SVC_RUNTIME=docker make run", () => {
     await using directory = await tempDir();
     const env = await environment(directory.path, `unix://${directory.path}/none.sock`);
     const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((settle) => {
-      execFile(process.execPath, ["hack/run.ts"], { env, timeout: 60_000 }, (error, _stdout, text) =>
+      execFile(process.execPath, ["hack/run.ts"], { env, timeout: 180_000 }, (error, _stdout, text) =>
         settle({ code: error?.code, stderr: text }),
       );
     });
@@ -51,7 +51,7 @@ describe("SVC_RUNTIME=docker make run", () => {
     try {
       const left = async (): Promise<string[]> =>
         (await readdir(join(directory.path, "tmp"))).filter((name) => name.startsWith("berth-image-"));
-      await until("the image's files are gathered", async () => (await left()).length > 0, 60_000);
+      await until("the image's files are gathered", async () => (await left()).length > 0);
       child.kill("SIGINT");
       assert.equal(await ended, 130);
       assert.deepEqual(await left(), []);

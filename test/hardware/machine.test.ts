@@ -71,7 +71,7 @@ it("a probe of the machine that the tests run on has processors, memory and disk
   await using directory = await tempDir();
   const modelsDir = join(directory.path, "models", "of", "mine");
   const places = { stateDir: directory.path, modelsDir };
-  const found = await probeHardware(systemMachine(), places, AbortSignal.timeout(10_000));
+  const found = await probeHardware(systemMachine(), places, AbortSignal.timeout(180_000));
   assert.ok((found.cpu.threads ?? 0) >= 1 && (found.cpu.usable ?? 0) > 0);
   assert.ok((found.memory.usable_bytes ?? 0) > 0);
   const [state, models] = found.disks;

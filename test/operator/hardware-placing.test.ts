@@ -7,7 +7,7 @@ import { device } from "../hardware/parts.ts";
 import { pcFacts } from "../hardware/tree.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { Site } from "./site.ts";
+import { noContainers, Site } from "./site.ts";
 
 test("a driver that is loaded while a slot runs restarts nothing, under the next operator either; its next load takes the new backend", async () => {
   await using directory = await tempDir();
@@ -24,12 +24,10 @@ test("a driver that is loaded while a slot runs restarts nothing, under the next
   await using first = await follow();
   let hardware = first;
   site.containers = {
+    ...noContainers,
     images: { llama: { cpu: { image: "example.test/llama:cpu" }, cuda: { image: "example.test/llama:cuda" } } },
     devicesFor: (slot, isRunning) => hardware.devicesFor(slot, isRunning),
-    lock: () => ({}),
-    remember: async () => undefined,
     isAnswering: () => true,
-    watch: () => ({ [Symbol.dispose]: () => undefined }),
   };
   const backend = (): unknown => [site.slot("a").status.decisions["backend"], site.slot("a").status.image];
   const starts = (): number => site.runtime.deeds.filter(({ did }) => did === "start").length;

@@ -54,7 +54,7 @@ test("an engine is asked for each protocol it may speak, and only a missing rout
         : { outcome: "failed", message: "", status: code };
     },
     ["responses", "messages", "count_tokens"],
-    { port: 1, timeoutMs: 1, signal: AbortSignal.timeout(10_000) },
+    { port: 1, timeoutMs: 1, signal: AbortSignal.timeout(180_000) },
   );
   assert.deepEqual(spoken, ["messages"]);
   assert.deepEqual(
@@ -64,7 +64,7 @@ test("an engine is asked for each protocol it may speak, and only a missing rout
   const silent = await spokenProtocols(
     () => Promise.resolve({ outcome: "failed", message: "no answer" }),
     ["messages"],
-    { port: 1, timeoutMs: 1, signal: AbortSignal.timeout(10_000) },
+    { port: 1, timeoutMs: 1, signal: AbortSignal.timeout(180_000) },
   );
   assert.deepEqual(silent, ["messages"]);
 });

@@ -1,23 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findCondition } from "../../src/api/conditions.ts";
-import { noDevices } from "../../src/engines/placement.ts";
 import type { Preparation } from "../../src/runtimes/runtime.ts";
 import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import { later } from "./fixture.ts";
-import { custom, Site } from "./site.ts";
+import { custom, noContainers, Site } from "./site.ts";
 
 /** A slot that would be a container; what its runtime double starts is none, which nothing here depends on. */
 async function containerSite(preparation: () => Promise<Preparation>): Promise<Site> {
   const site = new Site();
-  site.containers = {
-    images: {},
-    devicesFor: () => noDevices,
-    lock: () => ({}),
-    remember: async () => undefined,
-    isAnswering: () => true,
-    watch: () => ({ [Symbol.dispose]: () => undefined }),
-  };
+  site.containers = { ...noContainers, isAnswering: () => true };
   site.runtime.preparation = preparation;
   site.source.save("a", custom({ image: "example.test/engine:1", runtime: "docker" }));
   await site.start();

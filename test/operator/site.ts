@@ -3,6 +3,7 @@ import pino from "pino";
 import type { ModelRecord } from "../../src/api/model.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { PublishedSlot, RequestKind, SlotRequest } from "../../src/api/status.ts";
+import { noDevices } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
 import { ConflictIndex } from "../../src/operator/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
@@ -22,6 +23,15 @@ export function custom(more: SlotSpecInput = {}): SlotSpecInput {
   return { engine: "custom", command: ["serve", "$(PORT)"], model: { default: "m" }, ...more };
 }
 
+export const noContainers: World["containers"] = {
+  images: {},
+  devicesFor: () => noDevices,
+  lock: () => ({}),
+  remember: async () => undefined,
+  isAnswering: () => false,
+  watch: () => ({ [Symbol.dispose]: () => undefined }),
+};
+
 /**
  * A whole operator (controller, queue, reconcile) over doubles of everything outside it. The machine, the files and
  * the clock outlive operators, as they do in life: `start` makes a successor, `failAt` makes an effect of this one
@@ -36,8 +46,8 @@ export class Site implements AsyncDisposable {
   readonly requests = new RequestsDouble();
   readonly models = new Map<string, ModelRecord>();
   readonly log: string[] = [];
-  /** Without it no slot can be a container. */
-  containers: World["containers"];
+  /** Unless a test gives another, no container engine answers. */
+  containers: World["containers"] = noContainers;
   #controller: Controller | undefined;
   #onModels: () => void = () => undefined;
   #fault: { left: number; isDeath: boolean } | undefined;
@@ -89,7 +99,7 @@ export class Site implements AsyncDisposable {
       defaultRuntime: "auto",
       models: () => records.current,
       published,
-      ...(this.containers === undefined ? {} : { containers: this.containers }),
+      containers: this.containers,
     };
     this.#controller = new Controller({
       world,

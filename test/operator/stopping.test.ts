@@ -66,7 +66,7 @@ test("after another boot no engine runs, nothing has failed, and the history say
   await site.end();
   const at = "2026-01-01T00:00:00.000Z";
   const ran = { instance: "i", pid: 1, bootId: "then", startedAt: at, heartbeat: at, isPaused: false, isSettled: true };
-  const operator = { schema: 1, ...ran, configDir: "/none", runtime: "process", problems: [] };
+  const operator = { schema: 1, ...ran, configDir: "/none", problems: [] };
   await writeFile(join(dir.path, "operator.json"), JSON.stringify(operator));
   const same = (await readPublished(site.publisher, dir.path, "then")).get("a");
   assert.deepEqual(same, site.slot("a"));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Subscribers } from "../../src/lib/subscribers.ts";
-import { custom, Site } from "./site.ts";
+import { custom, noContainers, Site } from "./site.ts";
 
 // Nothing looks again by itself at a slot that only a person could mend: whatever mends it has to tell.
 
@@ -29,10 +29,7 @@ test("a slot that no container engine could run is started once one answers", as
   const changes = new Subscribers<[]>();
   let isAnswering = false;
   site.containers = {
-    images: {},
-    devicesFor: () => ({ hasNvidia: false, hasRenderNode: false, hasKfd: false }),
-    lock: () => ({}),
-    remember: async () => undefined,
+    ...noContainers,
     isAnswering: () => isAnswering,
     watch: (onChange) => changes.add(onChange),
   };

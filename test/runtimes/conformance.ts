@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Observed, Workload } from "../../src/api/workload.ts";
-import type { LogLine, Runtime } from "../../src/runtimes/runtime.ts";
+import { tailLogs, type LogLine } from "../../src/runtimes/logs.ts";
+import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
 
@@ -10,6 +11,7 @@ import { until } from "../support/until.ts";
  * own; disposing of it ends whatever is left.
  */
 export interface Site extends AsyncDisposable {
+  readonly stateDir: string;
   /** A runtime object of this installation, as a (re)started operator opens it. Only one at a time is open. */
   open(): Promise<Runtime>;
   /** One of another installation on the same machine. */
@@ -229,13 +231,16 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       await until("it listens", async () => (await onlyOne(runtime)).isListening);
       await say(port, "one", "two", "three");
       const tail = await until("the last lines are there", async () => {
-        const lines = await collect(runtime.logs("primary", { tail: 2, follow: false }));
+        const lines = await collect(tailLogs(site.stateDir, "primary", { tail: 2, follow: false }));
         return lines.at(-1) === "three" && lines;
       });
       assert.deepEqual(tail, ["two", "three"]);
       const left = new AbortController();
       const seen: string[] = [];
-      const following = follow(runtime.logs("primary", { tail: 1, follow: true, signal: left.signal }), seen);
+      const following = follow(
+        tailLogs(site.stateDir, "primary", { tail: 1, follow: true, signal: left.signal }),
+        seen,
+      );
       await until("the follower has begun", () => seen.includes("three"));
       await say(port, "four");
       await until("the new line came", () => seen.includes("four"));
@@ -252,8 +257,8 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       );
     });
 
-    it("has no lines of a slot that never ran", async (_site, runtime) => {
-      assert.deepEqual(await collect(runtime.logs("primary", { tail: 10, follow: false })), []);
+    it("has no lines of a slot that never ran", async (site) => {
+      assert.deepEqual(await collect(tailLogs(site.stateDir, "primary", { tail: 10, follow: false })), []);
     });
 
     it("lists what an earlier operator left behind, and ends it", async (site, first, port) => {

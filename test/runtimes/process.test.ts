@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { Exit, Observed, Workload } from "../../src/api/workload.ts";
 import { recordSchema, type ProcessRecord } from "../../src/api/process-record.ts";
+import { tailLogs } from "../../src/runtimes/logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
 import { runScarce } from "../support/out-of-files.ts";
@@ -422,7 +423,7 @@ describe("process: ports and logs", () => {
     const left = new AbortController();
     const seen: string[] = [];
     const following = (async () => {
-      for await (const { line } of runtime.logs("primary", { tail: 99, follow: true, signal: left.signal }))
+      for await (const { line } of tailLogs(site.stateDir, "primary", { tail: 99, follow: true, signal: left.signal }))
         seen.push(line.trimEnd());
     })();
     await until("the follower has begun", () => seen.includes("model loaded"));
@@ -446,7 +447,8 @@ describe("process: ports and logs", () => {
     );
     assert.ok((await stat(`${logPath(site)}.1`)).size <= 200_000);
     const tail: string[] = [];
-    for await (const { line } of runtime.logs("primary", { tail: 3, follow: false })) tail.push(line.trimEnd());
+    for await (const { line } of tailLogs(site.stateDir, "primary", { tail: 3, follow: false }))
+      tail.push(line.trimEnd());
     assert.deepEqual(tail, ["line 2.1498", "line 2.1499", "line last"]);
   });
 });

@@ -16,7 +16,6 @@ function part(kind: RuntimeKind, does: Pick<Runtime, "observe" | "remove">): Run
     list: async () => [],
     ensure: async () => undefined,
     // oxlint-disable-next-line no-empty-function -- it says nothing
-    async *logs() {},
     watch: async () => ({ [Symbol.dispose]: () => undefined }),
     [Symbol.asyncDispose]: async () => undefined,
     ...does,

@@ -21,7 +21,6 @@ const operator: PublishedOperator = {
   isPaused: false,
   isSettled: true,
   configDir: "/c",
-  runtime: "process",
   problems: [],
 };
 

@@ -153,7 +153,6 @@ function operatorNow(): PublishedOperator {
     isPaused: false,
     isSettled: true,
     configDir: "/config",
-    runtime: "process",
     problems: [],
   };
 }

@@ -5,8 +5,7 @@ import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { resolvedEnv } from "../child.ts";
 import { defaultLogBytes } from "../log-rotation.ts";
-import { tailLogs } from "../logs.ts";
-import type { LogLine, Preparation, RemoveOptions, Runtime } from "../runtime.ts";
+import type { Preparation, RemoveOptions, Runtime } from "../runtime.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
 import { Daemon, DaemonRefusal } from "./daemon.ts";
@@ -174,10 +173,6 @@ class DockerRuntime implements Runtime {
       }),
     );
     if (found.length > 0 && this.#view.lastKnown()?.length === 0) await this.#network.remove();
-  }
-
-  logs(slot: string, options: { tail: number; follow: boolean; signal?: AbortSignal }): AsyncIterable<LogLine> {
-    return tailLogs(this.#options.stateDir, slot, options);
   }
 
   async watch(onSlot: (slot: string) => void): Promise<Disposable> {

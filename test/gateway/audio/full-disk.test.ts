@@ -45,7 +45,7 @@ async function withUpload(
 
 const lengthOf = (upload: Transcription): number | undefined => upload.forward("stt").headers["content-length"];
 
-it("an upload of which only the last bytes cannot be kept is broken, and not whole", { timeout: 60_000 }, async () => {
+it("an upload of which only the last bytes cannot be kept is broken, and not whole", { timeout: 180_000 }, async () => {
   await using directory = await tempDir();
   const spoolDir = join(directory.path, "spool");
   // No directory can be made there, as on a disk that is full.

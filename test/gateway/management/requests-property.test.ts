@@ -133,7 +133,7 @@ describe("whatever is asked of /api", () => {
           const response = await fetch(new URL(url, gateway.url), {
             method: operation.method,
             // Against an answer that never comes; two seconds of it are spent in waiting for an operator.
-            signal: AbortSignal.timeout(60_000),
+            signal: AbortSignal.timeout(180_000),
             ...(body === undefined ? {} : { headers: { "content-type": "application/json" }, body }),
           });
           const text = await response.text();

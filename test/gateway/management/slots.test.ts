@@ -93,7 +93,7 @@ describe("requests to a slot", () => {
     assert.ok(isRecord(slot) && slot["state"] === "ready");
   });
 
-  it("wait no longer than another client's that has taken their place", { timeout: 60_000 }, async () => {
+  it("wait no longer than another client's that has taken their place", { timeout: 180_000 }, async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const ask = (): Promise<Response> => send(gateway, "POST", "/api/slots/primary/restart?wait=ready&timeout=600");
     const tokenOf = async (): Promise<unknown> => (await requestsOf(gateway)).get("restart")?.["token"];
@@ -303,7 +303,7 @@ describe("a slot's manifest", () => {
     assert.equal((await send(gateway, "PUT", "/api/slots/coder", spec)).status, 201);
   });
 
-  it("is waited for no longer once somebody has written another over it", { timeout: 60_000 }, async () => {
+  it("is waited for no longer once somebody has written another over it", { timeout: 180_000 }, async () => {
     await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
     const put = (query: string, idleSeconds: number): Promise<Response> =>
       send(gateway, "PUT", `/api/slots/coder${query}`, { load: "onDemand", idleSeconds, model: { default: "m" } });

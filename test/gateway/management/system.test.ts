@@ -47,7 +47,6 @@ async function publishOperator(
     isPaused: false,
     isSettled: true,
     configDir: "/c",
-    runtime: "process",
     problems,
   });
 }

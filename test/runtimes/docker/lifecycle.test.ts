@@ -52,7 +52,7 @@ it("a daemon that goes away while a container is ended is told of, at once", asy
 
 it(
   "a container that is being ended when the operator ends is left to the next, at once",
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const waits = new Set<ServerResponse>();
     await using daemon = await startDockerDaemon((asked, response) => {
