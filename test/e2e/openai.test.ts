@@ -73,6 +73,7 @@ test("the OpenAI client against the real embedded engine, from slots that nobody
     ref: "tiny",
     schema: "primary",
     tools: "tools",
+    tokensWithinCall: 20,
     embed: "embed",
   });
 

@@ -36,6 +36,7 @@ test("the clients that people use, against the real llama-server, from slots tha
     ref: "tiny",
     schema: "plain",
     tools: "tools",
+    tokensWithinCall: 10,
     embed: "embed",
   });
 
