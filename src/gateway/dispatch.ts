@@ -101,7 +101,7 @@ export class Dispatcher {
     if (asked.discard !== undefined) call.leftover = asked;
     call.isStream = asked.isStream;
     try {
-      const target = this.#options.firstLook.resolve(asked.slot ?? asked.model);
+      const target = this.#options.firstLook.resolve(asked);
       if (target === undefined) this.#awaitMeaning(call, asked);
       else this.#dispatch(call, asked, target);
     } catch (error) {
@@ -110,7 +110,7 @@ export class Dispatcher {
   }
 
   #awaitMeaning(call: Call, asked: V1Request): void {
-    const newcomer = this.#options.firstLook.wait(asked.slot ?? asked.model, asked.body?.length ?? 0, (outcome) => {
+    const newcomer = this.#options.firstLook.wait(asked, asked.body?.length ?? 0, (outcome) => {
       try {
         this.#dispatch(call, asked, outcome());
       } catch (error) {

@@ -4,7 +4,7 @@ import type { Place } from "./admission/admission.ts";
 import { isOperatorLost } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
 import type { ResolutionIndex } from "./index.ts";
-import { resolve, type Target } from "./resolve.ts";
+import { resolveWanted, type Target, type Wanted } from "./resolve.ts";
 
 export interface FirstLookOptions {
   readonly index: () => ResolutionIndex;
@@ -44,10 +44,10 @@ export class FirstLook {
   }
 
   /** As `resolve`; undefined when what the value means may yet be published. */
-  resolve(value: string): Target | undefined {
+  resolve(wanted: Wanted): Target | undefined {
     const { index, inFlight } = this.#options;
     try {
-      const target = resolve(index(), value, inFlight);
+      const target = resolveWanted(index(), wanted, inFlight);
       const isKnown = target.kind === "upstream" || target.slot.published !== undefined;
       return isKnown || this.#hasEnded() ? target : undefined;
     } catch (error) {
@@ -57,9 +57,9 @@ export class FirstLook {
   }
 
   /** Calls `then` once, unless abandoned. `bytes` are what the request keeps meanwhile. Throws ApiError. */
-  wait(value: string, bytes: number, then: (outcome: Outcome) => void): Newcomer {
+  wait(wanted: Wanted, bytes: number, then: (outcome: Outcome) => void): Newcomer {
     const { holdMs, budget } = this.#options;
-    if (holdMs === 0) throw notPublished(value);
+    if (holdMs === 0) throw notPublished(wanted);
     budget.take(bytes);
     const waiting = new Waiting(
       (outcome) => {
@@ -67,7 +67,7 @@ export class FirstLook {
         budget.give(bytes);
         if (outcome !== undefined) then(outcome);
       },
-      value,
+      wanted,
       holdMs,
     );
     this.#waiting.add(waiting);
@@ -79,7 +79,7 @@ export class FirstLook {
     for (const waiting of this.#waiting) {
       let outcome: Outcome | undefined;
       try {
-        const target = this.resolve(waiting.value);
+        const target = this.resolve(waiting.wanted);
         if (target !== undefined) outcome = () => target;
       } catch (error) {
         outcome = () => {
@@ -109,19 +109,19 @@ export class FirstLook {
 }
 
 class Waiting implements Newcomer {
-  readonly value: string;
+  readonly wanted: Wanted;
   readonly #onEnd: (outcome: Outcome | undefined) => void;
   readonly #timer: NodeJS.Timeout;
   isWaiting = true;
   /** The name may be anything that a client sends: it is not repeated. */
   readonly place: Place = { slot: "unknown", state: "offline", position: 0, progress: undefined };
 
-  constructor(onEnd: (outcome: Outcome | undefined) => void, value: string, holdMs: number) {
+  constructor(onEnd: (outcome: Outcome | undefined) => void, wanted: Wanted, holdMs: number) {
     this.#onEnd = onEnd;
-    this.value = value;
+    this.wanted = wanted;
     this.#timer = setTimeout(() => {
       this.end(() => {
-        throw notPublished(value);
+        throw notPublished(wanted);
       });
     }, holdMs);
   }
@@ -138,10 +138,10 @@ class Waiting implements Newcomer {
   }
 }
 
-function notPublished(value: string): ApiError {
+function notPublished({ model, pinned }: Wanted): ApiError {
   return new ApiError("slot.not_ready", {
     message: "no operator has told yet which slots there are",
-    details: { slot: value.slice(0, 200), state: "offline", reason: "NotPublished" },
+    details: { slot: pinned?.slot ?? model.slice(0, 200), state: "offline", reason: "NotPublished" },
     headers: { "retry-after": "2" },
   });
 }

@@ -1,5 +1,6 @@
 import { didYouMean, nearest } from "../api/nearest.ts";
 import { ApiError } from "../api/errors.ts";
+import type { SlotCapability } from "../api/names.ts";
 import { isAvailable } from "../api/states.ts";
 import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import type { UpstreamModel } from "./upstreams/catalog.ts";
@@ -14,15 +15,53 @@ export type Target =
 export function resolve(index: ResolutionIndex, value: string, inFlight: (slot: string) => number): Target {
   const slot = index.slots.get(value) ?? index.aliases.get(value);
   if (slot !== undefined) return { kind: "slot", slot };
-  const colonAt = value.indexOf(":");
-  const named = colonAt > 0 ? index.slots.get(value.slice(0, colonAt)) : undefined;
-  if (named !== undefined) return { kind: "slot", slot: throughSlot(index, named, value.slice(colonAt + 1)) };
+  const named = slotBeforeColon(index, value);
+  if (named !== undefined)
+    return { kind: "slot", slot: throughSlot(index, named, value.slice(value.indexOf(":") + 1)) };
   const [owner] = (index.owners.get(value) ?? []).toSorted((a, b) => preference(a, inFlight) - preference(b, inFlight));
   if (owner !== undefined) return { kind: "slot", slot: owner };
   const upstream = index.upstreamRefs.get(value);
   if (upstream !== undefined) return { kind: "upstream", model: upstream };
   if (index.models.has(value)) throw notLoaded(index, value);
   throw notFound(index, value);
+}
+
+/** What a request says of whom it is for. */
+export interface Wanted {
+  readonly model: string;
+  readonly pinned?: Pinned;
+}
+
+/** A slot that serves a route whatever the model is called. */
+export interface Pinned {
+  readonly slot: string;
+  /** Except for models of providers that claim this, and that no slot has a better right to. */
+  readonly unless?: SlotCapability;
+}
+
+/** Throws ApiError as `resolve`. */
+export function resolveWanted(
+  index: ResolutionIndex,
+  { model, pinned }: Wanted,
+  inFlight: (slot: string) => number,
+): Target {
+  if (pinned === undefined) return resolve(index, model, inFlight);
+  const { slot, unless } = pinned;
+  const upstream = unless === undefined || isLocal(index, model) ? undefined : index.upstreamRefs.get(model);
+  if (unless === undefined || upstream?.spec.capabilities.includes(unless) !== true)
+    return resolve(index, slot, inFlight);
+  return { kind: "upstream", model: upstream };
+}
+
+/** A slot, an alias, `<slot>:<ref>` or a ref that a slot holds: these come before a provider's. */
+function isLocal(index: ResolutionIndex, value: string): boolean {
+  const { slots, aliases, owners } = index;
+  return slots.has(value) || aliases.has(value) || owners.has(value) || slotBeforeColon(index, value) !== undefined;
+}
+
+function slotBeforeColon(index: ResolutionIndex, value: string): KnownSlot | undefined {
+  const colonAt = value.indexOf(":");
+  return colonAt > 0 ? index.slots.get(value.slice(0, colonAt)) : undefined;
 }
 
 /** Available before unavailable, then the least busy. */

@@ -108,13 +108,12 @@ export async function startProvider(options: Options = {}): Promise<ProviderDoub
     }
     const fault = faults.shift();
     if (fault !== undefined) return misbehave(fault, response);
+    if (method === "GET" && path === "/v1/audio/voices")
+      return json(response, 200, { voices: [{ id: "coral", name: "Coral" }] });
     if (method !== "POST") return refuse(response, 404, `there is no ${path}`);
-    if (path === "/v1/embeddings") {
-      const usage = { prompt_tokens: 1, total_tokens: 1 };
-      const data = [{ object: "embedding", index: 0, embedding: [0.5, -0.5] }];
-      return json(response, 200, { object: "list", data, model: modelOf(body), usage });
-    }
-    chat(body, response);
+    const other = otherWork[path];
+    if (other === undefined) chat(body, response);
+    else other(body, response);
   }
 
   function chat(body: string, response: ServerResponse): void {
@@ -167,6 +166,49 @@ export async function startProvider(options: Options = {}): Promise<ProviderDoub
       await new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+/** What is no chat. Streams where the body asks for one. */
+const otherWork: Readonly<Record<string, (body: string, response: ServerResponse) => void>> = {
+  "/v1/embeddings"(body, response) {
+    const usage = { prompt_tokens: 1, total_tokens: 1 };
+    const data = [{ object: "embedding", index: 0, embedding: [0.5, -0.5] }];
+    json(response, 200, { object: "list", data, model: modelOf(body), usage });
+  },
+  "/v1/rerank"(_body, response) {
+    json(response, 200, { results: [{ index: 0, relevance_score: 0.5 }] });
+  },
+  "/v1/images/generations"(body, response) {
+    const [b64_json, created] = ["cGljdHVyZQ==", 1_700_000_000];
+    if (!/"stream"\s*:\s*true/.test(body)) return json(response, 200, { created, data: [{ b64_json }] });
+    events(response, [
+      { type: "image_generation.partial_image", b64_json: "cGlj", partial_image_index: 0 },
+      { type: "image_generation.completed", b64_json },
+    ]);
+  },
+  "/v1/audio/speech"(body, response) {
+    if (!body.includes('"sse"')) return void response.writeHead(200, { "content-type": "audio/mpeg" }).end("sound");
+    events(response, [
+      { type: "speech.audio.delta", audio: "c291bmQ=" },
+      { type: "speech.audio.done", usage: { total_tokens: 2 } },
+    ]);
+  },
+  "/v1/audio/transcriptions"(body, response) {
+    if (!/name="stream"\r\n\r\ntrue/.test(body)) return json(response, 200, { text: "hello" });
+    events(response, [
+      { type: "transcript.text.delta", delta: "hel" },
+      { type: "transcript.text.done", text: "hello" },
+    ]);
+  },
+};
+
+/** As OpenAI sends them: the type twice, and no `[DONE]`. */
+function events(
+  response: ServerResponse,
+  all: readonly { readonly type: string; readonly [field: string]: unknown }[],
+): void {
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.end(all.map((each) => `event: ${each.type}\ndata: ${JSON.stringify(each)}\n\n`).join(""));
 }
 
 function misbehave(fault: Fault, response: ServerResponse): void {

@@ -7,7 +7,7 @@ const doneMark = Buffer.from("[DONE]");
 const finishMark = Buffer.from('"finish_reason"');
 const errorMark = Buffer.from('"error"');
 /** An event longer than this is no event stream that a client could read. */
-const eventLimitBytes = 4 * 1024 * 1024;
+const usualLimitBytes = 4 * 1024 * 1024;
 const eventEnd = Buffer.from("\n\n");
 
 /** The engine's bytes are no event stream. */
@@ -22,6 +22,7 @@ export class StreamGarbage extends Error {
 export class EventStream {
   readonly #rename: ModelRename;
   readonly #endMark: RegExp | undefined;
+  readonly #eventLimitBytes: number;
   #needsRole: boolean;
   #rest: Buffer | undefined;
   #hasData = false;
@@ -30,10 +31,16 @@ export class EventStream {
   #error: string | undefined;
 
   /** `endMark` is what a whole stream holds; undefined: a finish reason or `[DONE]`. */
-  constructor(options: { rename: ModelRename; isChat: boolean; endMark?: RegExp | undefined }) {
+  constructor(options: {
+    rename: ModelRename;
+    isChat: boolean;
+    endMark?: RegExp | undefined;
+    eventLimitBytes?: number | undefined;
+  }) {
     this.#rename = options.rename;
     this.#needsRole = options.isChat;
     this.#endMark = options.endMark;
+    this.#eventLimitBytes = options.eventLimitBytes ?? usualLimitBytes;
   }
 
   /** The answer has come to its end, and no event was cut off: nothing is missing. */
@@ -57,7 +64,8 @@ export class EventStream {
     const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(newline) + 1;
     this.#rest = end === bytes.length ? undefined : bytes.subarray(end);
-    if (this.#rest !== undefined && this.#rest.length > eventLimitBytes) throw new StreamGarbage("an event has no end");
+    if (this.#rest !== undefined && this.#rest.length > this.#eventLimitBytes)
+      throw new StreamGarbage("an event has no end");
     if (end === 0) return undefined;
     let lines = bytes.subarray(0, end);
     if (!this.#hasData) this.#check(lines);

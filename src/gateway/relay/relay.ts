@@ -30,6 +30,8 @@ export interface AnswerFormat {
   readonly isChat?: boolean;
   /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
   readonly endMark?: RegExp;
+  /** Absent: 4 MiB. A longer event breaks the stream. */
+  readonly eventLimitBytes?: number;
   readonly translation?: AnswerTranslation;
 }
 
@@ -113,9 +115,9 @@ export class Relay implements ExchangeEvents {
     const type = answer.contentType ?? "application/octet-stream";
     this.#type = type;
     if (isEventStream(type)) {
-      const { isChat = false, endMark } = this.#format;
+      const { isChat = false, endMark, eventLimitBytes } = this.#format;
       this.#mode = "events";
-      this.#events = new EventStream({ rename: this.#rename, isChat, endMark });
+      this.#events = new EventStream({ rename: this.#rename, isChat, endMark, eventLimitBytes });
       this.#begin();
     } else if (type.startsWith("application/json")) this.#mode = "whole";
     else {

@@ -12,17 +12,18 @@ export type ProviderBody = readonly Buffer[] | (() => Upload);
 
 /** A body through all tries of its request. */
 export class OutgoingBody {
-  readonly #body: ProviderBody;
+  readonly #body: ProviderBody | undefined;
   readonly #contentType: string;
   #upload: Upload | undefined;
   #isUsedUp = false;
   /** What it keeps in memory. */
   readonly bytes: number;
 
-  constructor(body: ProviderBody, contentType: string) {
+  /** Undefined: there is none. */
+  constructor(body: ProviderBody | undefined, contentType: string) {
     this.#body = body;
     this.#contentType = contentType;
-    this.bytes = typeof body === "function" ? 0 : body.reduce((sum, part) => sum + part.length, 0);
+    this.bytes = Array.isArray(body) ? body.reduce((sum: number, part: Buffer) => sum + part.length, 0) : 0;
   }
 
   /** A part of an upload has been read: it cannot be sent again. */
@@ -31,7 +32,8 @@ export class OutgoingBody {
   }
 
   /** As undici takes it. `onSilence`: no chunk of an upload came for `silenceMs` while one was wanted. */
-  open(silenceMs: number, onSilence: () => void): { headers: Record<string, string>; body: Buffer | Readable } {
+  open(silenceMs: number, onSilence: () => void): { headers: Record<string, string>; body: Buffer | Readable | null } {
+    if (this.#body === undefined) return { headers: {}, body: null };
     if (typeof this.#body !== "function") {
       const [only] = this.#body;
       return {

@@ -134,7 +134,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     });
     pool.dispatch(
       {
-        method: "POST",
+        method: body === null ? "GET" : "POST",
         path: this.#provider.address(request.path),
         headers: {
           ...this.#provider.headers(this.#key),

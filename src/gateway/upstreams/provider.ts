@@ -15,7 +15,8 @@ import { openSecret, SecretError, type Secret } from "./secrets.ts";
 export interface ProviderRequest {
   /** As an engine has it, e.g. `/v1/chat/completions`: `baseUrl` takes the place of `/v1`. */
   readonly path: string;
-  readonly body: ProviderBody;
+  /** Absent: it is a GET. */
+  readonly body?: ProviderBody | undefined;
   /** Of a body that is here; an upload says its own. */
   readonly contentType: string;
   readonly accept: string;
@@ -120,7 +121,9 @@ export class Provider {
   /** The path of a request, and what `baseUrl` adds to it. */
   address(path: string): string {
     const prefix = this.#base.pathname.replace(/\/+$/, "");
-    return `${prefix}${path.replace(/^\/v1(?=\/)/, "")}${this.#base.search}`;
+    const { search } = this.#base;
+    const query = path.includes("?") ? search.replace("?", "&") : search;
+    return `${prefix}${path.replace(/^\/v1(?=\/)/, "")}${query}`;
   }
 
   /** Headers of every request: ours, the upstream's, and the key. The client's own never come here. */

@@ -20,11 +20,13 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
       path: "/v1/audio/speech",
       summary: "A text spoken",
       hasStreams: false,
-      target: () => ({
+      target: ({ isProvider }) => ({
         capability: "speech",
         enginePath: "/v1/audio/speech",
         accept: "*/*",
-        translation: { ...speechAnswers, request: (body) => speechRequest(body).body },
+        endMark: speechEnd,
+        // What a provider takes, and does where something is left out, is its own.
+        translation: { ...speechAnswers, request: (body) => (isProvider ? body : speechRequest(body).body) },
       }),
     }),
     {
@@ -49,6 +51,8 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
   ];
 }
 
+/** Of providers that send speech as events. */
+const speechEnd = /"speech\.audio\.done"/;
 /** Of engines that stream what they hear; whisper.cpp does not. */
 const transcriptionEnd = /"transcript\.text\.done"/;
 const transcriptionFormat: AnswerFormat = { endMark: transcriptionEnd, translation: transcriptionAnswers };
@@ -135,6 +139,16 @@ class VoicesRequest implements V1Request {
       served: slot.status?.model.served ?? this.model,
       bytes: 0,
       send: getVoices,
+    };
+  }
+
+  /** A provider with several models may have voices for each. */
+  forProvider({ providerModel }: UpstreamModel): ProviderLeg {
+    return {
+      capability: "speech",
+      path: `/v1/audio/voices?model=${encodeURIComponent(providerModel)}`,
+      accept: "application/json",
+      format: voicesFormat,
     };
   }
 }

@@ -7,11 +7,15 @@ import { loadWorkflows, type Workflows } from "../images/workflows.ts";
 import { readRequestBody } from "../body.ts";
 import { decodeBody } from "../content-encoding.ts";
 import type { KnownSlot } from "../index.ts";
+import type { ScannedBody } from "../../lib/json-scan.ts";
 import { plainErrors } from "../relay/error-form.ts";
-import { checkJsonType, readModel } from "./json-route.ts";
-import type { Leg, V1Request, V1Route } from "./route.ts";
+import type { AnswerFormat } from "../relay/relay.ts";
+import type { Pinned } from "../resolve.ts";
+import type { UpstreamModel } from "../upstreams/catalog.ts";
+import { checkJsonType, readModel, withModel } from "./json-route.ts";
+import type { Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
-/** `POST /v1/images/generations`: always the slot `img`, whatever curated model is meant. */
+/** `POST /v1/images/generations`: the slot `img`, but for what an upstream that claims images calls its own. */
 export function imageRoute(cache: ImageCache): V1Route {
   let workflows: Workflows | undefined;
   return {
@@ -29,19 +33,42 @@ export function imageRoute(cache: ImageCache): V1Route {
   };
 }
 
+/** Of a provider's stream of partial images; the last event holds a whole one. */
+const providerFormat: AnswerFormat = {
+  endMark: /"image_generation\.completed"/,
+  eventLimitBytes: 16 * 1024 * 1024,
+};
+
 class ImageRequest implements V1Request {
   readonly body: Buffer;
   readonly model: string;
-  readonly slot = "img";
-  readonly isStream = false;
+  readonly pinned: Pinned;
+  readonly isStream: boolean;
+  readonly #scanned: ScannedBody;
   readonly #workflows: Workflows;
   readonly #cache: ImageCache;
 
   constructor(body: Buffer, workflows: Workflows, cache: ImageCache) {
     this.body = body;
-    this.model = readModel(body).model;
+    const { scanned, model } = readModel(body);
+    this.model = model;
+    this.#scanned = scanned;
+    this.isStream = scanned.isStream;
+    // A curated name means the same everywhere.
+    this.pinned = { slot: "img", ...(workflows.has(model) ? {} : { unless: "image" }) };
     this.#workflows = workflows;
     this.#cache = cache;
+  }
+
+  /** As it came: what a provider can draw, and how it is asked, is its own. */
+  forProvider({ providerModel }: UpstreamModel): ProviderLeg {
+    return {
+      capability: "image",
+      path: "/v1/images/generations",
+      accept: this.isStream ? "text/event-stream" : "application/json",
+      body: withModel(this.body, this.#scanned, providerModel),
+      format: providerFormat,
+    };
   }
 
   forSlot(slot: KnownSlot): Leg {

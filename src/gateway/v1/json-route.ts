@@ -42,6 +42,7 @@ export interface JsonRouteOptions {
 export interface JsonServer {
   /** For messages: `slot primary` or `upstream acme`. */
   readonly label: string;
+  readonly isProvider: boolean;
   speaks(protocol: EngineProtocol): boolean;
 }
 
@@ -91,6 +92,7 @@ class JsonRequest implements V1Request {
         ? this.#target
         : this.#target({
             label: `slot ${slot.name}`,
+            isProvider: false,
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
           });
     const served = slot.status?.model.served ?? this.model;
@@ -106,6 +108,7 @@ class JsonRequest implements V1Request {
         ? this.#target
         : this.#target({
             label: `upstream ${upstream}`,
+            isProvider: true,
             // A provider says what it speaks as a capability; counting tokens is part of Messages.
             speaks: (protocol) => spec.capabilities.includes(protocol === "responses" ? "responses" : "messages"),
           });
@@ -126,10 +129,14 @@ class JsonRequest implements V1Request {
   ): readonly Buffer[] {
     let body = translation === undefined ? this.body : translation.request(this.body);
     if (rules !== undefined) body = applyRules(body, rules);
-    const at = body === this.body ? this.#scanned : scanBody(body);
-    if (at === undefined || at.model === served || at.modelStart < 0) return [body];
-    return [body.subarray(0, at.modelStart), quotedName(served), body.subarray(at.modelEnd)];
+    return withModel(body, body === this.body ? this.#scanned : scanBody(body), served);
   }
+}
+
+/** A body with another name for the model, as parts of it; it was scanned. */
+export function withModel(body: Buffer, at: ScannedBody | undefined, name: string): readonly Buffer[] {
+  if (at === undefined || at.model === name || at.modelStart < 0) return [body];
+  return [body.subarray(0, at.modelStart), quotedName(name), body.subarray(at.modelEnd)];
 }
 
 function acceptOf({ accept }: JsonTarget, isStream: boolean): string {

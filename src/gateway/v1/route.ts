@@ -8,6 +8,7 @@ import type { BodyLimits } from "../body.ts";
 import type { KnownSlot } from "../index.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
 import type { AnswerFormat } from "../relay/relay.ts";
+import type { Wanted } from "../resolve.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { ProviderBody } from "../upstreams/provider-body.ts";
 
@@ -28,10 +29,7 @@ export interface V1Route {
 }
 
 /** A request that knows which model it is for. */
-export interface V1Request {
-  readonly model: string;
-  /** The slot that serves this route whatever the model is called; undefined: the model decides. */
-  readonly slot?: string;
+export interface V1Request extends Wanted {
   readonly isStream: boolean;
   /** The client's body, where it is kept: what makes streams identical, and tells whose fault a refusal is. */
   readonly body: Buffer | undefined;
@@ -75,6 +73,7 @@ export interface ProviderLeg {
   /** As an engine has it, e.g. `/v1/chat/completions`. */
   readonly path: string;
   readonly accept: string;
-  readonly body: ProviderBody;
+  /** Absent: it is a GET. */
+  readonly body?: ProviderBody;
   readonly format: AnswerFormat;
 }
