@@ -187,7 +187,10 @@ const otherWork: Readonly<Record<string, (body: string, response: ServerResponse
     ]);
   },
   "/v1/audio/speech"(body, response) {
-    if (!body.includes('"sse"')) return void response.writeHead(200, { "content-type": "audio/mpeg" }).end("sound");
+    if (!body.includes('"sse"')) {
+      response.writeHead(200, { "content-type": "audio/mpeg" }).end("sound");
+      return;
+    }
     events(response, [
       { type: "speech.audio.delta", audio: "c291bmQ=" },
       { type: "speech.audio.done", usage: { total_tokens: 2 } },
