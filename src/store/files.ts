@@ -58,6 +58,8 @@ class FileSource implements DesiredSource {
   readonly #named = new Set<string>();
   /** What was glanced at since the last look began. */
   #glanced = new Set<string>();
+  /** When files that had a text were first seen without one. */
+  readonly #emptySince = new Map<string, number>();
   #soon: NodeJS.Timeout | undefined;
   #isLookDueSoon = false;
   #again: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
@@ -200,24 +202,19 @@ class FileSource implements DesiredSource {
   }
 
   /** Reads a file that is new or another, and glances at it again where it may be another soon. */
-  #take(
-    file: string,
-    { stamp, isYoung, sizeBytes }: ListedFile,
-    known: FileEntry | undefined,
-    touched: Set<string>,
-  ): void {
-    const read = this.#read(file, sizeBytes, known);
+  #take(file: string, listed: ListedFile, known: FileEntry | undefined, touched: Set<string>): void {
+    const { stamp, isYoung } = listed;
+    const read = this.#read(file, listed.sizeBytes, known);
     if (read === undefined) return;
     if (isYoung) this.#glanceIn(file, youngMs + 5);
     if (read.text !== undefined && read.declarations.some(({ diagnostics }) => diagnostics.length > 0)) {
-      // Its time is asked again: it may have been truncated between the listing and the reading.
-      const written = statSync(file, { throwIfNoEntry: false });
-      const ageMs = written === undefined ? 0 : Math.abs(Date.now() - written.mtimeMs);
+      const ageMs = Math.min(ageOf(file, listed), this.#emptyForMs(file, read.text, known));
       if (ageMs < settleMs) {
         this.#glanceIn(file, settleMs - ageMs + 5);
         return;
       }
     }
+    this.#emptySince.delete(file);
     // A stamp that may serve twice, or stands for nothing that was read, is not kept.
     const kept = isYoung || read.text === undefined ? "again" : stamp;
     const declared = new Set(read.declarations.map(({ kind, name }) => keyOf(kind, name)));
@@ -227,6 +224,15 @@ class FileSource implements DesiredSource {
       ({ declaration: { kind, name } }) => !declared.has(keyOf(kind, name)),
     );
     this.#declared.replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
+  }
+
+  /** ext4 shows for a moment that a file was emptied, and not yet when: its age is then that of its last text. */
+  #emptyForMs(file: string, text: string, known: FileEntry | undefined): number {
+    if (text !== "" || known?.text === undefined || known.text === "") return Infinity;
+    const now = this.#now().getTime();
+    const since = this.#emptySince.get(file) ?? now;
+    this.#emptySince.set(file, since);
+    return now - since;
   }
 
   #glanceIn(file: string, ms: number): void {
@@ -273,4 +279,11 @@ class FileSource implements DesiredSource {
     const diagnostics = only?.diagnostics ?? [];
     return { text, declarations: before.map((declaration) => ({ ...declaration, spec: undefined, diagnostics })) };
   }
+}
+
+/** How long ago it was written; 0 also where that was since it was listed, between which and now it was read. */
+function ageOf(file: string, listed: ListedFile): number {
+  const now = statSync(file, { throwIfNoEntry: false });
+  if (now?.mtimeMs !== listed.mtimeMs || now.size !== listed.sizeBytes) return 0;
+  return Math.abs(Date.now() - now.mtimeMs);
 }
