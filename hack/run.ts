@@ -12,7 +12,7 @@ import { watchOutput } from "../src/main/lost-output.ts";
 import { startUp, type RunningUp } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
-import { errorMessage } from "../src/lib/error-code.ts";
+import { errorCode, errorMessage } from "../src/lib/error-code.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 /** `make run`: a model behind the gateway in one command, on embedded defaults, offline after set-up. */
@@ -97,13 +97,20 @@ async function makeDirectory(path: string): Promise<void> {
 
 async function prepare(): Promise<void> {
   if (!Number.isInteger(port) || port < 1 || port > 65_535)
-    throw new Stop(`SVC_PORT=${process.env["SVC_PORT"] ?? ""} is no port; choose one from 1024 to 65535`);
-  if (await isTaken(port))
-    throw new Stop(`port ${port} is taken; stop what listens there, or choose another: SVC_PORT=8090 make run`);
-  if (await isTaken(operatorPort))
+    throw new Stop(`SVC_PORT=${process.env["SVC_PORT"] ?? ""} is not a port; choose one from 1024 to 65535`);
+  if (port === operatorPort)
+    throw new Stop(`port ${port} is the operator's (SVC_OPERATOR_PORT); choose another: SVC_PORT=8090 make run`);
+  if ((await listenFailure(operatorPort, "127.0.0.1")) === "EADDRINUSE")
     throw new Stop(
-      `port ${operatorPort}, the operator's, is taken: does another Berth run? Stop it, or choose others: SVC_OPERATOR_PORT=8078 SVC_PORT=8090 make run`,
+      `port ${operatorPort}, the operator's, is taken: does another Berth run? Stop it, or give this one ports and a ` +
+        "directory of its own: SVC_OPERATOR_PORT=8078 SVC_PORT=8090 BERTH_RUN_DIR=/tmp/berth make run",
     );
+  const failure = await listenFailure(port, host);
+  if (failure === "EADDRINUSE")
+    throw new Stop(`port ${port} is taken; stop what listens there, or choose another: SVC_PORT=8090 make run`);
+  if (failure === "EACCES") throw new Stop(`port ${port} is for root; choose one above 1023: SVC_PORT=8090 make run`);
+  if (failure === "EADDRNOTAVAIL" || failure === "ENOTFOUND")
+    throw new Stop(`SVC_HOST=${host} is not an address of this machine; without SVC_HOST it listens on 127.0.0.1`);
   for (const directory of [join(configDir, "slots"), modelsDir]) {
     try {
       await makeDirectory(directory);
@@ -190,11 +197,12 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-async function isTaken(wanted: number): Promise<boolean> {
+/** Why nothing can listen there; undefined: it can. */
+async function listenFailure(wanted: number, address: string): Promise<string | undefined> {
   return await new Promise((settle) => {
     const probe = createServer();
-    probe.once("error", (error) => settle("code" in error && error.code === "EADDRINUSE"));
-    probe.listen(wanted, host, () => probe.close(() => settle(false)));
+    probe.once("error", (error) => settle(errorCode(error)));
+    probe.listen(wanted, address, () => probe.close(() => settle(undefined)));
   });
 }
 

@@ -36,7 +36,7 @@ if [ ! -t 2 ]; then
     seconds=0
     while sleep 5 </dev/null >/dev/null 2>&1; do
       seconds=$((seconds + 5))
-      echo "  $seconds s: $(du -sm node_modules 2>/dev/null | cut -f1 || true) MB in node_modules"
+      echo "  $seconds s: $(du -sm node_modules 2>/dev/null | cut -f1 | grep . || echo 0) MB in node_modules"
     done
   ) &
   reporter=$!
@@ -51,7 +51,8 @@ npm install --no-save --no-fund --no-audit --loglevel=error $offline ||
 "$node" -e 'if (+process.versions.node.split(".")[0] < 24) process.exit(1)' 2>/dev/null ||
   fail "Node 24 was not installed: npm ran no install script of the package node; try: npm rebuild node"
 
-# It only wants directories that a clone does not use.
+# Its npm is not ours to give a flag. It only wants directories that a clone does not use.
+[ -z "$offline" ] || export npm_config_offline=true
 SVC_STATE_DIR=/nonexistent SVC_CONFIG_DIR=/nonexistent bin/berth engine install embedded ||
   fail "the embedded engine could not be installed; run make setup again"
 echo "$locks" >"$stamp"

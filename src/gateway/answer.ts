@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../api/errors.ts";
 import { atEndOfTurn } from "../lib/end-of-turn.ts";
+import { diskFailure } from "./disk-failure.ts";
 
 const idPattern = /^[A-Za-z0-9._-]{1,128}$/;
 const prefix = randomBytes(5).toString("hex");
@@ -21,7 +22,7 @@ export function newRequestId(): string {
 
 /** What a client may know of any failure. Unknown ones keep their message to the log. */
 export function toApiError(error: unknown): ApiError {
-  return error instanceof ApiError ? error : new ApiError("system.internal", { cause: error });
+  return error instanceof ApiError ? error : diskFailure(error, "do this");
 }
 
 /**

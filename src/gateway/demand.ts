@@ -1,5 +1,6 @@
 import type { Demand } from "../api/status.ts";
 import { bootId } from "../lib/boot-id.ts";
+import { Outage } from "../lib/outage.ts";
 import { everySecond } from "../lib/pulse.ts";
 import type { DemandWriter } from "../store/demand.ts";
 import type { ResolutionIndex } from "./index.ts";
@@ -10,7 +11,9 @@ export interface DemandPublisherOptions {
   readonly writer: DemandWriter;
   readonly traffic: Traffic;
   readonly index: () => ResolutionIndex;
-  readonly onError: (error: unknown) => void;
+  /** Told as an outage is. */
+  readonly onFailing: (error: unknown) => void;
+  readonly onEnd: () => void;
 }
 
 /**
@@ -19,12 +22,14 @@ export interface DemandPublisherOptions {
  */
 export class DemandPublisher implements AsyncDisposable {
   readonly #options: DemandPublisherOptions;
+  readonly #outage: Outage;
   readonly #beats: Disposable;
   #writing: Promise<void> | undefined;
   #isDirty = false;
 
   constructor(options: DemandPublisherOptions) {
     this.#options = options;
+    this.#outage = new Outage(options);
     this.#beats = everySecond(() => this.publish());
     this.publish();
   }
@@ -49,8 +54,9 @@ export class DemandPublisher implements AsyncDisposable {
       this.#isDirty = false;
       try {
         await this.#options.writer.write(this.#demand());
+        this.#outage.succeeded();
       } catch (error) {
-        this.#options.onError(error);
+        this.#outage.failed(error);
         return;
       }
     }

@@ -89,7 +89,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       writer,
       traffic,
       index,
-      onError: (error) => log.error({ err: error }, "demand could not be published"),
+      onFailing: (error) => log.error({ err: error }, "demand cannot be published: no cold slot is loaded"),
+      onEnd: () => log.info("demand is published again"),
     }),
   );
   function onEdge(slot: string): void {

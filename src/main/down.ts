@@ -13,7 +13,11 @@ export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number>
   const { stopAllEngines } = await import("../operator/down.ts");
   try {
     const slots = await stopAllEngines(config, { stopSeconds });
-    process.stdout.write(slots.length === 0 ? "no engine runs\n" : `stopped ${slots.join(", ")}\n`);
+    process.stdout.write(
+      slots.length === 0
+        ? `no engine runs; looked in the state directory ${config.stateDir}\n`
+        : `stopped ${slots.join(", ")}\n`,
+    );
     return 0;
   } catch (error) {
     const line = explainStart(error, config, "SVC_OPERATOR_PORT");

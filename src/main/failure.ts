@@ -7,7 +7,7 @@ import { errorCode } from "../lib/error-code.ts";
  */
 export function explainStart(
   error: unknown,
-  config: Pick<Config, "port" | "operatorPort" | "stateDir">,
+  config: Pick<Config, "host" | "port" | "operatorPort" | "stateDir">,
   portName: "SVC_PORT" | "SVC_OPERATOR_PORT",
 ): string | undefined {
   const { stateDir } = config;
@@ -21,8 +21,12 @@ export function explainStart(
   if (code === "EACCES" && "syscall" in error && error.syscall === "listen") {
     return `port ${port} needs privileges; set ${portName} to a port above 1023`;
   }
+  if (code === "EADDRNOTAVAIL") return `SVC_HOST=${config.host} is not an address of this machine`;
   if (code === "EACCES" || code === "EPERM" || code === "EROFS") {
-    return `no permission to write ${path ?? stateDir}; set SVC_STATE_DIR to a directory you own`;
+    const next = "set SVC_STATE_DIR to a directory you own";
+    // As after one start as root.
+    const back = code === "EROFS" ? "" : `, or make this one yours: sudo chown -R "$USER" '${stateDir}'`;
+    return `no permission to write ${path ?? stateDir}; ${next}${back}`;
   }
   if (code === "ENOSPC") return `no space left for ${path ?? stateDir}`;
   if (error.name === "LockHeld") {

@@ -1,27 +1,33 @@
 import type { PublishedOperator } from "../api/status.ts";
+import { Outage } from "../lib/outage.ts";
 import { everySecond } from "../lib/pulse.ts";
 import type { Publisher } from "../store/store.ts";
 
 /**
- * Publishes once a second that the operator lives. A write that fails is reported and tried again: readers see the
- * heartbeat age, which is the truth. `beat` publishes out of turn.
+ * Publishes once a second that the operator lives. A write that fails is tried again, and told as an outage is: readers
+ * see the heartbeat age, which is the truth. `beat` publishes out of turn.
  */
 export async function startHeartbeat(options: {
   publisher: Publisher;
   read: () => Omit<PublishedOperator, "heartbeat">;
-  onError: (error: unknown) => void;
+  onFailing: (error: unknown) => void;
+  onEnd: () => void;
 }): Promise<AsyncDisposable & { beat(): Promise<void> }> {
   const beat = async (): Promise<void> => {
     await options.publisher.writeOperator({ ...options.read(), heartbeat: new Date().toISOString() });
   };
   await beat();
+  const outage = new Outage(options);
   let running: Promise<void> = Promise.resolve();
   let isBusy = false;
   const beats = everySecond(() => {
     if (isBusy) return;
     isBusy = true;
     running = beat()
-      .catch(options.onError)
+      .then(
+        () => outage.succeeded(),
+        (error: unknown) => outage.failed(error),
+      )
       .finally(() => {
         isBusy = false;
       });

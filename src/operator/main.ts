@@ -145,7 +145,12 @@ export async function runOperator(
   const heartbeat = stack.use(
     await startHeartbeat({
       publisher,
-      onError: (error) => log.error({ err: error }, "the heartbeat could not be written"),
+      onFailing: (error) => log.error({ err: error }, "the state directory cannot be written; trying on each second"),
+      onEnd: () => {
+        log.info("the state directory can be written again");
+        // What failed with it need not wait until its own next try.
+        void controller.resync().catch((error: unknown) => log.error({ err: error }, "resync failed"));
+      },
       read: () => {
         tellProblems();
         return {

@@ -44,11 +44,11 @@ export function wanted(input: WantedInput): Wanted {
   if (unloadAt > lastUse && !isObeyed) {
     // Callers that are held stay in line: they load it again once it is gone.
     if (demand.held > 0 && running.length === 0)
-      return { load: true, reason: `${demand.held} held requests wait for it` };
+      return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
     return { load: false, reason: "ScaledToZero", message: "unloaded by request; the next request loads it" };
   }
-  if (demand.held > 0) return { load: true, reason: `${demand.held} held requests wait for it` };
-  if (demand.inFlight > 0) return { load: true, reason: `${demand.inFlight} requests are in flight` };
+  if (demand.held > 0) return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
+  if (demand.inFlight > 0) return { load: true, reason: counted(demand.inFlight, "is in flight", "are in flight") };
   const idleMs = spec.idleSeconds * 1000;
   // A gateway that ends takes its demand with it: what was published of its use outlives it.
   const usedAt = Math.max(lastUse, at(input.before?.status.idleSince));
@@ -57,6 +57,10 @@ export function wanted(input: WantedInput): Wanted {
     return { load: true, reason: "it was asked for within its idle time" };
   }
   return { load: false, reason: "ScaledToZero", message: "no request asks for it" };
+}
+
+function counted(requests: number, one: string, many: string): string {
+  return requests === 1 ? `1 request ${one}` : `${requests} requests ${many}`;
 }
 
 /** What was asked for is not idle while it loads, however long that takes: a failure or its time limit ends it. */

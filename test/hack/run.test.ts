@@ -77,7 +77,12 @@ describe("make run", () => {
           { SVC_OPERATOR_PORT: port },
           new RegExp(`^make run: port ${port}, the operator's, is taken: .*SVC_OPERATOR_PORT=8078`),
         ],
-        [{ SVC_PORT: "many" }, /^make run: SVC_PORT=many is no port; choose one from 1024 to 65535\n$/],
+        [{ SVC_PORT: "many" }, /^make run: SVC_PORT=many is not a port; choose one from 1024 to 65535\n$/],
+        [
+          { SVC_PORT: port, SVC_OPERATOR_PORT: port },
+          new RegExp(`^make run: port ${port} is the operator's \\(SVC_OPERATOR_PORT\\); choose another: `),
+        ],
+        [{ SVC_HOST: "192.0.2.1" }, /^make run: SVC_HOST=192\.0\.2\.1 is not an address of this machine; [^\n]+\n$/],
         [
           { MODEL: "/nowhere/m.gguf" },
           /^make run: MODEL=\/nowhere\/m\.gguf is not there; give the path of a GGUF file\n$/,

@@ -29,6 +29,8 @@ async function beside({ env, configDir }: RunningBerth, ...args: readonly string
   return { ...ended, stdout: anonymous(ended.stdout), stderr: anonymous(ended.stderr) };
 }
 
+const noEngine = "no engine runs; looked in the state directory DIR/state\n";
+
 describe("berth operator", () => {
   it("--paused says what it would do, and leaves it", async () => {
     await using berth = await startBerth({ args: ["operator", "--paused"], prepare: withSlot });
@@ -58,9 +60,9 @@ describe("berth operator", () => {
     });
     assert.equal(await berth.stop("SIGTERM"), 0);
     assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "stopped coder\n", stderr: "" });
-    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "no engine runs\n", stderr: "" });
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: noEngine, stderr: "" });
     await rm(berth.stateDir, { recursive: true });
-    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "no engine runs\n", stderr: "" });
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: noEngine, stderr: "" });
   });
 });
 
@@ -79,7 +81,7 @@ describe("berth up", () => {
       assert.equal((await berth.slot("coder"))["port"], slot["port"]);
       assert.equal(await berth.stop("SIGINT"), 0);
       await assert.rejects(fetch(`http://127.0.0.1:${String(slot["port"])}/health`));
-      assert.equal((await beside(berth, "down")).stdout, "no engine runs\n");
+      assert.equal((await beside(berth, "down")).stdout, noEngine);
     });
   }
 });
@@ -98,7 +100,7 @@ describe("berth up whose operator does not end its engines", () => {
       if (died === "while it stops")
         await until("that is told", () => /the operator left engines running; ended coder/.test(berth.log()));
       await assert.rejects(fetch(`http://127.0.0.1:${String(slot["port"])}/health`));
-      assert.equal((await beside(berth, "down")).stdout, "no engine runs\n");
+      assert.equal((await beside(berth, "down")).stdout, noEngine);
     });
   }
 });
@@ -125,7 +127,7 @@ describe("berth up that is stopped before its operator is ready", () => {
     await until("an engine runs", () => /coder: ready/.test(berth.log()));
     assert.ok(docker.isAsked());
     assert.equal(await berth.stop("SIGINT"), 0);
-    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: "no engine runs\n", stderr: "" });
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: noEngine, stderr: "" });
   });
 });
 

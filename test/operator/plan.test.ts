@@ -650,7 +650,12 @@ const rows: Row[] = [
       spec: onDemand,
       demand: demand({ held: 2, lastRequestAt: later(100) }),
     }),
-    expected: starting("2 held requests wait for it"),
+    expected: starting("2 requests wait for it"),
+  },
+  {
+    name: "what one held request waits for is told as of one",
+    given: input({ spec: onDemand, demand: demand({ held: 1, lastRequestAt: later(100) }) }),
+    expected: starting("1 request waits for it"),
   },
   {
     name: "a loaded on-demand slot looks again when its idle time ends",
