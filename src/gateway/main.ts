@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { openDemandWriter } from "../store/demand.ts";
+import { DiscoveredStore } from "../store/discovered.ts";
 import { openHardwareStore } from "../store/hardware.ts";
 import { lazyManifestWriter } from "../store/lazy-manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
@@ -69,12 +70,18 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
   const writer = await openDemandWriter(config.stateDir, gateway);
   const published = stack.use(await openPublished(config.stateDir));
+  const discovered = stack.use(
+    await DiscoveredStore.open(config.stateDir, {
+      onError: (error) => log.warn({ err: error }, "a provider's list of models could not be kept"),
+    }),
+  );
   // Nothing is awaited from here to the last of what follows these: providers answer and operators publish at any time.
   const budget = new BufferBudget(config.bufferLimit);
   const upstreams = stack.use(
     new Upstreams({
       env: process.env,
       budget,
+      discovered,
       onProblem: (upstream, message) => log.warn({ upstream }, `upstream ${upstream}: ${message}`),
       onOutcome: (upstream, outcome, seconds) => upstreamMetrics.outcome(upstream, outcome, seconds),
       onRetry: (upstream) => upstreamMetrics.retry(upstream),

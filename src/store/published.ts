@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { slotNameSchema } from "../api/names.ts";
 import {
@@ -14,6 +14,7 @@ import { removeLeftovers, syncFile, writeFileAtomicNow } from "../lib/atomic-fil
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { Subscribers } from "../lib/subscribers.ts";
+import { setAside } from "./aside.ts";
 import type { PublishedChange, PublishedStore, Publisher } from "./store.ts";
 
 const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };
@@ -120,16 +121,5 @@ function readSlot(path: string): PublishedSlot | undefined {
     // A directory under that name is no state of ours either.
     if (error instanceof SyntaxError || errorCode(error) === "EISDIR") return undefined;
     throw error;
-  }
-}
-
-/** A torn file, or one of another version, is kept for a person to look at and is in nobody's way. */
-async function setAside(stateDir: string, path: string, name: string): Promise<void> {
-  const aside = join(stateDir, "aside");
-  await mkdir(aside, { recursive: true });
-  try {
-    await rename(path, join(aside, `${Date.now()}-${name}`));
-  } catch (error) {
-    if (errorCode(error) !== "ENOENT") throw error;
   }
 }

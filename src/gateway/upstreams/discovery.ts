@@ -9,6 +9,8 @@ export interface DiscoveryOptions {
   readonly models: readonly string[];
   readonly list: (signal: AbortSignal) => Promise<unknown>;
   readonly onChange: () => void;
+  /** The list was heard and is believed, whether or not it has changed. */
+  readonly onHeard?: (models: readonly string[]) => void;
   /** The list could not be had; undefined: it can again. */
   readonly onProblem: (message: string | undefined) => void;
 }
@@ -66,6 +68,7 @@ export class Discovery implements Disposable {
     const isDoubtful = models.length === 0 && this.#models.length > 0 && !this.#hasSeenEmpty;
     this.#hasSeenEmpty = models.length === 0;
     if (isDoubtful) return;
+    this.#options.onHeard?.(models);
     const isSame = models.length === this.#models.length && models.every((model, at) => model === this.#models[at]);
     if (isSame) return;
     this.#models = models;

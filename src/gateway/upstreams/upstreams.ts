@@ -1,6 +1,7 @@
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
+import type { DiscoveredStore } from "../../store/discovered.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { mergeCatalog, type UpstreamModel } from "./catalog.ts";
 import type { CircuitState } from "./circuit.ts";
@@ -12,6 +13,8 @@ export interface UpstreamsOptions {
   readonly env: NodeJS.ProcessEnv;
   /** Shared with everything else that keeps requests in memory. */
   readonly budget: BufferBudget;
+  /** What providers listed before this gateway began, and where their lists are kept. */
+  readonly discovered?: Pick<DiscoveredStore, "get" | "keep">;
   /** What a person must mend, once until it changes; for the log. */
   readonly onProblem: (upstream: string, message: string) => void;
   readonly onOutcome?: (upstream: string, outcome: Outcome, seconds: number | undefined) => void;
@@ -116,7 +119,8 @@ export class Upstreams implements AsyncDisposable {
   }
 
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
-    const { env, budget, onOutcome, onRetry, discoveryRetryMs: retryMs = 5000 } = this.#options;
+    const { env, budget, discovered, onOutcome, onRetry, discoveryRetryMs: retryMs = 5000 } = this.#options;
+    const { baseUrl } = spec;
     const problems: Member["problems"] = { provider: undefined, discovery: undefined };
     const provider = new Provider({
       name,
@@ -132,16 +136,17 @@ export class Upstreams implements AsyncDisposable {
       onProblem: (message) => this.#problem(name, problems, "provider", message),
     });
     // Of the same provider the old list is better than none.
-    const isSame = before?.provider.options.spec.baseUrl === spec.baseUrl;
+    const known = before?.provider.options.spec.baseUrl === baseUrl ? before.discovery?.models : undefined;
     const discovery =
       spec.discover === undefined
         ? undefined
         : new Discovery({
             intervalMs: spec.discover.intervalSeconds * 1000,
             retryMs,
-            models: isSame ? (before.discovery?.models ?? []) : [],
+            models: known ?? discovered?.get(name, baseUrl) ?? [],
             list: (signal) => provider.list(signal),
             onChange: () => this.#publish(),
+            onHeard: (models) => discovered?.keep(name, baseUrl, models),
             onProblem: (message) => this.#problem(name, problems, "discovery", message),
           });
     this.#members.set(name, { provider, discovery, identity: canonicalJson(spec), problems });

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { cpSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import OpenAI from "openai";
 import type { UpstreamSpec } from "../../../src/api/upstream.ts";
@@ -59,6 +61,26 @@ describe("a provider behind the gateway", () => {
     const answer = await client.chat.completions.create({ ...ask, model: "acme/m1" });
     assert.equal(answer.model, "acme/m1");
     assert.match(double.posts[0]?.body ?? "", /"model":"m1"/);
+  });
+
+  it("is known to a gateway that starts while it is down", async () => {
+    await using double = await startProvider({ key: secretKey, models: ["m1"] });
+    const registry = { upstreams: acme({ baseUrl: double.baseUrl, discover: { prefix: "acme/" } }) };
+    await using before = await startGateway({ registry });
+    const list = (gateway: TestGateway): Promise<string[]> =>
+      Array.fromAsync(sdk(gateway).models.list(), ({ id }) => id);
+    await until("the discovered one is listed", async () => (await list(before)).includes("acme/m1"));
+    await before.running.close({ drainSeconds: 0 });
+    await double[Symbol.asyncDispose]();
+    const from = join(before.stateDir, "discovered");
+    await using gateway = await startGateway({
+      registry,
+      onStart: (stateDir) => cpSync(from, join(stateDir, "discovered"), { recursive: true }),
+    });
+    assert.ok((await list(gateway)).includes("acme/m1"));
+    const { error } = await envelopeOf(await gateway.post("/v1/chat/completions", { ...ask, model: "acme/m1" }));
+    assert.equal(error.code, "dispatch.upstream_unavailable");
+    for (const file of readdirSync(from)) assert.ok(!readFileSync(join(from, file), "utf8").includes(secretKey));
   });
 
   it("is waited for before the gateway says that it is ready, and never again", async () => {

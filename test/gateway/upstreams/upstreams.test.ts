@@ -149,6 +149,30 @@ describe("upstreams", () => {
     await until("the other list is there", () => open.upstreams.refs().has("m2"));
   });
 
+  it("begin with what was kept, keep what is heard, and nothing that is doubted", async () => {
+    await using double = await startProvider();
+    double.models = { kind: "hang" };
+    const kept: string[] = [];
+    const discovered = {
+      get: (upstream: string, baseUrl: string) => (baseUrl === double.baseUrl ? [`${upstream}-1`] : []),
+      keep: (upstream: string, baseUrl: string, models: readonly string[]) =>
+        void kept.push(`${upstream} ${baseUrl} ${models.join(",")}`),
+    };
+    await using open = openUpstreams({ discovered });
+    open.upstreams.update([{ name: "acme", spec: specOf({ baseUrl: double.baseUrl, models: [], discover: {} }) }]);
+    assert.deepEqual([refsOf(open.upstreams), open.upstreams.hasLooked], [["acme-1"], false]);
+    await until("it is asked", () => double.asked.length === 1);
+    double.asked[0]?.response.end('{"data":[]}');
+    await until("it has heard", () => open.upstreams.hasLooked);
+    assert.deepEqual([refsOf(open.upstreams), kept], [["acme-1"], []], "an empty list may be a bad moment");
+    double.models = ["m1"];
+    open.upstreams.update([
+      { name: "acme", spec: specOf({ baseUrl: double.baseUrl, retries: 2, models: [], discover: {} }) },
+    ]);
+    await until("the list is there", () => open.upstreams.refs().has("m1"));
+    assert.deepEqual(kept, [`acme ${double.baseUrl} m1`]);
+  });
+
   it("say once what a person must mend, and no longer when it is mended", async () => {
     await using double = await startProvider({ key: secretKey });
     const env: NodeJS.ProcessEnv = {};

@@ -1,0 +1,11 @@
+import { z } from "zod";
+
+/** What a provider listed when a gateway last asked it (`<state>/discovered/`). No address and no secret. */
+export const discoveredModelsSchema = z.strictObject({
+  schema: z.literal(1),
+  upstream: z.string(),
+  heardAt: z.iso.datetime(),
+  /** The provider's own names. */
+  models: z.array(z.string()),
+});
+export type DiscoveredModels = z.output<typeof discoveredModelsSchema>;
