@@ -5,6 +5,7 @@ import type { CommandTree, Shell } from "../cli/completion.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { callOf, withExamples } from "../cli/options.ts";
 import { addConfigCommands } from "./config-commands.ts";
+import { addDoctorCommand } from "./doctor-commands.ts";
 import { addProbeCommand } from "./probe-commands.ts";
 import { addProxyCommands } from "./proxy-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
@@ -27,6 +28,7 @@ export function buildProgram(process: ProgramContext): Command {
   addProxyCommands(program, context);
   const isRemote = (): boolean => serverOf(program, process.env) !== undefined;
   addProbeCommand(program, { ...context, isRemote });
+  addDoctorCommand(program, context);
   addTokenCommands(program, { ...context, isRemote });
   withExamples(
     program,

@@ -68,6 +68,12 @@ export async function acquireLock(path: string, options: LockOptions = usual): P
   };
 }
 
+/** The pid of the live process that holds the lock; undefined where none does. Takes nothing. */
+export async function lockHolder(path: string, options: LockOptions = usual): Promise<number | undefined> {
+  const held = await readText(path);
+  return held === undefined ? undefined : await livePid(path, held, options);
+}
+
 /**
  * Replaces a stale lock. Only who holds the lock named after the stale text may replace that text, and looks again
  * while holding it: a slow taker can never throw out the winner. That lock goes stale and is taken over the same way.

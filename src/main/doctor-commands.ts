@@ -1,0 +1,48 @@
+import type { Command } from "commander";
+import type { CommandContext } from "../cli/context.ts";
+import { withExamples } from "../cli/options.ts";
+import { renderOne } from "../cli/output.ts";
+
+const formats = ["table", "json", "yaml"] as const;
+
+/** `berth doctor`: looks at this machine, with nothing running too. Exit code 1 where something fails. */
+export function addDoctorCommand(program: Command, { env, write, exit }: CommandContext): void {
+  const doctor = program
+    .command("doctor")
+    .description("check this machine: settings, manifests, state, ports, engines, devices; says what to do")
+    .addOption(
+      program
+        .createOption("-o, --output <format>", "form of the output")
+        .choices([...formats])
+        .default("table"),
+    )
+    .action(async ({ output }: { output: (typeof formats)[number] }) => {
+      const { doctorFindings } = await import("./doctor/doctor.ts");
+      const { findingText } = await import("./doctor/finding.ts");
+      const { findEmbedded } = await import("./embedded.ts");
+      const { lookOf } = await import("./hardware.ts");
+      const counts = { ok: 0, warn: 0, fail: 0 };
+      const findings = [];
+      for await (const finding of doctorFindings({
+        env,
+        nodeVersion: process.versions.node,
+        uid: process.getuid?.(),
+        embedded: findEmbedded,
+        look: async ({ config }) => await (await lookOf(config))(undefined),
+        now: () => Date.now(),
+      })) {
+        counts[finding.status] += 1;
+        findings.push(finding);
+        // Some checks take seconds: what is known is shown.
+        if (output === "table") write(findingText(finding));
+      }
+      if (output === "table") write(`${counts.fail} failed, ${counts.warn} to know of, ${counts.ok} ok\n`);
+      else write(await renderOne({ object: "list", data: findings }, output));
+      if (counts.fail > 0) exit(1);
+    });
+  withExamples(
+    doctor,
+    ["berth doctor", "before the first start, or when something is wrong"],
+    ["berth doctor -o json", "for a program; exit code 1 where a check fails"],
+  );
+}

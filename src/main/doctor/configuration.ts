@@ -1,0 +1,80 @@
+import { access, constants, readdir } from "node:fs/promises";
+import { diagnosticLine } from "../../api/diagnostic.ts";
+import type { SlotSpec } from "../../api/slot.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { readSmallText } from "../../lib/small-file.ts";
+import type { Settings } from "../settings.ts";
+import { fail, ok, warn, type Finding } from "./finding.ts";
+
+const shownProblems = 20;
+
+/** Slots that manifests declare, by name. */
+export type DeclaredSlots = ReadonlyMap<string, SlotSpec>;
+
+export function settingsFindings({ warnings, config: { configDir } }: Settings): Finding[] {
+  if (warnings.length === 0) return [ok("settings", "the environment and berth.toml are valid")];
+  return warnings.map((warning) => warn("settings", warning, `correct it; settings of a file are in ${configDir}`));
+}
+
+/** The configuration directory and what is in it. Never throws. */
+export async function configurationFindings(
+  configDir: string,
+): Promise<{ readonly findings: readonly Finding[]; readonly slots: DeclaredSlots }> {
+  const none: DeclaredSlots = new Map();
+  try {
+    await readdir(configDir);
+  } catch (error) {
+    const code = errorCode(error) ?? errorMessage(error);
+    const finding =
+      code === "ENOENT"
+        ? warn(
+            "configuration",
+            `${configDir} is not there: nothing is declared`,
+            `mkdir -p ${configDir}/slots, then \`berth slot create\` or a manifest of yours`,
+          )
+        : fail(
+            "configuration",
+            `${configDir} cannot be read (${code})`,
+            "run this as the user that runs Berth, or name another with SVC_CONFIG_DIR",
+          );
+    return { findings: [finding], slots: none };
+  }
+  const { validateDirectory } = await import("../../store/validate.ts");
+  const problems = await validateDirectory(configDir);
+  const { slots, counts } = await declared(configDir);
+  const isWritable = await access(configDir, constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+  const who = isWritable ? "" : "; the API may not write there";
+  const more = problems.length - shownProblems;
+  return {
+    slots,
+    findings: [
+      ok("configuration", `${configDir}: ${counts}${who}`),
+      ...(problems.length === 0 ? [ok("manifests", "valid")] : []),
+      ...problems
+        .slice(0, shownProblems)
+        .map((problem) => fail("manifests", diagnosticLine(problem), "correct it; the last good spec runs meanwhile")),
+      ...(more > 0 ? [fail("manifests", `${more} more`, "`berth config validate` tells all")] : []),
+    ],
+  };
+}
+
+async function declared(configDir: string): Promise<{ readonly slots: DeclaredSlots; readonly counts: string }> {
+  const { listManifests, manifestLimitBytes } = await import("../../store/listing.ts");
+  const { directoryOfKind, readManifests } = await import("../../store/manifest.ts");
+  const { files } = await listManifests(configDir, Object.values(directoryOfKind));
+  const slots = new Map<string, SlotSpec>();
+  const counts = { Slot: 0, Model: 0, Upstream: 0 };
+  for (const file of files.keys()) {
+    // What cannot be read has been told by the validation.
+    const text = await readSmallText(file, manifestLimitBytes).catch(() => undefined);
+    for (const { kind, name, spec } of text === undefined ? [] : readManifests(file, text)) {
+      counts[kind] += 1;
+      if (spec !== undefined && "aliases" in spec) slots.set(name, spec);
+    }
+  }
+  const { Slot: slotCount, Model: models, Upstream: upstreams } = counts;
+  return { slots, counts: `slots ${slotCount}, models ${models}, upstreams ${upstreams}` };
+}

@@ -1,0 +1,50 @@
+import type { HardwareFacts } from "../../api/hardware.ts";
+import { accessFindings } from "./access.ts";
+import { readSettings, type Settings } from "../settings.ts";
+import { configurationFindings, settingsFindings } from "./configuration.ts";
+import { engineFindings } from "./engines.ts";
+import { fail, type Finding } from "./finding.ts";
+import { engineUserFinding, hardwareFindings, nodeFinding } from "./host.ts";
+import { portFindings } from "./network.ts";
+import { operatorFindings, stateFindings, tokenFindings } from "./state.ts";
+
+export interface DoctorOptions {
+  readonly env: NodeJS.ProcessEnv;
+  /** Of Node, such as 24.1.0. */
+  readonly nodeVersion: string;
+  readonly uid: number | undefined;
+  /** Program and arguments of the embedded engine, where it is installed. */
+  readonly embedded: (stateDir: string) => readonly string[] | undefined;
+  readonly look: (settings: Settings) => Promise<HardwareFacts>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** `berth doctor`: what this machine needs to run Berth, looked at one by one, whether or not anything runs. */
+export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Finding> {
+  const { env, nodeVersion, uid, look, now } = options;
+  yield nodeFinding(nodeVersion);
+  let settings: Settings;
+  try {
+    settings = await readSettings(env);
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== "SettingsError") throw error;
+    const next = "correct it, and look again: the rest follows from the settings";
+    for (const line of error.message.split("\n")) yield fail("settings", line, next);
+    return;
+  }
+  const { config, origins } = settings;
+  yield* settingsFindings(settings);
+  const { findings, slots } = await configurationFindings(config.configDir);
+  yield* findings;
+  yield* await stateFindings(config.stateDir);
+  const operator = await operatorFindings(config, now());
+  yield* operator.findings;
+  yield* await portFindings(config, operator.isRunning, now());
+  yield* await tokenFindings(config);
+  const isPasswordInFile = config.adminPassword !== undefined && origins["adminPassword"] === "file";
+  yield* await accessFindings(config, isPasswordInFile);
+  yield* await engineFindings(config, { env, slots, embedded: options.embedded(config.stateDir) });
+  yield* await engineUserFinding(uid, config.engineUser);
+  yield* await hardwareFindings(await look(settings));
+}

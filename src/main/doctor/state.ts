@@ -1,0 +1,154 @@
+import { access, constants, readdir, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Config } from "../../api/config.ts";
+import { heartbeatTtlMs, publishedOperatorSchema, type PublishedOperator } from "../../api/status.ts";
+import { bootId } from "../../lib/boot-id.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { parseJson } from "../../lib/json.ts";
+import { readText } from "../../lib/read-text.ts";
+import { fail, ok, warn, type Finding } from "./finding.ts";
+
+type Places = Pick<Config, "stateDir" | "configDir" | "authEnabled">;
+
+/** Whether state can be kept. Makes nothing. */
+export async function stateFindings(stateDir: string): Promise<Finding[]> {
+  const owned = "run this as the user that runs Berth, or set SVC_STATE_DIR to a directory of yours";
+  try {
+    const status = await stat(stateDir);
+    if (!status.isDirectory())
+      return [fail("state", `${stateDir} is no directory`, "set SVC_STATE_DIR to another place")];
+    await access(stateDir, constants.W_OK | constants.X_OK);
+    if ((status.mode & 0o002) !== 0) {
+      const why = `everybody may write ${stateDir}: whoever does may make tokens and have programs run`;
+      return [fail("state", why, `chmod o-w ${stateDir}`)];
+    }
+    return [ok("state", stateDir)];
+  } catch (error) {
+    const code = errorCode(error);
+    if (code !== "ENOENT")
+      return [fail("state", `${stateDir} cannot be written (${code ?? errorMessage(error)})`, owned)];
+  }
+  return (await canBeMade(stateDir))
+    ? [ok("state", `${stateDir} is made by the first start`)]
+    : [fail("state", `${stateDir} is not there and cannot be made`, owned)];
+}
+
+async function canBeMade(path: string): Promise<boolean> {
+  const parent = dirname(path);
+  if (parent === path) return false;
+  return await access(parent, constants.W_OK | constants.X_OK).then(
+    () => true,
+    (error: unknown) => errorCode(error) === "ENOENT" && canBeMade(parent),
+  );
+}
+
+/** Who holds the lock, how its heartbeat goes, and what it complains of. `isRunning`: one does. */
+export async function operatorFindings(
+  { stateDir, configDir }: Places,
+  now: number,
+): Promise<{ readonly findings: readonly Finding[]; readonly isRunning: boolean }> {
+  const { lockHolder } = await import("../../store/lock.ts");
+  let pid: number | undefined;
+  try {
+    pid = await lockHolder(join(stateDir, "operator.lock"));
+  } catch (error) {
+    const text = `whether one runs cannot be seen (${errorCode(error) ?? errorMessage(error)})`;
+    return { isRunning: false, findings: [warn("operator", text, "run this as the user that runs Berth")] };
+  }
+  if (pid === undefined) {
+    const next = "`berth up` starts one with a gateway, `berth operator` one alone";
+    return { isRunning: false, findings: [warn("operator", `none runs with ${stateDir}`, next)] };
+  }
+  const found = await operatorOf(stateDir);
+  const findings = [heartbeatFinding(pid, found, now)];
+  if (found?.isPaused === true)
+    findings.push(
+      warn("operator", "it is paused: it plans and starts nothing", "start it again without --paused to have it act"),
+    );
+  if (found !== undefined && found.configDir !== configDir)
+    findings.push(
+      warn(
+        "operator",
+        `it watches ${found.configDir}, and this command looks at ${configDir}`,
+        `SVC_CONFIG_DIR=${found.configDir} berth doctor looks where it does`,
+      ),
+    );
+  for (const { reason, message } of found?.problems ?? [])
+    findings.push(warn("operator", `${reason}: ${message}`, "until then what was in force before stays so"));
+  return { isRunning: true, findings };
+}
+
+function heartbeatFinding(pid: number, found: PublishedOperator | undefined, now: number): Finding {
+  const who = `process ${pid}`;
+  if (found === undefined || found.bootId !== bootId())
+    return warn("operator", `${who} holds the lock and has not told of itself yet`, "look again in a moment");
+  const ageMs = now - Date.parse(found.heartbeat);
+  const seconds = (Math.abs(ageMs) / 1000).toFixed(0);
+  if (ageMs > heartbeatTtlMs) {
+    const next = "its log tells why; stop it and start it again: engines go on meanwhile";
+    return fail("operator", `${who} holds the lock, and its last heartbeat is ${seconds} s old`, next);
+  }
+  if (ageMs < -heartbeatTtlMs) {
+    const next = "the clock was set back, or another machine keeps its state there: start the operator again";
+    return fail("operator", `the heartbeat of ${who} is ${seconds} s ahead of this clock`, next);
+  }
+  return ok("operator", `${who}, heartbeat within ${heartbeatTtlMs / 1000} s`);
+}
+
+async function operatorOf(stateDir: string): Promise<PublishedOperator | undefined> {
+  const text = await readText(join(stateDir, "operator.json")).catch(() => undefined);
+  return text === undefined ? undefined : publishedOperatorSchema.safeParse(parseJson(text)).data;
+}
+
+/** How well tokens are kept. Only the owner of the state directory may look. */
+export async function tokenFindings({ stateDir, authEnabled }: Places): Promise<Finding[]> {
+  const auth = join(stateDir, "auth");
+  const directories = [auth, join(auth, "tokens"), join(auth, "used")];
+  try {
+    const tokens = await namesIn(join(auth, "tokens"));
+    const files = [...tokens.map((name) => join(auth, "tokens", name)), join(auth, "admin.json")];
+    const loose: string[] = [];
+    const foreign: string[] = [];
+    const owner = (await statusOf(stateDir))?.uid;
+    for (const path of [...directories, ...files]) {
+      const status = await statusOf(path);
+      if (status === undefined) continue;
+      if ((status.mode & 0o077) !== 0) loose.push(path);
+      if (status.uid !== owner) foreign.push(path);
+    }
+    const findings: Finding[] = [];
+    if (loose.length > 0)
+      findings.push(fail("tokens", `open to others than their owner: ${loose.join(", ")}`, `chmod -R go= ${auth}`));
+    if (foreign.length > 0) {
+      const why = `not of the state directory's owner, and so out of the service's reach: ${foreign.join(", ")}`;
+      findings.push(fail("tokens", why, `chown -R --reference=${stateDir} ${auth}`));
+    }
+    if (authEnabled && tokens.length === 0)
+      findings.push(
+        warn("tokens", "authentication is on, and there is none", "`berth token create --label me --scope admin`"),
+      );
+    else if (findings.length === 0) findings.push(ok("tokens", `${tokens.length}, for their owner alone`));
+    return findings;
+  } catch (error) {
+    const code = errorCode(error) ?? errorMessage(error);
+    return [warn("tokens", `${auth} cannot be looked at (${code})`, "run this as the user that runs Berth")];
+  }
+}
+
+async function namesIn(directory: string): Promise<readonly string[]> {
+  try {
+    return (await readdir(directory)).filter((name) => name.endsWith(".json") && !name.startsWith("."));
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return [];
+    throw error;
+  }
+}
+
+async function statusOf(path: string): Promise<{ readonly mode: number; readonly uid: number } | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
+}
