@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
+import fc from "fast-check";
 import { envelopeIn } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { rawExchange } from "../support/raw-http.ts";
@@ -163,6 +164,11 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
     post("/v1/images/generations", '{"model":"img","prompt":"a","size":"63x64"}'),
     "dispatch.invalid_request",
   ],
+  [
+    "an image as a stream",
+    post("/v1/images/generations", '{"model":"img","prompt":"a","stream":true}'),
+    "dispatch.invalid_request",
+  ],
   ["an image of nothing", post("/v1/images/generations", '{"model":"img"}'), "dispatch.invalid_request"],
   ["speech without words", post("/v1/audio/speech", '{"model":"primary","voice":"v"}'), "dispatch.invalid_request"],
   [
@@ -192,6 +198,43 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
   ],
 ];
 
+const jsonType = "application/json";
+/** Nothing is wrong with them until they are garbled; the engine refuses them all. Messages: `protocols/garbage.test.ts`. */
+const sound: readonly (readonly [path: string, type: string, body: string])[] = [
+  ["/v1/chat/completions", jsonType, '{"model":"primary","messages":[{"role":"user","content":"hé"}],"stream":true}'],
+  ["/v1/chat/completions", jsonType, '{"stream_options":{},"model":"ruled","messages":[],"tools":[{}]}'],
+  ["/v1/completions", jsonType, '{"prompt":["a"],"model":"primary"}'],
+  ["/v1/embeddings", jsonType, '{"model":"primary","input":["a"]}'],
+  ["/v1/responses", jsonType, '{"model":"primary","input":"x"}'],
+  ["/rerank", jsonType, '{"model":"primary","query":"q","documents":["a",{"text":"b"}],"top_n":1}'],
+  ["/v1/audio/speech", jsonType, '{"model":"primary","input":"x","voice":"v","speed":1}'],
+  ["/v1/images/generations", jsonType, '{"model":"img","prompt":"a","n":1,"size":"64x64","extra_body":{"seed":1}}'],
+  [
+    "/v1/audio/transcriptions",
+    "multipart/form-data; boundary=b",
+    `${part("model", "stt")}${part("file", "audio", '; filename="a.wav"')}--b--\r\n`,
+  ],
+];
+const scraps = [
+  "",
+  '"',
+  "{",
+  "}",
+  "[",
+  ",",
+  "\\",
+  "\\ud800",
+  "\0",
+  "\xff",
+  "null",
+  "1e999",
+  "-1",
+  "--b",
+  "\r\n",
+  "__proto__",
+  '"model":"x",',
+];
+
 describe("bad input", () => {
   let engine: ScriptedEngine;
   let gateway: TestGateway;
@@ -219,6 +262,31 @@ describe("bad input", () => {
       assert.equal((await fetch(`${gateway.url}/livez`)).status, 200);
     });
   }
+
+  it("a body of any route, however it is garbled: an envelope, and never a failure of ours", async () => {
+    const edits = fc.array(fc.record({ at: fc.nat(400), cut: fc.nat(12), put: fc.constantFrom(...scraps) }), {
+      minLength: 1,
+      maxLength: 4,
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...sound), edits, async ([path, type, text], each) => {
+        let body = Buffer.from(text);
+        for (const { at, cut, put } of each) {
+          const from = at % (body.length + 1);
+          body = Buffer.concat([body.subarray(0, from), Buffer.from(put, "latin1"), body.subarray(from + cut)]);
+        }
+        const answer = await gateway.post(path, body.toString("latin1"), {
+          body: new Uint8Array(body),
+          headers: { "content-type": type },
+        });
+        const { error } = envelopeIn(await answer.text());
+        const isSlots = answer.status === 503 && error.code === "slot.not_ready";
+        assert.ok((answer.status >= 400 && answer.status < 500) || isSlots, `${answer.status} ${error.code}`);
+      }),
+      { numRuns: 300 },
+    );
+    assert.equal((await fetch(`${gateway.url}/livez`)).status, 200);
+  });
 
   it("answers headers that are too large with 431", async () => {
     const bytes = `GET /v1/models HTTP/1.1\r\nhost: berth\r\nx: ${"y".repeat(100_000)}\r\n\r\n`;

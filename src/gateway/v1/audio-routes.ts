@@ -20,6 +20,7 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
       path: "/v1/audio/speech",
       summary: "A text spoken",
       hasStreams: false,
+      gives: "audio/mpeg",
       target: ({ isProvider }) => ({
         capability: "speech",
         enginePath: "/v1/audio/speech",

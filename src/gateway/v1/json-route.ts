@@ -34,6 +34,8 @@ export interface JsonRouteOptions {
   readonly errors?: ErrorForm;
   /** False: `stream` means nothing there. */
   readonly hasStreams?: boolean;
+  /** Type of a usual answer, for people; JSON unless told otherwise. */
+  readonly gives?: string;
   /** A function is called once per request. Throws ApiError where there is no way. */
   readonly target: JsonTarget | ((server: JsonServer) => JsonTarget);
 }
@@ -53,12 +55,13 @@ export function jsonRoute({
   spellings = [],
   errors = plainErrors,
   hasStreams = true,
+  gives = "application/json",
   target,
 }: JsonRouteOptions): V1Route {
   return {
     method: "POST",
     path,
-    about: { summary, takes: "application/json", gives: "application/json" },
+    about: { summary, takes: "application/json", gives },
     spellings,
     errors,
     async read(request, limits) {
