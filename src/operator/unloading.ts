@@ -1,6 +1,7 @@
 import type { ProcessRole } from "../api/names.ts";
 import type { Step } from "../api/plan.ts";
 import { isAvailable } from "../api/states.ts";
+import type { SlotStatus } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { isMainServing, publishedProcess, running, start, stop, wasState, workloadsOf } from "./facts.ts";
@@ -24,13 +25,18 @@ export function notWanted(input: SlotInput): Verdict | undefined {
  */
 function leave(input: SlotInput, processes: readonly Observed[], reason: string, message: string): Verdict {
   const result = { state: "unloading", row: "unloading", reason, message } as const;
-  const status = input.before?.status;
-  const began = status?.state === "unloading" ? status.transitions.findLast(({ to }) => to === "unloading") : undefined;
+  const began = unloadingSince(input);
   const hasServed = isAvailable(began?.from ?? wasState(input));
   if (!hasServed || !processes.some(({ phase }) => phase === "running")) {
     return { ...result, steps: stop(processes, message) };
   }
   return { ...result, ...drained(input, processes, message, began === undefined ? undefined : at(began.at)) };
+}
+
+/** When the unloading that is published began, and from which state. */
+function unloadingSince({ before }: SlotInput): SlotStatus["transitions"][number] | undefined {
+  if (before?.status.state !== "unloading") return undefined;
+  return before.status.transitions.findLast(({ to }) => to === "unloading");
 }
 
 /** The steps that stop `processes` once gateways, told since `since`, have let go of them. */
@@ -161,9 +167,12 @@ function leaveBeside(input: SlotInput, leaving: readonly Observed[], message: st
  */
 export function unloadingEnds(input: SlotInput): Verdict | undefined {
   if (wasState(input) !== "unloading") return undefined;
-  const left = running(input).some(({ role }) => role === "main")
-    ? running(input)
-    : input.observed.filter(({ phase }) => phase === "exited");
+  // What was started since is the next one, of which no status could be written yet.
+  const since = unloadingSince(input)?.at;
+  const told = input.observed.filter(({ startedAt }) => since === undefined || startedAt.getTime() < at(since));
+  const left = told.some(({ role, phase }) => role === "main" && phase === "running")
+    ? told.filter(({ phase }) => phase === "running")
+    : told.filter(({ phase }) => phase === "exited");
   if (left.length === 0) return undefined;
   return leave(input, left, "Unloading", "it was being unloaded when it became wanted again");
 }

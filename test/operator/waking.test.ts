@@ -59,3 +59,24 @@ test("what is asked of a slot that is made anew while the old one is forgotten i
   await site.advance(5);
   assert.equal(site.state("a"), "ready");
 });
+
+for (const isDeath of [false, true]) {
+  const how = isDeath ? "when its operator died" : "for a write that failed";
+  test(`an engine that was started behind an unloading, and not told of ${how}, is kept`, async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start();
+    await site.advance(6);
+    site.demand.isSlow = true;
+    await site.request("a", "restart");
+    await site.advance(1);
+    assert.equal(site.state("a"), "unloading");
+    // It is cleared away, that is told, the next is started, and that cannot be told.
+    site.failAt(3, isDeath);
+    site.runtime.kill("a", "main");
+    await site.settle();
+    if (site.isDead) await site.start();
+    await site.advance(60);
+    assert.deepEqual([site.state("a"), site.deeds("a")], ["ready", ["start main", "clear main", "start main"]]);
+  });
+}
