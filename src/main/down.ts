@@ -2,7 +2,7 @@ import { CommandError } from "../cli/client.ts";
 import { explainStart } from "./failure.ts";
 import { readSettings } from "./settings.ts";
 
-const stopSeconds = 30;
+const patience = { stopSeconds: 30, lookMs: 15_000 } as const;
 
 /**
  * `berth down`: ends every engine of this instance. Refuses while an operator runs, which would start them again.
@@ -12,7 +12,7 @@ export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number>
   const { config } = await readSettings(options.env);
   const { stopAllEngines } = await import("../operator/down.ts");
   try {
-    const slots = await stopAllEngines(config, { stopSeconds });
+    const slots = await stopAllEngines(config, patience);
     process.stdout.write(
       slots.length === 0
         ? `no engine runs; looked in the state directory ${config.stateDir}\n`

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { EngineImages, EngineLock } from "../api/engine-images.ts";
 import { CommandError } from "../cli/client.ts";
 import { render, type Format } from "../cli/output.ts";
-import { shippedImages } from "./containers.ts";
+import { shippedImages } from "./shipped-images.ts";
 import { readSettings } from "./settings.ts";
 
 interface Row {

@@ -1,5 +1,6 @@
+import { errorMessage } from "../lib/error-code.ts";
 import { findEmbedded } from "./embedded.ts";
-import { findImages } from "./containers.ts";
+import { findImages } from "./shipped-images.ts";
 import { explainStart } from "./failure.ts";
 import { lookOf } from "./hardware.ts";
 import { findLlamaServer } from "./llama-server.ts";
@@ -9,9 +10,11 @@ import { followHolds } from "./log-hold.ts";
 import { readSettings } from "./settings.ts";
 import { untilStopped } from "./signals.ts";
 
-/** Ctrl-C is over within ten seconds whatever `stopSeconds` says. */
-const interruptStopSeconds = 3;
-const terminateStopSeconds = 30;
+/** Ctrl-C is over within ten seconds whatever `stopSeconds` says, and whatever Docker does. */
+const haste = {
+  interrupt: { stopSeconds: 3, lookMs: 1500 },
+  terminate: { stopSeconds: 30, lookMs: 15_000 },
+} as const;
 
 /**
  * `berth operator`: keeps slots as declared until it is stopped. Engines stay for its successor, unless
@@ -63,8 +66,13 @@ export async function operator(options: {
   const kind = await stopped;
   if (options.stopsEngines === true) {
     log.info("stopping every engine");
-    const stopSeconds = kind === "interrupt" ? interruptStopSeconds : terminateStopSeconds;
-    await running.stopEngines({ stopSeconds, signal: again });
+    try {
+      await running.stopEngines({ ...haste[kind], signal: again });
+    } catch (error) {
+      log.error(`not every engine has ended: ${errorMessage(error)}`);
+      await running[Symbol.asyncDispose]();
+      return 1;
+    }
   }
   await running[Symbol.asyncDispose]();
   return 0;

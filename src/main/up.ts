@@ -94,7 +94,7 @@ export async function startUp(options: { env: NodeJS.ProcessEnv }): Promise<Runn
 async function endLeftEngines(config: Config, log: Logger): Promise<void> {
   const { stopAllEngines } = await import("../operator/down.ts");
   try {
-    const slots = await stopAllEngines(config, { stopSeconds: 0 });
+    const slots = await stopAllEngines(config, { stopSeconds: 0, lookMs: 3000 });
     if (slots.length > 0) log.warn(`the operator left engines running; ended ${slots.join(", ")}`);
   } catch (error) {
     if (error instanceof Error && error.name === "LockHeld") return;

@@ -6,18 +6,20 @@ import { acquireLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
 import { instanceId } from "./main.ts";
 import { openRuntimes } from "./runtimes.ts";
-import { readPublished, stopEngines, type StopOptions } from "./stopping.ts";
+import { readPublished, stopEngines, type Haste } from "./stopping.ts";
 
 /**
  * Ends every engine of this instance. Throws LockHeld while an operator runs: it would start them again.
  * Returns the slots that had one.
  */
-export async function stopAllEngines(config: Config, options: StopOptions): Promise<readonly string[]> {
+export async function stopAllEngines(config: Config, options: Haste): Promise<readonly string[]> {
   // What never ran here has no engines, and no directory to lock.
   if (!existsSync(config.stateDir)) return [];
   await using _lock = await acquireLock(join(config.stateDir, "operator.lock"));
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());
-  await using runtime = await openRuntimes(config, await instanceId(config.stateDir), published.values());
+  const instance = await instanceId(config.stateDir);
+  await using runtime = await openRuntimes(config, instance, published.values(), options);
+  runtime.hurry(options.lookMs);
   return await stopEngines(runtime, publisher, published.values(), options);
 }

@@ -35,14 +35,17 @@ import { httpProbe } from "./probe.ts";
 import { defaultBackoff, systemClock } from "./queue.ts";
 import { openRuntimes } from "./runtimes.ts";
 import { serveOperator } from "./server.ts";
-import { readPublished, stopEngines, type StopOptions } from "./stopping.ts";
+import { readPublished, stopEngines, type Haste } from "./stopping.ts";
 import type { World } from "./world.ts";
+
+/** Engines stay for a successor: what is asked of a silent runtime is given up soon. */
+const lastLookMs = 1500;
 
 export interface RunningOperator extends AsyncDisposable {
   /** Loopback port of metrics and probes. */
   readonly port: number;
   /** Ends every engine of this instance; used by `berth up` and `berth down`. */
-  stopEngines(options: StopOptions): Promise<void>;
+  stopEngines(options: Haste): Promise<void>;
 }
 
 /**
@@ -180,11 +183,15 @@ export async function runOperator(
   return {
     port: server.port,
     async stopEngines(stopOptions) {
+      runtime.hurry(stopOptions.lookMs);
       // Nothing may start an engine again while they are ended.
       await controller[Symbol.asyncDispose]();
       await stopEngines(runtime, publisher, published.values(), stopOptions);
     },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    [Symbol.asyncDispose]() {
+      runtime.hurry(lastLookMs);
+      return owned.disposeAsync();
+    },
   };
 }
 

@@ -7,12 +7,13 @@ import { RuntimeSet } from "../runtimes/set.ts";
 
 /**
  * Every runtime of this installation. Docker is asked at once where slots run in it or may come to, otherwise only when
- * a slot names it: what an earlier configuration has left there must be found.
+ * a slot names it: what an earlier configuration has left there must be found. `lookMs`: how long it may be silent.
  */
 export async function openRuntimes(
   config: Config,
   instance: string,
   published: Iterable<PublishedSlot>,
+  { lookMs }: { lookMs?: number } = {},
 ): Promise<RuntimeSet> {
   const { stateDir, configDir, modelsDir, engineUser, dockerHost, allowHostMounts } = config;
   const processes = await openProcessRuntime({
@@ -22,10 +23,17 @@ export async function openRuntimes(
   });
   const set = new RuntimeSet(processes, {
     // Only here: its client is a large one.
-    docker: async () => {
+    docker: async (signal) => {
       const { openDockerRuntime } = await import("../runtimes/docker/docker.ts");
       const places = { stateDir, configDir, modelsDir };
-      return await openDockerRuntime({ ...places, instance, dockerHost, allowsHostMounts: allowHostMounts });
+      const how = {
+        instance,
+        dockerHost,
+        allowsHostMounts: allowHostMounts,
+        signal,
+        ...(lookMs === undefined ? {} : { lookMs }),
+      };
+      return await openDockerRuntime({ ...places, ...how });
     },
   });
   const isAsked = config.runtime === "docker" || [...published].some(({ status }) => status.runtime === "docker");

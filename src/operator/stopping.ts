@@ -13,6 +13,11 @@ export interface StopOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface Haste extends StopOptions {
+  /** How long a silent runtime is waited for: what else runs must end in time too. */
+  readonly lookMs: number;
+}
+
 /**
  * Ends every engine under our label, and publishes that they are leaving, then that they are offline. Returns the
  * slots that had one. What fails keeps nothing else from being ended; then it rejects with the first failure.

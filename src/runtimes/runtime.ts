@@ -37,6 +37,8 @@ export interface Runtime extends AsyncDisposable {
   readonly kind: RuntimeKind;
   /** False while looking would throw RuntimeUnavailable; absent: never. */
   isAnswering?(): boolean;
+  /** Somebody waits for the operator's end: silence is waited for no longer than `ms`; absent: it never is. */
+  hurry?(ms: number): void;
   /** Calls `onChange` whenever `isAnswering` says something else; absent: never. */
   watchAnswering?(onChange: () => void): Disposable;
   /**

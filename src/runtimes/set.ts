@@ -4,8 +4,8 @@ import { Subscribers } from "../lib/subscribers.ts";
 import { RuntimeUnavailable } from "./runtime-unavailable.ts";
 import type { Preparation, RemoveOptions, Runtime } from "./runtime.ts";
 
-/** Opened when it is first needed: an installation of processes alone never asks a daemon. */
-export type Openers = Readonly<Partial<Record<RuntimeKind, () => Promise<Runtime>>>>;
+/** Opened when it is first needed: an installation of processes alone never asks a daemon. `signal`: be quick. */
+export type Openers = Readonly<Partial<Record<RuntimeKind, (signal: AbortSignal) => Promise<Runtime>>>>;
 
 /**
  * Several runtimes as one. A slot may have something in each for the moment of a move, so looking and removing ask all;
@@ -20,6 +20,8 @@ export class RuntimeSet implements Runtime {
   readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #answering = new Subscribers<[]>();
   readonly #watches: Disposable[] = [];
+  readonly #hurrying = new AbortController();
+  #hurryMs: number | undefined;
   #firstWatch: Disposable | undefined;
 
   /** `first` is always there. */
@@ -37,8 +39,9 @@ export class RuntimeSet implements Runtime {
     if (known !== undefined) return await known;
     const opener = this.#openers[kind];
     if (opener === undefined) throw new Error(`there is no runtime ${kind} here`);
-    const opening = opener().then(async (runtime) => {
+    const opening = opener(this.#hurrying.signal).then(async (runtime) => {
       this.#opened.push(runtime);
+      if (this.#hurryMs !== undefined) runtime.hurry?.(this.#hurryMs);
       this.#watches.push(await runtime.watch((slot) => this.#subscribers.tell(slot)));
       const watch = runtime.watchAnswering?.(() => this.#answering.tell());
       if (watch !== undefined) this.#watches.push(watch);
@@ -47,6 +50,12 @@ export class RuntimeSet implements Runtime {
     this.#open.set(kind, opening);
     opening.catch(() => this.#open.delete(kind));
     return await opening;
+  }
+
+  hurry(ms: number): void {
+    this.#hurryMs = ms;
+    for (const runtime of this.#opened) runtime.hurry?.(ms);
+    this.#hurrying.abort();
   }
 
   /** Whether that runtime is open and can be asked now. */

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { isRecord } from "../../src/cli/output.ts";
+import { runBerth } from "../support/command.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
@@ -144,6 +145,32 @@ test(
     assert.notEqual(await container(running), before);
     assert.equal(await chat(running), 200);
     assert.ok(answers.filter((status) => status === 200).length > 0);
+  },
+);
+
+test(
+  "a daemon that hangs while Berth is stopped: what else runs ends, and what may not have is told",
+  {
+    timeout: 300_000,
+  },
+  async () => {
+    await using daemon = await testDaemon();
+    await daemon.start();
+    await importEngineImage(daemon.socketPath);
+    await using running = await berth(daemon);
+    await ready(running);
+    await ready(running, "other");
+    const { port } = await running.slot("other");
+    const left = await container(running);
+    assert.ok(left !== undefined);
+    daemon.freeze();
+    assert.equal(await running.stop("SIGINT"), 0);
+    await assert.rejects(fetch(`http://127.0.0.1:${String(port)}/health`));
+    await until("it is told", () => /engines may still run; `berth down` ends them/.test(running.log()));
+    daemon.wake();
+    const down = await runBerth(["down"], running.env);
+    assert.deepEqual([down.code, down.stdout], [0, "stopped primary\n"]);
+    await assert.rejects(daemon.api.getContainer(left).inspect(), /no such container/i);
   },
 );
 

@@ -14,6 +14,9 @@ export interface TestDaemon extends AsyncDisposable {
   start(): Promise<void>;
   /** Resolves once it has ended. */
   stop(signal?: NodeJS.Signals): Promise<void>;
+  /** It answers nobody any more, until `wake`. */
+  freeze(): void;
+  wake(): void;
 }
 
 /**
@@ -63,6 +66,8 @@ export async function testDaemon(
     api,
     start,
     stop,
+    freeze: () => void child?.kill("SIGSTOP"),
+    wake: () => void child?.kill("SIGCONT"),
     async [Symbol.asyncDispose]() {
       // Whoever was told to live on ends with the test.
       if (child === undefined) await start();

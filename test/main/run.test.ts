@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
+import { say, startDockerDaemon } from "../doubles/docker-daemon.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
@@ -127,6 +128,35 @@ describe("berth up that is stopped before its operator is ready", () => {
     await until("an engine runs", () => /coder: ready/.test(berth.log()));
     assert.ok(docker.isAsked());
     assert.equal(await berth.stop("SIGINT"), 0);
+    assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: noEngine, stderr: "" });
+  });
+});
+
+describe("berth up whose Docker hangs", () => {
+  it("ends its processes in time, and nobody is killed", async () => {
+    let isHung = false;
+    await using docker = await startDockerDaemon((asked, response) => {
+      if (isHung || asked.includes("/images/")) return;
+      if (asked === "GET /events") response.writeHead(200).flushHeaders();
+      else if (asked === "GET /containers/json") say(response, 200, []);
+      else if (asked === "GET /version") say(response, 200, { Components: [] });
+      else say(response, 404, { message: "no such thing" });
+    });
+    await using berth = await startBerth({
+      env: { SVC_DOCKER_HOST: `unix://${docker.path}` },
+      prepare: async (dirs) => {
+        await withSlot(dirs);
+        await writeFile(
+          join(dirs.configDir, "slots/hung.toml"),
+          'runtime = "docker"\nengine = "custom"\nimage = "x:1"\n',
+        );
+      },
+    });
+    await berth.state("coder", "ready", "idle");
+    await until("a slot waits for Docker", () => docker.asked.some((what) => what.includes("/images/")));
+    isHung = true;
+    assert.equal(await berth.stop("SIGINT"), 0);
+    assert.doesNotMatch(berth.log(), /has not ended within|left engines/);
     assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: noEngine, stderr: "" });
   });
 });

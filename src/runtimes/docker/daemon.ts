@@ -1,3 +1,4 @@
+import { Agent } from "node:http";
 import Dockerode from "dockerode";
 import { errorCode } from "../../lib/error-code.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
@@ -17,6 +18,11 @@ export class DaemonRefusal extends Error {
 /** "brief": a look, which any daemon answers soon. "limited": what changes something may take its time. */
 type Wait = "brief" | "limited" | "asAborted";
 
+/** What is being asked, and can be given up. */
+interface Question {
+  readonly giveUp: (reason: Error) => void;
+}
+
 const conflict = 409;
 
 interface DaemonOptions {
@@ -29,12 +35,16 @@ interface DaemonOptions {
 }
 
 /** One Docker daemon or Podman service, by its socket. Whatever goes wrong is RuntimeUnavailable or DaemonRefusal. */
-export class Daemon {
+export class Daemon implements Disposable {
   readonly path: string;
+  readonly #agent = new Agent({ keepAlive: true });
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
-  readonly #briefMs: number;
-  readonly #problem: string | undefined;
+  readonly #silenceMs: number;
+  readonly #asked = new Set<Question>();
+  #briefMs: number;
+  #problem: string | undefined;
+  #isHurried = false;
 
   constructor(
     path: string,
@@ -42,15 +52,39 @@ export class Daemon {
   ) {
     this.path = path;
     this.#problem = problem;
+    this.#silenceMs = silenceMs;
     this.#briefMs = briefMs;
-    this.#api = new Dockerode({ socketPath: path, timeout: silenceMs });
-    this.#patient = new Dockerode({ socketPath: path });
+    // Its types know no agent.
+    const way = { socketPath: path, agent: this.#agent };
+    // The time limit here frees the connection of a question that was given up.
+    this.#api = new Dockerode({ ...way, timeout: silenceMs });
+    this.#patient = new Dockerode({ ...way });
   }
 
   /** The one that `DOCKER_HOST` names. One that cannot be ours never answers, and says why: the rest goes on. */
-  static at(dockerHost = ""): Daemon {
+  static at(dockerHost = "", options: Pick<DaemonOptions, "briefMs"> = {}): Daemon {
     const path = socketPath(dockerHost);
-    return path === undefined ? new Daemon(dockerHost, { problem: elsewhere(dockerHost) }) : new Daemon(path);
+    return path === undefined ? new Daemon(dockerHost, { problem: elsewhere(dockerHost) }) : new Daemon(path, options);
+  }
+
+  /**
+   * Somebody waits for the end of all this: what is being asked is given up after `ms`, a look from now on is too, and
+   * after the first that was, nothing is asked any more. Streams have signals of their own.
+   */
+  hurry(ms: number): void {
+    this.#isHurried = true;
+    this.#briefMs = Math.min(this.#briefMs, ms);
+    const asked = [...this.#asked];
+    setTimeout(() => {
+      for (const question of asked) question.giveUp(tooLate(ms));
+    }, ms).unref();
+  }
+
+  /** Closes every connection, and gives up what is being asked. */
+  [Symbol.dispose](): void {
+    this.#problem ??= "the connection to the Docker daemon was closed";
+    for (const { giveUp } of this.#asked) giveUp(new Error("its connection was closed"));
+    this.#agent.destroy();
   }
 
   async isPodman(): Promise<boolean> {
@@ -62,8 +96,8 @@ export class Daemon {
   async ask<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T> {
     if (this.#problem !== undefined) throw new RuntimeUnavailable(this.#problem);
     try {
-      if (wait === "brief") return await within(this.#briefMs, question(this.#api));
-      return await question(wait === "limited" ? this.#api : this.#patient);
+      if (wait === "asAborted") return await question(this.#patient);
+      return await this.#within(wait === "brief" ? this.#briefMs : this.#silenceMs, wait, question(this.#api));
     } catch (error) {
       throw this.#explain(error);
     }
@@ -74,7 +108,7 @@ export class Daemon {
     const late = new AbortController();
     try {
       return await this.ask(
-        (api) => within(this.#briefMs, open(api, AbortSignal.any([signal, late.signal]))),
+        (api) => this.#within(this.#briefMs, "brief", open(api, AbortSignal.any([signal, late.signal]))),
         "asAborted",
       );
     } catch (error) {
@@ -102,6 +136,25 @@ export class Daemon {
     }
   }
 
+  /** Rejects after `ms` whatever becomes of the answer: one that was lost on its way never settles. */
+  async #within<T>(ms: number, wait: Wait, answer: Promise<T>): Promise<T> {
+    const { promise, reject } = Promise.withResolvers<never>();
+    const question: Question = {
+      giveUp: (reason) => {
+        if (this.#isHurried && wait === "brief") this.#problem ??= silenceOf(this.path, reason);
+        reject(reason);
+      },
+    };
+    const timer = setTimeout(() => question.giveUp(tooLate(ms)), ms);
+    this.#asked.add(question);
+    try {
+      return await Promise.race([answer, promise]);
+    } finally {
+      clearTimeout(timer);
+      this.#asked.delete(question);
+    }
+  }
+
   #explain(error: unknown): Error {
     if (!(error instanceof Error)) return new Error(String(error));
     if (error.name === "AbortError") return error;
@@ -113,15 +166,8 @@ export class Daemon {
   }
 }
 
-/** Rejects after `ms` whatever becomes of the answer: one that was lost on its way never settles. */
-async function within<T>(ms: number, answer: Promise<T>): Promise<T> {
-  const { promise: tooLate, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no word for ${ms / 1000} s`)), ms);
-  try {
-    return await Promise.race([answer, tooLate]);
-  } finally {
-    clearTimeout(timer);
-  }
+function tooLate(ms: number): Error {
+  return new Error(`no word for ${ms / 1000} s`);
 }
 
 const whatToDo: Readonly<Record<string, string>> = {

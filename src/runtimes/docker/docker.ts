@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { processRoles, type ProcessRole } from "../../api/names.ts";
 import type { Container, Observed, Workload } from "../../api/workload.ts";
+import { aborted } from "../../lib/aborted.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { resolvedEnv } from "../child.ts";
 import { defaultLogBytes } from "../log-rotation.ts";
@@ -37,6 +38,10 @@ export interface DockerRuntimeOptions {
   readonly logBytes?: number;
   /** Where registry credentials are found: `DOCKER_CONFIG`, `HOME`. */
   readonly env?: NodeJS.ProcessEnv;
+  /** How long the daemon may take for a look. */
+  readonly lookMs?: number;
+  /** Once aborted, its first answer is waited for no more. */
+  readonly signal?: AbortSignal;
 }
 
 /** What an ended container said last is in its log by then; a daemon that hangs must not hold up a start. */
@@ -49,7 +54,7 @@ const drainMs = 2000;
 export async function openDockerRuntime(options: DockerRuntimeOptions): Promise<Runtime> {
   await mkdir(join(options.stateDir, "logs"), { recursive: true });
   const runtime = new DockerRuntime(options);
-  await runtime.tried();
+  await (options.signal === undefined ? runtime.tried() : Promise.race([runtime.tried(), aborted(options.signal)]));
   return runtime;
 }
 
@@ -71,7 +76,7 @@ class DockerRuntime implements Runtime {
 
   constructor(options: DockerRuntimeOptions) {
     this.#options = options;
-    this.#daemon = Daemon.at(options.dockerHost);
+    this.#daemon = Daemon.at(options.dockerHost, options.lookMs === undefined ? {} : { briefMs: options.lookMs });
     this.#logs = new LogCopies({
       daemon: this.#daemon,
       stateDir: options.stateDir,
@@ -101,6 +106,10 @@ class DockerRuntime implements Runtime {
 
   watchAnswering(onChange: () => void): Disposable {
     return this.#answering.add(onChange);
+  }
+
+  hurry(ms: number): void {
+    this.#daemon.hurry(ms);
   }
 
   async observe(slot: string): Promise<readonly Observed[]> {
@@ -182,6 +191,8 @@ class DockerRuntime implements Runtime {
   /** Containers keep running; those that are being ended are left to whoever comes next. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error("the operator is being stopped"));
+    using daemon = this.#daemon;
+    daemon.hurry(0);
     this.#subscribers.clear();
     this.#answering.clear();
     await this.#view.close();

@@ -7,7 +7,7 @@ import { it } from "node:test";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import { openDockerRuntime } from "../../../src/runtimes/docker/docker.ts";
 import { RuntimeUnavailable } from "../../../src/runtimes/runtime-unavailable.ts";
-import { startDockerDaemon } from "../../doubles/docker-daemon.ts";
+import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
@@ -67,6 +67,71 @@ it("one lost answer to a look is not waited for as long as what changes somethin
   await assert.rejects(
     daemon.find((api) => api.getContainer("c").inspect(), "brief"),
     isLost,
+  );
+});
+
+it("an answer that is cut before its end is no answer, though no time limit of its connection tells", async () => {
+  await using double = await startDockerDaemon((_asked, response) => {
+    response.writeHead(201, { "content-length": 100 }).write("{");
+    setImmediate(() => response.destroy());
+  });
+  using daemon = new Daemon(double.path, { silenceMs: 200 });
+  await assert.rejects(
+    daemon.ask((api) => api.createContainer({ Image: "x" })),
+    RuntimeUnavailable,
+  );
+});
+
+it("somebody who waits for its end: what is asked is given up soon, and then nothing is asked any more", async () => {
+  await using double = await startDockerDaemon(() => undefined);
+  using daemon = new Daemon(double.path);
+  const isGivenUp = (error: unknown): boolean =>
+    error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no word for 0.05 s");
+  const asked = [
+    daemon.ask((api) => api.listContainers(), "brief"),
+    daemon.ask((api) => api.getContainer("c").start()),
+    daemon.find((api) => api.getImage("i").inspect(), "brief"),
+  ].map((answer) => assert.rejects(answer, isGivenUp));
+  await until("they are asked", () => double.asked.length === 3);
+  daemon.hurry(50);
+  await Promise.all(asked);
+  await assert.rejects(
+    daemon.settle((api) => api.getContainer("c").kill()),
+    isGivenUp,
+  );
+  assert.equal(double.asked.length, 3);
+});
+
+it("somebody who waits for its end still gets what is answered, and a change may take its time", async () => {
+  await using double = await startDockerDaemon((asked, response) => {
+    if (asked.startsWith("GET ")) return say(response, 200, []);
+    setTimeout(() => response.writeHead(204).end(), 100);
+  });
+  using daemon = new Daemon(double.path);
+  daemon.hurry(10_000);
+  assert.deepEqual(await daemon.ask((api) => api.listContainers(), "brief"), []);
+  daemon.hurry(1);
+  await daemon.settle((api) => api.getContainer("c").kill());
+});
+
+it("closed, it holds no connection, and answers nobody", async () => {
+  const open = new Set<ServerResponse>();
+  await using double = await startDockerDaemon((_asked, response) => {
+    open.add(response);
+    response.once("close", () => open.delete(response));
+  });
+  const daemon = new Daemon(double.path);
+  const asked = assert.rejects(
+    daemon.ask((api) => api.getContainer("c").start()),
+    RuntimeUnavailable,
+  );
+  await until("it is asked", () => open.size === 1);
+  daemon[Symbol.dispose]();
+  await asked;
+  await until("the connection is closed", () => open.size === 0);
+  await assert.rejects(
+    daemon.ask((api) => api.info()),
+    RuntimeUnavailable,
   );
 });
 
