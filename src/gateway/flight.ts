@@ -104,6 +104,7 @@ export class Flight implements Visitor, Sender {
       admission,
       line,
       onAdmitted: (endpoint) => this.onAdmitted(endpoint),
+      onWaited: (seconds) => this.#control.metrics.waited(line.slot, seconds),
       onDeserted: () => {
         if (this.#isInLine) this.#endUnserved();
       },
@@ -252,6 +253,7 @@ export class Flight implements Visitor, Sender {
   #endWait(): void {
     this.#control.traffic.release(this.#line.slot);
     this.#control.budget.give(this.#bytes);
+    if (this.#passengers !== undefined) return;
     this.#control.metrics.waited(this.#line.slot, (performance.now() - this.#waitsSince) / 1000);
   }
 

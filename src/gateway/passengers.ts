@@ -17,6 +17,8 @@ export interface PassengersOptions {
   readonly admission: Admission;
   readonly line: Line;
   readonly onAdmitted: (endpoint: Endpoint) => void;
+  /** One has waited, and waits no more. */
+  readonly onWaited: (seconds: number) => void;
   /** The last of those in line was sent away. */
   readonly onDeserted: () => void;
 }
@@ -53,6 +55,7 @@ export class Passengers {
     if (seat === undefined) return;
     this.#seats.delete(passenger);
     this.#options.line.queue.leave(seat);
+    this.#waited(seat);
   }
 
   /** All go in, or stand in line; whoever is refused hears of it alone. The endpoint when they are in already. */
@@ -73,7 +76,9 @@ export class Passengers {
     const seat = this.#seats.get(passenger);
     if (seat === undefined) return undefined;
     try {
-      return admission.stand(line, seat);
+      const endpoint = admission.stand(line, seat);
+      if (endpoint === undefined) seat.since = performance.now();
+      return endpoint;
     } catch (error) {
       this.#dismiss(passenger, toApiError(error));
       return undefined;
@@ -81,7 +86,10 @@ export class Passengers {
   }
 
   leaveLine(): void {
-    for (const seat of this.#seats.values()) this.#options.line.queue.leave(seat);
+    for (const seat of this.#seats.values()) {
+      this.#options.line.queue.leave(seat);
+      this.#waited(seat);
+    }
   }
 
   onFirstByte(): void {
@@ -89,6 +97,7 @@ export class Passengers {
   }
 
   onAdmitted(endpoint: Endpoint): void {
+    for (const seat of this.#seats.values()) this.#waited(seat);
     this.#options.onAdmitted(endpoint);
   }
 
@@ -97,7 +106,15 @@ export class Passengers {
     if (this.#seats.size === 0) this.#options.onDeserted();
   }
 
+  #waited(seat: Seat): void {
+    if (seat.since === undefined) return;
+    this.#options.onWaited((performance.now() - seat.since) / 1000);
+    seat.since = undefined;
+  }
+
   #dismiss(passenger: Passenger, failure: ApiError): void {
+    const seat = this.#seats.get(passenger);
+    if (seat !== undefined) this.#waited(seat);
     this.#seats.delete(passenger);
     passenger.onRefused(failure);
   }
@@ -106,6 +123,8 @@ export class Passengers {
 class Seat implements Visitor {
   readonly party: Passengers;
   readonly #passenger: Passenger;
+  /** Milliseconds of `performance`; undefined: it does not wait. */
+  since: number | undefined;
 
   constructor(party: Passengers, passenger: Passenger) {
     this.party = party;

@@ -261,6 +261,7 @@ describe("a stream from a slot that is not there", () => {
     const other = gateway.post("/v1/chat/completions", { ...stream, seed: 1 });
     await until("two are held", () => gateway.demand("primary")?.held === 2);
     await until("all have arrived", async () => (await gateway.metric("berth_shared_stream_readers")) === 21);
+    assert.equal(await gateway.metric('berth_requests_held{slot="primary"}'), 21);
     await gateway.publish("primary", { port: engine.port });
     release();
     const responses = await Promise.all([...answers, other]);
@@ -268,6 +269,11 @@ describe("a stream from a slot that is not there", () => {
     for (const text of texts) assert.equal(text, helloChunks.join("").replaceAll("engine-model", "primary"));
     assert.equal(new Set(responses.map(({ headers }) => headers.get("x-request-id"))).size, 21);
     assert.equal(engine.seen.length, 2);
+    const counted = ["request_wait_seconds_count", "requests_held"].map((name) => `berth_${name}{slot="primary"}`);
+    assert.deepEqual(await Promise.all(counted.map((name) => gateway.metric(name))), [21, 0]);
+    const firstBytes = 'berth_time_to_first_byte_seconds_count{route="/v1/chat/completions",slot="primary"}';
+    assert.equal(await gateway.metric(firstBytes), 21);
+    assert.equal(await gateway.metric("berth_shared_stream_readers"), 0);
   });
 
   it("goes on for the others when one leaves, and ends when the last does", async () => {

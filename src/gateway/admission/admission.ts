@@ -105,14 +105,14 @@ export class Admission {
     for (const line of this.#lines.values()) if (slot === undefined || line.slot === slot) this.#look(line);
   }
 
-  /** How many wait, by why: before a slot that is not there, or for their turn. */
+  /** How many requests wait, by why: before a slot that is not there, or for their turn. */
   counts(slot: string): { held: number; queued: number } {
     let held = 0;
     let queued = 0;
     for (const line of this.#lines.values()) {
       if (line.slot !== slot) continue;
-      if (line.queue.door === "open") queued += line.queue.waiting;
-      else held += line.queue.waiting;
+      if (line.queue.door === "open") queued += line.queue.callers;
+      else held += line.queue.callers;
     }
     return { held, queued };
   }

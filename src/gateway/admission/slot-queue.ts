@@ -75,6 +75,13 @@ export class SlotQueue<C extends Caller> {
     return this.#count;
   }
 
+  /** Each of a party. */
+  get callers(): number {
+    let callers = 0;
+    for (const line of this.#lines.values()) callers += line.length;
+    return callers;
+  }
+
   get door(): Door["kind"] {
     return this.#door.kind;
   }

@@ -334,7 +334,7 @@ describe("SlotQueue, whatever happens", () => {
           }
           const waiting = those("waiting");
           const places = new Set(waiting.map((who) => who.party ?? who));
-          assert.equal(queue.waiting, places.size, "a party takes one place");
+          assert.deepEqual([queue.waiting, queue.callers], [places.size, waiting.length], "a party takes one place");
           assert.equal(queue.inside, those("inside").length);
           if (queue.door === "open")
             assert.ok(queue.waiting === 0 || queue.inside >= own.max, "nobody waits beside room");
