@@ -1,3 +1,4 @@
+import type { Config } from "../api/config.ts";
 import { CommandError } from "../cli/client.ts";
 import { explainStart } from "./failure.ts";
 import { readSettings } from "./settings.ts";
@@ -5,20 +6,27 @@ import { readSettings } from "./settings.ts";
 const patience = { stopSeconds: 30, lookMs: 15_000 } as const;
 
 /**
- * `berth down`: ends every engine of this instance. Refuses while an operator runs, which would start them again.
- * Throws CommandError, SettingsError. Resolves with the exit code.
+ * `berth down`: ends every engine of this instance. Throws CommandError, SettingsError. Resolves with the exit code.
  */
 export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number> {
   const { config } = await readSettings(options.env);
+  const slots = await endEngines(config);
+  process.stdout.write(
+    slots.length === 0
+      ? `no engine runs; looked in the state directory ${config.stateDir}\n`
+      : `stopped ${slots.join(", ")}\n`,
+  );
+  return 0;
+}
+
+/**
+ * Ends every engine of this instance; returns the slots that had one. Throws CommandError where an operator runs, which
+ * would start them again.
+ */
+export async function endEngines(config: Config): Promise<readonly string[]> {
   const { stopAllEngines } = await import("../operator/down.ts");
   try {
-    const slots = await stopAllEngines(config, patience);
-    process.stdout.write(
-      slots.length === 0
-        ? `no engine runs; looked in the state directory ${config.stateDir}\n`
-        : `stopped ${slots.join(", ")}\n`,
-    );
-    return 0;
+    return await stopAllEngines(config, patience);
   } catch (error) {
     const line = explainStart(error, config, "SVC_OPERATOR_PORT");
     if (line === undefined) throw error;

@@ -6,6 +6,7 @@ import type { CommandContext } from "../cli/context.ts";
 import { callOf, withExamples } from "../cli/options.ts";
 import { addConfigCommands } from "./config-commands.ts";
 import { addDoctorCommand } from "./doctor-commands.ts";
+import { addInstallationCommands } from "./installation-commands.ts";
 import { addProbeCommand } from "./probe-commands.ts";
 import { addProxyCommands } from "./proxy-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
@@ -30,6 +31,7 @@ export function buildProgram(process: ProgramContext): Command {
   addProbeCommand(program, { ...context, isRemote });
   addDoctorCommand(program, context);
   addTokenCommands(program, { ...context, isRemote });
+  addInstallationCommands(program, context);
   withExamples(
     program,
     ["berth up", "run everything here, until Ctrl-C"],

@@ -1,12 +1,11 @@
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Config } from "../../api/config.ts";
-import { demandSchema, heartbeatTtlMs } from "../../api/status.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import { fail, ok, warn, type Finding } from "./finding.ts";
-import { filesIn } from "./state-files.ts";
+import { filesIn, hasLiveGateway } from "../state-files.ts";
 
 type Network = Pick<Config, "host" | "port" | "operatorPort" | "slotPorts" | "stateDir">;
 
@@ -29,7 +28,7 @@ async function gatewayFindings(config: Network, isOperatorRunning: boolean, now:
   const status = await answerOf(`${url}/api/status`);
   if (status?.["name"] === "berth") {
     const version = String(status["version"]);
-    if ((await hasGateway(stateDir, now)) === false) {
+    if ((await hasLiveGateway(stateDir, now)) === false) {
       const next = "set SVC_PORT to another, or SVC_STATE_DIR to that of the service that runs";
       return [fail("port", `${port} is that of another Berth (${version}), with another state directory`, next)];
     }
@@ -101,15 +100,6 @@ async function portsOfEngines(stateDir: string): Promise<readonly number[]> {
     return [found, ...processes].flatMap((each) =>
       isRecord(each) && typeof each["port"] === "number" ? [each["port"]] : [],
     );
-  });
-}
-
-/** Whether a gateway lives that tells its demand in this state directory; undefined where nobody may look. */
-async function hasGateway(stateDir: string, now: number): Promise<boolean | undefined> {
-  const demands = await filesIn(join(stateDir, "demand"));
-  return demands?.some((text) => {
-    const demand = demandSchema.safeParse(parseJson(text)).data;
-    return demand !== undefined && Math.abs(now - Date.parse(demand.heartbeat)) < heartbeatTtlMs;
   });
 }
 

@@ -1,0 +1,70 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Command } from "commander";
+import { CommandError } from "../cli/client.ts";
+import type { CommandContext } from "../cli/context.ts";
+import { withExamples } from "../cli/options.ts";
+import { version } from "./version.ts";
+
+interface Update {
+  readonly channel: "stable" | "nightly";
+  readonly check: boolean;
+  readonly rollback: boolean;
+}
+
+interface Uninstall {
+  readonly yes: boolean;
+  readonly force: boolean;
+  readonly keepData: boolean;
+  readonly config: boolean;
+  readonly dev: boolean;
+}
+
+/** `berth update` and `berth uninstall`: the program itself and what it has made on this machine. */
+export function addInstallationCommands(program: Command, { env, write }: CommandContext): void {
+  const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
+  const isClone = existsSync(join(root, "src/main/berth.ts")) && !root.includes("/node_modules/");
+  const update = program
+    .command("update")
+    .description("says how this installation is updated; this version cannot do it itself")
+    .addOption(
+      program.createOption("--channel <channel>", "which releases").choices(["stable", "nightly"]).default("stable"),
+    )
+    .option("--check", "only look whether there is a newer one", false)
+    .option("--rollback", "back to the release before", false)
+    .action(({ channel, check, rollback }: Update) => {
+      const what = check ? "look for releases" : rollback ? "go back to a release" : "update itself";
+      const message = `${version} cannot ${what}: nothing is published on the channel ${channel} yet`;
+      const clone = rollback ? "git checkout COMMIT" : check ? "git fetch && git log ..@{u}" : "git pull --ff-only";
+      const done = check ? "" : " && make setup; then start Berth again";
+      const pack = rollback ? "npm install -g berth@VERSION" : check ? "npm view berth version" : "npm update -g berth";
+      throw new CommandError("system.not_implemented", message, isClone ? `cd ${root} && ${clone}${done}` : pack);
+    });
+  withExamples(update, ["berth update", "what to do instead, for a clone or a package"]);
+  const uninstall = program
+    .command("uninstall")
+    .description("stop every engine and remove what Berth keeps on this machine; tells first, and asks for --yes")
+    .option("-y, --yes", "do it", false)
+    .option("--force", "the same as --yes", false)
+    .option("--keep-data", "leave tokens, models and found digests", false)
+    .option("--config", "remove the manifests and berth.toml too", false)
+    .option("--dev", "in a clone: what `make setup` has installed too", false)
+    .action(async ({ yes, force, keepData, config, dev }: Uninstall) => {
+      const { uninstall: run } = await import("./uninstall.ts");
+      await run({
+        env,
+        root,
+        isConfirmed: yes || force,
+        keepsData: keepData,
+        removesConfig: config,
+        isDev: dev,
+        write,
+      });
+    });
+  withExamples(
+    uninstall,
+    ["berth uninstall", "what it would remove, and what it would leave"],
+    ["berth uninstall --yes --keep-data", "all but tokens, models and your manifests"],
+  );
+}
