@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as fc from "fast-check";
 import { isRecord } from "../../src/cli/output.ts";
 import { ask, choice, events, joined, post, record } from "../support/openai.ts";
 import { startEngine } from "./engine.ts";
+import { fc } from "../support/fast-check.ts";
 
 const chat = { messages: [{ role: "user", content: "hello" }], max_tokens: 1500 };
 const jsonSchema = (schema: unknown, strict = false): object => ({

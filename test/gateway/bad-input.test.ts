@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
-import fc from "fast-check";
 import { envelopeIn } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { rawExchange } from "../support/raw-http.ts";
 import { json, scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
+import { fc } from "../support/fast-check.ts";
 
 /** A request with its length right, whatever else is wrong. */
 function post(

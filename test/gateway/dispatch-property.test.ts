@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, describe, it, mock } from "node:test";
-import fc from "fast-check";
 import { deeds, DispatchWorld, type Deed, type SketchName, type Wish } from "./dispatch-world.ts";
+import { fc } from "../support/fast-check.ts";
 
 type Step =
   | { readonly do: "arrive"; readonly wish: Wish }

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ApiError } from "../../src/api/errors.ts";
 import { upstreamSpecSchema } from "../../src/api/upstream.ts";
 import { buildIndex, slotsInOrder, type ResolutionIndex } from "../../src/gateway/index.ts";
 import { resolve } from "../../src/gateway/resolve.ts";
 import type { UpstreamModel } from "../../src/gateway/upstreams/catalog.ts";
 import { modelRecord, publishedSlot, type SlotSketch } from "../support/gateway.ts";
+import { fc } from "../support/fast-check.ts";
 
 const holding = (ref: string, more: Partial<SlotSketch> = {}): SlotSketch => ({
   ...more,

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { Histogram, Registry } from "prom-client";
 import { RouteHistogram } from "../../src/gateway/route-histogram.ts";
+import { fc } from "../support/fast-check.ts";
 
 const buckets = [0.005, 0.5, 1, 10];
 const named = { name: "berth_seconds", help: "How long" };

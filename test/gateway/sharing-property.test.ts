@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import fc from "fast-check";
 import { helloChunks, scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 import { startGateway, type TestGateway } from "./auth/gateway.ts";
+import { fc } from "../support/fast-check.ts";
 
 const whole = helloChunks.join("").replaceAll("engine-model", "primary");
 const bodyOf = (seed: number): object => ({

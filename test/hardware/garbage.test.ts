@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { hardwareSchema } from "../../src/api/hardware.ts";
 import { withSuggestions } from "../../src/engines/suggestion.ts";
 import { pc, pciTree, probed, type Tree } from "./tree.ts";
+import { fc } from "../support/fast-check.ts";
 
 const address = "0000:c5:00.0";
 const home = `/sys/devices/pci0000:00/${address}`;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { canonicalJson, sha256 } from "../../src/lib/canonical.ts";
 import { isRecord } from "../../src/lib/record.ts";
+import { fc } from "../support/fast-check.ts";
 
 /** The same value, its members put in the other way round. */
 function reversed(value: unknown): unknown {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { scanBody } from "../../src/lib/json-scan.ts";
 import { isRecord } from "../../src/lib/record.ts";
+import { fc } from "../support/fast-check.ts";
 
 /** One way to write a value down: any blanks, any letters escaped. */
 interface Style {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { boundaryOf, MultipartError, MultipartParser } from "../../src/lib/multipart.ts";
 import { cutAt, formBody, type FormPart } from "../support/form.ts";
+import { fc } from "../support/fast-check.ts";
 
 interface Read {
   readonly name: string;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ProtocolError, ResponseParser, type ResponseHead } from "../../src/lib/http1/response-parser.ts";
+import { fc } from "../support/fast-check.ts";
 
 interface Read {
   readonly heads: ResponseHead[];

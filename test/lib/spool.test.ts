@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { Spool } from "../../src/lib/spool.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { fc } from "../support/fast-check.ts";
 
 async function readAll(spool: Spool): Promise<Buffer> {
   const chunks: Buffer[] = [];

@@ -126,7 +126,7 @@ describe("berth up that is stopped before its operator is ready", () => {
       },
     });
     await until("an engine runs", () => /coder: ready/.test(berth.log()));
-    assert.ok(docker.isAsked());
+    await until("Docker is asked", docker.isAsked);
     assert.equal(await berth.stop("SIGINT"), 0);
     assert.deepEqual(await beside(berth, "down"), { code: 0, stdout: noEngine, stderr: "" });
   });

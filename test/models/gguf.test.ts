@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { GgufError, readGguf, type GgufFacts } from "../../src/models/gguf.ts";
 import { ggufBytes, u32, u64, type GgufSketch } from "../support/gguf.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { fc } from "../support/fast-check.ts";
 
 interface Refused {
   readonly reason: string;

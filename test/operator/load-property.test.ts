@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { custom, Site } from "./site.ts";
+import { fc } from "../support/fast-check.ts";
 
 type Event =
   | { readonly do: "demand"; readonly held: number; readonly inFlight: number }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { backoffMs, systemClock, WorkQueue } from "../../src/operator/queue.ts";
 import { ManualClock } from "../doubles/clock.ts";
+import { fc } from "../support/fast-check.ts";
 
 const noError = (): void => assert.fail("no reconcile should fail here");
 

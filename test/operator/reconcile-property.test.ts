@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import type { ProcessRole } from "../../src/api/names.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import { isAvailable } from "../../src/api/states.ts";
 import { wellBehaved, type Manner } from "../doubles/runtime.ts";
 import { custom, Site } from "./site.ts";
+import { fc } from "../support/fast-check.ts";
 
 /** Always loaded; the same; on demand; and one of two processes. */
 const slots = ["a", "b", "cold", "embed"] as const;

@@ -13,11 +13,11 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import fc from "fast-check";
 import { lastLinesOf, LineCutter, lineBytes } from "../../src/runtimes/log-lines.ts";
 import { rotatedFile, rotateLog } from "../../src/runtimes/log-rotation.ts";
 import { logFile, tailLogs } from "../../src/runtimes/logs.ts";
 import { until } from "../support/until.ts";
+import { fc } from "../support/fast-check.ts";
 
 class State implements Disposable {
   readonly dir = mkdtempSync(join(tmpdir(), "berth-logs-"));

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import fc from "fast-check";
 import { loadConfig } from "../../src/api/config.ts";
 import { parseBerthToml } from "../../src/store/berth-toml.ts";
 import { readManifests } from "../../src/store/manifest.ts";
+import { fc } from "../support/fast-check.ts";
 
 const secret = "sk-c4n4ryXQ7canaryZJ";
 /** Any such piece of it would tell a part. */

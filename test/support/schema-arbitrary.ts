@@ -1,5 +1,5 @@
-import fc from "fast-check";
 import { isRecord } from "../../src/lib/record.ts";
+import { fc } from "./fast-check.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
-import fc from "fast-check";
 import { ApiError } from "../../../src/api/errors.ts";
 import { Admission, type Visitor } from "../../../src/gateway/admission/admission.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { buildIndex } from "../../../src/gateway/index.ts";
 import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
+import { fc } from "../../support/fast-check.ts";
 
 /** Somebody who wants in, and everything it has been told. */
 class Guest implements Visitor {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import {
   SlotQueue,
   type Caller,
@@ -8,6 +7,7 @@ import {
   type QueueLimits,
   type Refusal,
 } from "../../../src/gateway/admission/slot-queue.ts";
+import { fc } from "../../support/fast-check.ts";
 
 interface Named extends Caller {
   readonly name: string;

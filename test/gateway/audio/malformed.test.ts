@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { startWhisperDouble } from "../../doubles/whisper.ts";
 import { envelopeIn } from "../../support/envelope.ts";
 import { formBody } from "../../support/form.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { fc } from "../../support/fast-check.ts";
 
 const path = "/v1/audio/transcriptions";
 const disposition = 'Content-Disposition: form-data; name="model"';

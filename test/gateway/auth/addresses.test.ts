@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { AddressSet, canonicalAddress, networkOf } from "../../../src/gateway/auth/addresses.ts";
+import { fc } from "../../support/fast-check.ts";
 
 describe("addresses", () => {
   it("are in a block or not", () => {

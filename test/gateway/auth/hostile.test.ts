@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
-import fc from "fast-check";
 import { scriptedEngine, type ScriptedEngine } from "../../support/scripted-engine.ts";
 import { codeOf, startGateway, type TestGateway } from "./gateway.ts";
+import { fc } from "../../support/fast-check.ts";
 
 const chat = JSON.stringify({ model: "primary", messages: [{ role: "user", content: "hi" }] });
 

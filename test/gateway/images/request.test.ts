@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ApiError } from "../../../src/api/errors.ts";
 import { parseImageRequest } from "../../../src/gateway/images/request.ts";
+import { fc } from "../../support/fast-check.ts";
 
 function parse(fields: unknown): ReturnType<typeof parseImageRequest> {
   return parseImageRequest(Buffer.from(JSON.stringify(fields)));

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import fc from "fast-check";
 import { errorTable } from "../../../src/api/errors.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeIn } from "../../support/envelope.ts";
 import { modelRecord, startGateway, type TestGateway } from "../../support/gateway.ts";
 import { allowedBy, mutated } from "../../support/schema-arbitrary.ts";
+import { fc } from "../../support/fast-check.ts";
 
 /** What says itself that it is not there yet: one 501 in the document's words. */
 const later = ["modelCatalog", "pullModel"];

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ApiError, type ErrorCode } from "../../../src/api/errors.ts";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
 import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
 import type { Translation } from "../../../src/gateway/protocols/translation.ts";
 import { StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
+import { fc } from "../../support/fast-check.ts";
 
 /** Passes when `act` succeeds, or fails with this code and nothing else. */
 function succeedsOrFails(act: () => unknown, code: ErrorCode): void {

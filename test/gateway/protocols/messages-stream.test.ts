@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
-import fc from "fast-check";
 import { ApiError } from "../../../src/api/errors.ts";
 import { messagesErrors } from "../../../src/gateway/protocols/messages-errors.ts";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
 import { failureOf } from "./bodies.ts";
+import { fc } from "../../support/fast-check.ts";
 
 interface Event {
   readonly type: string;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
 import { decode, encode, failureOf } from "./bodies.ts";
+import { fc } from "../../support/fast-check.ts";
 
 function translated(request: object, answer: unknown): { sent: unknown; answer: unknown } {
   const translation = new RerankTranslation();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { EventStream, StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
+import { fc } from "../../support/fast-check.ts";
 
 interface Relayed {
   readonly text: string;

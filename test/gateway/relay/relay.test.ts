@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ApiError } from "../../../src/api/errors.ts";
 import {
   Relay,
@@ -12,6 +11,7 @@ import {
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
 import { ExchangeError } from "../../../src/lib/http1/client.ts";
 import { RecorderSink } from "./recorder.ts";
+import { fc } from "../../support/fast-check.ts";
 
 interface Site {
   readonly relay: Relay;

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ApiError } from "../../../src/api/errors.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { HeldAnswer } from "../../../src/gateway/relay/answer.ts";
 import { SharedAnswer } from "../../../src/gateway/relay/shared-answer.ts";
 import { RecorderSink } from "./recorder.ts";
+import { fc } from "../../support/fast-check.ts";
 
 const stream = { "content-type": "text/event-stream" };
 const failure = new ApiError("dispatch.upstream_failed");

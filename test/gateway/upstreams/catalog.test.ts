@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import {
   mergeCatalog,
   modelNames,
@@ -8,6 +7,7 @@ import {
   type UpstreamModel,
 } from "../../../src/gateway/upstreams/catalog.ts";
 import { specOf } from "./fixture.ts";
+import { fc } from "../../support/fast-check.ts";
 
 const baseUrl = "https://api.example.com/v1";
 const none: ReadonlyMap<string, UpstreamModel> = new Map();

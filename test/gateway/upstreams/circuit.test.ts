@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { Circuit, type Permit } from "../../../src/gateway/upstreams/circuit.ts";
+import { fc } from "../../support/fast-check.ts";
 
 const options = { failures: 3, openMs: 1000, maxOpenMs: 4000 };
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { Limiter } from "../../../src/gateway/upstreams/limiter.ts";
+import { fc } from "../../support/fast-check.ts";
 
 describe("limiter", () => {
   it("gives turns in order, and refuses beyond the queue", async () => {

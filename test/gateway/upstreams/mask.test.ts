@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { Mask, StreamMask } from "../../../src/gateway/upstreams/mask.ts";
+import { fc } from "../../support/fast-check.ts";
 
 const key = "sk-proj-0123456789/abc";
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { stringify as yamlOf } from "yaml";
 import { canonicalJson } from "../../../src/lib/canonical.ts";
 import { differences, withChanges, type FieldChange } from "../../../src/store/edit/difference.ts";
 import { beyondToml, edit } from "../../../src/store/edit/edit.ts";
 import { valuesOf } from "../../../src/store/edit/place.ts";
 import { tomlText } from "../../../src/store/edit/toml-edit.ts";
+import { fc } from "../../support/fast-check.ts";
 
 /** Keys of a person and of the resources; the latter are what TOML spells in another way. */
 const ownKey = fc.oneof(
