@@ -3,6 +3,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
@@ -98,6 +99,10 @@ async function startSteady(idle = 0): Promise<{ berth: RunningBerth; steady: str
   });
   await berth.state("steady", "ready", "idle");
   await berth.state("other", "ready", "idle");
+  await until("every slot has been looked at", async () => {
+    const text = await readFile(join(berth.stateDir, "operator.json"), "utf8");
+    return publishedOperatorSchema.parse(JSON.parse(text)).isSettled;
+  });
   return { berth, steady };
 }
 

@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { createServer, type Server } from "node:net";
 import { describe, it } from "node:test";
 import { listeningInodes, ownsSocket } from "../../src/runtimes/proc.ts";
+import { freePort } from "../support/free-port.ts";
 import { listen } from "../support/listen.ts";
 import { withoutDescriptors } from "../support/out-of-files.ts";
 
-async function listener(port = 0): Promise<{ server: Server; port: number }> {
+async function listener(port?: number): Promise<{ server: Server; port: number }> {
   const server = createServer();
-  return { server, port: await listen(server, port) };
+  return { server, port: await listen(server, port ?? (await freePort())) };
 }
 
 const closed = (server: Server): Promise<unknown> => new Promise((resolve) => server.close(resolve));

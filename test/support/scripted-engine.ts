@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { text as textOf } from "node:stream/consumers";
+import { freePort } from "./free-port.ts";
 import { listen } from "./listen.ts";
 
 /** One request as the engine got it. */
@@ -52,7 +53,8 @@ export async function scriptedEngine(script: Script = sayHello): Promise<Scripte
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
-  const port = await listen(server);
+  // One that stays its own while it does not listen.
+  const port = await listen(server, await freePort());
   const stop = async (): Promise<void> => {
     await new Promise<void>((resolve) => {
       server.close(() => resolve());
