@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync, watch, type FSWatcher } from "node:fs";
 import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { errorCode } from "./error-code.ts";
 import { parseJson } from "./json.ts";
 import { everySecond } from "./pulse.ts";
@@ -80,14 +80,22 @@ export class JsonDirectory<T> implements AsyncDisposable {
     try {
       this.#watcher = watch(this.#path, (_, file) => this.#hint(file));
       // Without a watcher the sweep still finds every change.
-      this.#watcher.on("error", () => this.#watcher?.close());
+      this.#watcher.on("error", () => this.#unwatch());
     } catch {
       this.#watcher = undefined;
     }
   }
 
+  #unwatch(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+
   #hint(file: string | null): void {
-    if (file === null) void this.scan();
+    // Its own name: it was deleted or moved, and what takes its place is to be watched anew.
+    const isGone = file === basename(this.#path);
+    if (isGone) this.#unwatch();
+    if (file === null || isGone) void this.scan();
     else if (this.#isOurs(file)) {
       this.#named.add(file);
       // At once, but a burst in a few steps: whoever hears of it may do work that depends on how much there is.
@@ -132,6 +140,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
 
   async #scan(): Promise<void> {
     let files: string[];
+    if (this.#isOpen && this.#watcher === undefined) this.#watch();
     try {
       files = readdirSync(this.#path);
     } catch (error) {

@@ -31,6 +31,7 @@ export async function operator(options: {
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const stopping = new AbortController();
+  const lost = Promise.withResolvers<"lost">();
   let hasActed = false;
   void stopped.then(() => {
     stopping.abort();
@@ -49,6 +50,7 @@ export async function operator(options: {
         hasActed = true;
         tellParent("acting");
       },
+      onLost: () => lost.resolve("lost"),
       host: {
         llamaServer: await findLlamaServer(config.llamaServer, options.env),
         embedded: findEmbedded(config.stateDir),
@@ -63,7 +65,14 @@ export async function operator(options: {
     return 1;
   }
   if (!stopping.signal.aborted) tellParent("ready");
-  const kind = await stopped;
+  const kind = await Promise.race([stopped, lost.promise]);
+  if (kind === "lost") {
+    log.fatal(
+      `the state directory ${config.stateDir} was deleted, or taken by another operator; engines are left to the next start`,
+    );
+    await running[Symbol.asyncDispose]();
+    return 1;
+  }
   if (options.stopsEngines === true) {
     log.info("stopping every engine");
     try {

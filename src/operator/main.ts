@@ -20,7 +20,7 @@ import { openDemandStore } from "../store/demand.ts";
 import { EngineLockFile } from "../store/engine-images.ts";
 import { openFileSource } from "../store/files.ts";
 import { openHardwareStore } from "../store/hardware.ts";
-import { acquireLock } from "../store/lock.ts";
+import { acquireLock, usualLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
 import { openRemovals } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
@@ -64,13 +64,24 @@ export async function runOperator(
     signal: AbortSignal;
     /** Called once, before the first engine may be started: from then on there may be some to end. */
     onActing: () => void;
+    /**
+     * Another may run over the same state directory by now: it was deleted, or taken. This one must end, and leaves its
+     * engines to be found by the next.
+     */
+    onLost: () => void;
   },
 ): Promise<RunningOperator> {
   const { log } = options;
   await mkdir(config.stateDir, { recursive: true });
   await using stack = new AsyncDisposableStack();
-  stack.use(await acquireLock(join(config.stateDir, "operator.lock")));
-  const instance = await instanceId(config.stateDir);
+  let instance: string | undefined;
+  const onLost = (): void => {
+    void keepInstance(config.stateDir, instance)
+      .catch((error: unknown) => log.error({ err: error }, "the instance could not be written down again"))
+      .finally(options.onLost);
+  };
+  stack.use(await acquireLock(join(config.stateDir, "operator.lock"), { ...usualLock, onLost }));
+  instance = await instanceId(config.stateDir);
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());
   const removals = stack.use(await openRemovals(config.stateDir));
@@ -207,6 +218,14 @@ async function heldPorts(runtime: Runtime): Promise<readonly HeldPort[]> {
     }
   }
   return held;
+}
+
+/** For who comes next: engines that run carry the name, and by another nobody would find them. */
+async function keepInstance(stateDir: string, instance: string | undefined): Promise<void> {
+  if (instance === undefined) return;
+  await mkdir(stateDir, { recursive: true });
+  const path = join(stateDir, "instance");
+  if ((await readText(path)) === undefined) await writeFileAtomic(path, `${instance}\n`, { fsync: true });
 }
 
 /** Names this installation on shared runtimes; made once. */

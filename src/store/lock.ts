@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { utimesSync } from "node:fs";
+import { readFileSync, utimesSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { link, rename, rm, stat, writeFile } from "node:fs/promises";
 import { temporaryFor } from "../lib/atomic-file.ts";
@@ -25,9 +25,11 @@ export interface LockOptions {
   readonly beatMs: number;
   /** How long a holder that only touches can speak for is watched before it counts as gone. */
   readonly patienceMs: number;
+  /** Called once when the lock is gone or another's, as after its directory was deleted: it keeps nobody out any more. */
+  readonly onLost?: () => void;
 }
 
-const usual: LockOptions = { beatMs: 1500, patienceMs: 5000 };
+export const usualLock: LockOptions = { beatMs: 1500, patienceMs: 5000 };
 
 /**
  * Takes the lock until disposed or until this process ends, however it ends: a lock whose holder (pid, start time
@@ -35,7 +37,7 @@ const usual: LockOptions = { beatMs: 1500, patienceMs: 5000 };
  * directory, cannot be looked at: it is gone once it has not touched the lock for `patienceMs`. Of several takers
  * exactly one wins. Rejects with `LockHeld`.
  */
-export async function acquireLock(path: string, options: LockOptions = usual): Promise<AsyncDisposable> {
+export async function acquireLock(path: string, options: LockOptions = usualLock): Promise<AsyncDisposable> {
   const own = JSON.stringify({
     pid: process.pid,
     startTime: startTimeOf(process.pid),
@@ -58,7 +60,11 @@ export async function acquireLock(path: string, options: LockOptions = usual): P
   } finally {
     await rm(temporary, { force: true });
   }
-  const beat = setInterval(() => touch(path), options.beatMs);
+  const beat = setInterval(() => {
+    if (touched(path, own)) return;
+    clearInterval(beat);
+    options.onLost?.();
+  }, options.beatMs);
   beat.unref();
   return {
     async [Symbol.asyncDispose]() {
@@ -69,7 +75,7 @@ export async function acquireLock(path: string, options: LockOptions = usual): P
 }
 
 /** The pid of the live process that holds the lock; undefined where none does. Takes nothing. */
-export async function lockHolder(path: string, options: LockOptions = usual): Promise<number | undefined> {
+export async function lockHolder(path: string, options: LockOptions = usualLock): Promise<number | undefined> {
   const held = await readText(path);
   return held === undefined ? undefined : await livePid(path, held, options);
 }
@@ -116,13 +122,18 @@ async function livePid(path: string, text: string, options: LockOptions): Promis
   return isAlive ? holder.pid : undefined;
 }
 
-function touch(path: string): void {
+/** False: it is no longer ours. Only its text tells: the inode of a file that was deleted is used again. */
+function touched(path: string, own: string): boolean {
   const now = new Date();
   try {
     // Directly: a thread of the pool costs ten times that, for ever.
+    if (readFileSync(path, "utf8") !== own) return false;
     utimesSync(path, now, now);
-  } catch {
-    // The next beat tries again.
+    return true;
+  } catch (error) {
+    // After anything else the next beat tries again.
+    const code = errorCode(error);
+    return code !== "ENOENT" && code !== "ENOTDIR";
   }
 }
 

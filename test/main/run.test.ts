@@ -87,6 +87,20 @@ describe("berth up", () => {
   }
 });
 
+describe("berth up whose state directory is deleted", () => {
+  it("says so, finds its engine again, and leaves nothing when it is stopped", async () => {
+    await using berth = await startBerth({ prepare: withSlot });
+    const slot = await berth.state("coder", "ready", "idle");
+    const health = `http://127.0.0.1:${String(slot["port"])}/health`;
+    await rm(berth.stateDir, { recursive: true, force: true, maxRetries: 9 });
+    await until("that is told", () => /the state directory \S+ was deleted, or taken/.test(berth.log()));
+    assert.equal((await berth.state("coder", "ready", "idle"))["port"], slot["port"]);
+    assert.equal((await fetch(health)).status, 200);
+    assert.equal(await berth.stop("SIGINT"), 0);
+    await assert.rejects(fetch(health));
+  });
+});
+
 describe("berth up whose operator does not end its engines", () => {
   for (const died of ["while it runs", "while it stops"]) {
     it(`ends them itself (it is killed ${died})`, async () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { copyFile, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { bootId } from "../../src/lib/boot-id.ts";
@@ -44,6 +44,40 @@ describe("a lock", () => {
       await winners[0]?.value[Symbol.asyncDispose]();
     });
   }
+
+  for (const [how, change] of [
+    ["deleted", (path: string) => rm(path)],
+    ["deleted with its directory", (path: string) => rm(dirname(path), { recursive: true })],
+    [
+      "taken by another",
+      async (path: string) => {
+        await rm(path);
+        await writeFile(path, "another's");
+      },
+    ],
+  ] as const) {
+    it(`that is ${how} is told as lost, once, and left alone`, async () => {
+      await using dir = await tempDir();
+      const path = join(dir.path, "state", "operator.lock");
+      await mkdir(dirname(path));
+      let losses = 0;
+      await using _lock = await acquireLock(path, { beatMs: 5, patienceMs: 60_000, onLost: () => (losses += 1) });
+      await change(path);
+      await until("that is told", () => losses > 0);
+      assert.equal(losses, 1);
+      if (how === "taken by another") assert.equal(await readFile(path, "utf8"), "another's");
+    });
+  }
+
+  it("is not lost by a copy of it in its place", async () => {
+    await using dir = await tempDir();
+    const path = join(dir.path, "operator.lock");
+    await using _lock = await acquireLock(path, { beatMs: 5, patienceMs: 60_000, onLost: assert.fail });
+    await copyFile(path, `${path}.copy`);
+    await utimes(`${path}.copy`, 1, 1);
+    await rename(`${path}.copy`, path);
+    await until("it is touched again", async () => (await stat(path)).mtimeMs > 1000);
+  });
 
   const foreign = JSON.stringify({ ...own, pid: 1, startTime: "7", pidNamespace: "pid:[1]" });
 
