@@ -5,7 +5,7 @@ import type { BufferBudget } from "./admission/budget.ts";
 /** How long a refused upload is still read, so that its sender gets to the answer. */
 const lingerMs = 10_000;
 /** A sender that is silent this long in the middle of its body has gone, or means harm. */
-const silenceMs = 30_000;
+export const silenceMs = 30_000;
 
 /** How much a request may send. */
 export interface BodyLimits {
@@ -64,7 +64,7 @@ class Reading {
 
   expectWithin(idleMs: number): void {
     this.#silence = setTimeout(() => {
-      this.#refuse(new ApiError("dispatch.invalid_request", { status: 408, message: "the body came too slowly" }));
+      this.#refuse(tooSlow());
     }, idleMs);
     this.#silence.unref();
   }
@@ -122,7 +122,7 @@ class Reading {
  * Reads on and keeps nothing. Closing now would reset the connection and could take the answer away from a client
  * that writes everything before it reads.
  */
-function discard(request: IncomingMessage): void {
+export function discard(request: IncomingMessage): void {
   request.on("error", () => undefined);
   request.resume();
   const limit = setTimeout(() => request.destroy(), lingerMs);
@@ -130,6 +130,12 @@ function discard(request: IncomingMessage): void {
   request.once("close", () => clearTimeout(limit));
 }
 
-function tooLarge(limitBytes: number): ApiError {
+/** `dispatch.invalid_request` with status 408. */
+export function tooSlow(): ApiError {
+  return new ApiError("dispatch.invalid_request", { status: 408, message: "the body came too slowly" });
+}
+
+/** `dispatch.payload_too_large`. */
+export function tooLarge(limitBytes: number): ApiError {
   return new ApiError("dispatch.payload_too_large", { message: `the body is larger than ${limitBytes} bytes` });
 }

@@ -16,6 +16,14 @@ export function checkField(name: string, value: string): void {
   }
 }
 
+/**
+ * A name as it may stand in a part's header, as browsers write it
+ * (https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data).
+ */
+export function escaped(text: string): string {
+  return text.replaceAll('"', "%22").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+}
+
 /** `dispatch.invalid_request` about one field. */
 export function invalidField(name: string, message: string): ApiError {
   return invalidRequest([{ path: [name.slice(0, 64)], message }]);

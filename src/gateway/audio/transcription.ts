@@ -4,14 +4,17 @@ import { ApiError } from "../../api/errors.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
 import { release } from "../../lib/release.ts";
 import { Spool } from "../../lib/spool.ts";
+import { discard, silenceMs, tooLarge, tooSlow } from "../body.ts";
 import { diskFailure } from "../disk-failure.ts";
-import { checkField, invalidField } from "./transcription-fields.ts";
+import { checkField, escaped, invalidField } from "./transcription-fields.ts";
 
 export interface UploadLimits {
   /** Of the whole body; beyond it 413. */
   readonly bodyLimitBytes: number;
   /** Where an upload waits that its engine has not taken yet. */
   readonly spoolDir: string;
+  /** How long its sender may be silent, wherever the upload waits; half a minute unless told otherwise. */
+  readonly silenceMs?: number;
 }
 
 /** What goes to the engine. */
@@ -85,6 +88,7 @@ class Upload implements Transcription {
   readonly #boundary = `berth-${randomBytes(16).toString("hex")}`;
   readonly #known = Promise.withResolvers<void>();
   readonly #broken = new AbortController();
+  readonly #silence: NodeJS.Timeout;
   #size = 0;
   #part: MultipartPart | undefined;
   #field: Buffer[] = [];
@@ -95,8 +99,10 @@ class Upload implements Transcription {
   #ready: Buffer[] = [];
   #writing: Promise<void> | undefined;
 
-  constructor(request: IncomingMessage, boundary: string, { bodyLimitBytes, spoolDir }: UploadLimits) {
+  constructor(request: IncomingMessage, boundary: string, limits: UploadLimits) {
+    const { bodyLimitBytes, spoolDir, silenceMs: patienceMs = silenceMs } = limits;
     this.#request = request;
+    this.#silence = setTimeout(() => this.#fail(tooSlow()), patienceMs).unref();
     this.#limitBytes = bodyLimitBytes;
     this.#spool = new Spool({ dir: spoolDir, memoryBytes: spoolMemoryBytes });
     this.#parser = new MultipartParser(boundary, {
@@ -138,6 +144,7 @@ class Upload implements Transcription {
   }
 
   readonly #onChunk = (chunk: Buffer): void => {
+    this.#silence.refresh();
     try {
       this.#size += chunk.length;
       if (this.#size > this.#limitBytes) throw tooLarge(this.#limitBytes);
@@ -194,6 +201,8 @@ class Upload implements Transcription {
       () => {
         if (chunk !== undefined) release(chunk);
         this.#writing = undefined;
+        // A slow disk is not the sender's silence.
+        if (!this.#isOver) this.#silence.refresh();
         this.#request.resume();
       },
       (error: unknown) => this.#fail(error),
@@ -203,6 +212,7 @@ class Upload implements Transcription {
   #fail(error: unknown): void {
     if (this.#isOver) return;
     this.#stop();
+    if (!this.#request.complete) discard(this.#request);
     const failure = toUploadError(error);
     this.#known.reject(failure);
     this.#spool.fail(failure);
@@ -215,6 +225,7 @@ class Upload implements Transcription {
   }
 
   #stopListening(): void {
+    clearTimeout(this.#silence);
     this.#request.off("data", this.#onChunk);
     this.#request.off("end", this.#onEnd);
     this.#request.off("close", this.#onClose);
@@ -276,17 +287,8 @@ class Upload implements Transcription {
 
 const lineEnd = Buffer.from("\r\n");
 
-/** As browsers do (https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data). */
-function escaped(text: string): string {
-  return text.replaceAll('"', "%22").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
-}
-
 function broken(message: string): ApiError {
   return new ApiError("dispatch.invalid_request", { message });
-}
-
-function tooLarge(limitBytes: number): ApiError {
-  return new ApiError("dispatch.payload_too_large", { message: `the body is larger than ${limitBytes} bytes` });
 }
 
 function toUploadError(error: unknown): ApiError {

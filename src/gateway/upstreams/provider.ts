@@ -4,6 +4,7 @@ import type { UpstreamSpec } from "../../api/upstream.ts";
 import type { Exchange } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
 import type { BufferBudget } from "../admission/budget.ts";
+import { parseJson } from "../../lib/json.ts";
 import { Circuit, type CircuitState } from "./circuit.ts";
 import { Limiter } from "./limiter.ts";
 import type { ProviderBody } from "./provider-body.ts";
@@ -158,7 +159,9 @@ export class Provider {
       chunks.push(bytes);
     }
     if (statusCode !== 200) throw new Error(`the provider answered ${statusCode} when asked for its models`);
-    const list: unknown = JSON.parse(Buffer.concat(chunks).toString());
+    const list = parseJson(Buffer.concat(chunks));
+    // The parser's own words would repeat what the provider said, which may be the key.
+    if (list === undefined) throw new Error("the provider's list of models is not JSON");
     return list;
   }
 

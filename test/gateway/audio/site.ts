@@ -24,6 +24,7 @@ export interface AudioSiteOptions {
   readonly path?: string;
   readonly bodyLimitBytes?: number;
   readonly timeouts?: { readonly firstByteMs: number; readonly idleMs: number };
+  readonly silenceMs?: number;
   /** Waited for before anything goes to the engine, as for a slot that is cold. */
   readonly hold?: () => Promise<void>;
 }
@@ -33,6 +34,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
   const {
     engine,
     path = "/inference",
+    silenceMs,
     bodyLimitBytes = 1e8,
     timeouts = { firstByteMs: 60_000, idleMs: 60_000 },
   } = options;
@@ -43,7 +45,11 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
 
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     requests.push(request);
-    const upload = await openTranscription(request, { bodyLimitBytes, spoolDir: dir.path });
+    const upload = await openTranscription(request, {
+      bodyLimitBytes,
+      spoolDir: dir.path,
+      ...(silenceMs !== undefined && { silenceMs }),
+    });
     uploads.push(upload);
     try {
       const { promise: failed, reject } = Promise.withResolvers<never>();

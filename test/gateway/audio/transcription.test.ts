@@ -67,6 +67,7 @@ async function withDouble(
   site: {
     bodyLimitBytes?: number;
     hold?: () => Promise<void>;
+    silenceMs?: number;
     timeouts?: { firstByteMs: number; idleMs: number };
   } = {},
 ): Promise<void> {
@@ -367,6 +368,24 @@ describe("a transcription", () => {
     const answer = await post(site, formBody(boundary, [model, file()]));
     assert.equal(answer.code, "dispatch.upstream_unavailable");
     assert.equal(answer.status, 502);
+  });
+
+  it("whose sender falls silent is 408, before its model is known or while it is held", async () => {
+    const held = Promise.withResolvers<void>();
+    await withDouble(
+      {},
+      async (site, double) => {
+        for (const parts of [[file()], [model, file()]]) {
+          const { request, status } = opened(site);
+          request.write(formBody(boundary, parts).subarray(0, -boundary.length));
+          assert.equal(await status, 408);
+          request.destroy();
+        }
+        assert.equal(double.calls.length, 0);
+      },
+      { silenceMs: 200, hold: () => held.promise },
+    );
+    held.resolve();
   });
 
   it("that stands still gives its place back", async () => {

@@ -115,6 +115,15 @@ describe("upstreams", () => {
     assert.equal(open.upstreams.views()[0]?.problem, undefined);
   });
 
+  it("repeat nothing of a list that is none", async () => {
+    await using double = await startProvider();
+    await using open = openUpstreams();
+    double.models = { kind: "answer", status: 200, body: secretKey };
+    open.upstreams.update([{ name: "acme", spec: specOf({ baseUrl: double.baseUrl, discover: {} }) }]);
+    await until("it has looked", () => open.upstreams.hasLooked);
+    assert.deepEqual(open.problems, ["acme: the provider's list of models is not JSON"]);
+  });
+
   it("ask a dropped one for its models no more", async () => {
     await using dropped = await startProvider();
     await using other = await startProvider();
