@@ -126,6 +126,9 @@ export class RuntimeSet implements Runtime {
     this.#subscribers.clear();
     this.#answering.clear();
     this.#firstWatch?.[Symbol.dispose]();
+    // One that is being opened must not outlive the set.
+    this.#hurrying.abort();
+    await Promise.allSettled(this.#open.values());
     for (const watch of this.#watches) watch[Symbol.dispose]();
     for (const runtime of this.#opened.toReversed()) await runtime[Symbol.asyncDispose]();
   }

@@ -294,6 +294,25 @@ it("a model file that is not there is told before anything starts", async ({ sit
   assert.match((await only(runtime)).exit?.message ?? "", /none\.gguf cannot be read/);
 });
 
+it("an engine cannot reach another past the gateway; with Podman it can", async (scene) => {
+  const { site, runtime } = scene;
+  const id = await listening(scene);
+  const { NetworkSettings: settings } = await site.api.getContainer(id).inspect();
+  const [network] = Object.values(settings.Networks);
+  const script = `
+    const ended = (what) => { console.log(what); process.exit(5); };
+    require("node:net").connect(8080, "${network?.IPAddress ?? ""}").on("connect", () => ended("reached"));
+    setTimeout(() => ended("not reached"), 2000);`;
+  const workload = site.workload(await freePort(), [], { replacesEntrypoint: true });
+  await runtime.ensure({ ...workload, role: "rerank", command: node(script) });
+  const end = await until("it has ended", async () => {
+    const all = await runtime.observe("primary");
+    return all.find(({ role }) => role === "rerank")?.exit;
+  });
+  const said = process.env["BERTH_TEST_ENGINE"] === "podman" ? "reached" : "not reached";
+  assert.equal(end.message, `exited with code 5: ${said}`);
+});
+
 it("logs keep time and stream, and go on where they were after an operator's absence", async (scene) => {
   const { site, runtime, port } = scene;
   await listening(scene);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { RuntimeKind } from "../../src/api/names.ts";
 import type { Observed } from "../../src/api/workload.ts";
+import { aborted } from "../../src/lib/aborted.ts";
 import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { RuntimeSet } from "../../src/runtimes/set.ts";
@@ -43,6 +44,33 @@ async function isPending(work: Promise<unknown>): Promise<boolean> {
   const later = new Promise((resolve) => setImmediate(resolve, "pending"));
   return (await Promise.race([work.catch(() => undefined), later])) === "pending";
 }
+
+describe("the end of several runtimes", () => {
+  it("is also that of one which is being opened, and that is told to be quick", async () => {
+    const ends: string[] = [];
+    const late: Runtime = { ...silent, [Symbol.asyncDispose]: async () => void ends.push("docker") };
+    const first = part("process", { observe: async () => [], remove: async () => undefined });
+    const set = new RuntimeSet(first, {
+      docker: async (signal) => {
+        await aborted(signal);
+        return late;
+      },
+    });
+    const opening = set.need("docker");
+    await set[Symbol.asyncDispose]();
+    assert.equal(await opening, late);
+    assert.deepEqual(ends, ["docker"]);
+  });
+
+  it("may be hurried, and what is opened later is hurried too", async () => {
+    const told: string[] = [];
+    const hasty = (kind: RuntimeKind): Runtime => ({ ...silent, kind, hurry: (ms) => void told.push(`${kind} ${ms}`) });
+    await using set = new RuntimeSet(hasty("process"), { docker: async () => hasty("docker") });
+    set.hurry(100);
+    await set.need("docker");
+    assert.deepEqual(told, ["process 100", "docker 100"]);
+  });
+});
 
 describe("removing from several runtimes", () => {
   it("waits for the one that has it, and is not held up by another that is silent", async () => {

@@ -88,8 +88,8 @@ export class Daemon implements Disposable {
   }
 
   async isPodman(): Promise<boolean> {
-    const { Components: components } = await this.ask((api) => api.version(), "brief");
-    return components.some(({ Name: name }) => name.startsWith("Podman"));
+    const version = JSON.stringify(await this.ask((api) => api.version(), "brief"));
+    return version.includes('"Podman');
   }
 
   /** `wait` "asAborted": for streams and for what takes as long as it takes; the question's own signal ends it. */

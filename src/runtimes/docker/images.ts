@@ -89,8 +89,8 @@ export class Images {
     const { failure, retryAt } = job;
     if (failure !== undefined) return { state: "failed", ...failure, ...(retryAt === undefined ? {} : { retryAt }) };
     const { progress } = job;
-    const broken = progress.isBroken ? "; its connection broke, and the container engine goes on in a moment" : "";
-    return { state: "fetching", message: `the image ${image} is being fetched${broken}`, progress: progress.read() };
+    const message = `the image ${image} is being fetched${troubleOf(progress)}`;
+    return { state: "fetching", message, progress: progress.read() };
   }
 
   #start(image: string, attempts: ReadonlyMap<string, string> = new Map(), failures = 0): Job {
@@ -113,6 +113,8 @@ export class Images {
     const timer = setInterval(() => this.#tell(image), tellMs).unref();
     try {
       await this.#fetch(image, job.progress);
+      // Else it would be fetched again at once, and again.
+      if ((await this.#inspect(image)) === undefined) throw new Error("it was fetched, and is not there");
       this.#drop(image, job);
     } catch (error) {
       if (this.#closing.signal.aborted) return;
@@ -133,8 +135,8 @@ export class Images {
   }
 
   async #fetch(image: string, progress: PullProgress): Promise<void> {
-    const authconfig = await registryAuth(image, this.#env);
     const { signal } = this.#closing;
+    const authconfig = await registryAuth(image, this.#env, signal);
     const stream = await this.#daemon.ask(
       (api) =>
         // Without a tag the daemon would fetch every one.
@@ -164,6 +166,13 @@ export class Images {
     for (const slot of this.#waiting.get(image) ?? []) this.#onSlot(slot);
     if (!this.#jobs.has(image)) this.#waiting.delete(image);
   }
+}
+
+/** A pull that hangs has no end, and unpacking is silent too: how long it has been so is for people to judge. */
+function troubleOf(progress: PullProgress): string {
+  const minutes = Math.floor(progress.silentMs() / 60_000);
+  if (minutes > 0) return `; the container engine has said nothing of it for ${minutes} min`;
+  return progress.isBroken ? "; its connection broke, and the container engine goes on in a moment" : "";
 }
 
 /** The digest under which the image's own repository knows it; a locally built one has none. */

@@ -3,8 +3,9 @@ import { DaemonRefusal, type Daemon } from "./daemon.ts";
 import { instanceLabel, labelFilter, networkFor } from "./label.ts";
 
 /**
- * The bridge network of an instance, on which engines cannot reach each other. It is there as long as the instance has
- * containers. One at a time: the daemon would make two of one name.
+ * The bridge network of an instance, on which engines cannot reach each other (Podman has no such option, and passes
+ * over Docker's). It is there as long as the instance has containers. One at a time: the daemon would make two of one
+ * name.
  */
 export class Network {
   readonly #daemon: Daemon;

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { isAlive, type Inspected } from "./inspected.ts";
+import { isAlive, type Living } from "./inspected.ts";
 
 const lookMs = 250;
 
@@ -9,17 +9,20 @@ const lookMs = 250;
  */
 export class PidWatch {
   readonly #timer: NodeJS.Timeout;
-  /** First processes that were there: only these can be missed. */
-  readonly #seen = new Set<number>();
+  /** First processes that were there, by container: only these can be missed. */
+  readonly #seen = new Map<string, number>();
 
-  constructor(containers: () => Iterable<Inspected>, onGone: (id: string) => void) {
+  constructor(containers: () => Iterable<Living>, onGone: (id: string) => void) {
     this.#timer = setInterval(() => {
-      for (const container of containers()) {
-        const { Pid: pid } = container.info.State;
-        if (!isAlive(container) || pid === 0) continue;
-        if (existsSync(`/proc/${pid}`)) this.#seen.add(pid);
-        else if (this.#seen.has(pid)) onGone(container.id);
+      const known = [...containers()];
+      for (const { id, info } of known) {
+        const { Pid: pid } = info.State;
+        if (pid !== 0 && existsSync(`/proc/${pid}`)) this.#seen.set(id, pid);
+        else if (this.#seen.get(id) === pid && isAlive({ id, info })) onGone(id);
       }
+      if (this.#seen.size <= known.length) return;
+      const ids = new Set(known.map(({ id }) => id));
+      for (const id of this.#seen.keys()) if (!ids.has(id)) this.#seen.delete(id);
     }, lookMs).unref();
   }
 

@@ -24,10 +24,12 @@ const isFetched = new Set(["Verifying Checksum", "Download complete", "Extractin
 export class PullProgress {
   readonly #layers = new Map<string, Layer>();
   readonly #startedAt: number;
+  #heardAt: number;
   #error: string | undefined;
 
   constructor(startedAt = performance.now()) {
     this.#startedAt = startedAt;
+    this.#heardAt = startedAt;
   }
 
   /** What the daemon complained of, in its words. */
@@ -35,9 +37,10 @@ export class PullProgress {
     return this.#error;
   }
 
-  take(text: string): void {
+  take(text: string, now = performance.now()): void {
     const line = parsed(text);
     if (line === undefined) return;
+    this.#heardAt = now;
     this.#error ??= line.error;
     const { id, status = "", progressDetail } = line;
     if (id === undefined) return;
@@ -53,6 +56,11 @@ export class PullProgress {
       known.done = known.total;
       known.isBroken = false;
     }
+  }
+
+  /** How long the daemon has said nothing of it. */
+  silentMs(now = performance.now()): number {
+    return now - this.#heardAt;
   }
 
   /** Whether the daemon waits to go on with a layer whose connection broke. */

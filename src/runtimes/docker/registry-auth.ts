@@ -22,11 +22,12 @@ export function registryOf(image: string): string {
 /**
  * What `docker login` has stored for the image's registry, in `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`:
  * `auths`, or the credential helper that the file names. Undefined when there is nothing; a file that cannot be read is
- * nothing, and the registry says what is missing.
+ * nothing, and the registry says what is missing. Aborting ends the helper, which may wait for a person.
  */
 export async function registryAuth(
   image: string,
   env: NodeJS.ProcessEnv = process.env,
+  signal?: AbortSignal,
 ): Promise<RegistryAuth | undefined> {
   const registry = registryOf(image);
   const config = await readConfig(
@@ -34,17 +35,23 @@ export async function registryAuth(
   );
   const helper = textIn(objectIn(config, "credHelpers"), registry) ?? textIn(config, "credsStore");
   if (helper !== undefined) {
-    const found = await askHelper(helper, registry, env);
+    const found = await askHelper(helper, registry, env, signal);
     if (found !== undefined) return found;
   }
   const auths = objectIn(config, "auths");
-  const entry = objectIn(auths, registry) ?? objectIn(auths, `https://${registry}`);
+  const entry = objectIn(auths, registry) ?? objectIn(auths, keyOf(registry, auths));
   const identitytoken = textIn(entry, "identitytoken");
   if (identitytoken !== undefined) return { identitytoken, serveraddress: registry };
   const [username = "", ...password] = Buffer.from(textIn(entry, "auth") ?? "", "base64")
     .toString()
     .split(":");
   return username === "" ? undefined : { username, password: password.join(":"), serveraddress: registry };
+}
+
+/** Older versions of `docker login` stored a URL, such as `https://ghcr.io/v1/`. */
+function keyOf(registry: string, auths: object | undefined): string {
+  const hostOf = (key: string): string => key.replace(/^https?:\/\//, "").replace(/\/.*$/, "");
+  return Object.keys(auths ?? {}).find((key) => hostOf(key) === registry) ?? registry;
 }
 
 async function readConfig(path: string): Promise<unknown> {
@@ -56,13 +63,19 @@ async function readConfig(path: string): Promise<unknown> {
 }
 
 /** Speaks the protocol of https://github.com/docker/docker-credential-helpers: the registry in, JSON out. */
-async function askHelper(name: string, registry: string, env: NodeJS.ProcessEnv): Promise<RegistryAuth | undefined> {
+async function askHelper(
+  name: string,
+  registry: string,
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal | undefined,
+): Promise<RegistryAuth | undefined> {
   if (!/^[\w.-]+$/.test(name)) return undefined;
   return await new Promise((resolve) => {
     const child = spawn(`docker-credential-${name}`, ["get"], {
       env,
       stdio: ["pipe", "pipe", "ignore"],
       timeout: 10_000,
+      ...(signal === undefined ? {} : { signal }),
     });
     let said = "";
     child.stdout.on("data", (chunk: Buffer) => (said += chunk.toString()));

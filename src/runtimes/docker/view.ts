@@ -11,6 +11,7 @@ import { errorMessage } from "../../lib/error-code.ts";
 
 const firstRetryMs = 50;
 const slowestRetryMs = 1000;
+const lookAgainMs = 1000;
 /** Other events (exec, health checks, top) change nothing that is looked at. */
 const changes = new Set([
   "create",
@@ -43,6 +44,8 @@ export class ContainerView {
   readonly #containers = new Map<string, Inspected>();
   /** At most one look at a container at a time, and one more when an event came meanwhile. */
   readonly #looks = new Map<string, { running: Promise<void>; isStale: boolean }>();
+  /** Those that will be looked at again, because nobody answered. */
+  readonly #again = new Set<string>();
   readonly #closing = new AbortController();
   readonly #loop: Promise<void>;
   readonly #firstTry = Promise.withResolvers<void>();
@@ -205,7 +208,12 @@ export class ContainerView {
 
   #onEvent(line: string): void {
     const event = parsed(line);
-    if (event === undefined || !changes.has(event.action)) return;
+    if (event === undefined) {
+      // One that cannot be read, since it is too long for a line, was about something.
+      if (line !== "") void this.relist().catch(() => undefined);
+      return;
+    }
+    if (!changes.has(event.action)) return;
     if (event.action === "destroy" || event.action === "remove") {
       this.forget(event.id);
       const look = this.#looks.get(event.id);
@@ -213,8 +221,22 @@ export class ContainerView {
       if (look !== undefined) look.isStale = true;
       return;
     }
-    // A look that fails here is not lost: the stream ends with the daemon, and the list follows.
-    void this.refresh(event.id).catch(() => undefined);
+    this.#lookAt(event.id);
+  }
+
+  /**
+   * Where nobody answers, either the stream ends with the daemon, and the list follows, or nothing else would tell: it
+   * is looked again. A refusal is an answer.
+   */
+  #lookAt(id: string): void {
+    const { signal } = this.#closing;
+    void this.refresh(id).catch(async (error: unknown) => {
+      if (error instanceof DaemonRefusal || this.#again.has(id)) return;
+      this.#again.add(id);
+      await delay(lookAgainMs, undefined, { signal, ref: false }).catch(() => undefined);
+      this.#again.delete(id);
+      if (this.isUp && !signal.aborted) this.#lookAt(id);
+    });
   }
 
   #markDown(error: RuntimeUnavailable): void {

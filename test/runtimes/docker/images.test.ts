@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { it, mock } from "node:test";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import { Images } from "../../../src/runtimes/docker/images.ts";
 import { say, startDockerDaemon, type DockerDaemonDouble } from "../../doubles/docker-daemon.ts";
+import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
 const image = "registry.test/engine:1";
@@ -76,6 +80,43 @@ it("a failure that may pass is tried again when it is time, and only if somebody
   } finally {
     mock.timers.reset();
   }
+});
+
+it("an image that is not there once it was fetched is no reason to fetch it again at once", async () => {
+  const daemon = await startDockerDaemon((asked, response) => {
+    if (asked === "POST /images/create") response.end('{"status":"Status: Downloaded newer image"}\n');
+    else say(response, 404, { message: "no such image" });
+  });
+  const images = new Images({ daemon: new Daemon(daemon.path), env: {}, onSlot: () => undefined });
+  try {
+    const failed = await until("it is told", async () => {
+      const prepared = await images.prepare("a", image, "edit 1");
+      return prepared.state === "failed" && prepared;
+    });
+    assert.match(failed.message, /could not be fetched \(it was fetched, and is not there\)/);
+    assert.ok(failed.retryAt !== undefined);
+    assert.equal(pulls(daemon), 1);
+  } finally {
+    await images.close();
+    await daemon[Symbol.asyncDispose]();
+  }
+});
+
+it("closing does not wait for a credential helper that waits for a person", async () => {
+  await using directory = await tempDir();
+  const helper = join(directory.path, "docker-credential-slow");
+  await writeFile(helper, `#!/bin/sh\n: >${directory.path}/asked\nexec sleep 600\n`, { mode: 0o755 });
+  await writeFile(join(directory.path, "config.json"), JSON.stringify({ credsStore: "slow" }));
+  const env = { DOCKER_CONFIG: directory.path, PATH: `${directory.path}:${process.env["PATH"] ?? ""}` };
+  await using daemon = await startDockerDaemon((_asked, response) => say(response, 404, { message: "no such image" }));
+  const images = new Images({ daemon: new Daemon(daemon.path), env, onSlot: () => undefined });
+  await images.prepare("a", image, "edit 1");
+  await until("the helper is asked", () => existsSync(join(directory.path, "asked")));
+  const began = performance.now();
+  await images.close();
+  // The helper itself is given ten seconds.
+  assert.ok(performance.now() - began < 9000);
+  assert.equal(pulls(daemon), 0);
 });
 
 it("what is no image's name is refused without asking, and what the daemon refuses is said", async () => {

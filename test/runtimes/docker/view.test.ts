@@ -104,6 +104,25 @@ describe("the view of containers", () => {
     assert.deepEqual(site.changes, [true, false, true]);
   });
 
+  it("looks again where nobody answered a look, though the events go on", async () => {
+    await using site = await containersOf("i");
+    const { view, known } = site;
+    known.add("c1");
+    site.isCutting = true;
+    site.tell("create", "c1");
+    await until("it was looked at in vain", () => site.looks > 0);
+    site.isCutting = false;
+    await until("it is seen", () => view.all().length === 1);
+    assert.deepEqual(site.changes, [true]);
+  });
+
+  it("lists anew where an event cannot be read", async () => {
+    await using site = await containersOf("i");
+    site.known.add("c1");
+    site.tell("create".padEnd(70_000), "c1");
+    await until("it is seen", () => site.view.all().length === 1);
+  });
+
   it("does not lose a container that came while a list was on its way", async () => {
     await using site = await containersOf("i");
     const { view, held, known } = site;
@@ -131,6 +150,7 @@ async function containersOf(instance: string): Promise<ContainersSite> {
     held: new Array<() => void>(),
     isHolding: false,
     isRefusing: false,
+    isCutting: false,
     looks: 0,
     onSlot: (): void => undefined,
     broken: new Set<string>(),
@@ -144,9 +164,10 @@ async function containersOf(instance: string): Promise<ContainersSite> {
         events.flushHeaders();
         return;
       }
-      if (asked === "GET /version") return say(response, 200, { Components: [] });
+      if (asked === "GET /version") return say(response, 200, {});
       const id = /^GET \/containers\/(c\d+)\/json$/.exec(asked)?.[1];
       if (id !== undefined) site.looks += 1;
+      if (id !== undefined && site.isCutting) return void response.destroy();
       if (id === undefined && site.isRefusing) return say(response, 500, { message: "no list today" });
       if (id !== undefined && site.broken.has(id)) return say(response, 500, { message: "its layer is broken" });
       const Labels = { "dev.berth.instance": instance, "dev.berth.slot": "primary", "dev.berth.role": "main" };
@@ -188,6 +209,8 @@ interface ContainersSite extends AsyncDisposable {
   readonly held: (() => void)[];
   isHolding: boolean;
   isRefusing: boolean;
+  /** Looks at single containers get no answer. */
+  isCutting: boolean;
   /** Those that the daemon cannot inspect. */
   readonly broken: Set<string>;
   /** What whoever is told of a slot does. */

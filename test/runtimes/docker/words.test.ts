@@ -124,6 +124,13 @@ describe("the progress of a pull that breaks off", () => {
     assert.equal(told([...begun, goesOn, { status: "Download complete" }]).read().bytesDone, 1000);
   });
 
+  it("knows how long the daemon has said nothing", () => {
+    const progress = new PullProgress(0);
+    assert.equal(progress.silentMs(70_000), 70_000);
+    progress.take('{"status":"Extracting","id":"b"}', 70_000);
+    assert.equal(progress.silentMs(80_000), 10_000);
+  });
+
   it("has a total though Podman never tells a small layer's size", () => {
     const progress = told(begun.slice(0, 2));
     progress.take('{"status":"Pulling fs layer","id":"c"}');
@@ -194,7 +201,7 @@ describe("credentials of registries", () => {
     await writeFile(
       file,
       JSON.stringify({
-        auths: { "ghcr.io": { auth }, "quay.io": { identitytoken: "idt" } },
+        auths: { "https://old.example/v1/": { auth }, "ghcr.io": { auth }, "quay.io": { identitytoken: "idt" } },
         credHelpers: { "r.example": "test" },
       }),
     );
@@ -204,6 +211,8 @@ describe("credentials of registries", () => {
       serveraddress: "ghcr.io",
     });
     assert.deepEqual(await registryAuth("quay.io/a", env), { identitytoken: "idt", serveraddress: "quay.io" });
+    assert.equal((await registryAuth("old.example/a", env))?.serveraddress, "old.example");
+    assert.equal(await registryAuth("example/a", env), undefined);
     await mkdir(join(directory.path, "bin"));
     const helper = join(directory.path, "bin/docker-credential-test");
     await writeFile(helper, '#!/bin/sh\nread -r host\necho "{\\"Username\\":\\"u\\",\\"Secret\\":\\"for $host\\"}"\n');
