@@ -8,6 +8,7 @@ import { startKokoroDouble, spoken } from "../../doubles/kokoro.ts";
 import { heardIn, startWhisperDouble } from "../../doubles/whisper.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { formBody, type FormPart } from "../../support/form.ts";
+import { freePort } from "../../support/free-port.ts";
 import { startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
 import { scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
@@ -155,7 +156,7 @@ describe(`POST ${transcriptions}`, () => {
   });
 
   it("sends an upload once more to an engine that did not take the connection, whole", async () => {
-    const engine = await startWhisperDouble({ path: transcriptions });
+    const engine = await startWhisperDouble({ path: transcriptions, port: await freePort() });
     const { port } = engine;
     await using gateway = await startGateway({ slots: { stt: slot("stt", port) } });
     await engine[Symbol.asyncDispose]();

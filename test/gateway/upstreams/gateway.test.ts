@@ -8,6 +8,7 @@ import { startProvider } from "../../doubles/provider.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { scriptedEngine } from "../../support/scripted-engine.ts";
+import { freePort } from "../../support/free-port.ts";
 import { until } from "../../support/until.ts";
 import { secretKey, specOf } from "./fixture.ts";
 import { rejectionOf } from "../../support/rejection.ts";
@@ -64,7 +65,7 @@ describe("a provider behind the gateway", () => {
   });
 
   it("is known to a gateway that starts while it is down", async () => {
-    await using double = await startProvider({ key: secretKey, models: ["m1"] });
+    await using double = await startProvider({ key: secretKey, models: ["m1"], port: await freePort() });
     const registry = { upstreams: acme({ baseUrl: double.baseUrl, discover: { prefix: "acme/" } }) };
     await using before = await startGateway({ registry });
     const list = (gateway: TestGateway): Promise<string[]> =>
@@ -91,7 +92,10 @@ describe("a provider behind the gateway", () => {
     const ready = async (): Promise<number> => (await fetch(`${gateway.url}/readyz`)).status;
     assert.equal(await ready(), 503);
     assert.equal((await gateway.post("/v1/chat/completions", ask)).status, 200, "what is known is served");
-    double.asked[0]?.response.end(JSON.stringify({ data: [{ id: "m1" }] }));
+    const listing = await until("it is asked for its models", () =>
+      double.asked.find(({ method }) => method === "GET"),
+    );
+    listing.response.end(JSON.stringify({ data: [{ id: "m1" }] }));
     await until("it is ready", async () => (await ready()) === 200);
     await gateway.publishRegistry({ upstreams: acme({ baseUrl: double.baseUrl, discover: {}, retries: 2 }) });
     await until(
