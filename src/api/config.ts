@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { runtimeKinds, slotPorts } from "./names.ts";
+import { isLibrarys, problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
 
 const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
@@ -228,7 +229,10 @@ export function loadConfig(
       values[key] = parsed.data;
       origins[key] = origin;
     } else {
-      problems.push({ key: label, message: wanted([...new Set(flatten(parsed.error.issues))].join("; ")) });
+      problems.push({
+        key: label,
+        message: wanted([...new Set(problemsOf(parsed.error).map((problem) => problem.message))].join("; ")),
+      });
     }
   }
 
@@ -263,20 +267,9 @@ export function loadConfig(
   return { config, origins, problems, warnings };
 }
 
-/** The messages that say what is wanted; a union's own "Invalid input" says nothing. */
-function flatten(issues: readonly z.core.$ZodIssue[]): string[] {
-  return issues.flatMap((issue) => {
-    if (issue.code !== "invalid_union") return [issue.message];
-    const branches = issue.errors.map(flatten);
-    return branches.findLast((messages) => messages.length > 0) ?? [issue.message];
-  });
-}
-
 /** Our own messages name what is wanted (`a whole number`); the schema library's are sentences. */
 function wanted(message: string): string {
-  return /^[A-Z]/.test(message)
-    ? `is wrong: ${message[0]?.toLowerCase() ?? ""}${message.slice(1)}`
-    : `must be ${message}`;
+  return isLibrarys(message) ? `is wrong: ${message[0]?.toLowerCase() ?? ""}${message.slice(1)}` : `must be ${message}`;
 }
 
 function hint(name: string, known: readonly string[]): string {

@@ -19,26 +19,39 @@ export function invalidRequest(problems: readonly Problem[]): ApiError {
 }
 
 /**
- * What zod found, of a union the alternative that got furthest. A key that is not known is a problem of its own, whose
- * path ends in it and whose message names the nearest one that `schema` knows.
+ * What zod found, in files, bodies and settings alike. Of a union: what the alternative says that got furthest, else what
+ * all of them want. A key that is not known is a problem of its own, whose path ends in it and whose message names the
+ * nearest one that `schema` knows, each as `spell` writes it.
  */
-export function problemsOf(error: z.core.$ZodError, schema?: z.ZodType): Problem[] {
+export function problemsOf(
+  error: z.core.$ZodError,
+  schema?: z.ZodType,
+  spell: (key: string) => string = (key) => key,
+): Problem[] {
   return error.issues.flatMap((issue): Problem[] => {
     if (issue.code !== "unrecognized_keys") return [flatten(issue, [])];
-    const known = schema === undefined ? [] : knownKeys(schema, issue.path);
-    return issue.keys.map((key) => ({ path: texts([...issue.path, key]), message: unknownKey(key, known) }));
+    const known = schema === undefined ? [] : knownKeys(schema, issue.path).map(spell);
+    return issue.keys.map((key) => ({ path: texts([...issue.path, key]), message: unknownKey(spell(key), known) }));
   });
 }
 
 function flatten(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Problem {
-  const path = [...before, ...issue.path];
-  if (issue.code === "invalid_union") {
-    const [deepest] = issue.errors
-      .flatMap((alternative) => alternative.slice(0, 1).map((inner) => flatten(inner, path)))
-      .toSorted((a, b) => b.path.length - a.path.length);
-    if (deepest !== undefined && deepest.path.length > path.length) return deepest;
-  }
-  return { path: texts(path), message: plain(issue) };
+  const path = texts([...before, ...issue.path]);
+  if (issue.code !== "invalid_union") return { path, message: plain(issue) };
+  const alternatives = issue.errors.flatMap((alternative) =>
+    alternative.slice(0, 1).map((inner) => flatten(inner, path)),
+  );
+  const [deepest] = alternatives.toSorted((a, b) => b.path.length - a.path.length);
+  if (deepest !== undefined && deepest.path.length > path.length) return deepest;
+  if (deepest === undefined || !isLibrarys(issue.message)) return { path, message: issue.message };
+  const messages = [...new Set(alternatives.map(({ message }) => message))];
+  const own = messages.filter((message) => !isLibrarys(message));
+  return { path, message: (own.length > 0 ? own : messages).join("; or ") };
+}
+
+/** The schema library speaks in sentences, our schemas in words for what is wanted, such as `a whole number`. */
+export function isLibrarys(message: string): boolean {
+  return /^[A-Z]/.test(message);
 }
 
 function texts(path: readonly PropertyKey[]): (string | number)[] {

@@ -1,8 +1,9 @@
-import { copyFile, mkdir, readFile, realpath, stat } from "node:fs/promises";
+import { copyFile, mkdir, realpath, stat } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { CommandError } from "../cli/client.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { readSmallText, UnfitFile } from "../lib/small-file.ts";
 
 interface Change {
   readonly file: string;
@@ -40,7 +41,7 @@ export async function migrateConfig(
 }
 
 async function changesIn(configDir: string): Promise<Change[]> {
-  const { listManifests } = await import("../store/listing.ts");
+  const { listManifests, manifestLimitBytes } = await import("../store/listing.ts");
   const { directoryOfKind } = await import("../store/manifest.ts");
   const { migrated } = await import("../store/migrate.ts");
   const listing = await listManifests(configDir, Object.values(directoryOfKind));
@@ -54,7 +55,11 @@ async function changesIn(configDir: string): Promise<Change[]> {
   const settings = join(configDir, "berth.toml");
   const changes: Change[] = [];
   for (const file of [...(existsSync(settings) ? [settings] : []), ...listing.files.keys()]) {
-    const before = await readFile(file, "utf8");
+    const before = await readSmallText(file, manifestLimitBytes).catch((error: unknown): never => {
+      const next = "no service reads it either: make it smaller, or move it away";
+      if (!(error instanceof UnfitFile)) throw error;
+      throw new CommandError("config.unreadable", `${relative(configDir, file)}: ${error.message}`, next);
+    });
     const after = migrated(file, before);
     if (after !== before) changes.push({ file, before, after });
   }

@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ProcessRole } from "../api/names.ts";
 import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
+import { setAside } from "../lib/aside.ts";
 import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { Serial } from "../lib/serial.ts";
@@ -31,7 +32,7 @@ export class RecordBook {
     await removeLeftovers(directory);
     for (const { file, record } of await readRecords(directory)) {
       if (record?.instance === instance) book.#records.set(recordKey(record.slot, record.role), record);
-      else await setAside(directory, file);
+      else await setAside(dirname(directory), join(directory, file), `processes.${file}`);
     }
     return book;
   }
@@ -105,16 +106,5 @@ function parse(text: string, file: string): ProcessRecord | undefined {
     return `${recordKey(record.slot, record.role)}.json` === file ? record : undefined;
   } catch {
     return undefined;
-  }
-}
-
-async function setAside(directory: string, file: string): Promise<void> {
-  const aside = join(dirname(directory), "aside");
-  await mkdir(aside, { recursive: true });
-  try {
-    await rename(join(directory, file), join(aside, `processes.${file}`));
-  } catch {
-    // A directory cannot take the place of what was set aside before.
-    await rename(join(directory, file), join(aside, `processes.${Date.now()}.${file}`));
   }
 }

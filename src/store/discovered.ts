@@ -7,7 +7,7 @@ import { errorCode } from "../lib/error-code.ts";
 import { parseJson } from "../lib/json.ts";
 import { Serial } from "../lib/serial.ts";
 import { readSmallText, UnfitFile } from "../lib/small-file.ts";
-import { setAside } from "./aside.ts";
+import { setAside } from "../lib/aside.ts";
 
 /** Older lists say nothing of what a provider has now. */
 const oldMs = 7 * 24 * 3_600_000;

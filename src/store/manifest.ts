@@ -1,8 +1,8 @@
 import { basename, dirname, extname } from "node:path";
-import type { z } from "zod";
-import { knownKeys, unknownKey } from "../api/known-keys.ts";
+import { unknownKey } from "../api/known-keys.ts";
 import { modelRules, modelSpecSchema } from "../api/model.ts";
 import { apiVersion, kinds, slotNameSchema, type Kind } from "../api/names.ts";
+import { problemsOf } from "../api/problems.ts";
 import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../api/slot.ts";
 import { upstreamRules, upstreamSpecSchema } from "../api/upstream.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
@@ -147,7 +147,7 @@ function declaration(
   const result = schema.safeParse(spec);
   if (!result.success) {
     const spell = file.endsWith(".toml") ? snakeCase : (key: string): string => key;
-    for (const issue of result.error.issues) noteIssue(issue, base, note, schema, spell);
+    for (const { path, message } of problemsOf(result.error, schema, spell)) note([...base, ...path], message);
     return { ...invalid({ kind, name }, file, canonicalJson(value), diagnostics), labels, annotations };
   }
   const complete = completed(kind, name, result.data);
@@ -182,39 +182,6 @@ function completed(kind: Kind, name: string, parsed: unknown): { spec: SpecByKin
     default:
       return kind satisfies never;
   }
-}
-
-function noteIssue(
-  issue: z.core.$ZodIssue,
-  base: readonly string[],
-  note: (path: readonly PropertyKey[], message: string) => void,
-  schema: z.ZodType,
-  spell: (key: string) => string,
-): void {
-  if (issue.code === "unrecognized_keys") {
-    const known = knownKeys(schema, issue.path).map(spell);
-    for (const key of issue.keys) note([...base, ...issue.path, key], unknownKey(spell(key), known));
-    return;
-  }
-  if (issue.code === "invalid_union") {
-    // The branch that got furthest says the most.
-    const branches = issue.errors.filter((errors) => errors.length > 0);
-    const [first] = branches.toSorted((a, b) => (b[0]?.path.length ?? 0) - (a[0]?.path.length ?? 0));
-    const [deepest] = first ?? [];
-    const path = [...base, ...issue.path, ...(deepest?.path ?? [])];
-    note(
-      path,
-      branches.length > 1 && deepest?.path.length === 0
-        ? messageOf(branches.flat())
-        : (deepest?.message ?? issue.message),
-    );
-    return;
-  }
-  note([...base, ...issue.path], issue.message);
-}
-
-function messageOf(issues: readonly z.core.$ZodIssue[]): string {
-  return [...new Set(issues.map(({ message }) => message))].join("; or ");
 }
 
 function stringMap(value: unknown, onWrong: () => void): Record<string, string> {

@@ -14,7 +14,7 @@ import { removeLeftovers, syncFile, writeFileAtomicNow } from "../lib/atomic-fil
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { Subscribers } from "../lib/subscribers.ts";
-import { setAside } from "./aside.ts";
+import { setAside } from "../lib/aside.ts";
 import type { PublishedChange, PublishedStore, Publisher } from "./store.ts";
 
 const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };

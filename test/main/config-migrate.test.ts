@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { CommandError } from "../../src/cli/client.ts";
+import { migrateConfig } from "../../src/main/config-migrate.ts";
+import { rejectionOf } from "../support/rejection.ts";
 import { runBerth, type Ended } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -47,6 +50,18 @@ describe("berth config migrate", () => {
       assert.equal(await readFile(join(directory.path, ".backup", stamp, file), "utf8"), files[file]);
     assert.deepEqual(await run(), { code: 0, stdout: "DIR: nothing to migrate\n", stderr: "" });
     assert.deepEqual(await run("--check"), { code: 0, stdout: "DIR: nothing to migrate\n", stderr: "" });
+  });
+
+  it("reads no file that is too large to be one, and changes nothing then", async () => {
+    await using directory = await tempDir();
+    await mkdir(join(directory.path, "slots"));
+    await writeFile(join(directory.path, "berth.toml"), files["berth.toml"]);
+    await writeFile(join(directory.path, "slots/large.toml"), `# ${"x".repeat(1024 ** 2)}\n`);
+    const migration = migrateConfig(directory.path, { isCheck: false, now: new Date() });
+    const { message, next } = await rejectionOf(migration, CommandError);
+    assert.equal(message, "slots/large.toml: it is larger than 1 MiB, the limit of such a file");
+    assert.equal(next, "no service reads it either: make it smaller, or move it away");
+    assert.deepEqual((await readdir(directory.path)).toSorted(), ["berth.toml", "slots"]);
   });
 
   it("does not call a missing directory migrated", async () => {

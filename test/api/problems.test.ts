@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { z } from "zod";
+import { loadConfig } from "../../src/api/config.ts";
+import { problemsOf } from "../../src/api/problems.ts";
+import { slotSpecSchema } from "../../src/api/slot.ts";
+import { readManifests } from "../../src/store/manifest.ts";
+
+const told = (schema: z.ZodType, value: unknown): readonly (readonly [path: string, message: string])[] => {
+  const { error } = schema.safeParse(value);
+  return error === undefined ? [] : problemsOf(error, schema).map(({ path, message }) => [path.join("."), message]);
+};
+
+describe("what is wrong with a value", () => {
+  const either = z.union([z.string(), z.strictObject({ file: z.string() })]);
+
+  it("is told of the alternative that got furthest", () => {
+    assert.deepEqual(told(z.object({ a: either }), { a: { file: 1 } }), [
+      ["a.file", "Invalid input: expected string, received number"],
+    ]);
+  });
+
+  it("is told of all alternatives where none got further, or in the words of the schema", () => {
+    const both = "Invalid input: expected string, received number; or Invalid input: expected object, received number";
+    assert.deepEqual(told(either, 1), [["", both]]);
+    assert.deepEqual(told(z.union([z.int(), z.string().regex(/^\d+$/, "a whole number")]), "x"), [
+      ["", "a whole number"],
+    ]);
+    assert.deepEqual(told(z.union([z.ipv4(), z.ipv6()], "an address"), "x"), [["", "an address"]]);
+  });
+
+  it("is a field that is missing, or a key that nobody knows", () => {
+    const schema = z.strictObject({ name: z.string(), either });
+    assert.deepEqual(told(schema, { nam: 1 }), [
+      ["name", "is required"],
+      ["either", "is required"],
+      ["nam", "unknown key; did you mean name?"],
+    ]);
+  });
+
+  it("is the same in a file, a body and a setting", () => {
+    const spec = { probe: { timeoutSeconds: "soon" }, env: { A: { valueFrom: { file: 1 } } }, idleSecond: 1 };
+    const body = told(slotSpecSchema, spec);
+    const [declaration] = readManifests("/c/slots/a.yaml", JSON.stringify(spec));
+    const file = declaration?.diagnostics.map(({ path, message }) => [path?.join("."), message]);
+    assert.deepEqual(file, body);
+    assert.equal(body.length, 3);
+    const places = { isRoot: true, home: undefined, xdgConfigHome: undefined, xdgStateHome: undefined };
+    const { problems } = loadConfig({ SVC_PORT: "x", SVC_TRUSTED_PROXIES: "y" }, {}, places);
+    assert.deepEqual(problems, [
+      { key: "SVC_PORT", message: "must be a whole number" },
+      { key: "SVC_TRUSTED_PROXIES", message: "must be addresses or blocks such as 10.0.0.0/8" },
+    ]);
+  });
+});
