@@ -182,7 +182,9 @@ export class Dispatcher {
       answer.refuse(failure);
     });
     const { path, body, accept } = leg;
-    relay.start(provider.request({ path, body, contentType: "application/json", accept, requestId }, relay));
+    const exchange = provider.request({ path, body, contentType: "application/json", accept, requestId }, relay);
+    relay.start(exchange);
+    call.holdFor(exchange);
   }
 
   /** A stream from a slot that is not there: identical ones become one. */

@@ -48,7 +48,8 @@ export class StreamHold {
 }
 
 function describe({ slot, state, position, progress }: Place, waitedMs: number): string {
-  const words = [`slot=${slot}`, `state=${state}`];
+  // No slot's name has a space in it.
+  const words = [slot.includes(" ") ? slot.replace(" ", "=") : `slot=${slot}`, `state=${state}`];
   if (progress !== undefined) words.push(`progress=${progress}%`);
   if (position > 0) words.push(`position=${position}`);
   words.push(`waited=${Math.round(waitedMs / 1000)}s`);

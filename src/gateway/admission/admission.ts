@@ -13,6 +13,7 @@ export interface Visitor extends Caller {
 
 /** What a waiting client may be told of its place. */
 export interface Place {
+  /** `upstream NAME` where it is a provider's. */
   readonly slot: string;
   /** `queued` at a slot that is there, else the slot's state. */
   readonly state: string;

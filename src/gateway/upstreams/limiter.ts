@@ -2,7 +2,8 @@
 export class Limiter {
   readonly #max: number;
   readonly #queue: number;
-  readonly #waiting = new Set<() => void>();
+  /** What gives each its turn, by what gives the wait up. */
+  readonly #waiting = new Map<() => void, () => void>();
   #busy = 0;
 
   constructor(options: { readonly max: number; readonly queue: number }) {
@@ -33,16 +34,27 @@ export class Limiter {
         if (!hasLeft) onTurn();
       });
     };
-    if (isRoom) {
-      this.#busy += 1;
-      turn();
-    } else this.#waiting.add(turn);
-    return () => {
+    const leave = (): void => {
       if (hasLeft) return;
       hasLeft = true;
       if (hasPlace) this.#free();
-      else this.#waiting.delete(turn);
+      else this.#waiting.delete(leave);
     };
+    if (isRoom) {
+      this.#busy += 1;
+      turn();
+    } else this.#waiting.set(leave, turn);
+    return leave;
+  }
+
+  /** How many get a turn until this one does, itself included; 0 when it does not wait. `leave` is what `enter` gave. */
+  position(leave: () => void): number {
+    let position = 0;
+    for (const other of this.#waiting.keys()) {
+      position += 1;
+      if (other === leave) return position;
+    }
+    return 0;
   }
 
   /** A place passes from hand to hand, so that no newcomer can slip in between. */
@@ -50,8 +62,9 @@ export class Limiter {
     const [next] = this.#waiting;
     if (next === undefined) this.#busy -= 1;
     else {
-      this.#waiting.delete(next);
-      next();
+      const [leave, turn] = next;
+      this.#waiting.delete(leave);
+      turn();
     }
   }
 }

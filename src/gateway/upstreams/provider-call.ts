@@ -1,20 +1,26 @@
 import type { Dispatcher } from "undici";
 import { ApiError } from "../../api/errors.ts";
 import type { Exchange } from "../../lib/http1/client.ts";
-import type { Permit } from "./circuit.ts";
+import type { Place } from "../admission/admission.ts";
 import { toApiError } from "../answer.ts";
+import type { Waiter } from "../stream-hold.ts";
+import type { Permit } from "./circuit.ts";
 import { Mask, StreamMask } from "./mask.ts";
 import { OutgoingBody } from "./provider-body.ts";
-import { connectionFailure, isRetried, refusalFailure, type Outcome, type Progress } from "./provider-failure.ts";
+import {
+  connectionFailure,
+  isRetried,
+  refusalFailure,
+  soundRetryAfter,
+  type Outcome,
+  type Progress,
+} from "./provider-failure.ts";
 import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
 
 /** More of a provider's error than this helps nobody. */
 const errorLimitBytes = 65_536;
 /** A provider that wants to be left alone for longer is not asked again by itself. */
 const longestBackoffMs = 5000;
-
-/** Seconds, or a date (RFC 9110, 10.2.3). */
-const retryAfterPattern = /^(\d{1,7}|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} [\d:]{8} GMT)$/;
 
 interface BegunRefusal {
   readonly status: number;
@@ -31,7 +37,7 @@ interface BegunRefusal {
  *                │           └─ any other ─────▶ settled      │
  *                └────────────────────────────────────────────┘
  */
-export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
+export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandler {
   readonly #provider: Provider;
   readonly #events: ProviderEvents;
   readonly #onSettled: (seconds: number | undefined) => void;
@@ -70,7 +76,16 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     }
     this.#request = { ...request, body };
     this.#leave = provider.limiter.enter(() => void this.#begin());
-    if (this.#leave === undefined) queueMicrotask(() => this.#fail(this.#overloaded(), "overloaded"));
+    if (this.#leave === undefined) queueMicrotask(() => this.#fail(provider.overloaded(), "overloaded"));
+  }
+
+  /** In line for one of `maxConcurrent`. */
+  get isWaiting(): boolean {
+    return this.place.position > 0;
+  }
+
+  get place(): Place {
+    return this.#provider.placeOf(this.#leave);
   }
 
   pause(): void {
@@ -167,9 +182,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     // 100 and 103 only announce the answer.
     if (this.#isSettled || status < 200) return;
     if (status >= 300) {
-      const retryAfter = headers["retry-after"];
-      const isSound = typeof retryAfter === "string" && retryAfterPattern.test(retryAfter);
-      this.#refusal = { status, retryAfter: isSound ? retryAfter : undefined, chunks: [], size: 0 };
+      this.#refusal = { status, retryAfter: soundRetryAfter(headers["retry-after"]), chunks: [], size: 0 };
       return;
     }
     this.#permit?.succeed();
@@ -184,7 +197,7 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#mask = new StreamMask(new Mask(this.#key, "answers"));
     const of = (name: string): string | undefined => {
       const value = headers[name];
-      return typeof value === "string" ? this.#masked(value) : undefined;
+      return typeof value === "string" ? new Mask(this.#key, "errors").text(value) : undefined;
     };
     if (this.#isPaused) controller.pause();
     const [contentType, contentLength] = [of("content-type"), of("content-length")];
@@ -259,19 +272,6 @@ export class ProviderCall implements Exchange, Dispatcher.DispatchHandler {
     this.#settle();
     this.#controller?.abort(failure);
     this.#events.onError(failure);
-  }
-
-  #overloaded(): ApiError {
-    const { name } = this.#provider.options;
-    return new ApiError("slot.overloaded", {
-      message: `upstream ${name} and its queue are full`,
-      details: { upstream: name },
-      headers: { "retry-after": String(this.#provider.waitSeconds) },
-    });
-  }
-
-  #masked(text: string): string {
-    return new Mask(this.#key, "errors").text(text);
   }
 
   #outcome(outcome: Outcome): void {

@@ -9,6 +9,14 @@ export interface Refusal {
   readonly body: Buffer;
 }
 
+/** Seconds, or a date (RFC 9110, 10.2.3). */
+const retryAfterPattern = /^(\d{1,7}|[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} [\d:]{8} GMT)$/;
+
+/** The header's value where it says what it may. */
+export function soundRetryAfter(value: string | string[] | undefined): string | undefined {
+  return typeof value === "string" && retryAfterPattern.test(value) ? value : undefined;
+}
+
 /** How a request to a provider ended, as a short word or the provider's status: for metrics. */
 export type Outcome = string;
 

@@ -1,8 +1,8 @@
 import type { Pool } from "undici";
 import { ApiError } from "../../api/errors.ts";
 import type { UpstreamSpec } from "../../api/upstream.ts";
-import type { Exchange } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
+import type { Place } from "../admission/admission.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { parseJson } from "../../lib/json.ts";
 import { Circuit, type CircuitState } from "./circuit.ts";
@@ -84,7 +84,7 @@ export class Provider {
   }
 
   /** Sends it as soon as there is a place. Failures are ApiErrors that a client may see. */
-  request(request: ProviderRequest, events: ProviderEvents): Exchange {
+  request(request: ProviderRequest, events: ProviderEvents): ProviderCall {
     const call: ProviderCall = new ProviderCall(this, request, events, (seconds) => {
       this.#calls.delete(call);
       if (seconds !== undefined) this.#meanSeconds += (seconds - this.#meanSeconds) / 8;
@@ -94,10 +94,22 @@ export class Provider {
     return call;
   }
 
-  /** When a place may be free for one more, in whole seconds: an estimate from how long requests have taken. */
-  get waitSeconds(): number {
-    const turns = (this.limiter.waiting + 1) / (this.options.spec.maxConcurrent ?? 1);
-    return Math.min(60, Math.max(1, Math.ceil(turns * this.#meanSeconds)));
+  /** There is no place for one more. When there may be is an estimate from how long requests have taken. */
+  overloaded(): ApiError {
+    const { name, spec } = this.options;
+    const turns = (this.limiter.waiting + 1) / (spec.maxConcurrent ?? 1);
+    const seconds = Math.min(60, Math.max(1, Math.ceil(turns * this.#meanSeconds)));
+    return new ApiError("slot.overloaded", {
+      message: `upstream ${name} and its queue are full`,
+      details: { upstream: name },
+      headers: { "retry-after": String(seconds) },
+    });
+  }
+
+  /** Where one stands that waits for its turn; `leave` is what the limiter gave it. */
+  placeOf(leave: (() => void) | undefined): Place {
+    const position = leave === undefined ? 0 : this.limiter.position(leave);
+    return { slot: `upstream ${this.options.name}`, state: "queued", position, progress: undefined };
   }
 
   /** Throws, or rejects with, ApiError; the reason is told to `onProblem` alone. */

@@ -271,6 +271,24 @@ describe("a provider behind the gateway", () => {
     }
   });
 
+  it("tells streams that wait for one of maxConcurrent how far they are", async () => {
+    await using double = await startProvider();
+    await using gateway = await startGateway({
+      registry: { upstreams: acme({ baseUrl: double.baseUrl, maxConcurrent: 1 }) },
+      gateway: { holdTimes: { silenceMs: 20, everyMs: 20 } },
+    });
+    double.fail({ kind: "hang" });
+    const first = gateway.post("/v1/chat/completions", ask);
+    await until("it is there", () => double.posts.length === 1);
+    const waiting = await gateway.post("/v1/chat/completions", { ...ask, stream: true });
+    assert.equal(double.posts.length, 1);
+    double.posts[0]?.response.end("{}");
+    await first;
+    const text = await waiting.text();
+    assert.match(text, /^: waiting upstream=acme state=queued position=1 waited=\d+s\n\n/);
+    assert.match(text, /data: \[DONE\]\n\n$/);
+  });
+
   it("ends its streams before the gateway stops, in the time there is", async () => {
     await using double = await startProvider({ tokenMs: 30 });
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });

@@ -13,11 +13,14 @@ describe("limiter", () => {
     assert.deepEqual(turns, ["a"]);
     assert.equal(places[3], undefined);
     assert.deepEqual([limiter.busy, limiter.waiting], [1, 2]);
+    const positions = (): number[] => places.map((leave) => (leave === undefined ? -1 : limiter.position(leave)));
+    assert.deepEqual(positions(), [0, 1, 2, -1]);
     places[0]?.();
     places[0]?.();
     await Promise.resolve();
     assert.deepEqual(turns, ["a", "b"]);
     assert.deepEqual([limiter.busy, limiter.waiting], [1, 1]);
+    assert.deepEqual(positions(), [0, 0, 1, -1]);
   });
 
   it("skips who gave up waiting, also between the place and the turn", async () => {
