@@ -157,7 +157,7 @@ describe("hostile requests", () => {
 
   it("waste no time in patterns: what is long and nearly right is refused as fast as what is short", async () => {
     const filler = ["a", "-", ".", "0", ":", "[", "%", ",", " ", "\t", "svc_a.", "::", "a-", "bearer "];
-    const began = performance.now();
+    const began = process.cpuUsage();
     // What a pattern takes for long and not at its end: a pattern that tries again and again is never done with it.
     const ends = ["!", ",!", " !"];
     for (const [piece, end] of filler.flatMap((each) => ends.map((last) => [each, last] as const))) {
@@ -176,7 +176,8 @@ describe("hostile requests", () => {
         await gateway.ask("GET", "/api/slots", { ...headers });
       }
     }
-    assert.ok(performance.now() - began < 40_000, "504 requests of 7 kB headers");
+    const { user, system } = process.cpuUsage(began);
+    assert.ok(user + system < 40e6, "504 requests of 7 kB headers");
   });
 
   it("of any bytes end in an answer with the envelope or in none, and the gateway goes on", async () => {

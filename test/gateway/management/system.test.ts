@@ -60,8 +60,10 @@ describe("health", () => {
 
   it("is ok while an operator lives, and degraded within seconds of its death", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
-    await publishOperator(gateway.stateDir, new Date());
-    await until("the operator is seen", async () => (await check(gateway, "operator_heartbeat")) === "ok");
+    await until("the operator is seen", async () => {
+      await publishOperator(gateway.stateDir, new Date());
+      return (await check(gateway, "operator_heartbeat")) === "ok";
+    });
     const begun = Date.now();
     await until("its silence is seen", async () => (await check(gateway, "operator_heartbeat")) === "degraded");
     assert.ok(Date.now() - begun < 30_000);
@@ -70,7 +72,8 @@ describe("health", () => {
 
   it("tells of the store, of slots and of the disk", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "error" } } });
-    await publishOperator(gateway.stateDir, new Date(), [{ reason: "SourceEmpty", message: "nothing there" }]);
+    const ahead = new Date(Date.now() + 600_000);
+    await publishOperator(gateway.stateDir, ahead, [{ reason: "SourceEmpty", message: "nothing there" }]);
     await until("the problem is seen", async () => (await check(gateway, "store")) === "degraded");
     const { status, checks } = await got(gateway, "/api/health/system");
     assert.equal(status, "degraded");
