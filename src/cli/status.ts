@@ -24,7 +24,9 @@ export async function statusText(client: Client, format: Format): Promise<string
 
 function describe(check: Readonly<Record<string, unknown>>): string {
   const { reasons, failed, last } = check;
-  if (Array.isArray(reasons)) return reasons.map(cell).join(", ");
+  // The page behind this is public and names no files.
+  if (Array.isArray(reasons))
+    return `${[...new Set(reasons.map(cell))].join(", ")}; the operator's log names the files`;
   if (Array.isArray(failed)) return failed.map(cell).join(", ");
   if (typeof check["free_bytes"] === "number") return `${Math.floor(check["free_bytes"] / 1024 ** 2)} MiB free`;
   return last === undefined ? "" : `last heard of ${cell(last)}`;

@@ -153,7 +153,7 @@ export async function runOperator(
     const problems = source.problems();
     complaints.tell(
       "Source",
-      problems.map(({ reason, message, file }) => `${reason}: ${file === undefined ? "" : `${file}: `}${message}`),
+      problems.map(({ reason, message }) => `${reason}: ${message}`),
     );
   };
   const heartbeat = stack.use(

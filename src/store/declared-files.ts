@@ -1,11 +1,11 @@
 import { basename, dirname, join } from "node:path";
-import type { Kind } from "../api/names.ts";
+import { slotNameSchema, type Kind } from "../api/names.ts";
 import { completeSlot } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { Place } from "./documents.ts";
 import { describePlace, placeOfField } from "./field-place.ts";
-import type { Declaration } from "./manifest.ts";
-import type { Desired, Diagnostic } from "./store.ts";
+import { notASlotName, type Declaration } from "./manifest.ts";
+import type { Desired, Diagnostic, SourceProblem } from "./store.ts";
 
 export interface FileEntry {
   readonly stamp: string;
@@ -29,6 +29,8 @@ export class DeclaredFiles {
   /** Which files declare a key, in path order when read. */
   readonly #claims = new Map<string, Set<string>>();
   readonly #resources = new Map<string, AnyDesired>();
+  /** Those that would declare a slot by a name that none may have: what has no name cannot be published. */
+  readonly #nameless = new Map<string, SourceProblem>();
 
   constructor(now: () => Date) {
     this.#now = now;
@@ -41,6 +43,11 @@ export class DeclaredFiles {
 
   list<K extends Kind>(kind: K): readonly Desired<K>[] {
     return [...this.#resources.values()].filter((desired) => isOfKind(desired, kind));
+  }
+
+  /** Files that declare nothing because of the name. */
+  nameless(): readonly SourceProblem[] {
+    return [...this.#nameless.values()];
   }
 
   file(path: string): FileEntry | undefined {
@@ -96,6 +103,12 @@ export class DeclaredFiles {
   settle(key: string): Pick<AnyDesired, "kind" | "name"> | undefined {
     const before = this.#resources.get(key);
     const after = this.#resourceOf(key, before);
+    this.#nameless.delete(key);
+    if (after?.kind === "Slot" && !slotNameSchema.safeParse(after.name).success) {
+      const message = `${after.file} declares no slot: ${notASlotName(after.name)}`;
+      this.#nameless.set(key, { reason: "InvalidName", message, file: after.file });
+      return undefined;
+    }
     if (after === undefined) {
       if (before === undefined) return undefined;
       this.#resources.delete(key);

@@ -93,7 +93,7 @@ class FileSource implements DesiredSource {
   }
 
   problems(): readonly SourceProblem[] {
-    return this.#problems;
+    return [...this.#problems, ...this.#declared.nameless()];
   }
 
   watch(onKey: (kind: Kind, name: string) => void): Disposable {

@@ -45,6 +45,9 @@ export async function listManifests(configDir: string, names: readonly string[])
     const message = `${path} cannot be read (${errorCode(error) ?? String(error)})`;
     problems.push({ reason: "SourceUnreadable", message, file: path });
   };
+  const unfit = (path: string): void => {
+    problems.push({ reason: "NotAFile", message: `${path} is not a plain file and is not read`, file: path });
+  };
   const watched = new Map<string, string>();
   const root = await stat(configDir).catch((error: unknown) => unreadable(configDir, error));
   await watchDirectory(root === undefined ? await nearestParent(configDir) : configDir, watched);
@@ -61,7 +64,7 @@ export async function listManifests(configDir: string, names: readonly string[])
       const identity = identityOf(await stat(path));
       watched.set(path, identity);
       const entries = (await readdir(path, { withFileTypes: true })).filter((entry) => isManifestFile(entry.name));
-      const found = await Promise.all(entries.map((entry) => look(join(path, entry.name), unreadable)));
+      const found = await Promise.all(entries.map((entry) => look(join(path, entry.name), unreadable, unfit)));
       const links = entries.filter((entry) => entry.isSymbolicLink());
       await Promise.all(links.map((entry) => watchTarget(join(path, entry.name), watched)));
       for (const entry of found) if (entry !== undefined && entry !== "unreadable") files.push(entry);
@@ -96,11 +99,15 @@ function listed({ size, mtimeMs, ctimeMs, ino, dev }: Stats): ListedFile {
 async function look(
   file: string,
   unreadable: (path: string, error: unknown) => void,
+  unfit: (path: string) => void,
 ): Promise<[string, ListedFile] | "unreadable" | undefined> {
   try {
     const status = await stat(file);
     // Reading a named pipe would never end.
-    if (!status.isFile()) return undefined;
+    if (!status.isFile()) {
+      unfit(file);
+      return undefined;
+    }
     return [file, listed(status)];
   } catch (error) {
     // A link whose target is gone is a file that is gone.

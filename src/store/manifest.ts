@@ -31,6 +31,11 @@ export const directoryOfKind = { Slot: "slots", Model: "models", Upstream: "upst
 const manifestKeys = ["apiVersion", "kind", "metadata", "spec", "status"] as const;
 const schemas = { Slot: slotSpecSchema, Model: modelSpecSchema, Upstream: upstreamSpecSchema } as const;
 
+/** Of a name that no slot may have. */
+export function notASlotName(name: string): string {
+  return `"${name.slice(0, 64)}" is not a slot name: 1 to 32 lower-case letters, digits and dashes`;
+}
+
 /** Whether a file of that name can declare resources. */
 export function isManifestFile(name: string): boolean {
   return /\.(toml|ya?ml)$/.test(name) && !name.startsWith(".");
@@ -55,6 +60,10 @@ export function readManifests(file: string, text: string): Declaration[] {
 }
 
 function declarationsIn(file: string, text: string, fallback: { kind: Kind; name: string }): Declaration[] {
+  if (text.includes("\0")) {
+    const message = "holds a NUL character; save it as UTF-8";
+    return [invalid(fallback, file, text, [{ reason: "InvalidSpec", file, message }])];
+  }
   const parsed = parseDocuments(file, text);
   if ("problem" in parsed) {
     const { line, column, message } = parsed.problem;
@@ -136,10 +145,7 @@ function declaration(
     note([...(isManifest ? ["metadata"] : []), "annotations"], "must be a map of texts"),
   );
   if (kind === "Slot" && !slotNameSchema.safeParse(name).success) {
-    note(
-      isManifest ? ["metadata", "name"] : [],
-      `"${name.slice(0, 64)}" is no slot name: 1 to 32 lower-case letters, digits and dashes`,
-    );
+    note(isManifest ? ["metadata", "name"] : [], notASlotName(name));
     // A name that cannot be used must not become a key of anything.
     name = fallback.name;
   }

@@ -44,7 +44,7 @@ export interface Desired<K extends Kind> {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** A problem of the source as a whole, e.g. `SourceEmpty` or `SourceUnreadable`: nothing is deleted meanwhile. */
+/** A problem of the source as a whole, e.g. `SourceEmpty`. Its message names the file, if there is one. */
 export interface SourceProblem {
   readonly reason: string;
   readonly message: string;

@@ -265,6 +265,35 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     });
   }
 
+  it("takes no slot from a name that none may have, nor from what is no file, and says so until it is gone", async () => {
+    await using env = await opened(async (dir) => {
+      await mkdir(join(dir, "slots/dir.toml"));
+      for (const name of ["a", "With Space"]) await writeFile(join(dir, `slots/${name}.toml`), toml(name));
+      await writeFile(join(dir, "slots/Broken.toml"), "[model");
+      await utimes(join(dir, "slots/Broken.toml"), 1, 1);
+    });
+    const told = (): (readonly [string, string])[] =>
+      env.source.problems().map(({ reason, message }) => [reason, message.replaceAll(env.dir, "DIR")] as const);
+    const rule = "1 to 32 lower-case letters, digits and dashes";
+    await until("all are read", () => told().length === 3);
+    assert.deepEqual(
+      told().toSorted(([, a], [, b]) => a.localeCompare(b)),
+      [
+        ["InvalidName", `DIR/slots/Broken.toml declares no slot: "Broken" is not a slot name: ${rule}`],
+        ["InvalidName", `DIR/slots/With Space.toml declares no slot: "With Space" is not a slot name: ${rule}`],
+        ["NotAFile", "DIR/slots/dir.toml is not a plain file and is not read"],
+      ],
+    );
+    assert.deepEqual(
+      env.source.list("Slot").map(({ name }) => name),
+      ["a"],
+    );
+    await rename(env.slot("Broken.toml"), env.slot("b.txt"));
+    await rename(env.slot("With Space.toml"), env.slot("c.toml"));
+    await rm(env.slot("dir.toml"), { recursive: true });
+    await until("it is mended", () => env.source.list("Slot").length === 2 && env.source.problems().length === 0);
+  });
+
   it("starts without a directory and sees it come", async () => {
     await using parent = await tempDir();
     const configDir = join(parent.path, "later");

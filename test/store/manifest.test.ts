@@ -201,6 +201,11 @@ describe("a manifest file", () => {
   });
 
   it("refuses a name that no slot may have", () => {
-    assert.match(String(told("/c/slots/Not_A_Slot.toml", lines("[model]", 'default = "m"'))), /no slot name/);
+    assert.match(String(told("/c/slots/Not_A_Slot.toml", lines("[model]", 'default = "m"'))), /not a slot name/);
+  });
+
+  it("says of a text in UTF-16 what to do", () => {
+    const text = Buffer.from("\uFEFFenabled = true\n", "utf16le").toString("utf8");
+    assert.match(String(told("/c/slots/a.toml", text)), /save it as UTF-8/);
   });
 });
