@@ -30,7 +30,7 @@ test-docker: setup ## containers on a real Docker daemon of the tests' own; need
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh docker "test/docker/**/*.test.ts"
 
 test-podman: setup ## the same suite over Podman's socket; needs root, installs Debian's podman
-	@hack/test-containers.sh podman test/docker/conformance.test.ts test/docker/faults.test.ts test/docker/broken-pull.test.ts
+	@hack/test-containers.sh podman test/docker/conformance.test.ts test/docker/faults.test.ts test/docker/broken-pull.test.ts test/docker/pull-words.test.ts
 
 test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
 	@hack/test-edge.sh

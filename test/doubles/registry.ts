@@ -28,6 +28,8 @@ export interface RegistryDouble extends AsyncDisposable {
   readonly fetched: readonly BlobFetch[];
   /** Resolves once the blob was sent to its end. */
   sent(digest: string): Promise<void>;
+  /** From now on answers whatever asks for that path with this. */
+  answer(path: RegExp, status: number, headers: Readonly<Record<string, string>>, body: object): void;
   /** What the next GETs of that blob meet, in order; those after them get all of it. */
   meet(digest: string, ...faults: readonly BlobFault[]): void;
   /** Serves an image whose layers are these tar files. Resolves with its name and the layers' digests. */
@@ -55,6 +57,7 @@ export async function startRegistryDouble(): Promise<RegistryDouble> {
   const manifests = new Map<string, Buffer>();
   const faults = new Map<string, BlobFault[]>();
   const fetched: BlobFetch[] = [];
+  const answers: { readonly path: RegExp; readonly send: (to: ServerResponse, hasBody: boolean) => void }[] = [];
   const ends = new Map<string, PromiseWithResolvers<void>>();
   const endOf = (digest: string): PromiseWithResolvers<void> => {
     const end = ends.get(digest) ?? Promise.withResolvers<void>();
@@ -79,6 +82,8 @@ export async function startRegistryDouble(): Promise<RegistryDouble> {
     else endOf(digest).resolve();
   };
   const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const own = answers.find(({ path }) => path.test(incoming.url ?? ""));
+    if (own !== undefined) return own.send(response, incoming.method !== "HEAD");
     const [, kind, name = ""] = /\/(manifests|blobs)\/([^/?]+)/.exec(incoming.url ?? "") ?? [];
     if (kind === "blobs") return await serveBlob(name, incoming, response);
     const body = kind === "manifests" ? manifests.get(name) : Buffer.from("{}");
@@ -104,6 +109,12 @@ export async function startRegistryDouble(): Promise<RegistryDouble> {
   return {
     address,
     fetched,
+    answer(path, status, headers, told) {
+      const body = Buffer.from(JSON.stringify(told));
+      const send = (to: ServerResponse, hasBody: boolean): void =>
+        void to.writeHead(status, { ...headers, "content-length": body.length }).end(hasBody ? body : undefined);
+      answers.push({ path, send });
+    },
     sent: (digest) => endOf(digest).promise,
     meet: (digest, ...next) => void faults.set(digest, [...(faults.get(digest) ?? []), ...next]),
     async add(name, files, config) {
