@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { mkdirSync, readdirSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { discoveredModelsSchema, type DiscoveredModels } from "../api/discovered-models.ts";
 import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
@@ -46,9 +47,11 @@ export class DiscoveredStore implements AsyncDisposable {
     const dir = join(stateDir, "discovered");
     const store = new DiscoveredStore(dir, options);
     try {
-      await mkdir(dir, { recursive: true });
-      await removeLeftovers(dir);
-      for (const file of await readdir(dir)) if (!file.startsWith(".")) await store.#read(stateDir, file);
+      // Without threads: mostly there is nothing, and a start waits for this.
+      mkdirSync(dir, { recursive: true });
+      const files = readdirSync(dir);
+      if (files.some((file) => file.startsWith("."))) await removeLeftovers(dir);
+      for (const file of files) if (!file.startsWith(".")) await store.#read(stateDir, file);
     } catch (error) {
       options.onError(error);
     }
