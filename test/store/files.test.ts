@@ -277,12 +277,12 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     const rule = "1 to 32 lower-case letters, digits and dashes";
     await until("all are read", () => told().length === 3);
     assert.deepEqual(
-      told().toSorted(([, a], [, b]) => a.localeCompare(b)),
-      [
-        ["InvalidName", `DIR/slots/Broken.toml declares no slot: "Broken" is not a slot name: ${rule}`],
-        ["InvalidName", `DIR/slots/With Space.toml declares no slot: "With Space" is not a slot name: ${rule}`],
-        ["NotAFile", "DIR/slots/dir.toml is not a plain file and is not read"],
-      ],
+      new Set(told().map(([reason, message]) => `${reason}: ${message}`)),
+      new Set([
+        `InvalidName: DIR/slots/Broken.toml declares no slot: "Broken" is not a slot name: ${rule}`,
+        `InvalidName: DIR/slots/With Space.toml declares no slot: "With Space" is not a slot name: ${rule}`,
+        "NotAFile: DIR/slots/dir.toml is not a plain file and is not read",
+      ]),
     );
     assert.deepEqual(
       env.source.list("Slot").map(({ name }) => name),
