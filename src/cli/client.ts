@@ -131,7 +131,8 @@ export class Client {
     }
     throw new CommandError(
       "server.invalid",
-      `${this.#server} is not the address of a service`,
+      // What stands before an @ may be a password, even in what is no address.
+      `${this.#server.replace(/^(.*\/\/)?.*@/, "$1…@")} is not the address of a service`,
       "it looks like http://127.0.0.1:8080; set it with --server or SVC_URL",
     );
   }

@@ -2,16 +2,20 @@ import { join } from "node:path";
 import { compare, hash } from "bcrypt";
 import { adminRecordSchema, type AdminRecord } from "../api/admin.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { parseJson } from "../lib/json.ts";
 import { readText } from "../lib/read-text.ts";
 import { giveToOwner, privateDirectory } from "./state-owner.ts";
 
 /** 2^12 rounds: a quarter of a second per guess. The proxy checks it; this service never does. */
 const cost = 12;
 
-/** The edge proxy's user, in `<state>/auth/admin.json`; undefined before there is one. */
+/**
+ * The edge proxy's user, in `<state>/auth/admin.json`; undefined before there is one, and where the file is torn: what a
+ * parser says of it would hold a part of the hash.
+ */
 export async function readAdmin(stateDir: string): Promise<AdminRecord | undefined> {
   const text = await readText(join(stateDir, "auth", "admin.json"));
-  return text === undefined ? undefined : adminRecordSchema.parse(JSON.parse(text));
+  return text === undefined ? undefined : adminRecordSchema.safeParse(parseJson(text)).data;
 }
 
 /**

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { errorTable } from "../../src/api/errors.ts";
+import { Client, CommandError } from "../../src/cli/client.ts";
+import { rejectionOf } from "../support/rejection.ts";
 import { nextStep } from "../../src/cli/next-steps.ts";
 import { apiDouble, failure, stream, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
@@ -66,6 +68,9 @@ describe("a command that cannot be done", () => {
         "server.invalid: localhost:8080 is not the address of a service\n" +
         "it looks like http://127.0.0.1:8080; set it with --server or SVC_URL\n",
     });
+    const client = new Client({ server: "http://ada:hush@bad host/", token: undefined });
+    const { message } = await rejectionOf(client.text("/api/status"), CommandError);
+    assert.equal(message, "http://…@bad host/ is not the address of a service");
   });
 
   const foreign: readonly (readonly [what: string, answer: Answer, message: (url: string) => string])[] = [

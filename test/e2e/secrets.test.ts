@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { isRecord } from "../../src/lib/record.ts";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startProvider } from "../doubles/provider.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
@@ -38,6 +39,7 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
       SVC_ADMIN_PASSWORD: planted.adminPassword,
       SVC_TOKEN: planted.commandLineToken,
       HF_TOKEN: planted.hubToken,
+      NODE_OPTIONS: `--import=${new URL("../support/crash.ts", import.meta.url).href}`,
       PROVIDER_KEY: planted.providerKey,
     },
     prepare: async ({ configDir, modelsDir }) => {
@@ -114,6 +116,22 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     closed.some((path) => path.endsWith("slots/coder.json")),
     "its last words are published",
   );
+  const defect = "a defect that nobody has caught";
+  const told = await runBerth(["status"], { ...berth.env, SVC_URL: berth.url, CRASH_ON_CONNECT: "1" });
+  assert.ok(told.stderr.includes(defect), told.stderr);
+  places.push(["what a command says that crashes", told.stdout + told.stderr]);
+  for (const pid of await partsOf(berth)) {
+    const before = berth.log().split(defect).length;
+    // Underway when it ends: whatever it knows then may be in what is said of its end.
+    const lost = fetch(new URL("/v1/chat/completions", berth.url), {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, cookie: planted.cookie, "content-type": "application/json" },
+      body: JSON.stringify({ model: "big", messages: [{ role: "user", content: planted.prompt }] }),
+    }).catch(() => undefined);
+    process.kill(pid, "SIGUSR2");
+    await until("its crash is told", () => berth.log().split(defect).length > before);
+    await lost;
+  }
   await berth.stop("SIGTERM");
   places.push(["the log to its end", berth.log()], ...(await filesOf(berth.stateDir)));
   // What is looked through is what it is meant to be.
@@ -127,6 +145,19 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     }
   }
 });
+
+/** The gateway, then the operator. */
+async function partsOf({ stateDir }: RunningBerth): Promise<readonly number[]> {
+  const [demand = ""] = (await readdir(join(stateDir, "demand"))).filter((file) => file.endsWith(".json"));
+  const files = [join(stateDir, "demand", demand), join(stateDir, "operator.json")];
+  return await Promise.all(
+    files.map(async (file) => {
+      const record: unknown = JSON.parse(await readFile(file, "utf8"));
+      assert.ok(isRecord(record) && typeof record["pid"] === "number");
+      return record["pid"];
+    }),
+  );
+}
 
 /** What an engine says before it ends: whatever it knows. */
 const lastWords = "canary-last-words-0013";

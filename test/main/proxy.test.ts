@@ -4,6 +4,9 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { compare } from "bcrypt";
 import { caddyfile, isPrivateName, type EdgeSettings } from "../../src/main/proxy/caddyfile.ts";
+import { CommandError } from "../../src/cli/client.ts";
+import { renderProxy } from "../../src/main/proxy/render.ts";
+import { rejectionOf } from "../support/rejection.ts";
 import { TokenStore } from "../../src/store/tokens.ts";
 import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -142,6 +145,18 @@ ${ownError(401, String.raw`\{\"error\":\{\"code\":\"auth.required\",\"message\":
 
 describe("berth proxy render", { concurrency: 2 }, () => {
   const first = { SVC_ADMIN_USER: "ada", SVC_ADMIN_PASSWORD: "correct horse battery" };
+
+  it("takes a torn record of the administrator for none, and repeats nothing of it", async () => {
+    await using dir = await tempDir();
+    await mkdir(join(dir.path, "auth"));
+    await writeFile(join(dir.path, "auth/admin.json"), `{"schema":1,"user":"ada","bcrypt":${hash}`);
+    const rendering = renderProxy({
+      env: { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path },
+      httpPort: 80,
+      httpsPort: 443,
+    });
+    assert.equal((await rejectionOf(rendering, CommandError)).message, "there is no administrator yet");
+  });
 
   it("keeps a bcrypt hash once, and writes the same text ever after, without the password", async () => {
     await using dir = await tempDir();
