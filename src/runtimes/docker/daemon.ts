@@ -37,7 +37,8 @@ interface DaemonOptions {
 /** One Docker daemon or Podman service, by its socket. Whatever goes wrong is RuntimeUnavailable or DaemonRefusal. */
 export class Daemon implements Disposable {
   readonly path: string;
-  readonly #agent = new Agent({ keepAlive: true });
+  /** Of its own, to be closed. A connection that rests is closed before a service does, which may be as one asks. */
+  readonly #agent = new Agent({ keepAlive: true, scheduling: "lifo", timeout: 5000 });
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
   readonly #silenceMs: number;
