@@ -14,9 +14,10 @@ fail() {
 locks=$(cat package.json package-lock.json engines/package.json engines/package-lock.json | cksum)
 [ -x "$node" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$locks" ] && [ -d engines/node_modules ] && exit 0
 
-command -v npm >/dev/null || fail "npm is missing; on Debian: apt-get install nodejs npm (Node 20 or newer)"
-major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || fail "node is missing; npm needs Node 20 or newer"
-[ "$major" -ge 20 ] || fail "node is $(node --version); npm needs Node 20 or newer to install what is here"
+newer="Node 20 or newer: Debian 13 has it (apt-get install nodejs npm), https://nodejs.org/en/download for every machine"
+command -v npm >/dev/null || fail "npm is missing; install $newer"
+major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) || fail "node is missing; install $newer"
+[ "$major" -ge 20 ] || fail "node is $(node --version), which is too old for the packages; install $newer"
 [ -w . ] || fail "$(pwd) cannot be written; clone into a directory of your own"
 
 # Without a network npm would try for minutes; what its cache holds is then all there is.

@@ -137,13 +137,17 @@ async function forget(world: World, { name, requests }: SlotInput): Promise<void
   for (const { kind, token } of requests) await world.requests.remove(name, kind, token);
 }
 
-/** One line per decision that changes something: which slot, which steps, why. */
+/** One line per decision that changes something, and per edit: which slot, which steps, why. */
 function explain(log: Logger, input: SlotInput, verdict: Verdict, check: string): void {
   const { state, reason, message, failure, row } = verdict;
   // Told when its status went; later looks find nothing that changed.
   if (verdict.isDeleted === true && input.before === undefined) return;
   const plannedBefore = input.before?.plan;
-  if (plannedBefore?.reason === reason && plannedBefore.message === message && failure === undefined) return;
+  if (plannedBefore?.reason === reason && plannedBefore.message === message && failure === undefined) {
+    const isEdited = input.before?.specHash !== input.specHash && input.spec !== undefined;
+    if (isEdited) log.info({ slot: input.name, state }, `${input.name}: ${state}: the edit is taken; ${message}`);
+    return;
+  }
   const steps = verdict.steps.map((step) => ("role" in step ? `${step.do} ${step.role}` : step.do)).join(", ");
   const level = failure !== undefined || row === "stalled" || row === "loadedStalled" ? "warn" : "info";
   log[level](

@@ -43,7 +43,7 @@ test("a llama engine is asked for a first answer before it is ready, and a faili
   assert.equal(site.state("primary"), "ready");
 });
 
-test("what does not reach the engine never restarts it", async () => {
+test("what does not reach the engine never restarts it, and is told once", async () => {
   await using site = new Site();
   await site.start();
   site.source.save("a", custom());
@@ -57,6 +57,7 @@ test("what does not reach the engine never restarts it", async () => {
   assert.deepEqual(site.deeds("a"), ["start main"]);
   assert.equal(site.slot("a").generation, 4);
   assert.equal(site.slot("a").status.observedGeneration, 4);
+  assert.equal(site.log.filter((line) => line.includes("a: ready: the edit is taken; ")).length, 3);
 });
 
 test("an edit of what the engine is started with drains, stops and starts it anew", async () => {
