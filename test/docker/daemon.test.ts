@@ -196,7 +196,7 @@ test("a disk that is full during a pull: told, and tried again", { timeout: 300_
     await until(
       "it is tried again",
       async () => String((await running.slot("primary"))["state"]) === "pulling",
-      60_000,
+      180_000,
     );
   } finally {
     spawnSync("umount", ["-l", dataRoot]);

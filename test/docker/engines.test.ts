@@ -11,7 +11,7 @@ import { readPublished } from "../support/published.ts";
 import { until } from "../support/until.ts";
 import { testSocket } from "./docker-site.ts";
 
-const limitMs = 60_000;
+const limitMs = 180_000;
 
 /** A chat slot and an embedding slot on that image, both asked through the gateway. */
 async function serves(image: string): Promise<void> {
@@ -53,11 +53,11 @@ async function serves(image: string): Promise<void> {
   assert.ok(JSON.stringify(embeddings).includes('"embedding":['));
 }
 
-test("the embedded engine's own image serves chats and embeddings", { timeout: 180_000 }, async () => {
+test("the embedded engine's own image serves chats and embeddings", { timeout: 600_000 }, async () => {
   await serves(await embeddedImage(testSocket()));
 });
 
-test("a real llama-server in an image of its own does too", { timeout: 180_000 }, async () => {
+test("a real llama-server in an image of its own does too", { timeout: 600_000 }, async () => {
   const binary = process.env["BERTH_TEST_LLAMA_SERVER"];
   assert.ok(
     binary !== undefined && binary !== "",

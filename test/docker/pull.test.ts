@@ -70,7 +70,7 @@ test(
     await until(
       "it is ready",
       async () => ["ready", "idle"].includes(String((await running.slot("primary"))["state"])),
-      60_000,
+      180_000,
     );
     const published = (await readPublished(running.stateDir, "primary"))?.status;
     assert.match(published?.imageDigest ?? "", /^sha256:[0-9a-f]{64}$/);
@@ -107,7 +107,7 @@ test(
         const status = (await readPublished(running.stateDir, "primary"))?.status;
         return status?.state === "ready" && status.processes[0]?.containerId !== old;
       },
-      60_000,
+      180_000,
     );
   },
 );
@@ -166,6 +166,6 @@ test("a registry that asks for a password gets the one that docker login stored"
   await until(
     "it is ready",
     async () => ["ready", "idle"].includes(String((await running.slot("primary"))["state"])),
-    60_000,
+    180_000,
   );
 });

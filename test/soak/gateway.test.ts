@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { pino } from "pino";
@@ -89,7 +90,7 @@ test(`${requests} requests of all kinds leave nothing behind`, { timeout: 900_00
   const resources = held();
   const after: number[] = [];
   for (let nth = 0; nth < 3; nth += 1) after.push(await round(Math.ceil(requests / 3)));
-  await until("no more is open than before", () => JSON.stringify(held()) === JSON.stringify(resources));
+  await until("no more is open than before", () => isDeepStrictEqual(held(), resources));
   t.diagnostic(`heap after each round: ${after.map((bytes) => `${(bytes / 1e6).toFixed(2)} MB`).join(", ")}`);
   const [first = 0, , last = 0] = after;
   assert.ok(last < first * 1.05, `the heap grew from ${first} to ${last} bytes`);
