@@ -31,9 +31,10 @@ interface Removal {
 }
 
 /** What Berth makes in its state directory (docs/operations.md); whatever else is there is not its own. */
-const stateParts = [
+export const stateParts: readonly string[] = [
   "aside",
   "demand",
+  "discovered",
   "engines",
   "hardware",
   "images",
@@ -47,7 +48,7 @@ const stateParts = [
   "slots",
   "spool",
 ];
-const dataParts = ["auth", "engines.lock.yaml", "models"];
+export const dataParts: readonly string[] = ["auth", "engines.lock.yaml", "models"];
 const configParts = ["slots", "models", "upstreams", "berth.toml", ".backup", "credentials.json"];
 const cloneParts = ["node_modules", "engines/node_modules", ".cache"];
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { bootId } from "../../src/lib/boot-id.ts";
-import { uninstall, type UninstallOptions } from "../../src/main/uninstall.ts";
+import { dataParts, stateParts, uninstall, type UninstallOptions } from "../../src/main/uninstall.ts";
 import { CommandError } from "../../src/cli/client.ts";
 import { acquireLock } from "../../src/store/lock.ts";
 import { runBerth } from "../support/command.ts";
@@ -127,6 +127,14 @@ ${stays}`,
       /left DIR\/big: models that you have put there\n/,
     );
     assert.deepEqual(await at.left("big"), ["m.gguf"]);
+  });
+
+  it("knows every part of the state directory that docs/operations.md names", async () => {
+    const page = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
+    const [, section = ""] = page.split("## State directory");
+    const cells = [...section.matchAll(/^\| (`.*?) +\|/gm)].map(([, cell = ""]) => cell);
+    const named = cells.flatMap((cell) => [...cell.matchAll(/`([^/`]+)/g)].map(([, part = ""]) => part));
+    assert.deepEqual([...new Set(named)].toSorted(), [...stateParts, ...dataParts].toSorted());
   });
 
   it("touches nothing while something runs", async () => {
