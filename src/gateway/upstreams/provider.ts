@@ -7,6 +7,7 @@ import type { BufferBudget } from "../admission/budget.ts";
 import { parseJson } from "../../lib/json.ts";
 import { Circuit, type CircuitState } from "./circuit.ts";
 import { Limiter } from "./limiter.ts";
+import { Mask } from "./mask.ts";
 import type { ProviderBody } from "./provider-body.ts";
 import { ProviderCall } from "./provider-call.ts";
 import type { Outcome } from "./provider-failure.ts";
@@ -171,7 +172,8 @@ export class Provider {
       chunks.push(bytes);
     }
     if (statusCode !== 200) throw new Error(`the provider answered ${statusCode} when asked for its models`);
-    const list = parseJson(Buffer.concat(chunks));
+    // Names of models are shown to everybody, and kept.
+    const list = parseJson(new Mask(key, "answers").bytes(Buffer.concat(chunks)));
     // The parser's own words would repeat what the provider said, which may be the key.
     if (list === undefined) throw new Error("the provider's list of models is not JSON");
     return list;

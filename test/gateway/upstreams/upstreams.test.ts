@@ -115,6 +115,23 @@ describe("upstreams", () => {
     assert.equal(open.upstreams.views()[0]?.problem, undefined);
   });
 
+  it("know no model by a name that holds the key", async () => {
+    await using double = await startProvider({ key: secretKey, models: [`x-${secretKey}`, "m1"] });
+    const kept: string[] = [];
+    const discovered = {
+      get: () => [],
+      keep: (_upstream: string, _baseUrl: string, models: readonly string[]) => void kept.push(...models),
+    };
+    await using open = openUpstreams({ discovered });
+    const auth = { type: "bearer", valueFrom: { env: "ACME_KEY" } };
+    open.upstreams.update([
+      { name: "acme", spec: specOf({ baseUrl: double.baseUrl, auth, models: [], discover: {} }) },
+    ]);
+    await until("the list is there", () => open.upstreams.hasLooked);
+    assert.deepEqual(refsOf(open.upstreams), ["m1"]);
+    assert.deepEqual(kept, [`x-${"*".repeat(secretKey.length)}`, "m1"]);
+  });
+
   it("repeat nothing of a list that is none", async () => {
     await using double = await startProvider();
     await using open = openUpstreams();
