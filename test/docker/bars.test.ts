@@ -40,7 +40,7 @@ async function containerOf(running: RunningBerth, slot: string): Promise<string 
  */
 test(
   "fifty slots, sixteen containers: quiet when idle, quick when one dies, adopted whole",
-  { timeout: 300_000 },
+  { timeout: 600_000 },
   async (context: TestContext) => {
     await using socket = await countingSocket(testSocket());
     const { first, last } = await freePorts(runningCount + 4);
@@ -66,7 +66,7 @@ test(
         );
         return states.every((state) => state === "ready");
       },
-      120_000,
+      240_000,
     );
     const before = await Promise.all(names.map((name) => containerOf(running, name)));
 
@@ -78,10 +78,9 @@ test(
     await delay(idleSeconds * 1000);
     const share = (cpuSeconds(pid) - used) / idleSeconds;
     context.diagnostic(`idle: ${(share * 100).toFixed(2)} % of a core, asked ${socket.asked.length} times`);
-    assert.deepEqual(
-      socket.asked.filter((line) => line.endsWith("/containers/json")),
-      [],
-    );
+    // The sweep once a minute may fall into this time, and is the only one that lists.
+    const lists = socket.asked.filter((line) => line.endsWith("/containers/json"));
+    assert.ok(lists.length <= 1, `${lists.length} lists`);
     assert.ok(share < 0.1, `${share} of a core`);
 
     // One is killed by the kernel's hand.
@@ -109,16 +108,22 @@ test(
     // The operator is killed; requests go on.
     const known = await Promise.all(names.map((name) => containerOf(running, name)));
     let isOver = false;
+    using stack = new DisposableStack();
+    // Whatever fails before its end, it must not hide that.
+    stack.defer(() => void (isOver = true));
     const failures: string[] = [];
+    const ask = async (model: string | undefined): Promise<void> => {
+      const response = await fetch(`${running.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model, messages: [{ role: "user", content: "hi" }] }),
+      });
+      const body = await response.text();
+      if (response.status !== 200) failures.push(`${response.status} ${body}`);
+    };
     const load = (async () => {
       for (let turn = 0; !isOver; turn++) {
-        const response = await fetch(`${running.url}/v1/chat/completions`, {
-          method: "POST",
-          headers: { "content-type": "application/json" },
-          body: JSON.stringify({ model: names[turn % names.length], messages: [{ role: "user", content: "hi" }] }),
-        });
-        const body = await response.text();
-        if (response.status !== 200) failures.push(`${response.status} ${body}`);
+        await ask(names[turn % names.length]).catch((error: unknown) => failures.push(String(error)));
       }
     })();
     process.kill(pid, "SIGKILL");
