@@ -131,9 +131,9 @@ ${stays}`,
 
   it("knows every part of the state directory that docs/operations.md names", async () => {
     const page = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
-    const [, section = ""] = page.split("## State directory");
+    const section = page.split("## State directory")[1]?.split("\n## ")[0] ?? "";
     const cells = [...section.matchAll(/^\| (`.*?) +\|/gm)].map(([, cell = ""]) => cell);
-    const named = cells.flatMap((cell) => [...cell.matchAll(/`([^/`]+)/g)].map(([, part = ""]) => part));
+    const named = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path.split("/")[0]));
     assert.deepEqual([...new Set(named)].toSorted(), [...stateParts, ...dataParts].toSorted());
   });
 
