@@ -133,7 +133,9 @@ ${stays}`,
     const page = await readFile(new URL("../../docs/operations.md", import.meta.url), "utf8");
     const section = page.split("## State directory")[1]?.split("\n## ")[0] ?? "";
     const cells = [...section.matchAll(/^\| (`.*?) +\|/gm)].map(([, cell = ""]) => cell);
-    const named = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path.split("/")[0]));
+    const named = cells.flatMap((cell) =>
+      [...cell.matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path.split("/")[0] ?? ""),
+    );
     assert.deepEqual([...new Set(named)].toSorted(), [...stateParts, ...dataParts].toSorted());
   });
 
