@@ -70,6 +70,11 @@ test(
     );
     const before = await Promise.all(names.map((name) => containerOf(running, name)));
 
+    await until("the starts have left nothing to do", async () => {
+      const asked = socket.asked.length;
+      await delay(2000);
+      return socket.asked.length === asked;
+    });
     // Idle, for longer than two probes of each slot.
     const idleSeconds = 12;
     const pid = await operatorPid(running);
