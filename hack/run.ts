@@ -176,18 +176,40 @@ async function checkModel(path: string): Promise<void> {
 
 /** Puts the given file where the example slot finds it: under the name that its manifest asks for. */
 async function useModel(path: string): Promise<void> {
-  const target = join(modelsDir, basename(path));
-  if (target !== path) {
+  const { ref, files } = linksFor(path);
+  for (const [name, file] of files) {
+    const target = join(modelsDir, name);
+    if (target === file) continue;
     await rm(target, { force: true });
-    await symlink(path, target);
+    await symlink(file, target);
   }
   const manifest = join(configDir, "slots", "primary.toml");
   const text = await readFile(manifest, "utf8");
   const line = /^default = .*$/m;
   if (!line.test(text))
     throw new Stop(`${manifest} has no line \`default = "..."\` under [model]; add one for MODEL to set`);
-  const next = text.replace(line, () => `default = ${JSON.stringify(basename(path, ".gguf"))}`);
+  const next = text.replace(line, () => `default = ${JSON.stringify(ref)}`);
   if (next !== text) await writeFile(manifest, next);
+}
+
+/** A name for the model that a manifest may say, and the links by which its file, or all of its parts, are found. */
+function linksFor(path: string): { ref: string; files: readonly (readonly [name: string, file: string])[] } {
+  const [, stem = "", count = ""] = /^(.*)-\d{5}-of-(\d{5})$/.exec(basename(path, ".gguf")) ?? [];
+  const plain = (name: string): string =>
+    name
+      .replaceAll(/[^A-Za-z0-9._-]+/g, "-")
+      .replace(/^[^A-Za-z0-9]+/, "")
+      .slice(0, 180) || "model";
+  if (count === "") {
+    const ref = plain(basename(path, ".gguf"));
+    return { ref, files: [[`${ref}.gguf`, path]] };
+  }
+  const ref = plain(stem);
+  const parts = Array.from(
+    { length: Number(count) },
+    (_, index) => `-${String(index + 1).padStart(5, "0")}-of-${count}`,
+  );
+  return { ref, files: parts.map((part) => [`${ref}${part}.gguf`, join(dirname(path), `${stem}${part}.gguf`)]) };
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -22,6 +22,11 @@ interface Uninstall {
 }
 
 /** `berth update` and `berth uninstall`: the program itself and what it has made on this machine. */
+/** As a person can paste it. */
+function shellWord(word: string): string {
+  return /^[\w./@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
 export function addInstallationCommands(program: Command, { env, write }: CommandContext): void {
   const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
   const isClone = existsSync(join(root, "src/main/berth.ts")) && !root.includes("/node_modules/");
@@ -39,7 +44,11 @@ export function addInstallationCommands(program: Command, { env, write }: Comman
       const clone = rollback ? "git checkout COMMIT" : check ? "git fetch && git log ..@{u}" : "git pull --ff-only";
       const done = check ? "" : " && make setup; then start Berth again";
       const pack = rollback ? "npm install -g berth@VERSION" : check ? "npm view berth version" : "npm update -g berth";
-      throw new CommandError("system.not_implemented", message, isClone ? `cd ${root} && ${clone}${done}` : pack);
+      throw new CommandError(
+        "system.not_implemented",
+        message,
+        isClone ? `cd ${shellWord(root)} && ${clone}${done}` : pack,
+      );
     });
   withExamples(update, ["berth update", "what to do instead, for a clone or a package"]);
   const uninstall = program

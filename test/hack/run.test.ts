@@ -45,7 +45,7 @@ describe("make run", () => {
 
   it("serves the model that it is given, and leaves a person's manifest as it was otherwise", async () => {
     await using directory = await tempDir();
-    const model = join(directory.path, "mine.gguf");
+    const model = join(directory.path, "mine, größer.gguf");
     await writeTinyModel(model, { name: "mine" });
     {
       await using first = await makeRun(directory.path);
@@ -58,10 +58,10 @@ describe("make run", () => {
     await until("it greets", () => run.text().includes(greeting));
     assert.ok(!run.text().includes("weights are noise"), run.text());
     const after = await readFile(manifest, "utf8");
-    assert.equal(after, before.replace(/^default = .*$/m, 'default = "mine"'));
+    assert.equal(after, before.replace(/^default = .*$/m, 'default = "mine-gr-er"'));
     assert.notEqual(after, before);
     const slot = await (await fetch(`${run.url}/api/slots/primary`)).text();
-    assert.match(slot, /"model":"mine"/);
+    assert.match(slot, /"model":"mine-gr-er"/);
   });
 
   it("says in one line what is in its way, and what to do", async () => {

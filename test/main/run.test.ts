@@ -38,7 +38,7 @@ describe("berth operator", () => {
     await until("the operator runs", () => berth.log().includes("operator watches"));
     await using gateway = await gatewayOf(berth);
     const { stdout } = await beside(berth, "slot", "plan", "coder");
-    assert.match(stdout, /^coder: \w+: [^\n]+\n {2}1\. start main: [^\n]+\n {5}\S+node /);
+    assert.match(stdout, /^coder: \w+: [^\n]+\n {2}1\. start main: [^\n]+\n {5}"?\/.+\/node"? /);
     assert.match((await beside(berth, "slot", "list", "-o", "json")).stdout, /"state": "offline"/);
     assert.equal(gateway.child.exitCode, null);
   });

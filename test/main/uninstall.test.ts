@@ -181,7 +181,7 @@ describe("berth update", () => {
     assert.deepEqual([code, stdout], [1, ""]);
     assert.match(
       stderr,
-      /^system\.not_implemented: \S+ cannot update itself: nothing is published on the channel nightly yet\ncd \S+ && git pull --ff-only && make setup; then start Berth again\n$/,
+      /^system\.not_implemented: \S+ cannot update itself: nothing is published on the channel nightly yet\ncd (?:\S+|'.+') && git pull --ff-only && make setup; then start Berth again\n$/,
     );
   });
 });

@@ -116,8 +116,8 @@ describe("process: what is ours", () => {
     const workload = site.workload(await freePort());
     const label = `BERTH_INSTANCE=${site.instance} BERTH_SLOT=primary BERTH_ROLE=main BERTH_HASH=hash-1 PORT=${workload.port}`;
     // A parent that never waits keeps its child a zombie.
-    const script = `setsid env ${label} ${workload.command.join(" ")} >/dev/null & echo $!; exec sleep 3600`;
-    await using parent = await openStranger({ command: ["/bin/sh", "-c", script] });
+    const script = `setsid env ${label} "$@" >/dev/null & echo $!; exec sleep 3600`;
+    await using parent = await openStranger({ command: ["/bin/sh", "-c", script, "sh", ...workload.command] });
     const pid = Number(await parent.firstLine());
     await until("the engine carries its label", async () => (await site.population()) === 1);
     await using runtime = await site.open();
