@@ -21,12 +21,12 @@ interface Uninstall {
   readonly dev: boolean;
 }
 
-/** `berth update` and `berth uninstall`: the program itself and what it has made on this machine. */
 /** As a person can paste it. */
 function shellWord(word: string): string {
   return /^[\w./@:+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** `berth update` and `berth uninstall`: the program itself and what it has made on this machine. */
 export function addInstallationCommands(program: Command, { env, write }: CommandContext): void {
   const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
   const isClone = existsSync(join(root, "src/main/berth.ts")) && !root.includes("/node_modules/");
