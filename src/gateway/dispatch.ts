@@ -37,8 +37,8 @@ export interface DispatchOptions {
   readonly againAfterMs: readonly number[];
   /** The gateway takes no new requests. */
   readonly isDraining: () => boolean;
-  /** Who asks, at once. Throws ApiError of `auth.*`. */
-  readonly admit: (request: IncomingMessage) => Asker;
+  /** Who asks, at once. Refused credentials are returned; throws ApiError for a host or site that is not let in. */
+  readonly admit: (request: IncomingMessage) => Asker | ApiError;
 }
 
 /** A request's way to an engine, and the line before it. */
@@ -69,7 +69,13 @@ export class Dispatcher {
     const call = new Call(route, { response, requestId, answer }, this.#options);
     this.#underWay += 1;
     response.on("close", () => this.#closed(call));
-    this.#read(call, request).catch((error: unknown) => call.answer.refuse(toApiError(error)));
+    const asker = this.#admitted(request);
+    if (asker instanceof ApiError) {
+      answer.refuse(asker);
+      return;
+    }
+    call.asker = asker;
+    this.#read(call, request).catch((error: unknown) => answer.refuse(toApiError(error)));
   }
 
   get sharedReaders(): number {
@@ -85,8 +91,16 @@ export class Dispatcher {
     this.#pools.close();
   }
 
+  /** Before anything is awaited: refusing a wrong token must cost little. */
+  #admitted(request: IncomingMessage): Asker | ApiError {
+    try {
+      return this.#options.admit(request);
+    } catch (error) {
+      return toApiError(error);
+    }
+  }
+
   async #read(call: Call, request: IncomingMessage): Promise<void> {
-    call.asker = this.#options.admit(request);
     if (this.#options.isDraining()) {
       throw new ApiError("system.overloaded", {
         message: "the gateway is stopping",

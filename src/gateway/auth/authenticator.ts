@@ -48,11 +48,21 @@ export class Authenticator {
 
   /** Throws ApiError `auth.required`, `auth.invalid`, `auth.throttled` or `auth.forbidden`. */
   check(request: IncomingMessage, wanted: ScopeClass): Identity {
+    const caller = this.judge(request, wanted);
+    if (caller instanceof ApiError) throw caller;
+    return caller;
+  }
+
+  /**
+   * As `check`, but a refusal is returned: V8 does not optimise functions that end by throwing, and whoever sends wrong
+   * tokens by the thousand must cost little.
+   */
+  judge(request: IncomingMessage, wanted: ScopeClass): Identity | ApiError {
     if (!this.#options.isEnabled) return everybody;
     if (wanted === "public") return nobody;
     const caller = this.#callerOf(request);
-    if (isGranted(caller.scope, wanted)) return caller;
-    throw this.#refusal("auth.forbidden", request, {
+    if (caller instanceof ApiError || isGranted(caller.scope, wanted)) return caller;
+    return this.#refusal("auth.forbidden", request, {
       message: `this needs a higher scope than ${caller.scope}`,
       details: { scope: caller.scope },
     });
@@ -64,21 +74,21 @@ export class Authenticator {
     return peer !== undefined && this.#trusted.has(peer);
   }
 
-  #callerOf(request: IncomingMessage): Identity {
+  #callerOf(request: IncomingMessage): Identity | ApiError {
     const { authorization } = request.headers;
     const bearer = authorization === undefined ? undefined : bearerOf(authorization);
     if (bearer !== undefined) {
       const token = parseToken(bearer);
       const record = token === undefined ? undefined : this.#options.verify(token);
-      if (record === undefined) throw this.#failed(request);
+      if (record === undefined) return this.#failed(request);
       return { identity: record.label, scope: record.scope, source: "token", tokenId: record.id };
     }
     const user = request.headers["x-forwarded-email"];
     if (typeof user === "string" && userPattern.test(user) && this.isTrusted(request)) {
       return { identity: user, scope: "admin", source: "proxy" };
     }
-    if (authorization !== undefined) throw this.#failed(request);
-    throw this.#refusal("auth.required", request, { headers: { "www-authenticate": "Bearer" } });
+    if (authorization !== undefined) return this.#failed(request);
+    return this.#refusal("auth.required", request, { headers: { "www-authenticate": "Bearer" } });
   }
 
   /** Counted against the peer. */

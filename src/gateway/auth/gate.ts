@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { ApiError } from "../../api/errors.ts";
 import type { Identity, ScopeClass } from "../../api/scopes.ts";
 import type { Asker } from "../call.ts";
 import type { HostGuard, RouteKind } from "../hosts.ts";
@@ -20,9 +21,12 @@ export class Gate {
     return this.#authenticator.check(request, wanted);
   }
 
-  /** As `admit`, for a route of `/v1`. */
-  asker(request: IncomingMessage): Asker {
-    const { source, identity, tokenId, scope } = this.admit(request, "v1", "v1");
+  /** As `admit`, for a route of `/v1`; refused credentials are returned. */
+  asker(request: IncomingMessage): Asker | ApiError {
+    this.#guard.check(request, "v1");
+    const caller = this.#authenticator.judge(request, "v1");
+    if (caller instanceof ApiError) return caller;
+    const { source, identity, tokenId, scope } = caller;
     const client = source === "none" ? (request.socket.remoteAddress ?? "") : `${source} ${tokenId ?? identity}`;
     return { client, scope };
   }
