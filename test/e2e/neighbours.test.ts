@@ -13,15 +13,16 @@ const words = ["one ", "two ", "three "];
 const event = (content: string): string =>
   `data: ${JSON.stringify({ id: "1", object: "chat.completion.chunk", model: "m", choices: [{ index: 0, delta: { role: "assistant", content } }] })}\n\n`;
 
-/** A DOUBLE of an engine whose streams go on when it gets `POST /go`. */
+/** A DOUBLE of an engine whose streams go on once it has answered `POST /go`: with the last of them it may be ended. */
 const gated = `
 import { createServer } from "node:http";
 const open = [];
 createServer((request, response) => {
   if (request.url === "/health") return response.end("ok");
   if (request.url === "/go") {
-    for (const stream of open.splice(0)) stream.end(${JSON.stringify(`${words.slice(1).map(event).join("")}data: [DONE]\n\n`)});
-    return response.end();
+    return response.end(() => {
+      for (const stream of open.splice(0)) stream.end(${JSON.stringify(`${words.slice(1).map(event).join("")}data: [DONE]\n\n`)});
+    });
   }
   response.writeHead(200, { "content-type": "text/event-stream" });
   response.write(${JSON.stringify(event(words[0] ?? ""))});
@@ -57,6 +58,8 @@ async function openStream(berth: RunningBerth): Promise<Open> {
   const reading = (async () => {
     for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) text += piece;
   })();
+  // Awaited in `finish`: what fails before that is to be told, not that its stream ended with it.
+  reading.catch(() => undefined);
   await until("the stream has begun", () => text.includes("one "));
   return {
     text: () => text,
