@@ -1,4 +1,5 @@
 import { Agent } from "node:http";
+import { inspect } from "node:util";
 import Dockerode from "dockerode";
 import { errorCode } from "../../lib/error-code.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
@@ -17,6 +18,16 @@ export class DaemonRefusal extends Error {
 
 /** "brief": a look, which any daemon answers soon. "limited": what changes something may take its time. */
 type Wait = "brief" | "limited" | "asAborted";
+
+/**
+ * Its client writes every request down for a debug log, whether or not anybody reads that: of an agent all connections
+ * and all that hangs on them, a tenth of a second for each question.
+ */
+class BriefAgent extends Agent {
+  [inspect.custom](): string {
+    return "Agent";
+  }
+}
 
 /** What is being asked, and can be given up. */
 interface Question {
@@ -38,7 +49,7 @@ interface DaemonOptions {
 export class Daemon implements Disposable {
   readonly path: string;
   /** Of its own, to be closed. A connection that rests is closed before a service does, which may be as one asks. */
-  readonly #agent = new Agent({ keepAlive: true, scheduling: "lifo", timeout: 5000 });
+  readonly #agent = new BriefAgent({ keepAlive: true, scheduling: "lifo", timeout: 5000 });
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
   readonly #silenceMs: number;

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
-import { it } from "node:test";
+import { it, mock } from "node:test";
+import util from "node:util";
 import { Daemon } from "../../../src/runtimes/docker/daemon.ts";
 import { openDockerRuntime } from "../../../src/runtimes/docker/docker.ts";
 import { RuntimeUnavailable } from "../../../src/runtimes/runtime-unavailable.ts";
@@ -47,6 +48,27 @@ it("a daemon that accepts and keeps silent is unavailable for a plain request, a
     for (const socket of sockets) socket.destroy();
     server.close();
   }
+});
+
+it("a question does not grow with the connections that are open beside it", async () => {
+  await using double = await startDockerDaemon((asked, response) => {
+    if (asked.includes("/events")) response.writeHead(200).flushHeaders();
+    else say(response, 200, { Components: [] });
+  });
+  // What the client writes down of each of its requests.
+  const inspect = mock.method(util, "inspect");
+  using daemon = new Daemon(double.path);
+  const closing = new AbortController();
+  const streams: unknown[] = [];
+  for (let count = 0; count < 5; count++)
+    streams.push(await daemon.ask((api) => api.getEvents({ abortSignal: closing.signal }), "asAborted"));
+  inspect.mock.resetCalls();
+  await daemon.isPodman();
+  const written = inspect.mock.calls.map(({ result }) => String(result).length);
+  inspect.mock.restore();
+  assert.ok(written.length > 0 && written.every((length) => length < 2000), written.join(", "));
+  closing.abort();
+  assert.equal(streams.length, 5);
 });
 
 it("one lost answer to a look is not waited for as long as what changes something", async () => {
