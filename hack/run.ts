@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
 import { chat } from "../src/cli/chat.ts";
 import { isRecord } from "../src/cli/output.ts";
+import { localUrl } from "../src/lib/listen-address.ts";
 import { watchOutput } from "../src/main/lost-output.ts";
 import { startUp, type RunningUp } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
@@ -229,8 +230,7 @@ async function listenFailure(wanted: number, address: string): Promise<string | 
 }
 
 async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
-  const isAnyAddress = host === "0.0.0.0" || host === "::";
-  const url = `http://${isAnyAddress ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host}:${port}`;
+  const url = localUrl(host, port);
   const client = new Client({ server: url, token: process.env["SVC_TOKEN"] });
   const slot = await untilReady(client, stopping);
   if (slot === undefined) return;

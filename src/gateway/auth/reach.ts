@@ -1,18 +1,11 @@
 import type { Config } from "../../api/config.ts";
 import { probePaths, publicPaths } from "../../api/scopes.ts";
-import { AddressSet } from "./addresses.ts";
+import { isLoopback } from "../../lib/listen-address.ts";
 
 /** One line of the start-up log. */
 export interface ReachLine {
   readonly level: "info" | "warn";
   readonly text: string;
-}
-
-const loopback = new AddressSet(["127.0.0.0/8", "::1"]);
-
-/** Whether only this machine reaches the address. */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || loopback.has(host);
 }
 
 /** Who can reach what, said at the start: a person who reads it must not be surprised later. */

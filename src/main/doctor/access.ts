@@ -1,5 +1,6 @@
 import type { Config } from "../../api/config.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { isLoopback } from "../../lib/listen-address.ts";
 import { fail, ok, warn, type Finding } from "./finding.ts";
 
 /** Who may reach the API, and what stands before it. */
@@ -49,8 +50,4 @@ export async function accessFindings(config: Config, isPasswordInFile: boolean):
     );
   else findings.push(ok("proxy", `${hostname} for ${admin.user}; \`berth proxy check\` goes through it`));
   return findings;
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host.startsWith("127.");
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Config } from "../../api/config.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
+import { localUrl } from "../../lib/listen-address.ts";
 import { isRecord } from "../../lib/record.ts";
 import { fail, ok, warn, type Finding } from "./finding.ts";
 import { filesIn, hasLiveGateway } from "../state-files.ts";
@@ -24,7 +25,7 @@ export async function portFindings(config: Network, isOperatorRunning: boolean, 
 async function gatewayFindings(config: Network, isOperatorRunning: boolean, now: number): Promise<Finding[]> {
   const { host, port, stateDir } = config;
   if (port === 0) return [ok("port", "SVC_PORT is 0: any free one")];
-  const url = `http://${urlHost(host)}:${port}`;
+  const url = localUrl(host, port);
   const status = await answerOf(`${url}/api/status`);
   if (status?.["name"] === "berth") {
     const version = String(status["version"]);
@@ -139,9 +140,4 @@ async function answers(url: string): Promise<boolean> {
     (response) => response.ok,
     () => false,
   );
-}
-
-function urlHost(host: string): string {
-  if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
-  return host.includes(":") ? `[${host}]` : host;
 }

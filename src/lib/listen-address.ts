@@ -1,0 +1,16 @@
+import { BlockList, isIPv6 } from "node:net";
+
+const loopback = new BlockList();
+loopback.addSubnet("127.0.0.0", 8, "ipv4");
+loopback.addAddress("::1", "ipv6");
+
+/** Whether only this machine reaches what listens on `host`. A name other than `localhost` is taken to be elsewhere. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || loopback.check(host, isIPv6(host) ? "ipv6" : "ipv4");
+}
+
+/** Where this machine itself reaches what listens on `host`. */
+export function localUrl(host: string, port: number): string {
+  const address = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return `http://${address.includes(":") ? `[${address}]` : address}:${port}`;
+}
