@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { copyFile, cp, mkdir, readFile } from "node:fs/promises";
-import { existsSync } from "node:fs";
 import { arch, platform } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { isClone } from "./clone.ts";
 import { embeddedInClone, embeddedInState } from "./embedded.ts";
 
 /** CPU builds of llama.cpp by machine; the CUDA and Vulkan ones weigh more than half a gigabyte and are not wanted. */
@@ -27,10 +27,9 @@ export async function installEmbedded(options: {
     onLine(`the embedded engine has no build for ${platform()} ${arch()}; put a llama-server on PATH instead`);
     return 1;
   }
-  const isClone =
-    existsSync(join(embeddedInClone, "..", "src", "main", "berth.ts")) && !embeddedInClone.includes("/node_modules/");
-  const target = isClone ? embeddedInClone : embeddedInState(options.stateDir ?? "");
-  if (!isClone) {
+  const isInClone = isClone(dirname(embeddedInClone));
+  const target = isInClone ? embeddedInClone : embeddedInState(options.stateDir ?? "");
+  if (!isInClone) {
     await mkdir(target, { recursive: true });
     for (const file of ["package.json", "package-lock.json"])
       await copyFile(join(embeddedInClone, file), join(target, file));

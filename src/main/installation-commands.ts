@@ -1,10 +1,9 @@
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
 import { CommandError } from "../cli/client.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { withExamples } from "../cli/options.ts";
+import { isClone } from "./clone.ts";
 import { version } from "./version.ts";
 
 interface Update {
@@ -29,7 +28,6 @@ function shellWord(word: string): string {
 /** `berth update` and `berth uninstall`: the program itself and what it has made on this machine. */
 export function addInstallationCommands(program: Command, { env, write }: CommandContext): void {
   const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
-  const isClone = existsSync(join(root, "src/main/berth.ts")) && !root.includes("/node_modules/");
   const update = program
     .command("update")
     .description("says how this installation is updated; this version cannot do it itself")
@@ -47,7 +45,7 @@ export function addInstallationCommands(program: Command, { env, write }: Comman
       throw new CommandError(
         "system.not_implemented",
         message,
-        isClone ? `cd ${shellWord(root)} && ${clone}${done}` : pack,
+        isClone(root) ? `cd ${shellWord(root)} && ${clone}${done}` : pack,
       );
     });
   withExamples(update, ["berth update", "what to do instead, for a clone or a package"]);

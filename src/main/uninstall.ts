@@ -4,6 +4,7 @@ import { join, relative } from "node:path";
 import type { Config } from "../api/config.ts";
 import { CommandError } from "../cli/client.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { isClone } from "./clone.ts";
 import { endEngines } from "./down.ts";
 import { readSettings } from "./settings.ts";
 import { hasLiveGateway } from "./state-files.ts";
@@ -119,13 +120,13 @@ async function removalOf(config: Config, options: UninstallOptions): Promise<Rem
     await take(configDir, configParts);
     emptied.push(configDir);
   } else if (await isThere(configDir)) stays.push(`${configDir}: your manifests; --config removes them`);
-  const isClone = existsSync(join(root, "src/main/berth.ts")) && !root.includes("/node_modules/");
-  if (isDev && !isClone)
+  const isOwnClone = isClone(root);
+  if (isDev && !isOwnClone)
     throw new CommandError("clone.none", `${root} is no clone: there is no \`make setup\``, "leave out --dev");
   // Last: this program runs from there.
   if (isDev) await take(root, cloneParts);
   stays.push(
-    isClone ? `the program, a clone: rm -r ${root}` : "the program, a package: npm uninstall -g berth",
+    isOwnClone ? `the program, a clone: rm -r ${root}` : "the program, a package: npm uninstall -g berth",
     "images that containers ran from: `docker image ls` lists them",
   );
   return { goes, emptied, stays };
