@@ -8,6 +8,9 @@ const evidenceSchema = z.strictObject({ source: z.string(), says: z.string() });
 export type Evidence = z.output<typeof evidenceSchema>;
 
 const evidence = z.array(evidenceSchema).describe("Where it comes from, and what could not be read");
+/** Less room than this for status, logs and models is a problem soon. */
+export const freeBytesMin = 1024 ** 3;
+
 const bytes = z.int().min(0).nullable();
 const text = z.string().nullable();
 const backend = z.enum(backends).exclude(["auto"]);

@@ -114,7 +114,7 @@ class Waiting implements Newcomer {
   readonly #timer: NodeJS.Timeout;
   isWaiting = true;
   /** The name may be anything that a client sends: it is not repeated. */
-  readonly place: Place = { slot: "unknown", state: "offline", position: 0, progress: undefined };
+  readonly place: Place = { at: "slot", name: "unknown", state: "offline", position: 0, progress: undefined };
 
   constructor(onEnd: (outcome: Outcome | undefined) => void, wanted: Wanted, holdMs: number) {
     this.#onEnd = onEnd;

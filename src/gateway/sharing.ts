@@ -34,9 +34,9 @@ export class SharedStreams {
 
   /** The call gets the stream of that `key`, which departs with the first that wants it. */
   join(key: string, call: Call, depart: Depart): void {
-    const found = this.#open.get(key);
-    const isFirst = found?.answer.isJoinable !== true;
-    const { flight, answer } = found?.answer.isJoinable === true ? found : this.#begin(key, depart);
+    const open = this.#open.get(key);
+    const joined = open?.answer.isJoinable === true ? open : undefined;
+    const { flight, answer } = joined ?? this.#begin(key, depart);
     const reader = new Reader(call, answer);
     answer.join(call.answer);
     call.work = {
@@ -46,7 +46,7 @@ export class SharedStreams {
       },
     };
     flight.join(reader);
-    if (isFirst) flight.start();
+    if (joined === undefined) flight.start();
     call.holdFor(flight);
   }
 

@@ -47,9 +47,8 @@ export class StreamHold {
   }
 }
 
-function describe({ slot, state, position, progress }: Place, waitedMs: number): string {
-  // No slot's name has a space in it.
-  const words = [slot.includes(" ") ? slot.replace(" ", "=") : `slot=${slot}`, `state=${state}`];
+function describe({ at, name, state, position, progress }: Place, waitedMs: number): string {
+  const words = [`${at}=${name}`, `state=${state}`];
   if (progress !== undefined) words.push(`progress=${progress}%`);
   if (position > 0) words.push(`position=${position}`);
   words.push(`waited=${Math.round(waitedMs / 1000)}s`);

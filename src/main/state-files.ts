@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { demandSchema, heartbeatTtlMs } from "../api/status.ts";
+import { demandSchema } from "../api/status.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { parseJson } from "../lib/json.ts";
 
@@ -20,9 +20,10 @@ export async function filesIn(directory: string): Promise<readonly string[] | un
  * milliseconds since the epoch.
  */
 export async function hasLiveGateway(stateDir: string, now: number): Promise<boolean | undefined> {
+  const { isLive } = await import("../store/demand.ts");
   const demands = await filesIn(join(stateDir, "demand"));
   return demands?.some((text) => {
     const demand = demandSchema.safeParse(parseJson(text)).data;
-    return demand !== undefined && Math.abs(now - Date.parse(demand.heartbeat)) < heartbeatTtlMs;
+    return demand !== undefined && isLive(demand, now);
   });
 }

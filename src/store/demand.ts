@@ -9,6 +9,12 @@ import { Serial } from "../lib/serial.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import type { DemandStore } from "./store.ts";
 
+/** Whether the gateway that wrote it lives; `now` in milliseconds since the epoch. */
+export function isLive({ heartbeat, bootId: boot }: Demand, now: number): boolean {
+  // One from the future is as old as it is ahead: a clock set back must not make a dead gateway immortal.
+  return boot === bootId() && Math.abs(now - Date.parse(heartbeat)) < heartbeatTtlMs;
+}
+
 /** What every live gateway wants. A file without a fresh heartbeat, or of another boot, is void. */
 export async function openDemandStore(stateDir: string, options: { now?: () => Date } = {}): Promise<DemandStore> {
   const now = options.now ?? (() => new Date());
@@ -23,13 +29,7 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
   });
   const list = (): readonly Demand[] => {
     const clock = now().getTime();
-    return [...directory.values()]
-      .map(([, demand]) => demand)
-      .filter(({ heartbeat, bootId: boot }) => {
-        // One from the future is as old as it is ahead: a clock set back must not make a dead gateway immortal.
-        const ageMs = Math.abs(clock - new Date(heartbeat).getTime());
-        return boot === bootId() && ageMs < heartbeatTtlMs;
-      });
+    return [...directory.values()].map(([, demand]) => demand).filter((demand) => isLive(demand, clock));
   };
   /** Tells which slots' demand differs from the last look; heartbeats alone tell nothing. */
   function compare(): void {

@@ -13,8 +13,9 @@ export interface Visitor extends Caller {
 
 /** What a waiting client may be told of its place. */
 export interface Place {
-  /** `upstream NAME` where it is a provider's. */
-  readonly slot: string;
+  /** Where: at a slot or at an upstream, of that name. */
+  readonly at: "slot" | "upstream";
+  readonly name: string;
   /** `queued` at a slot that is there, else the slot's state. */
   readonly state: string;
   readonly position: number;
@@ -94,7 +95,8 @@ export class Admission {
     const status = this.#options.index().slots.get(line.slot)?.status;
     const { bytesDone, bytesTotal } = status?.progress ?? {};
     return {
-      slot: line.slot,
+      at: "slot",
+      name: line.slot,
       state: line.queue.door === "open" ? "queued" : (status?.state ?? "offline"),
       position: line.queue.position(visitor),
       progress: bytesDone === undefined || !bytesTotal ? undefined : Math.floor((100 * bytesDone) / bytesTotal),

@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
+import { freeBytesMin } from "../../api/hardware.ts";
 import { openApiDocument } from "../../api/management/openapi.ts";
 import type { SlotState } from "../../api/states.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
@@ -14,9 +15,6 @@ type SystemHandlers = Pick<
   Handlers,
   "status" | "health" | "metrics" | "features" | "installState" | "completeInstall" | "urls" | "openapi" | "docs"
 >;
-
-/** Less room than this for status, logs and models is a problem soon. */
-const freeBytesMin = 1024 ** 3;
 
 /** Handlers of health, features, installation and the API's own description. */
 export function systemHandlers(context: ManagementContext): SystemHandlers {

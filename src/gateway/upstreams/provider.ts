@@ -110,7 +110,7 @@ export class Provider {
   /** Where one stands that waits for its turn; `leave` is what the limiter gave it. */
   placeOf(leave: (() => void) | undefined): Place {
     const position = leave === undefined ? 0 : this.limiter.position(leave);
-    return { slot: `upstream ${this.options.name}`, state: "queued", position, progress: undefined };
+    return { at: "upstream", name: this.options.name, state: "queued", position, progress: undefined };
   }
 
   /** Throws, or rejects with, ApiError; the reason is told to `onProblem` alone. */

@@ -1,10 +1,8 @@
-import type { HardwareFacts } from "../../api/hardware.ts";
+import { freeBytesMin, type HardwareFacts } from "../../api/hardware.ts";
 import { fail, ok, roomText, warn, type Finding } from "./finding.ts";
 
 /** Node that the sources need (package.json says the same of bin/berth's own). */
 const nodeMajor = 24;
-/** What `/api/health/system` calls too little. */
-const freeBytesMin = 1024 ** 3;
 
 export function nodeFinding(version: string): Finding {
   if (Number(version.split(".")[0]) >= nodeMajor) return ok("node", version);
