@@ -59,6 +59,8 @@ export const modelRecordSchema = z.strictObject({
   ref: modelRefSchema,
   /** `manifest`: declared by a person; `file`: found in the models directory; `catalog`: shipped with Berth. */
   origin: z.enum(["manifest", "file", "catalog"]),
+  /** The Model that declares it: its manifest goes by this name, which need not be the ref. */
+  name: z.string().optional(),
   source: z.string(),
   /** Absolute path of the first file once it is on disk. */
   path: z.string().optional(),

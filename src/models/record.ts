@@ -71,6 +71,7 @@ export async function declaredRecord(
   const base = {
     ref,
     origin: "manifest" as const,
+    name,
     source: sources[0] ?? "",
     created: Math.floor(since.getTime() / 1000),
     ...declaredFacts(spec),

@@ -127,12 +127,13 @@ describe("a model that somebody declared", () => {
       license: "apache-2.0",
       engines: ["llama"],
     });
-    const { ref, origin, state, contextLength, capabilities, license, engines, quantization, created } = record;
+    const { ref, origin, name, state, contextLength, capabilities, license, engines, quantization, created } = record;
     assert.deepEqual(
-      { ref, origin, state, contextLength, capabilities, license, engines, quantization, created },
+      { ref, origin, name, state, contextLength, capabilities, license, engines, quantization, created },
       {
         ref: "vendor/mine:free",
         origin: "manifest",
+        name: "mine",
         state: "available",
         contextLength: 512,
         capabilities: ["chat", "rerank"],

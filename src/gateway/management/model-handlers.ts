@@ -74,11 +74,7 @@ export function modelHandlers(context: ManagementContext): ModelHandlers {
 
 async function removeModel({ writer }: ManagementContext, model: ModelRecord, withFiles: boolean): Promise<void> {
   if (model.origin === "manifest") {
-    if (!(await writer.remove("Model", model.ref, { isKnown: false }))) {
-      throw new ApiError("config.read_only", {
-        message: `${model.ref} is declared in a manifest that does not carry its name: remove it there`,
-      });
-    }
+    await writer.remove("Model", model.name ?? model.ref, { isKnown: true });
   } else if (!withFiles) {
     throw new ApiError("dispatch.invalid_request", {
       message: `${model.ref} is a file of the models directory: ?files=1 removes it from there`,

@@ -7,6 +7,7 @@ import { describe, it } from "node:test";
 import { modelRecordSchema } from "../../../src/api/model.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { openPublisher } from "../../../src/store/published.ts";
+import { openRemovals } from "../../../src/store/removals.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
@@ -280,5 +281,29 @@ describe("models", () => {
     assert.equal((await send(gateway, "DELETE", "/api/models/test-model?force=1&files=1")).status, 202);
     await assert.rejects(readFile(file), { code: "ENOENT" });
     assert.equal(await code(send(gateway, "DELETE", "/api/models/nobody")), "model.not_found");
+  });
+
+  it("that are declared lose their manifest, or are asked to go where that went before", async () => {
+    await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
+    const configDir = String((await got(gateway, "/api/config"))["config_dir"]);
+    const manifest = join(configDir, "models/here.toml");
+    await mkdir(join(configDir, "models"), { recursive: true });
+    await writeFile(manifest, 'ref = "vendor/here:free"\nsource = "file:///here.gguf"\n');
+    const models = ["here", "gone"].map((name) =>
+      modelRecordSchema.parse({
+        ref: `vendor/${name}:free`,
+        origin: "manifest",
+        name,
+        source: `file:///${name}.gguf`,
+        state: "available",
+      }),
+    );
+    await gateway.publishRegistry({ models });
+    await until("they are known", async () => (await send(gateway, "GET", "/api/models/vendor/gone:free")).ok);
+    for (const { ref } of models) assert.equal((await send(gateway, "DELETE", `/api/models/${ref}`)).status, 202);
+    await assert.rejects(readFile(manifest), { code: "ENOENT" });
+    await using removals = await openRemovals(gateway.stateDir);
+    const asked = removals.list().map(({ kind, name }) => `${kind} ${name}`);
+    assert.deepEqual(asked.toSorted(), ["Model gone", "Model here"]);
   });
 });
