@@ -75,7 +75,13 @@ describe("Admission", () => {
     enter(b);
     assert.deepEqual([a.told, b.told], [["in 8081"], []]);
     assert.deepEqual(admission.counts("coder"), { held: 0, queued: 1 });
-    assert.deepEqual(admission.place(line, b), { slot: "coder", state: "queued", position: 1, progress: undefined });
+    assert.deepEqual(admission.place(line, b), {
+      at: "slot",
+      name: "coder",
+      state: "queued",
+      position: 1,
+      progress: undefined,
+    });
     admission.finish(line, 100);
     assert.deepEqual(b.told, ["in 8081"]);
   });
