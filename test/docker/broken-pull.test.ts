@@ -32,7 +32,8 @@ async function keptByPodman(api: Dockerode, digest: string): Promise<void> {
 test("a pull whose connection breaks within a layer", { timeout: 300_000 }, async (context: TestContext) => {
   await using directory = await tempDir();
   const { files, config } = await engineLayers(directory.path, [8_000_000, 100_000]);
-  const bytesTotal = (await Promise.all(files.map((file) => stat(file)))).reduce((sum, { size }) => sum + size, 0);
+  const sizes = await Promise.all(files.map(async (file) => (await stat(file)).size));
+  const bytesTotal = sizes.reduce((sum, size) => sum + size, 0);
   await using registry = await startRegistryDouble();
   const { image, layers } = await registry.add("berth-test/broken:1", files, config);
   const [engine = "", large = "", small = ""] = layers;
@@ -61,11 +62,11 @@ test("a pull whose connection breaks within a layer", { timeout: 300_000 }, asyn
 
   if (!isPodman) {
     await until("the break is told", async () => /its connection broke, .* goes on/.test(await said()));
-    const { state, progress } = (await status()) ?? {};
+    const { state, progress: { bytesTotal: told = 0, bytesDone = 0 } = {} } = (await status()) ?? {};
     assert.equal(state, "pulling");
-    // Two layers are here whole, and something of the third.
-    assert.equal(progress?.bytesTotal, bytesTotal);
-    const missing = bytesTotal - (progress?.bytesDone ?? 0);
+    // Two layers are here whole, the small one maybe before Docker said a word of its size, and something of the third.
+    assert.ok(told === bytesTotal || told === bytesTotal - (sizes[2] ?? 0), `${told} of ${bytesTotal} bytes`);
+    const missing = told - bytesDone;
     assert.ok(missing > 0 && missing < 8_000_000 + 10_240, `${missing} bytes are missing`);
     goesOn.resolve();
   }

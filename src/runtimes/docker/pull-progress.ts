@@ -12,6 +12,8 @@ interface PullLine {
 
 interface Layer {
   done: number;
+  /** What it had when the daemon counted the time before. */
+  before: number;
   total: number | undefined;
   /** Its connection broke, and the daemon waits to go on. */
   isBroken: boolean;
@@ -46,11 +48,15 @@ export class PullProgress {
     if (id === undefined) return;
     const known = this.#layers.get(id);
     // "Already exists" and the rest move no bytes.
-    if (isAnnounced.has(status)) this.#layers.set(id, known ?? { done: 0, total: undefined, isBroken: false });
+    if (isAnnounced.has(status))
+      this.#layers.set(id, known ?? { done: 0, before: 0, total: undefined, isBroken: false });
     else if (status === "Downloading") this.#layers.set(id, downloading(known, progressDetail));
     else if (known === undefined) return;
-    else if (status.startsWith("Retrying in")) known.isBroken = true;
-    else if (isFetched.has(status)) {
+    else if (status.startsWith("Retrying in")) {
+      // Docker counts a layer as whole when it lets go of a connection that broke.
+      if (known.done === known.total) known.done = known.before;
+      known.isBroken = true;
+    } else if (isFetched.has(status)) {
       // A small one may come whole before a word of its size.
       known.total ??= known.done;
       known.done = known.total;
@@ -92,6 +98,7 @@ function downloading(known: Layer | undefined, told: PullLine["progressDetail"] 
   const had = total === undefined ? 0 : whole - total;
   return {
     done: current === undefined ? (known?.done ?? 0) : had + current,
+    before: known?.done ?? 0,
     total: whole === 0 ? undefined : whole,
     isBroken: false,
   };

@@ -113,6 +113,18 @@ describe("the progress of a pull that breaks off", () => {
     assert.deepEqual(progress.read(1000), { bytesDone: 400, bytesTotal: 1000, bytesPerSecond: 400 });
   });
 
+  it("has what it had, though Docker counts the layer as whole when it lets go of the connection", () => {
+    const [fetching = {}, some = {}, retrying = {}] = begun;
+    const letGo = { status: "Downloading", progressDetail: { current: 1000, total: 1000 } };
+    const broken = [fetching, some, letGo, retrying, retrying];
+    assert.deepEqual(told(broken).read(1000), { bytesDone: 400, bytesTotal: 1000, bytesPerSecond: 400 });
+    const goesOn = { status: "Downloading", progressDetail: { current: 50, total: 600 } };
+    const letGoAgain = { status: "Downloading", progressDetail: { current: 600, total: 600 } };
+    assert.equal(told([...broken, goesOn]).read().bytesDone, 450);
+    assert.equal(told([...broken, goesOn, letGoAgain, retrying]).read().bytesDone, 450);
+    assert.equal(told([fetching, letGo, retrying]).read().bytesDone, 0, "a break before a word of what has come");
+  });
+
   it("counts on where Docker tells of the rest alone, however often, and from the start where it must begin anew", () => {
     const goesOn = { status: "Downloading", progressDetail: { current: 50, total: 600 } };
     const again = { status: "Downloading", progressDetail: { current: 10, total: 100 } };
