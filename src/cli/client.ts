@@ -20,6 +20,8 @@ export class CommandError extends Error {
 export interface ClientOptions {
   readonly server: string;
   readonly token: string | undefined;
+  /** Fields that are read as null wherever they stand. */
+  readonly without?: ReadonlySet<string>;
 }
 
 /** What is sent beside the path; absent: a GET without a body. */
@@ -33,10 +35,12 @@ interface Sent {
 export class Client {
   readonly #server: string;
   readonly #token: string | undefined;
+  readonly #without: ReadonlySet<string>;
 
-  constructor(options: ClientOptions) {
-    this.#server = options.server;
-    this.#token = options.token;
+  constructor({ server, token, without = new Set() }: ClientOptions) {
+    this.#server = server;
+    this.#token = token;
+    this.#without = without;
   }
 
   get server(): string {
@@ -46,6 +50,11 @@ export class Client {
   /** The same service with other credentials. */
   withToken(token: string | undefined): Client {
     return new Client({ server: this.#server, token });
+  }
+
+  /** The same service, of which these fields are not looked at: they are read as null. */
+  withoutFields(without: ReadonlySet<string>): Client {
+    return new Client({ server: this.#server, token: this.#token, without });
   }
 
   /** GET, parsed. Throws CommandError. */
@@ -77,7 +86,7 @@ export class Client {
   /** What the service said as JSON, e.g. in an event. Throws CommandError where it is none. */
   parsed(text: string): unknown {
     try {
-      return JSON.parse(text);
+      return JSON.parse(text, (key, value: unknown) => (this.#without.has(key) ? null : value));
     } catch {
       throw notBerth(`the answer of ${this.#server} is not JSON`);
     }

@@ -14,8 +14,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     .option(...watchOption)
     .action(async ({ output, watch }: Shown) => {
       const { statusText } = await import("./status.ts");
-      const client = await context.client();
-      await show(context, () => statusText(client, output), watch === true);
+      await show(context, (client) => statusText(client, output), watch === true);
     });
   withExamples(
     status,

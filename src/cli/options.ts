@@ -12,7 +12,10 @@ export function outputOption(): Option {
   return new Option("-o, --output <format>", "form of the output").choices([...formats]).default("table");
 }
 
-export const watchOption = ["--watch", "show changes as they come, until interrupted"] as const;
+export const watchOption = [
+  "--watch",
+  "show changes as they come, until interrupted; into a file or pipe not those of times and sizes alone",
+] as const;
 
 /** Reads a whole number from an argument; anything else is a usage error. */
 export function whole(text: string): number {

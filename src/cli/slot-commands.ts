@@ -14,8 +14,7 @@ export function addSlotCommands(program: Command, context: CommandContext): void
     .option(...watchOption)
     .action(async ({ output, watch }: Shown) => {
       const { slotTable } = await import("./slots.ts");
-      const client = await context.client();
-      await show(context, () => slotTable(client, output), watch === true);
+      await show(context, (client) => slotTable(client, output), watch === true);
     });
   withExamples(
     list,
@@ -31,8 +30,7 @@ export function addSlotCommands(program: Command, context: CommandContext): void
     .option(...watchOption)
     .action(async (name: string, { output, watch }: Shown) => {
       const { slotShow } = await import("./slots.ts");
-      const client = await context.client();
-      await show(context, () => slotShow(client, name, output), watch === true);
+      await show(context, (client) => slotShow(client, name, output), watch === true);
     });
   withExamples(one, ["berth slot show primary", "why it is in the state it is in"]);
   const plan = slot

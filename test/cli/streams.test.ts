@@ -100,7 +100,10 @@ describe("berth slot logs", () => {
 });
 
 it("berth slot list --watch prints again when something changed, until it is interrupted", async () => {
-  const list = (state: string): object => ({ object: "list", data: [{ ...primary, state }] });
+  const list = (state: string, uptime = 1): object => ({
+    object: "list",
+    data: [{ ...primary, state, uptime_seconds: uptime }],
+  });
   await using api = await apiDouble({ "/api/slots": list("starting") });
   const child = spawn(command, ["slot", "list", "--watch"], {
     env: { PATH: process.env["PATH"], SVC_URL: api.url },
@@ -111,12 +114,13 @@ it("berth slot list --watch prints again when something changed, until it is int
     let shown = "";
     child.stdout.setEncoding("utf8").on("data", (chunk: string) => (shown += chunk));
     await until("the first table", () => shown.includes("starting"));
+    api.answer("/api/slots", list("starting", 2));
     const asked = api.asked.length;
-    await until("another look", () => api.asked.length > asked);
-    assert.equal(shown.split("NAME").length, 2, "nothing changed, nothing is printed");
-    api.answer("/api/slots", list("ready"));
+    await until("two more looks", () => api.asked.length > asked + 1);
+    assert.equal(shown.split("NAME").length, 2, "nothing changed but the time: nothing is printed");
+    api.answer("/api/slots", list("ready", 3));
     await until("the next table", () => shown.includes("ready"));
-    assert.match(shown, /starting[^]*\n\nNAME[^]*ready/);
+    assert.match(shown, /starting[^]* 1s\n\nNAME[^]*ready[^]* 3s\n/);
   } finally {
     child.kill("SIGINT");
   }
