@@ -108,6 +108,11 @@ export class Dispatcher {
       });
     }
     const asked = await call.route.read(request, this.#limits);
+    // What is still on its way may break at any time, or has already: then nothing begins for it.
+    asked.onBroken?.((failure) => {
+      call.work?.abandon();
+      call.answer.refuse(failure);
+    });
     if (call.answer.isOver) {
       asked.discard?.();
       return;
@@ -136,10 +141,6 @@ export class Dispatcher {
       newcomer.abandon();
     };
     call.work = { abandon };
-    asked.onBroken?.((failure) => {
-      abandon();
-      call.answer.refuse(failure);
-    });
     call.holdFor(newcomer);
   }
 
@@ -160,10 +161,6 @@ export class Dispatcher {
     }
     const flight = this.#flight(call, asked, { slot, leg, line }, call.answer, call);
     call.work = flight;
-    asked.onBroken?.((failure) => {
-      flight.abandon();
-      call.answer.refuse(failure);
-    });
     flight.start();
     call.holdFor(flight);
   }
@@ -191,10 +188,6 @@ export class Dispatcher {
     const rename = new ModelRename(providerModel, asked.model);
     const relay = new Relay({ sender, sink: answer, rename, format: leg.format, body: asked.body });
     call.work = { abandon: () => relay.abort() };
-    asked.onBroken?.((failure) => {
-      relay.abort();
-      answer.refuse(failure);
-    });
     const { path, body, accept } = leg;
     const exchange = provider.request({ path, body, contentType: "application/json", accept, requestId }, relay);
     relay.start(exchange);

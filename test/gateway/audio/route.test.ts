@@ -70,6 +70,7 @@ describe(`POST ${transcriptions}`, () => {
     const response = await upload(gateway, [model, { name: "response_format", value: "xml" }, file]);
     assert.equal(response.status, 400);
     assert.equal((await envelopeOf(response)).error.code, "dispatch.invalid_request");
+    assert.equal(await gateway.metric('berth_requests_held{slot="stt"}'), 0, "nothing waits for nobody");
   });
 
   it("is forgotten when its client leaves within the upload, though the slot is cold", async () => {

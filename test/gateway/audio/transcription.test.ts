@@ -228,8 +228,8 @@ describe("a transcription", () => {
       ["response_format"],
     ],
     [
-      "with an unknown format at the end",
-      formBody(boundary, [model, file(), { name: "response_format", value: "xml" }]),
+      "with OpenAI's format of speakers, at the end",
+      formBody(boundary, [model, file(), { name: "response_format", value: "diarized_json" }]),
       400,
       "dispatch.invalid_request",
       ["response_format"],
