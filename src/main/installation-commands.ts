@@ -3,7 +3,6 @@ import type { Command } from "commander";
 import { CommandError } from "../cli/client.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { withExamples } from "../cli/options.ts";
-import { isClone } from "./clone.ts";
 import { version } from "./version.ts";
 
 interface Update {
@@ -36,7 +35,8 @@ export function addInstallationCommands(program: Command, { env, write }: Comman
     )
     .option("--check", "only look whether there is a newer one", false)
     .option("--rollback", "back to the release before", false)
-    .action(({ channel, check, rollback }: Update) => {
+    .action(async ({ channel, check, rollback }: Update) => {
+      const { isClone } = await import("./clone.ts");
       const what = check ? "look for releases" : rollback ? "go back to a release" : "update itself";
       const message = `${version} cannot ${what}: nothing is published on the channel ${channel} yet`;
       const clone = rollback ? "git checkout COMMIT" : check ? "git fetch && git log ..@{u}" : "git pull --ff-only";
