@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import { duration } from "../api/duration.ts";
 
 export const formats = ["table", "wide", "json", "yaml", "name"] as const;
 export type Format = (typeof formats)[number];
@@ -100,9 +101,5 @@ export function bytes(value: unknown): string {
 
 /** `3m12s`. */
 export function age(seconds: unknown): string {
-  if (typeof seconds !== "number") return "-";
-  if (seconds < 60) return `${seconds}s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)}m${seconds % 60}s`;
-  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h${Math.floor((seconds % 3600) / 60)}m`;
-  return `${Math.floor(seconds / 86_400)}d${Math.floor((seconds % 86_400) / 3600)}h`;
+  return typeof seconds === "number" ? duration(seconds) : "-";
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { diagnosticLine } from "../api/diagnostic.ts";
+import { duration } from "../api/duration.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
@@ -54,7 +55,10 @@ export class Controller implements AsyncDisposable {
       backoff: options.world.backoff,
       work: (key) => this.#work(key),
       onError: (key, error, retryMs) =>
-        this.#log.error({ key, err: error }, `${key}: reconcile failed, next try in ${Math.round(retryMs / 1000)} s`),
+        this.#log.error(
+          { key, err: error },
+          `${key}: reconcile failed, next try in ${duration(Math.ceil(retryMs / 1000))}`,
+        ),
     });
     this.#metrics = options.metrics(() => this.#queue);
   }

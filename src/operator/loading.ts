@@ -72,7 +72,7 @@ export function coming(input: SlotInput): Verdict | undefined {
   if (health.warmUpAt === undefined || restMs <= 0) {
     return verdict("warming", message, { do: "warm", role: process.role, reason: why });
   }
-  const step = { do: "wait", reason: why, until: health.warmUpAt.toISOString() } as const;
+  const step = { do: "wait", reason: `${why}; next try`, until: health.warmUpAt.toISOString() } as const;
   return { ...verdict("warming", message, step), requeueMs: restMs };
 }
 

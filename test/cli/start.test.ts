@@ -42,6 +42,7 @@ for (const [args, own] of [
       (await loadedBy(args)).filter((path) => !path.endsWith("-commands.ts")),
       [
         "commander",
+        "src/api/duration.ts",
         "src/api/scopes.ts",
         "src/cli/client.ts",
         "src/cli/commands.ts",

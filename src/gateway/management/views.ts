@@ -1,6 +1,8 @@
 import type { ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView, V1Model } from "../../api/management/views.ts";
 import type { Condition } from "../../api/conditions.ts";
+import { duration } from "../../api/duration.ts";
+import type { Step } from "../../api/plan.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
 import type { Admission } from "../admission/admission.ts";
@@ -101,7 +103,7 @@ function round(seconds: number): number {
 }
 
 /** What the operator does next with a slot, also as text for a person. */
-export function planView({ name, published }: KnownSlot): PlanView {
+export function planView({ name, published }: Pick<KnownSlot, "name" | "published">, now = Date.now()): PlanView {
   const plan = published?.plan ?? {
     reason: "NotPublished",
     message: "no operator has planned this slot yet",
@@ -109,13 +111,19 @@ export function planView({ name, published }: KnownSlot): PlanView {
   };
   const lines = plan.steps.map((step, index) => {
     const what = "role" in step ? `${step.do} ${step.role}` : step.do;
-    const more = step.do === "start" ? `\n     ${step.command}` : step.do === "drain" ? ` until ${step.deadline}` : "";
-    return `  ${index + 1}. ${what}: ${step.reason}${more}`;
+    return `  ${index + 1}. ${what}: ${step.reason}${detailOf(step, now)}`;
   });
   const text = [`${name}: ${plan.reason}: ${plan.message}`, ...(lines.length === 0 ? ["  nothing to do"] : lines)].join(
     "\n",
   );
   return { slot: name, plan, text: `${text}\n` };
+}
+
+function detailOf(step: Step, now: number): string {
+  const left = (until: string): string => duration(Math.max(0, Math.ceil((Date.parse(until) - now) / 1000)));
+  if (step.do === "start") return `\n     ${step.command}`;
+  if (step.do === "drain") return `, at most ${left(step.deadline)} more`;
+  return step.do === "wait" && step.until !== undefined ? ` in ${left(step.until)}` : "";
 }
 
 /** A model of the registry, with the slots that hold it. */

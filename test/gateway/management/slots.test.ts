@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import type { Step } from "../../../src/api/plan.ts";
 import type { SlotStatus } from "../../../src/api/status.ts";
+import { planView } from "../../../src/gateway/management/views.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { openPublisher } from "../../../src/store/published.ts";
@@ -249,6 +251,31 @@ describe("a slot's memory", () => {
     assert.deepEqual([await memory("coder"), await memory("boxed"), await memory("embed")], [null, null, null]);
     await gateway.publishOperator({ heartbeat: new Date(Date.now() - 60_000).toISOString() });
     await until("the operator is lost", async () => (await memory("primary")) === null);
+  });
+});
+
+describe("the text of a plan", () => {
+  it("says in how long something is done", () => {
+    const at = (ms: number): string => new Date(1_000_000 + ms).toISOString();
+    const steps: Step[] = [
+      { do: "wait", reason: "failure 9 in a row; next try", until: at(249_001) },
+      { do: "wait", reason: "the engine loads its model" },
+      { do: "wait", reason: "next try", until: at(-5000) },
+      { do: "drain", reason: "it is unloaded", deadline: at(30_000) },
+    ];
+    const plan = { reason: "Exited", message: "exit code 1", steps };
+    const published = { ...publishedSlot("coder", { state: "error" }, 1), plan };
+    assert.equal(
+      planView({ name: "coder", published }, 1_000_000).text,
+      [
+        "coder: Exited: exit code 1",
+        "  1. wait: failure 9 in a row; next try in 4m10s",
+        "  2. wait: the engine loads its model",
+        "  3. wait: next try in 0s",
+        "  4. drain: it is unloaded, at most 30s more",
+        "",
+      ].join("\n"),
+    );
   });
 });
 
