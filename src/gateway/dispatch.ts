@@ -60,7 +60,7 @@ export class Dispatcher {
 
   constructor(options: DispatchOptions) {
     this.#options = { ...options, pools: this.#pools };
-    this.#shared = new SharedStreams(options.budget);
+    this.#shared = new SharedStreams(options);
     this.#limits = { bodyBytes: options.bodyLimitBytes, budget: options.budget };
   }
 
@@ -198,7 +198,7 @@ export class Dispatcher {
   #share(call: Call, asked: V1Request, to: Meeting, body: Buffer): void {
     const { slot, role } = to.line;
     const key = `${call.route.path} ${slot} ${role} ${call.asker.scope} ${hash("sha256", body)}`;
-    this.#shared.join(key, call, (sink, owner) => this.#flight(call, asked, to, sink, owner));
+    this.#shared.join(key, to.line, call, (sink, owner) => this.#flight(call, asked, to, sink, owner));
   }
 
   #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, owner: FlightOwner): Flight {

@@ -5,7 +5,6 @@ import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
 import type { GatewayMetrics } from "./metrics.ts";
-import { Passengers, type Passenger } from "./passengers.ts";
 import type { AnswerSink } from "./relay/answer.ts";
 import { Relay, type Sender } from "./relay/relay.ts";
 import type { ModelRename } from "./relay/rename.ts";
@@ -39,11 +38,20 @@ export interface FlightOrder {
 
 /** On whose behalf it is. */
 export interface FlightOwner {
+  /** Those who stand in line for the flight; absent: it does so itself. */
+  readonly party?: Party;
   onFirstByte(): void;
   /** The engine was not reached: it waits, although it may have gone in at once. */
   onDelayed(flight: Waiter): void;
   /** Called once, however it ends. */
   onSettled(): void;
+}
+
+/** Several who share one flight. */
+export interface Party {
+  /** All go in, or stand in line: the endpoint when they are in already. Throws ApiError when none of them may stay. */
+  enter(): Endpoint | undefined;
+  leaveLine(): void;
 }
 
 /** Milliseconds before the second and the third try of a request whose connection was refused. */
@@ -65,8 +73,6 @@ export class Flight implements Visitor, Sender {
   /** What is sent, kept until the engine answers: it may have to be sent again, and a stream may last for long. */
   #order: FlightOrder | undefined;
   readonly client: string;
-  /** Where it is for several; they stand in line themselves. */
-  #passengers: Passengers | undefined;
   #phase: Phase = "new";
   #relay: Relay | undefined;
   #attempts = 0;
@@ -92,49 +98,23 @@ export class Flight implements Visitor, Sender {
     return this.#phase === "waiting" || this.#phase === "again";
   }
 
+  /** It, or its party. */
+  get isInLine(): boolean {
+    return this.#phase === "waiting";
+  }
+
   get place(): Place {
-    return this.#control.admission.place(this.#line, this.#passengers?.first ?? this);
+    return this.#control.admission.place(this.#line, this);
   }
 
-  /** One more of several for whom it is: before `start`, or later as long as no answer has begun. */
-  join(passenger: Passenger): void {
-    const { admission } = this.#control;
-    const line = this.#line;
-    this.#passengers ??= new Passengers({
-      admission,
-      line,
-      onAdmitted: (endpoint) => this.onAdmitted(endpoint),
-      onWaited: (seconds) => this.#control.metrics.waited(line.slot, seconds),
-      onDeserted: () => {
-        if (this.#isInLine) this.#endUnserved();
-      },
-    });
-    this.#passengers.add(passenger);
-    if (this.#isInLine) admission.look(line);
-    // Which may have let all of them in.
-    if (!this.#isInLine) return;
-    const endpoint = this.#passengers.seat(passenger);
-    if (endpoint !== undefined) this.onAdmitted(endpoint);
-    else if (this.#passengers.count === 0) this.#endUnserved();
-  }
-
-  /** One of several has left; not the last, who abandons it. */
-  part(passenger: Passenger): void {
-    this.#passengers?.remove(passenger);
-  }
-
-  /** Goes in or stands in line. A refusal goes to the sink, or to those whom it is about. */
+  /** Goes in or stands in line. A refusal goes to the sink. */
   start(): void {
     const { admission, traffic, budget } = this.#control;
     const line = this.#line;
     let endpoint: Endpoint | undefined;
     try {
-      endpoint = this.#passengers === undefined ? admission.enter(line, this) : this.#passengers.enter();
-      if (this.#passengers?.count === 0) {
-        traffic.asked(line.slot);
-        this.#settle();
-        return;
-      }
+      const { party } = this.#owner;
+      endpoint = party === undefined ? admission.enter(line, this) : party.enter();
       if (endpoint === undefined) {
         this.#phase = "waiting";
         traffic.hold(line.slot);
@@ -168,7 +148,6 @@ export class Flight implements Visitor, Sender {
   onFirstByte(): void {
     this.#order = undefined;
     this.#owner.onFirstByte();
-    this.#passengers?.onFirstByte();
   }
 
   onByte(): void {
@@ -201,7 +180,8 @@ export class Flight implements Visitor, Sender {
     switch (this.#phase) {
       case "waiting":
         this.#leaveLine();
-        this.#endUnserved();
+        this.#endWait();
+        this.#settle();
         return;
       case "again":
         clearTimeout(this.#timer);
@@ -217,10 +197,6 @@ export class Flight implements Visitor, Sender {
       default:
         this.#phase satisfies never;
     }
-  }
-
-  get #isInLine(): boolean {
-    return this.#phase === "waiting";
   }
 
   get #bytes(): number {
@@ -241,8 +217,9 @@ export class Flight implements Visitor, Sender {
   }
 
   #leaveLine(): void {
-    if (this.#passengers === undefined) this.#line.queue.leave(this);
-    else this.#passengers.leaveLine();
+    const { party } = this.#owner;
+    if (party === undefined) this.#line.queue.leave(this);
+    else party.leaveLine();
   }
 
   #leaveEngine(): void {
@@ -253,13 +230,9 @@ export class Flight implements Visitor, Sender {
   #endWait(): void {
     this.#control.traffic.release(this.#line.slot);
     this.#control.budget.give(this.#bytes);
-    if (this.#passengers !== undefined) return;
+    // Each of a party has waited for a time of its own.
+    if (this.#owner.party !== undefined) return;
     this.#control.metrics.waited(this.#line.slot, (performance.now() - this.#waitsSince) / 1000);
-  }
-
-  #endUnserved(): void {
-    this.#endWait();
-    this.#settle();
   }
 
   #refuse(failure: ApiError): void {

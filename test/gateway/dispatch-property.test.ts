@@ -152,6 +152,27 @@ describe("requests of every kind, whatever happens", () => {
     );
   });
 
+  it("is told that it waits, also where it came while the engine was asked, which was not reached", async () => {
+    const world = new DispatchWorld({ alpha: "away" }, 1000);
+    const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
+    await world.arrive({ ...same, client: "a" });
+    await world.publish("alpha", "there");
+    await world.publish("alpha", "away");
+    await world.arrive({ ...same, client: "b" });
+    world.live[0]?.do("miss");
+    await world.settle();
+    world.check();
+    await world.wait(1000);
+    await world.wait(5000);
+    for (const { response } of world.visits)
+      assert.match(response.text, /^: waiting slot=alpha state=starting position=1 waited=\d+s\n\n/);
+    await finish(world);
+    assert.deepEqual(
+      world.visits.map(({ leg }) => leg.calls.length),
+      [2, 0],
+    );
+  });
+
   it("cuts one that reads too slowly for what may be kept, alone", async () => {
     const world = new DispatchWorld({ alpha: "away" }, 200);
     const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
