@@ -23,7 +23,7 @@ const usage = `A fake engine. Defaults come from HOST, PORT and MODEL in the env
   --hang-health             takes GETs and never answers them
   --garbage                 answers POSTs with bytes that are no JSON, streams with a cut-off event
   --ignore-term             stays when it gets SIGTERM
-  --tell-times              prints when it is loaded, answers /health with 200, has answered a POST
+  --tell-times              prints when it is loaded, answers /health with 200, answers a POST whole
   --fork-child              starts a child that idles, in the same group
   --fork-session            starts a child that idles, in a session of its own
 POST /double/log prints the body as a line; POST /double/exit ends with the code in the body;
@@ -128,6 +128,12 @@ function json(response: ServerResponse, status: number, body: Buffer): void {
   response.writeHead(status, { "content-type": "application/json", "content-length": body.length }).end(body);
 }
 
+/** The answer to a POST. Its time is told before it is sent: on a busy machine whoever asked may be quicker. */
+function answer(response: ServerResponse, body: Buffer): void {
+  tellTime("answered");
+  json(response, 200, body);
+}
+
 function refuse(response: ServerResponse, status: number, text: string): void {
   json(response, status, encode({ error: { code: status, message: text, type: "double_error" } }));
 }
@@ -162,8 +168,6 @@ function onPost(path: string, body: Buffer, response: ServerResponse): void {
   if (path === "/double/exit") return process.exit(Number(body.toString()));
   if (!isLoaded) return refuse(response, 503, "Loading model");
   posts += 1;
-  // In the turn in which it is sent: on a busy machine whoever asked may be quicker than "finish".
-  response.once("prefinish", () => tellTime("answered"));
   const isLast = crashAfterRequests > 0 && posts >= crashAfterRequests;
   if (flags.hang === true) return;
   switch (path) {
@@ -175,7 +179,7 @@ function onPost(path: string, body: Buffer, response: ServerResponse): void {
     case "/v1/rerank":
     case "/rerank":
       if (isLast) crash();
-      if (flags.garbage === true) return json(response, 200, Buffer.from("\u0000<not json"));
+      if (flags.garbage === true) return answer(response, Buffer.from("\u0000<not json"));
       return compute(path, body, response);
     default:
       refuse(response, 404, `there is no ${path}`);
@@ -198,17 +202,15 @@ function compute(path: string, body: Buffer, response: ServerResponse): void {
       index,
       embedding: [String(text).length, index, 0.5, -0.5],
     }));
-    return json(
+    return answer(
       response,
-      200,
       encode({ object: "list", data, model, usage: { prompt_tokens: texts.length, total_tokens: texts.length } }),
     );
   }
   const documents: readonly unknown[] = "documents" in asked && Array.isArray(asked.documents) ? asked.documents : [];
   const results = documents.map((document, index) => ({ index, relevance_score: 1 / (1 + String(document).length) }));
-  json(
+  answer(
     response,
-    200,
     encode({ object: "list", model, results, usage: { prompt_tokens: results.length, total_tokens: results.length } }),
   );
 }
@@ -218,9 +220,9 @@ function generate(shape: Shape, body: Buffer, response: ServerResponse, isLast: 
   const text = body.toString("latin1");
   if (!/"stream"\s*:\s*true/.test(text)) {
     if (isLast) crash();
-    const answer = flags.garbage === true ? Buffer.from("\u0000<not json") : shape.whole;
-    if (tokenMs === 0) return json(response, 200, answer);
-    const timer = setTimeout(() => json(response, 200, answer), tokenMs * words.length);
+    const said = flags.garbage === true ? Buffer.from("\u0000<not json") : shape.whole;
+    if (tokenMs === 0) return answer(response, said);
+    const timer = setTimeout(() => answer(response, said), tokenMs * words.length);
     response.once("close", () => clearTimeout(timer));
     return;
   }
