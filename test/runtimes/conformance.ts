@@ -47,6 +47,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
 
     it("runs a workload, and says when its own process listens", async (site, runtime, port) => {
       const workload = site.workload(port);
+      const began = Date.now();
       await runtime.ensure(workload);
       const listening = await until(
         "it listens",
@@ -66,7 +67,9 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
           startedAt: "a date",
         },
       );
-      assert.ok(Math.abs(listening.startedAt.getTime() - Date.now()) < 30_000);
+      // The kernel tells the start of a process in hundredths of a second since its own start, which it tells in seconds.
+      const startedAt = listening.startedAt.getTime();
+      assert.ok(startedAt > began - 5000 && startedAt < Date.now() + 5000, listening.startedAt.toISOString());
       assert.deepEqual(await runtime.list(), [workload.slot]);
       assert.equal((await fetch(`http://127.0.0.1:${port}/health`)).status, 200);
     });
@@ -85,6 +88,8 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       const first = await onlyOne(runtime);
       await runtime.ensure(workload);
       assert.deepEqual((await onlyOne(runtime)).id, first.id);
+      // A process that is about to become the engine's program has neither command line nor environment for a moment.
+      await until("it listens", async () => (await onlyOne(runtime)).isListening);
       assert.equal(await site.population(), 1);
       await assert.rejects(runtime.ensure({ ...workload, hash: "another" }), /still runs/);
       assert.deepEqual((await onlyOne(runtime)).id, first.id);
@@ -241,6 +246,8 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
         tailLogs(site.stateDir, "primary", { tail: 1, follow: true, signal: left.signal }),
         seen,
       );
+      // Awaited below: what fails before is to be told.
+      following.catch(() => undefined);
       await until("the follower has begun", () => seen.includes("three"));
       await say(port, "four");
       await until("the new line came", () => seen.includes("four"));
