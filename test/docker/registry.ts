@@ -3,6 +3,7 @@ import { createServer, request, type IncomingMessage, type ServerResponse } from
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
 import Dockerode from "dockerode";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
@@ -12,8 +13,8 @@ import { listen } from "../support/listen.ts";
 export interface Registry extends AsyncDisposable {
   /** `127.0.0.1:port`, which daemons take for insecure and so need no certificate for. */
   readonly address: string;
-  /** Layers wait until `open` is called. */
-  shut(): void;
+  /** Layers wait until `open` is called; with `after`, each once that many bytes of it have gone through. */
+  shut(after?: number): void;
   open(): void;
   /** From now on only with these. */
   demand(username: string, password: string): void;
@@ -43,13 +44,25 @@ export async function startRegistry(): Promise<Registry> {
 
   let door = Promise.resolve();
   let open = (): void => undefined;
+  let freeBytes = 0;
   let credentials: string | undefined;
   const answers: { readonly path: RegExp; readonly type: string; readonly body: string }[] = [];
-  const pass = (incoming: IncomingMessage, response: ServerResponse): void => {
+  /** Lets bytes through up to `freeBytes`, and the rest once the door is open. */
+  async function* held(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    let passed = 0;
+    for await (const chunk of chunks) {
+      if (passed >= freeBytes) await door;
+      passed += chunk.length;
+      yield chunk;
+    }
+  }
+  const pass = (incoming: IncomingMessage, response: ServerResponse, isLayer: boolean): void => {
     const { method, url, headers } = incoming;
     const upstream = request({ host: "127.0.0.1", port, method, path: url, headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(response);
+      // Whoever asks may leave.
+      if (isLayer) pipeline(answer, held, response).catch(() => response.destroy());
+      else answer.pipe(response);
     });
     upstream.once("error", () => response.destroy());
     incoming.pipe(upstream);
@@ -63,8 +76,7 @@ export async function startRegistry(): Promise<Registry> {
     } else if (own !== undefined) {
       response.writeHead(200, { "content-type": own.type, "content-length": Buffer.byteLength(own.body) });
       response.end(method === "HEAD" ? undefined : own.body);
-    } else if (method === "GET" && url.includes("/blobs/")) void door.then(() => pass(incoming, response));
-    else pass(incoming, response);
+    } else pass(incoming, response, method === "GET" && url.includes("/blobs/"));
   });
   const front = await listen(server);
   stack.defer(async () => {
@@ -76,7 +88,8 @@ export async function startRegistry(): Promise<Registry> {
   const owned = stack.move();
   return {
     address,
-    shut() {
+    shut(after = 0) {
+      freeBytes = after;
       const { promise, resolve } = Promise.withResolvers<void>();
       door = promise;
       open = resolve;
