@@ -85,7 +85,7 @@ fi
 daemon=$!
 waited=0
 until [ -S "$socket" ]; do
-  kill -0 "$daemon" 2>/dev/null && [ "$waited" -lt 300 ] || {
+  kill -0 "$daemon" 2>/dev/null && [ "$waited" -lt 1800 ] || {
     tail -n 20 "$dir/log" >&2
     fail "$engine did not start"
   }

@@ -54,12 +54,14 @@ export async function testDaemon(
     args.push("--default-address-pool", "base=10.198.0.0/16,size=24");
     if (options.isLiveRestore === true) args.push("--live-restore");
     if (options.downloadAttempts !== undefined) args.push(`--max-download-attempts=${options.downloadAttempts}`);
-    child = spawn("dockerd", args, { stdio: ["ignore", log, log] });
-    try {
-      await until("the daemon answers", async () => (await api.ping()) !== undefined, 30_000);
-    } catch (error) {
-      throw new Error(`dockerd: ${(await readFile(join(directory, "log"), "utf8")).slice(-1000)}`, { cause: error });
-    }
+    const started = spawn("dockerd", args, { stdio: ["ignore", log, log] });
+    child = started;
+    const isUp = await until("the daemon answers, or has ended", async () => {
+      if (started.exitCode !== null || started.signalCode !== null) return "no";
+      return (await api.ping()) !== undefined && "yes";
+    }).catch((error: unknown) => error);
+    if (isUp === "yes") return;
+    throw new Error(`dockerd: ${(await readFile(join(directory, "log"), "utf8")).slice(-1000)}`, { cause: isUp });
   };
   return {
     socketPath,
@@ -69,7 +71,8 @@ export async function testDaemon(
     freeze: () => void child?.kill("SIGSTOP"),
     wake: () => void child?.kill("SIGCONT"),
     async [Symbol.asyncDispose]() {
-      // Whoever was told to live on ends with the test.
+      // A test may have failed while it was frozen, and who was told to live on ends with the test.
+      child?.kill("SIGCONT");
       if (child === undefined) await start();
       for (const { Id: id } of await api.listContainers({ all: true }))
         await api.getContainer(id).remove({ force: true });

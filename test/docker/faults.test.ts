@@ -25,6 +25,8 @@ interface Scene {
  */
 const soonMs = 30_000;
 
+const isPodman = process.env["BERTH_TEST_ENGINE"] === "podman";
+
 function it(title: string, run: (scene: Scene) => Promise<void>): void {
   test(title, { timeout: 300_000 }, async () => {
     await using site = new DockerSite();
@@ -61,7 +63,8 @@ const node = (script: string): readonly string[] => ["/usr/bin/node", "-e", scri
 it("a container that was stopped by somebody else: noticed, with its exit code", async (scene) => {
   const id = await listening(scene);
   scene.told.length = 0;
-  void scene.site.api.getContainer(id).stop({ t: 5 });
+  // By itself, however long it takes: the code would be the kernel's otherwise.
+  await scene.site.api.getContainer(id).stop({ t: 120 });
   await until("the watcher is told", () => scene.told.includes("primary"), soonMs);
   assert.deepEqual((await exit(scene.runtime)).code, 0);
 });
@@ -138,7 +141,7 @@ it("memory: the kernel's kill is told as such, with the limit", async ({ site, r
   const workload = site.workload(port, [], { replacesEntrypoint: true, memoryBytes: 64 * 1024 ** 2 });
   await runtime.ensure({ ...workload, command: hog });
   const end = await exit(runtime);
-  if (process.env["BERTH_TEST_ENGINE"] === "podman") {
+  if (isPodman) {
     // Podman 4.3 does not see it where control groups are a hybrid: only that something killed the container.
     assert.deepEqual([end.reason, end.signal], ["Signalled", "SIGKILL"]);
     return;
@@ -302,19 +305,20 @@ it("an engine cannot reach another past the gateway; with Podman it can", async 
   const script = `
     const ended = (what) => { console.log(what); process.exit(5); };
     require("node:net").connect(8080, "${network?.IPAddress ?? ""}").on("connect", () => ended("reached"));
-    setTimeout(() => ended("not reached"), 2000);`;
+    setTimeout(() => ended("not reached"), ${isPodman ? 120_000 : 2000});`;
   const workload = site.workload(await freePort(), [], { replacesEntrypoint: true });
   await runtime.ensure({ ...workload, role: "rerank", command: node(script) });
   const end = await until("it has ended", async () => {
     const all = await runtime.observe("primary");
     return all.find(({ role }) => role === "rerank")?.exit;
   });
-  const said = process.env["BERTH_TEST_ENGINE"] === "podman" ? "reached" : "not reached";
+  const said = isPodman ? "reached" : "not reached";
   assert.equal(end.message, `exited with code 5: ${said}`);
 });
 
 it("logs keep time and stream, and go on where they were after an operator's absence", async (scene) => {
   const { site, runtime, port } = scene;
+  const began = Date.now();
   await listening(scene);
   const say = async (body: string): Promise<void> => {
     await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body });
@@ -337,5 +341,5 @@ it("logs keep time and stream, and go on where they were after an operator's abs
   const said = all.map(({ line }) => line).filter((line) => /^(one|while nobody looked|three)$/.test(line));
   assert.deepEqual(said, ["one", "while nobody looked", "three"]);
   assert.ok(all.every(({ stream }) => stream === "stdout"));
-  assert.ok(all.every(({ time }) => Math.abs(time.getTime() - Date.now()) < 30_000));
+  assert.ok(all.every(({ time }) => time.getTime() >= began && time.getTime() <= Date.now()));
 });

@@ -82,6 +82,8 @@ it("moves a slot from process to container and back, never with two alive", { ti
       seen.add(processes + before.intersection(await runningIds()).size);
     }
   })();
+  // Awaited below: what fails before is to be told.
+  watching.catch(() => undefined);
   await writeFile(file, slot('runtime = "docker"'));
   await until("it is a container", async () => {
     const status = await running.slot("primary");
@@ -98,7 +100,8 @@ it("moves a slot from process to container and back, never with two alive", { ti
   await watching;
   assert.match(await chat(running), /token0/);
   assert.deepEqual(await containers(running), []);
-  assert.deepEqual(seen, new Set([1, 0]), "none for a moment, never two");
+  // None for a moment, which may be over between two looks.
+  assert.deepEqual(seen.union(new Set([0])), new Set([0, 1]), "never two");
 });
 
 it("mends what others do without calling it a restart", { timeout: 300_000 }, async () => {
