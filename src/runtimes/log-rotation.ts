@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from "node:fs";
-import { closeSync, openSync, readSync, renameSync, statSync, truncateSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, readSync, renameSync, statSync, truncateSync, writeSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { errorCode } from "../lib/error-code.ts";
@@ -14,7 +14,7 @@ export const rotatedFile = (path: string): string => `${path}.1`;
  * Copies a log that has grown past `limitBytes` to `.1` and empties it. Its engine keeps writing meanwhile: it opened
  * the file to append, so its next line lands at the new end. `.1` keeps every byte at its old offset, so that a reader
  * can finish there, unless the log is so large (the operator was away) that only its newest part is kept.
- * A line written during the last instant may be lost. On a full disk `.1` is given up: the log must not keep it full.
+ * A line written between the last look and the cut, two system calls, is lost. On a full disk `.1` is given up: the log must not keep it full.
  */
 export async function rotateLog(path: string, limitBytes: number): Promise<void> {
   // Every second for every engine: a thread of the pool would cost ten times what is asked of it.
@@ -40,34 +40,35 @@ async function rotate(path: string, found: { readonly size: number }, limitBytes
       createReadStream(path, { start, end: found.size - 1 }),
       createWriteStream(temporary, { mode: 0o640 }),
     );
-    appendRest(path, temporary, found.size, limitBytes);
+    using files = new DisposableStack();
+    const log = files.adopt(openSync(path, "r+"), closeSync);
+    const copy = files.adopt(openSync(temporary, "a"), closeSync);
+    const limit = found.size + limitBytes;
+    const end = catchUp(log, copy, found.size, limit);
     renameSync(temporary, rotatedFile(path));
+    // All in one turn, and nothing between the last look and the cut: what is written there is lost.
+    catchUp(log, copy, end, limit);
+    ftruncateSync(log, 0);
   } catch (error) {
     await rm(temporary, { force: true });
     if (errorCode(error) !== "ENOSPC" && errorCode(error) !== "EDQUOT") throw error;
     await rm(rotatedFile(path), { force: true });
+    truncateSync(path, 0);
   }
-  // In one turn with the copy of the rest: between them the fewest lines are lost.
-  truncateSync(path, 0);
 }
 
 /**
- * What was written while the bulk was copied. Goes on until a look finds nothing new, so that between it and the cut
- * there is time for next to nothing; a writer that is never caught up with loses what comes after another `limitBytes`.
+ * Copies what was written since, until a look finds nothing new. Returns where the copy ends: at `limit` where the
+ * writer cannot be caught up with, and what comes after is lost.
  */
-function appendRest(path: string, temporary: string, offset: number, limitBytes: number): void {
-  const from = openSync(path, "r");
-  const to = openSync(temporary, "a");
-  try {
-    const buffer = Buffer.alloc(65_536);
-    for (let position = offset; position < offset + limitBytes;) {
-      const length = readSync(from, buffer, 0, buffer.length, position);
-      if (length === 0) return;
-      writeSync(to, buffer, 0, length);
-      position += length;
-    }
-  } finally {
-    closeSync(from);
-    closeSync(to);
+function catchUp(log: number, copy: number, from: number, limit: number): number {
+  const buffer = Buffer.alloc(65_536);
+  let position = from;
+  while (position < limit) {
+    const length = readSync(log, buffer, 0, buffer.length, position);
+    if (length === 0) break;
+    writeSync(copy, buffer, 0, length);
+    position += length;
   }
+  return position;
 }
