@@ -41,6 +41,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
       model: "primary",
       messages: [{ role: "user", content: "hello" }],
       max_tokens: 4,
+      temperature: 0,
     });
     const body: unknown = await response.json();
     assert.equal(response.status, 200);
@@ -234,14 +235,10 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
 test("an operator that goes leaves its engines to the next, which restarts none", async () => {
   await using berth = await startBerth({ args: ["operator"], prepare: withModels });
   const { readPublished } = await import("../support/published.ts");
-  const ready = await until(
-    "primary is published ready",
-    async () => {
-      const slot = await readPublished(berth.stateDir, "primary");
-      return slot?.status.state === "ready" ? slot : undefined;
-    },
-    60_000,
-  );
+  const ready = await until("primary is published ready", async () => {
+    const slot = await readPublished(berth.stateDir, "primary");
+    return slot?.status.state === "ready" ? slot : undefined;
+  });
   const [process] = ready.status.processes;
   assert.ok(process?.pid !== undefined);
   assert.equal(await berth.stop("SIGTERM"), 0);

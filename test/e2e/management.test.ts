@@ -40,25 +40,17 @@ test("a slot is loaded, unloaded, restarted, swapped, written, created and remov
   using events = await followEvents(berth.url);
   await events.find("snapshot");
 
-  assert.deepEqual(await slot("POST", "/api/slots/coder/unload?wait=settled&timeout=20"), [202, "offline", "m1"]);
-  assert.deepEqual((await slot("POST", "/api/slots/coder/load?wait=ready&timeout=20")).slice(0, 2), [202, "ready"]);
+  assert.deepEqual(await slot("POST", "/api/slots/coder/unload?wait=settled"), [202, "offline", "m1"]);
+  assert.deepEqual((await slot("POST", "/api/slots/coder/load?wait=ready")).slice(0, 2), [202, "ready"]);
   const { pid } = await pidOf(berth.slot("coder"));
-  assert.deepEqual((await slot("POST", "/api/slots/coder/restart?wait=ready&timeout=20")).slice(0, 2), [202, "ready"]);
+  assert.deepEqual((await slot("POST", "/api/slots/coder/restart?wait=ready")).slice(0, 2), [202, "ready"]);
   assert.notEqual((await pidOf(berth.slot("coder"))).pid, pid);
   await events.find("slot", (data) => isRecord(data) && data["state"] === "offline");
 
-  assert.deepEqual(await slot("POST", "/api/slots/coder/swap?wait=ready&timeout=20", { model: "m2" }), [
-    202,
-    "ready",
-    "m2",
-  ]);
+  assert.deepEqual(await slot("POST", "/api/slots/coder/swap?wait=ready", { model: "m2" }), [202, "ready", "m2"]);
   assert.equal(await readFile(file, "utf8"), manifest);
-  assert.deepEqual(await slot("POST", "/api/slots/coder/swap?wait=ready&timeout=20", { reset: true }), [
-    202,
-    "ready",
-    "m1",
-  ]);
-  const written = await slot("POST", "/api/slots/coder/swap?wait=ready&timeout=20", { model: "m3", write: true });
+  assert.deepEqual(await slot("POST", "/api/slots/coder/swap?wait=ready", { reset: true }), [202, "ready", "m1"]);
+  const written = await slot("POST", "/api/slots/coder/swap?wait=ready", { model: "m3", write: true });
   assert.deepEqual(written, [202, "ready", "m3"]);
   assert.equal(await readFile(file, "utf8"), manifest.replace('"m1"', '"m3"'));
   const swapped = await runBerth(["slot", "swap", "coder", "m4", "--write", "--wait"], {
@@ -69,12 +61,8 @@ test("a slot is loaded, unloaded, restarted, swapped, written, created and remov
   assert.equal(await readFile(file, "utf8"), manifest.replace('"m1"', '"m4"'));
 
   const spec = { engine: "custom", command: JSON.parse(command), model: { default: "n1" } };
-  assert.deepEqual(await slot("POST", "/api/slots?wait=ready&timeout=20", { name: "extra", ...spec }), [
-    201,
-    "ready",
-    "n1",
-  ]);
-  const disabled = await send("PUT", "/api/slots/extra?wait=settled&timeout=20", { ...spec, enabled: false });
+  assert.deepEqual(await slot("POST", "/api/slots?wait=ready", { name: "extra", ...spec }), [201, "ready", "n1"]);
+  const disabled = await send("PUT", "/api/slots/extra?wait=settled", { ...spec, enabled: false });
   assert.equal(disabled.status, 202);
   await berth.state("extra", "offline");
   const refused = await send("POST", "/api/slots/extra/load");

@@ -147,6 +147,8 @@ test("an edit of a slot that streams waits for the stream, and lets nobody else 
   await writeFile(join(berth.configDir, "slots/steady.toml"), `${steady}[env]\nA = "1"\n`);
   await berth.state("steady", "unloading");
   const late = openStream(berth);
+  // Awaited below, as above.
+  late.catch(() => undefined);
   await until("another request is held", async () => (await berth.slot("steady"))["held"] === 1);
   assert.equal(await pidOf(berth, "steady"), before, "the engine runs on for its stream");
   await stream.finish();

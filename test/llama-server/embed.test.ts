@@ -52,7 +52,11 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
     await until("ranking is back", async () => {
       const now = await berth.slot("embed");
       const rerank = processes(now).get("rerank");
-      return ["ready", "idle"].includes(String(now["state"])) && rerank?.pid !== processOf(before, "rerank").pid;
+      return (
+        ["ready", "idle"].includes(String(now["state"])) &&
+        rerank !== undefined &&
+        rerank.pid !== processOf(before, "rerank").pid
+      );
     });
     const after = await berth.slot("embed");
     assert.equal(processOf(after).pid, processOf(before).pid);
