@@ -1,5 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { knownPart } from "../api/known-part.ts";
 import { demandSchema } from "../api/status.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { parseJson } from "../lib/json.ts";
@@ -23,7 +24,7 @@ export async function hasLiveGateway(stateDir: string, now: number): Promise<boo
   const { isLive } = await import("../store/demand.ts");
   const demands = await filesIn(join(stateDir, "demand"));
   return demands?.some((text) => {
-    const demand = demandSchema.safeParse(parseJson(text)).data;
+    const demand = knownPart(demandSchema, parseJson(text));
     return demand !== undefined && isLive(demand, now);
   });
 }

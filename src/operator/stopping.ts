@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { nextConditions, type ConditionClaim } from "../api/conditions.ts";
+import { knownPart } from "../api/known-part.ts";
 import { publishedOperatorSchema, transitionLimit, type PublishedSlot } from "../api/status.ts";
 import { parseJson } from "../lib/json.ts";
 import { readText } from "../lib/read-text.ts";
@@ -75,7 +76,7 @@ export async function readPublished(
 
 async function previousBoot(stateDir: string): Promise<string | undefined> {
   const text = await readText(join(stateDir, "operator.json")).catch(() => undefined);
-  return publishedOperatorSchema.safeParse(parseJson(text ?? "")).data?.bootId;
+  return knownPart(publishedOperatorSchema, parseJson(text ?? ""))?.bootId;
 }
 
 const reason = "Stopped";

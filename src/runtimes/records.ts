@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ProcessRole } from "../api/names.ts";
+import { knownPart } from "../api/known-part.ts";
 import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
 import { setAside } from "../lib/aside.ts";
 import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
@@ -102,8 +103,8 @@ export function readRecordSync(directory: string, slot: string, role: ProcessRol
 
 function parse(text: string, file: string): ProcessRecord | undefined {
   try {
-    const record = recordSchema.parse(JSON.parse(text));
-    return `${recordKey(record.slot, record.role)}.json` === file ? record : undefined;
+    const record = knownPart(recordSchema, JSON.parse(text));
+    return record !== undefined && `${recordKey(record.slot, record.role)}.json` === file ? record : undefined;
   } catch {
     return undefined;
   }

@@ -1,5 +1,6 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { knownPart } from "../api/known-part.ts";
 import { demandSchema, heartbeatTtlMs, type Demand } from "../api/status.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
@@ -22,7 +23,7 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
   let lastSeen = new Map<string, string>();
   let isOpen = false;
   const directory = await JsonDirectory.open<Demand>(join(stateDir, "demand"), {
-    parse: (value) => demandSchema.safeParse(value).data,
+    parse: (value) => knownPart(demandSchema, value),
     onChange: () => {
       if (isOpen) compare();
     },

@@ -6,6 +6,7 @@ import {
   type ProbeRequest,
   type PublishedHardware,
 } from "../api/hardware.ts";
+import { knownPart } from "../api/known-part.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { Subscribers } from "../lib/subscribers.ts";
@@ -27,7 +28,7 @@ export async function openHardwareStore(stateDir: string): Promise<HardwareStore
   const subscribers = new Subscribers<[]>();
   const directory = await JsonDirectory.open<PublishedHardware | ProbeRequest>(path, {
     include: (file) => file === "found.json" || file === "request.json",
-    parse: (value) => publishedHardwareSchema.safeParse(value).data ?? probeRequestSchema.safeParse(value).data,
+    parse: (value) => knownPart(publishedHardwareSchema, value) ?? probeRequestSchema.safeParse(value).data,
     onChange: () => subscribers.tell(),
   });
   const found = (): PublishedHardware | undefined => {

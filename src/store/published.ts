@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { knownPart } from "../api/known-part.ts";
 import { slotNameSchema } from "../api/names.ts";
 import {
   publishedOperatorSchema,
@@ -27,7 +28,7 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
     await JsonDirectory.open<PublishedOperator | PublishedRegistry>(stateDir, {
       ...options,
       include: (file) => file === "operator.json" || file === "registry.json",
-      parse: (value) => publishedOperatorSchema.safeParse(value).data ?? publishedRegistrySchema.safeParse(value).data,
+      parse: (value) => knownPart(publishedOperatorSchema, value) ?? knownPart(publishedRegistrySchema, value),
       onChange: (names) =>
         subscribers.tell({ slots: [], registry: names.includes("registry"), operator: names.includes("operator") }),
     }),
@@ -35,7 +36,7 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
   const slots = stack.use(
     await JsonDirectory.open<PublishedSlot>(join(stateDir, "slots"), {
       ...options,
-      parse: (value) => publishedSlotSchema.safeParse(value).data,
+      parse: (value) => knownPart(publishedSlotSchema, value),
       onChange: (names) => subscribers.tell({ slots: names, registry: false, operator: false }),
     }),
   );
@@ -116,7 +117,7 @@ async function write(path: string, value: unknown): Promise<void> {
 /** Blocks: once at the start, a thousand small files take a tenth of the time that they would take one by one. */
 function readSlot(path: string): PublishedSlot | undefined {
   try {
-    return publishedSlotSchema.safeParse(JSON.parse(readFileSync(path, "utf8"))).data;
+    return knownPart(publishedSlotSchema, JSON.parse(readFileSync(path, "utf8")));
   } catch (error) {
     // A directory under that name is no state of ours either.
     if (error instanceof SyntaxError || errorCode(error) === "EISDIR") return undefined;

@@ -1,6 +1,7 @@
 import { access, constants, readdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Config } from "../../api/config.ts";
+import { knownPart } from "../../api/known-part.ts";
 import { heartbeatTtlMs, publishedOperatorSchema, type PublishedOperator } from "../../api/status.ts";
 import { bootId } from "../../lib/boot-id.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
@@ -97,7 +98,7 @@ function heartbeatFinding(pid: number, found: PublishedOperator | undefined, now
 
 async function operatorOf(stateDir: string): Promise<PublishedOperator | undefined> {
   const text = await readText(join(stateDir, "operator.json")).catch(() => undefined);
-  return text === undefined ? undefined : publishedOperatorSchema.safeParse(parseJson(text)).data;
+  return text === undefined ? undefined : knownPart(publishedOperatorSchema, parseJson(text));
 }
 
 /** How well tokens are kept. Only the owner of the state directory may look. */
