@@ -10,13 +10,13 @@ import { toApiError } from "./answer.ts";
 import type { BodyLimits } from "./body.ts";
 import type { FirstLook } from "./first-look.ts";
 import { Call, type Asker } from "./call.ts";
-import { Flight, type FlightControl, type FlightOwner } from "./flight.ts";
-import type { KnownSlot } from "./index.ts";
+import { Flight, type FlightControl, type FlightOrder, type FlightOwner } from "./flight.ts";
+import type { KnownSlot, ResolutionIndex } from "./index.ts";
 import type { GatewayMetrics } from "./metrics.ts";
 import { Answer, type AnswerSink } from "./relay/answer.ts";
 import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
-import type { Target } from "./resolve.ts";
+import { resolveAgain, type Target } from "./resolve.ts";
 import { SharedStreams } from "./sharing.ts";
 import type { HoldTimes } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
@@ -25,6 +25,7 @@ import type { Upstreams } from "./upstreams/upstreams.ts";
 import type { Leg, V1Request, V1Route } from "./v1/route.ts";
 
 export interface DispatchOptions {
+  readonly index: () => ResolutionIndex;
   readonly firstLook: FirstLook;
   readonly admission: Admission;
   readonly upstreams: Upstreams;
@@ -59,7 +60,7 @@ export class Dispatcher {
   readonly #shared: SharedStreams;
 
   constructor(options: DispatchOptions) {
-    this.#options = { ...options, pools: this.#pools };
+    this.#options = { ...options, pools: this.#pools, renew: (order) => this.#renew(order) };
     this.#shared = new SharedStreams(options);
     this.#limits = { bodyBytes: options.bodyLimitBytes, budget: options.budget };
   }
@@ -152,8 +153,7 @@ export class Dispatcher {
     const { admission } = this.#options;
     const { slot } = target;
     call.slot = slot.name;
-    const leg = asked.forSlot(slot);
-    checkCapability(slot, leg.capability);
+    const leg = legTo(slot, asked);
     const line = admission.line(slot.name, roleFor(slot, leg.capability));
     if (asked.isStream && asked.body !== undefined && line.queue.door !== "open") {
       this.#share(call, asked, { slot, leg, line }, asked.body);
@@ -203,18 +203,14 @@ export class Dispatcher {
 
   #flight(call: Call, asked: V1Request, to: Meeting, sink: AnswerSink, owner: FlightOwner): Flight {
     const { slot, leg, line } = to;
-    const { firstByte, idle } = slot.spec.timeoutSeconds;
-    return new Flight(this.#options, {
-      line,
-      client: call.asker.client,
-      requestId: call.requestId,
-      timeouts: { firstByteMs: firstByte * 1000, idleMs: idle * 1000 },
-      sink,
-      rename: new ModelRename(leg.served, asked.model),
-      leg,
-      body: asked.body,
-      owner,
-    });
+    const { client } = call.asker;
+    return new Flight(this.#options, { line, slot, asked, leg, client, requestId: call.requestId, sink, owner });
+  }
+
+  #renew(order: FlightOrder): FlightOrder {
+    const { asked } = order;
+    const slot = resolveAgain(this.#options.index(), asked, order.slot);
+    return slot === order.slot ? order : { ...order, slot, leg: legTo(slot, asked) };
   }
 
   /** The response is closed: all was sent, or the client left. */
@@ -228,6 +224,13 @@ export class Dispatcher {
     metrics.codes.set(code, (metrics.codes.get(code) ?? 0) + 1);
     this.#options.log.closed({ requestId, path: route.path, slot, code, seconds, failure: call.answer.failure });
   }
+}
+
+/** How that slot is asked as it is now. Throws ApiError. */
+function legTo(slot: KnownSlot, asked: V1Request): Leg {
+  const leg = asked.forSlot(slot);
+  checkCapability(slot, leg.capability);
+  return leg;
 }
 
 /** What throws on the way of a request ends it. */

@@ -1,16 +1,17 @@
 import type { ApiError } from "../api/errors.ts";
 import { toApiError } from "./answer.ts";
-import type { EnginePools, Timeouts } from "../lib/http1/client.ts";
+import type { EnginePools } from "../lib/http1/client.ts";
 import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
+import type { KnownSlot } from "./index.ts";
 import type { GatewayMetrics } from "./metrics.ts";
 import type { AnswerSink } from "./relay/answer.ts";
 import { Relay, type Sender } from "./relay/relay.ts";
-import type { ModelRename } from "./relay/rename.ts";
+import { ModelRename } from "./relay/rename.ts";
 import type { SlotTraffic, Traffic } from "./traffic.ts";
 import type { Waiter } from "./stream-hold.ts";
-import type { Leg } from "./v1/route.ts";
+import type { Leg, V1Request } from "./v1/route.ts";
 
 /** What every flight needs beside its own order. */
 export interface FlightControl {
@@ -20,19 +21,22 @@ export interface FlightControl {
   readonly budget: BufferBudget;
   readonly metrics: Pick<GatewayMetrics, "waited">;
   readonly againAfterMs: readonly number[];
+  /**
+   * The order by what is published now: while it waited its slot may have changed, down to the model that it holds.
+   * Throws ApiError where the request does not mean that slot any more, or it does not serve it.
+   */
+  readonly renew: (order: FlightOrder) => FlightOrder;
 }
 
 /** One request to one engine, on behalf of one client or of several that share the answer. */
 export interface FlightOrder {
   readonly line: Line;
+  readonly slot: KnownSlot;
+  readonly asked: V1Request;
+  readonly leg: Leg;
   readonly client: string;
   readonly requestId: string;
-  readonly timeouts: Timeouts;
   readonly sink: AnswerSink;
-  readonly rename: ModelRename;
-  readonly leg: Leg;
-  /** The client's, where it is kept. */
-  readonly body: Buffer | undefined;
   readonly owner: FlightOwner;
 }
 
@@ -199,19 +203,35 @@ export class Flight implements Visitor, Sender {
     }
   }
 
+  get #hasWaited(): boolean {
+    return this.#waitsSince > 0 || this.#attempts > 0;
+  }
+
   get #bytes(): number {
     return this.#order?.leg.bytes ?? 0;
   }
 
   #relayTo(endpoint: Endpoint): void {
-    const order = this.#order;
-    if (order === undefined) throw new Error("a flight that was answered is sent again");
-    const { leg, rename, body, requestId, timeouts } = order;
+    if (this.#order === undefined) throw new Error("a flight that was answered is sent again");
+    if (this.#hasWaited) {
+      try {
+        this.#order = this.#control.renew(this.#order);
+      } catch (error) {
+        // The place that it was just given is the next one's.
+        this.#line.queue.finish();
+        this.#refuse(toApiError(error));
+        return;
+      }
+    }
+    const { slot, asked, leg, requestId } = this.#order;
+    const { firstByte, idle } = slot.spec.timeoutSeconds;
+    const timeouts = { firstByteMs: firstByte * 1000, idleMs: idle * 1000 };
+    const rename = new ModelRename(leg.served, asked.model);
     this.#phase = "relaying";
     this.#admittedAt = performance.now();
     this.#attempts += 1;
     this.#traffic = this.#control.traffic.begin(this.#line.slot);
-    const relay = new Relay({ sender: this, sink: this.#sink, rename, format: leg.format, body });
+    const relay = new Relay({ sender: this, sink: this.#sink, rename, format: leg.format, body: asked.body });
     this.#relay = relay;
     relay.start(leg.send({ endpoint, pool: this.#control.pools.to(endpoint), requestId, timeouts }, relay));
   }

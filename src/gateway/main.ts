@@ -153,6 +153,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const cors = new Cors(config.corsOrigins);
   const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
   const dispatcher = new Dispatcher({
+    index,
     firstLook,
     admission,
     upstreams,

@@ -53,6 +53,20 @@ export function resolveWanted(
   return { kind: "upstream", model: upstream };
 }
 
+/**
+ * The slot for which a request has waited, as it is now. Throws ApiError as `resolve` where nobody is meant any more;
+ * `slot.not_ready`, to be tried again, where somebody else is: the slot holds another model by now, say.
+ */
+export function resolveAgain(index: ResolutionIndex, wanted: Wanted, { name }: KnownSlot): KnownSlot {
+  const target = resolveWanted(index, wanted, (slot) => (slot === name ? -Infinity : 0));
+  if (target.kind === "slot" && target.slot.name === name) return target.slot;
+  throw new ApiError("slot.not_ready", {
+    message: `slot ${name} is not who was asked for any more`,
+    details: { slot: name, state: index.slots.get(name)?.status?.state ?? "offline", reason: "Changed" },
+    headers: { "retry-after": "1" },
+  });
+}
+
 /** A slot, an alias, `<slot>:<ref>` or a ref that a slot holds: these come before a provider's. */
 function isLocal(index: ResolutionIndex, value: string): boolean {
   const { slots, aliases, owners } = index;

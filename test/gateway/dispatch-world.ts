@@ -268,6 +268,7 @@ export class DispatchWorld {
     const firstLook = new FirstLook({ ...around, inFlight: (slot) => traffic.inFlight(slot), budget: this.#budget });
     metrics ??= new GatewayMetrics({ traffic, admission: this.#admission, index, newcomers: () => 0 });
     this.dispatcher = new Dispatcher({
+      index,
       firstLook,
       admission: this.#admission,
       upstreams: new Upstreams({ env: {}, budget: this.#budget, onProblem: () => undefined }),

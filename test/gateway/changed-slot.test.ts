@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { envelopeOf } from "../support/envelope.ts";
+import { modelRecord, startGateway, type SlotSketch } from "../support/gateway.ts";
+import { json, sayHello, scriptedEngine } from "../support/scripted-engine.ts";
+import { until } from "../support/until.ts";
+
+const chat = (model: string): object => ({ model, messages: [{ role: "user", content: "hi" }] });
+const holding = (ref: string, sketch: SlotSketch): SlotSketch => ({
+  ...sketch,
+  status: { model: { ref, origin: "swap", served: `engine-${ref}` }, ...sketch.status },
+});
+
+describe("a request that waited for a slot which has changed meanwhile", () => {
+  it("is for whatever the slot holds, by that model's name, where it names the slot", async () => {
+    await using engine = await scriptedEngine((response) => json(response, { model: "engine-new", choices: [] }));
+    await using gateway = await startGateway({ slots: { primary: holding("old", { state: "unloading" }) } });
+    const answered = gateway.post("/v1/chat/completions", chat("primary"));
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    await gateway.publish("primary", holding("new", { port: engine.port }));
+    assert.deepEqual(await (await answered).json(), { model: "primary", choices: [] });
+    assert.match(engine.seen[0]?.body ?? "", /"model":"engine-new"/);
+  });
+
+  for (const [what, model] of [
+    ["names the model that it held", "old"],
+    ["names that model and the slot", "primary:old"],
+  ] as const) {
+    for (const stream of [false, true]) {
+      it(`is never for another model where it ${what}${stream ? ", as a stream that others share" : ""}`, async () => {
+        await using engine = await scriptedEngine();
+        await using gateway = await startGateway({
+          slots: { primary: holding("old", { state: "unloading", spec: { concurrency: { max: 1 } } }) },
+          registry: { models: [modelRecord("old")] },
+        });
+        const answers = [1, 2].map(() => gateway.post("/v1/chat/completions", { ...chat(model), stream }));
+        const waiting = async (): Promise<boolean> =>
+          (await gateway.metric('berth_requests_held{slot="primary"}')) === 2;
+        await until("both are held", waiting);
+        await gateway.publish("primary", holding("new", { port: engine.port, spec: { concurrency: { max: 1 } } }));
+        for (const answered of answers) {
+          const response = await answered;
+          assert.equal(response.status, 404);
+          assert.equal((await envelopeOf(response)).error.code, "model.not_loaded");
+        }
+        assert.equal(engine.seen.length, 0);
+        // The place that they were given is free again.
+        assert.equal((await gateway.post("/v1/chat/completions", chat("primary"))).status, 200);
+        const counted = ["held", "queued", "in_flight"].map((name) => `berth_requests_${name}{slot="primary"}`);
+        assert.deepEqual(await Promise.all(counted.map((name) => gateway.metric(name))), [0, 0, 0]);
+      });
+    }
+  }
+
+  it("is to be asked again where its alias is another slot's by now", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { coder: { status: { aliases: ["nick"] } } } });
+    const answered = gateway.post("/v1/chat/completions", chat("nick"));
+    await until("it is held", () => gateway.demand("coder")?.held === 1);
+    await gateway.publish("reader", { port: engine.port, status: { aliases: ["nick"] } });
+    await gateway.publish("coder", { port: engine.port });
+    const response = await answered;
+    assert.deepEqual([response.status, response.headers.get("retry-after")], [503, "1"]);
+    const { error } = await envelopeOf(response);
+    assert.deepEqual([error.code, error.details?.["reason"]], ["slot.not_ready", "Changed"]);
+    assert.equal(engine.seen.length, 0);
+  });
+
+  it("stays where it is while its slot holds the model, though another does too", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: holding("old", {}) } });
+    const answered = gateway.post("/v1/chat/completions", chat("old"));
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    await gateway.publish("coder", holding("old", { port: 9 }));
+    await gateway.publish("primary", holding("old", { port: engine.port }));
+    assert.equal((await answered).status, 200);
+  });
+
+  it("is refused where the slot does not do what is asked any more", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    const answered = gateway.post("/v1/embeddings", { model: "primary", input: "x" });
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    await gateway.publish("primary", { port: engine.port, status: { capabilities: ["chat"] } });
+    assert.equal((await envelopeOf(await answered)).error.code, "dispatch.capability_mismatch");
+    assert.equal(engine.seen.length, 0);
+  });
+
+  it("is translated where the engine turns out not to speak what its kind may speak", async () => {
+    await using engine = await scriptedEngine(sayHello);
+    await using gateway = await startGateway({ slots: { primary: { status: { protocols: ["messages"] } } } });
+    const answered = gateway.post("/v1/messages", { ...chat("primary"), max_tokens: 1 });
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    await gateway.publish("primary", { port: engine.port, status: { protocols: [] } });
+    assert.equal((await answered).status, 200);
+    assert.equal(engine.seen[0]?.path, "/v1/chat/completions");
+  });
+});
