@@ -166,8 +166,9 @@ function notFound(routes: readonly GuardedRoute[], method: string, url: string):
   const path = pathOf(url);
   const allowed = allowedMethods(routes, path);
   if (allowed.length > 0 && !allowed.includes(method)) return methodNotAllowed(path, allowed);
-  const tails = ["/v1", ""].map((prefix) => `${prefix}${path.replace(/^(\/v1)+/, "")}`);
-  const meant = tails.find((tail) => routes.some((route) => route.method === "POST" && route.path === tail));
+  // A base URL with `/v1` once too often or too seldom, or with a slash at its end.
+  const tail = path.replaceAll(/\/{2,}/g, "/").replace(/^(\/v1(?=\/))+/, "");
+  const meant = [`/v1${tail}`, tail].find((each) => allowedMethods(routes, each).length > 0);
   const message = `there is nothing at ${path.slice(0, 200)}${didYouMean(meant)}`;
   return new ApiError("system.not_found", { message });
 }

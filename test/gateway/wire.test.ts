@@ -41,7 +41,8 @@ describe("what real clients send", () => {
   });
 
   it("an absolute request line, on every kind of route", async () => {
-    await using gateway = await startGateway();
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     for (const path of ["/v1/models", "/livez"]) {
       const { status } = await rawExchange(
         gateway.url,
@@ -49,6 +50,11 @@ describe("what real clients send", () => {
       );
       assert.equal(status, 200, path);
     }
+    const { status } = await rawExchange(
+      gateway.url,
+      `POST http://berth.local/v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    );
+    assert.equal(status, 200);
   });
 
   it("HTTP/1.0: a stream without chunks, ended by closing", async () => {
@@ -86,20 +92,26 @@ describe("what real clients send", () => {
     assert.deepEqual([response.status, await response.text()], [200, ""]);
   });
 
-  for (const [path, meant] of [
-    ["/v1/v1/chat/completions", "/v1/chat/completions"],
-    ["/chat/completions", "/v1/chat/completions"],
-    ["/embeddings", "/v1/embeddings"],
-  ] as const) {
-    it(`${path}, which is told about ${meant}`, async () => {
-      await using gateway = await startGateway();
-      const response = await gateway.post(path, chat);
-      assert.equal(response.status, 404);
+  it("a base URL with too much or too little of /v1, which is told what may be meant", async () => {
+    await using gateway = await startGateway();
+    const mistakes = [
+      ["POST", "/v1/v1/chat/completions", "/v1/chat/completions"],
+      ["POST", "/chat/completions", "/v1/chat/completions"],
+      ["POST", "/v1//embeddings", "/v1/embeddings"],
+      ["GET", "/models", "/v1/models"],
+      ["GET", "/v1/v1/models/vendor/model:free", "/v1/models/vendor/model:free"],
+      ["GET", "/v1/api/slots", "/api/slots"],
+      ["POST", "/v1/nothing", undefined],
+      ["GET", "/v1", undefined],
+    ] as const;
+    for (const [method, path, meant] of mistakes) {
+      const response = await fetch(`${gateway.url}${path}`, { method, ...(method === "POST" && { body: text }) });
+      assert.equal(response.status, 404, path);
       const { error } = await envelopeOf(response);
       assert.equal(error.code, "system.not_found");
-      assert.match(error.message, new RegExp(`did you mean ${meant}\\?`));
-    });
-  }
+      assert.equal(/; did you mean (.*)\?$/.exec(error.message)?.[1], meant, error.message);
+    }
+  });
 
   it("tools, stream options and everything else the engine may know, byte for byte apart from the model", async () => {
     await using engine = await scriptedEngine();
