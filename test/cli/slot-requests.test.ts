@@ -9,6 +9,7 @@ import { runBerth, type Ended } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { coder, primary } from "./fixture.ts";
+import { later } from "../support/later.ts";
 
 const last = (api: ApiDouble): unknown => [api.asked.at(-1), api.bodies.at(-1)];
 
@@ -64,7 +65,7 @@ describe("--wait", () => {
       "/api/slots/primary": reconciling("unloading", "open requests are waited for"),
       [`/api/slots/primary/restart?wait=ready&timeout=${timeout}`]: (response) => (waiting = response),
     });
-    const running = runBerth(["slot", "restart", "primary", "--wait", ...more], { SVC_URL: api.url });
+    const running = later(runBerth(["slot", "restart", "primary", "--wait", ...more], { SVC_URL: api.url }));
     await until("the service is asked", () => waiting !== undefined && api.asked.length > 1);
     await drive(api, (slot) => waiting?.end(JSON.stringify(slot)));
     return { ...(await running), asked: api.asked };

@@ -9,6 +9,7 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { testSocket } from "./docker-site.ts";
 import { engineImage } from "./images.ts";
+import { later } from "../support/later.ts";
 
 const api = new Dockerode({ socketPath: testSocket() });
 const double = join(import.meta.dirname, "../doubles/engine.ts");
@@ -74,16 +75,16 @@ it("moves a slot from process to container and back, never with two alive", { ti
   stack.defer(() => void (isDone = true));
   const runningIds = async (): Promise<Set<string>> =>
     new Set((await containers(running)).filter(({ State: state }) => state === "running").map(({ Id: id }) => id));
-  const watching = (async () => {
-    while (!isDone) {
-      // A container that ran before and after ran beside every process that is seen in between.
-      const before = await runningIds();
-      const processes = carriers(instance).length;
-      seen.add(processes + before.intersection(await runningIds()).size);
-    }
-  })();
-  // Awaited below: what fails before is to be told.
-  watching.catch(() => undefined);
+  const watching = later(
+    (async () => {
+      while (!isDone) {
+        // A container that ran before and after ran beside every process that is seen in between.
+        const before = await runningIds();
+        const processes = carriers(instance).length;
+        seen.add(processes + before.intersection(await runningIds()).size);
+      }
+    })(),
+  );
   await writeFile(file, slot('runtime = "docker"'));
   await until("it is a container", async () => {
     const status = await running.slot("primary");

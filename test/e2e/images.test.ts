@@ -8,6 +8,7 @@ import { isRecord } from "../../src/lib/record.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { pngSize } from "../support/png.ts";
 import { until } from "../support/until.ts";
+import { later } from "../support/later.ts";
 
 const double = fileURLToPath(new URL("../doubles/comfyui.ts", import.meta.url));
 
@@ -72,9 +73,7 @@ test("images through the whole service, from a cold slot, by the OpenAI client",
     // However late the gateway hears of it, there is something to interrupt.
     await fetch(`${await engineOf(berth)}/double/never`, { method: "POST" });
     const prompts = (await calls(berth)).filter((path) => path === "/prompt").length;
-    const drawing = client.images.generate({ model: "img", prompt: "a cat" }, { signal });
-    // Awaited below: what fails before is to be told.
-    drawing.catch(() => undefined);
+    const drawing = later(client.images.generate({ model: "img", prompt: "a cat" }, { signal }));
     await until(
       "the engine has it",
       async () => (await calls(berth)).filter((path) => path === "/prompt").length > prompts,

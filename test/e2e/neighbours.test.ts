@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/lib/record.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { later } from "../support/later.ts";
 import { until } from "../support/until.ts";
 
 const double = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
@@ -55,11 +56,11 @@ async function openStream(berth: RunningBerth): Promise<Open> {
     body: JSON.stringify({ model: "steady", stream: true, messages: [{ role: "user", content: "hi" }] }),
   });
   let text = "";
-  const reading = (async () => {
-    for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) text += piece;
-  })();
-  // Awaited in `finish`: what fails before that is to be told, not that its stream ended with it.
-  reading.catch(() => undefined);
+  const reading = later(
+    (async () => {
+      for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) text += piece;
+    })(),
+  );
   await until("the stream has begun", () => text.includes("one "));
   return {
     text: () => text,
@@ -146,9 +147,7 @@ test("an edit of a slot that streams waits for the stream, and lets nobody else 
   const stream = await openStream(berth);
   await writeFile(join(berth.configDir, "slots/steady.toml"), `${steady}[env]\nA = "1"\n`);
   await berth.state("steady", "unloading");
-  const late = openStream(berth);
-  // Awaited below, as above.
-  late.catch(() => undefined);
+  const late = later(openStream(berth));
   await until("another request is held", async () => (await berth.slot("steady"))["held"] === 1);
   assert.equal(await pidOf(berth, "steady"), before, "the engine runs on for its stream");
   await stream.finish();

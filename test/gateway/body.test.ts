@@ -8,6 +8,7 @@ import { BufferBudget } from "../../src/gateway/admission/budget.ts";
 import { readRequestBody } from "../../src/gateway/body.ts";
 import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
+import { later } from "../support/later.ts";
 
 /** Reads one body on a server of its own while `send` plays the client. */
 async function read(
@@ -120,7 +121,7 @@ describe("readRequestBody", () => {
   it("gives back what it counted where the sender leaves with its last byte", async () => {
     const budget = new BufferBudget(1000);
     const request = new IncomingMessage(new Socket());
-    const body = readRequestBody(request, { bodyBytes: 1000, budget });
+    const body = later(readRequestBody(request, { bodyBytes: 1000, budget }));
     request.push(Buffer.from("all"));
     await until("it is counted", () => budget.usedBytes === 3);
     request.complete = true;

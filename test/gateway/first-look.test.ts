@@ -6,6 +6,7 @@ import { modelRecord, startGateway } from "../support/gateway.ts";
 import { helloChunks, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 import { restOf, withoutComments } from "../support/held-stream.ts";
+import { later } from "../support/later.ts";
 
 const messages = [{ role: "user", content: "hi" }];
 const ask = (model: string): object => ({ model, messages });
@@ -115,7 +116,7 @@ describe("a request that comes before the operator has told of all slots", () =>
     await using gateway = await startGateway({ operator: "none" });
     const leaving = new AbortController();
     const answered = gateway.post("/v1/chat/completions", ask("primary"), { signal: leaving.signal });
-    const left = assert.rejects(answered);
+    const left = later(assert.rejects(answered));
     await until("it waits", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 1);
     leaving.abort();
     await left;

@@ -7,6 +7,7 @@ import { describe, it } from "node:test";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { chunk, json, scriptedEngine, type Script } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
+import { later } from "../support/later.ts";
 
 const lastEvent = 699;
 /** 9 MB, more than all sockets on the way hold. */
@@ -75,7 +76,7 @@ describe("a client that reads in fits and starts", () => {
     const [first, second, ...leaving] = [1, 2, 3, 4].map(() => ask(gateway, { stream: true }));
     assert.ok(first !== undefined && second !== undefined);
     await until("all wait", async () => (await gateway.metric("berth_shared_stream_readers")) === 4);
-    const read = Promise.all([readInFits(first), readInFits(second)]);
+    const read = later(Promise.all([readInFits(first), readInFits(second)]));
     for (const client of leaving) client.once("readable", () => client.destroy());
     await gateway.publish("primary", { port: engine.port });
     for (const answer of await read) assertWhole(answer);

@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { Spool } from "../../src/lib/spool.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { fc } from "../support/fast-check.ts";
+import { later } from "../support/later.ts";
 
 async function readAll(spool: Spool): Promise<Buffer> {
   const chunks: Buffer[] = [];
@@ -81,7 +82,7 @@ describe("Spool", () => {
     await using dir = await tempDir();
     const spool = new Spool({ dir: dir.path, memoryBytes: 1 });
     await spool.write(Buffer.from("spilled"));
-    const reading = readAll(spool);
+    const reading = later(readAll(spool));
     await Promise.all([spool.close(), spool.close()]);
     await reading;
     assert.equal(spool.write(Buffer.from("late")), undefined);

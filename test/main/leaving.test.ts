@@ -11,6 +11,7 @@ import { publishedSlot } from "../support/gateway.ts";
 import { readPublished } from "../support/published.ts";
 import { scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
+import { later } from "../support/later.ts";
 
 const entry = fileURLToPath(new URL("../../src/main/berth.ts", import.meta.url));
 const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
@@ -67,12 +68,14 @@ describe("berth serve", () => {
     await publisher.writeSlot(publishedSlot("coder", { port: inner.port }, 1));
     await using gateway = await startBerth({ args: ["serve"], env: { ...berth.env, SVC_DRAIN_SECONDS: "3600" } });
     await until("it answers", async () => (await fetch(`${berth.url}/livez`)).ok);
-    const cut = assert.rejects(
-      fetch(`${berth.url}/v1/chat/completions`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: '{"model":"coder","messages":[]}',
-      }),
+    const cut = later(
+      assert.rejects(
+        fetch(`${berth.url}/v1/chat/completions`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: '{"model":"coder","messages":[]}',
+        }),
+      ),
     );
     await until("the engine works on it", () => inner.seen.length === 1);
     gateway.child.kill("SIGTERM");

@@ -5,6 +5,7 @@ import { tailLogs, type LogLine } from "../../src/runtimes/logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
+import { later } from "../support/later.ts";
 
 /**
  * The definition of a runtime: every one passes this suite. A site is one installation of Berth on a machine of its
@@ -242,12 +243,9 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       assert.deepEqual(tail, ["two", "three"]);
       const left = new AbortController();
       const seen: string[] = [];
-      const following = follow(
-        tailLogs(site.stateDir, "primary", { tail: 1, follow: true, signal: left.signal }),
-        seen,
+      const following = later(
+        follow(tailLogs(site.stateDir, "primary", { tail: 1, follow: true, signal: left.signal }), seen),
       );
-      // Awaited below: what fails before is to be told.
-      following.catch(() => undefined);
       await until("the follower has begun", () => seen.includes("three"));
       await say(port, "four");
       await until("the new line came", () => seen.includes("four"));

@@ -13,6 +13,7 @@ import { freePort } from "../support/free-port.ts";
 import { runScarce } from "../support/out-of-files.ts";
 import { until } from "../support/until.ts";
 import { carriers, ProcessSite } from "./process-site.ts";
+import { later } from "../support/later.ts";
 
 const recordFile = (site: ProcessSite): string => join(site.stateDir, "processes", "primary.main.json");
 const logPath = (site: ProcessSite): string => join(site.stateDir, "logs", "primary.main.log");
@@ -163,9 +164,8 @@ describe("process: what is ours", () => {
     await runtime.ensure(site.workload(await freePort(), ["--ignore-term"]));
     await until("it hears TERM", async () => (await only(runtime)).isListening);
     // Else it would go on to end whatever carries the slot's label.
-    const given = assert.rejects(
-      runtime.remove("primary", undefined, { stopSeconds: 600 }),
-      /the operator is being stopped/,
+    const given = later(
+      assert.rejects(runtime.remove("primary", undefined, { stopSeconds: 600 }), /the operator is being stopped/),
     );
     await runtime[Symbol.asyncDispose]();
     await given;
@@ -425,10 +425,16 @@ describe("process: ports and logs", () => {
     await until("it listens", async () => (await only(runtime)).isListening);
     const left = new AbortController();
     const seen: string[] = [];
-    const following = (async () => {
-      for await (const { line } of tailLogs(site.stateDir, "primary", { tail: 99, follow: true, signal: left.signal }))
-        seen.push(line.trimEnd());
-    })();
+    const following = later(
+      (async () => {
+        for await (const { line } of tailLogs(site.stateDir, "primary", {
+          tail: 99,
+          follow: true,
+          signal: left.signal,
+        }))
+          seen.push(line.trimEnd());
+      })(),
+    );
     await until("the follower has begun", () => seen.includes("model loaded"));
     const expected: string[] = [];
     for (let batch = 0; batch < 3; batch++) {

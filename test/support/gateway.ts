@@ -20,6 +20,7 @@ import { openDemandStore } from "../../src/store/demand.ts";
 import { openPublisher } from "../../src/store/published.ts";
 import { tempDir } from "./temp-dir.ts";
 import { until } from "./until.ts";
+import { later } from "./later.ts";
 
 /** What a test publishes of a slot in the operator's place. */
 export interface SlotSketch {
@@ -43,6 +44,7 @@ export interface TestGateway extends AsyncDisposable {
   publishRegistry(registry: Partial<PublishedRegistry>): Promise<void>;
   /** A heartbeat. */
   publishOperator(sketch?: Partial<PublishedOperator>): Promise<void>;
+  /** May be awaited later. */
   post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
   /** What this gateway tells the operator of a slot. */
   demand(slot: string): Demand["slots"][string] | undefined;
@@ -119,12 +121,14 @@ export async function startGateway(
     },
     publishOperator,
     post: (path, body, init = {}) =>
-      fetch(new URL(path, running.url), {
-        method: "POST",
-        body: typeof body === "string" ? body : JSON.stringify(body),
-        headers: { "content-type": "application/json" },
-        ...init,
-      }),
+      later(
+        fetch(new URL(path, running.url), {
+          method: "POST",
+          body: typeof body === "string" ? body : JSON.stringify(body),
+          headers: { "content-type": "application/json" },
+          ...init,
+        }),
+      ),
     async metric(line) {
       const page = await (await fetch(`${running.url}/metrics`)).text();
       const found = page.split("\n").find((each) => each.startsWith(`${line} `));

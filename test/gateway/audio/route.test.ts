@@ -12,6 +12,7 @@ import { freePort } from "../../support/free-port.ts";
 import { startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
 import { scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
+import { later } from "../../support/later.ts";
 
 const transcriptions = "/v1/audio/transcriptions";
 const speech = "/v1/audio/speech";
@@ -58,7 +59,7 @@ describe(`POST ${transcriptions}`, () => {
     it(`is held while the slot is cold: ${parts.map(({ name }) => name).join(", ")}`, async () => {
       await using engine = await startWhisperDouble({ path: transcriptions });
       await using gateway = await startGateway({ slots: { stt: slot("stt") } });
-      const answered = upload(gateway, parts);
+      const answered = later(upload(gateway, parts));
       await until("it is demand", () => gateway.demand("stt")?.held === 1);
       await gateway.publish("stt", slot("stt", engine.port));
       assert.deepEqual(await (await answered).json(), { text: ` ${heardIn(wav)}\n` });
@@ -149,7 +150,7 @@ describe(`POST ${transcriptions}`, () => {
     await using engine = await startWhisperDouble({ path: transcriptions, fault: "hang" });
     await using gateway = await startGateway({ slots: { stt: slot("stt", engine.port) } });
     const leaving = new AbortController();
-    const answered = upload(gateway, [model, file], { signal: leaving.signal });
+    const answered = later(upload(gateway, [model, file], { signal: leaving.signal }));
     await until("the engine has it", () => engine.calls[0]?.isWhole);
     leaving.abort();
     await assert.rejects(answered);
@@ -161,7 +162,7 @@ describe(`POST ${transcriptions}`, () => {
     const { port } = engine;
     await using gateway = await startGateway({ slots: { stt: slot("stt", port) } });
     await engine[Symbol.asyncDispose]();
-    const answered = upload(gateway, [model, file]);
+    const answered = later(upload(gateway, [model, file]));
     await using second = await startWhisperDouble({ path: transcriptions, port });
     assert.deepEqual(await (await answered).json(), { text: ` ${heardIn(wav)}\n` });
     assert.equal(second.calls.length, 1);

@@ -10,6 +10,7 @@ import { formBody, type FormPart } from "../../support/form.ts";
 import { freePort } from "../../support/free-port.ts";
 import { until } from "../../support/until.ts";
 import { startAudioSite, type AudioSite } from "./site.ts";
+import { later } from "../../support/later.ts";
 
 const boundary = "x-boundary";
 const wav = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(3000, 7)]);
@@ -100,7 +101,7 @@ describe("a transcription", () => {
     await withDouble(
       {},
       async (site, double) => {
-        const answer = post(site, formBody(boundary, [model, file()]));
+        const answer = later(post(site, formBody(boundary, [model, file()])));
         await until("the upload is there whole", () => site.requests[0]?.readableEnded);
         held.resolve();
         assert.equal((await answer).status, 200);

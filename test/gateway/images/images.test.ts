@@ -16,6 +16,7 @@ import { freePort } from "../../support/free-port.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { listen } from "../../support/listen.ts";
+import { later } from "../../support/later.ts";
 
 const workflows = loadWorkflows();
 const slot = { names: ["img"], held: "sdxl-turbo" };
@@ -151,10 +152,10 @@ describe("generate", () => {
   it("interrupts the engine when the client leaves, and only what is the client's", async () => {
     await using double = await startComfyDouble({ fault: "never" });
     const client = new AbortController();
-    const drawing = draw(double, {}, { signal: client.signal });
+    const drawing = later(draw(double, {}, { signal: client.signal }));
     await until("the engine works", () => double.calls.some(({ path }) => path.startsWith("/history/")));
     const waiting = new AbortController();
-    const second = draw(double, {}, { signal: waiting.signal });
+    const second = later(draw(double, {}, { signal: waiting.signal }));
     await until("the second waits", () => double.calls.filter(({ path }) => path === "/prompt").length === 2);
     waiting.abort(new Error("left"));
     await assert.rejects(second, { message: "left" });
@@ -168,7 +169,7 @@ describe("generate", () => {
   it("stops an engine that was slow to say that it has begun", async () => {
     await using double = await startComfyDouble({ fault: "never", answerMs: 200 });
     const client = new AbortController();
-    const drawing = draw(double, {}, { signal: client.signal });
+    const drawing = later(draw(double, {}, { signal: client.signal }));
     await until("the engine has it", () => double.calls.length === 1);
     client.abort(new Error("left"));
     await assert.rejects(drawing, { message: "left" });

@@ -11,6 +11,7 @@ import { pcFacts } from "../../hardware/tree.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
+import { later } from "../../support/later.ts";
 
 interface Scene extends AsyncDisposable {
   readonly gateway: TestGateway;
@@ -84,7 +85,7 @@ describe("the hardware", () => {
   it("is waited for where that is asked; those who ask meanwhile share the look", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
-    const first = at.probe("?wait=settled");
+    const first = later(at.probe("?wait=settled"));
     const token = await asked(at);
     const second = request(`${at.gateway.url}/api/hardware/probe?wait=ready&timeout=60`, { method: "POST" });
     const answered: Promise<IncomingMessage[]> = once(second, "response");
@@ -121,10 +122,12 @@ describe("the hardware", () => {
     await using at = await scene();
     await at.publish(pcFacts);
     const leaving = new AbortController();
-    const answer = fetch(`${at.gateway.url}/api/hardware/probe?wait=settled&timeout=3600`, {
-      method: "POST",
-      signal: leaving.signal,
-    });
+    const answer = later(
+      fetch(`${at.gateway.url}/api/hardware/probe?wait=settled&timeout=3600`, {
+        method: "POST",
+        signal: leaving.signal,
+      }),
+    );
     await asked(at);
     leaving.abort();
     await assert.rejects(answer);

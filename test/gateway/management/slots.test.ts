@@ -11,6 +11,7 @@ import { openPublisher } from "../../../src/store/published.ts";
 import { openRequestStore } from "../../../src/store/requests.ts";
 import { modelRecord, publishedSlot, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
+import { later } from "../../support/later.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -80,9 +81,11 @@ describe("requests to a slot", () => {
   it("wait until the operator has taken them up and the slot has settled", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     let isAnswered = false;
-    const answer = send(gateway, "POST", "/api/slots/primary/restart?wait=ready&timeout=30").finally(() => {
-      isAnswered = true;
-    });
+    const answer = later(
+      send(gateway, "POST", "/api/slots/primary/restart?wait=ready&timeout=600").finally(() => {
+        isAnswered = true;
+      }),
+    );
     const token = await until(
       "the request is written",
       async () => (await requestsOf(gateway)).get("restart")?.["token"],
@@ -99,9 +102,9 @@ describe("requests to a slot", () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const ask = (): Promise<Response> => send(gateway, "POST", "/api/slots/primary/restart?wait=ready&timeout=600");
     const tokenOf = async (): Promise<unknown> => (await requestsOf(gateway)).get("restart")?.["token"];
-    const first = ask();
+    const first = later(ask());
     const overtaken = await until("the request is written", tokenOf);
-    const second = ask();
+    const second = later(ask());
     const token = await until("the other is written", async () => {
       const found = await tokenOf();
       return found === overtaken ? undefined : found;
@@ -297,7 +300,7 @@ describe("a slot that is deleted", () => {
 
   it("is no longer waited for once it is gone", { timeout: 60_000 }, async () => {
     await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
-    const waiting = refused(send(gateway, "POST", "/api/slots/coder/restart?wait=ready&timeout=600"));
+    const waiting = later(refused(send(gateway, "POST", "/api/slots/coder/restart?wait=ready&timeout=600")));
     await using requests = await openRequestStore(gateway.stateDir);
     await until("it is asked", () => requests.list("coder").length === 1);
     await (await openPublisher(gateway.stateDir)).deleteSlot("coder");
@@ -334,7 +337,7 @@ describe("a slot's manifest", () => {
     await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
     const put = (query: string, idleSeconds: number): Promise<Response> =>
       send(gateway, "PUT", `/api/slots/coder${query}`, { load: "onDemand", idleSeconds, model: { default: "m" } });
-    const first = put("?wait=ready&timeout=600", 5);
+    const first = later(put("?wait=ready&timeout=600", 5));
     await until("it is written", async () => (await written(gateway, "slots/coder.toml")).includes("idle_seconds = 5"));
     const second: unknown = await (await put("", 6)).json();
     assert.ok(isRecord(second));

@@ -9,6 +9,7 @@ import { helloChunks, json, scriptedEngine, type Script } from "../../support/sc
 import { until } from "../../support/until.ts";
 import { specOf } from "../upstreams/fixture.ts";
 import { rejectionOf } from "../../support/rejection.ts";
+import { later } from "../../support/later.ts";
 
 const ask = { model: "primary", max_tokens: 9, messages: [{ role: "user" as const, content: "hello" }] };
 
@@ -64,7 +65,7 @@ describe("Messages over an engine that speaks chat", () => {
       gateway: { holdTimes: { silenceMs: 20, everyMs: 20 } },
     });
     const { messages } = anthropic(gateway);
-    const asked = [messages.stream(ask).finalMessage(), messages.stream(ask).finalMessage()];
+    const asked = [later(messages.stream(ask).finalMessage()), later(messages.stream(ask).finalMessage())];
     await until("both are held", async () => (await gateway.metric("berth_shared_stream_readers")) === 2);
     await gateway.publish("primary", { port: engine.port });
     for (const message of await Promise.all(asked)) {

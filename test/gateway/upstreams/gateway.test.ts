@@ -12,6 +12,7 @@ import { freePort } from "../../support/free-port.ts";
 import { until } from "../../support/until.ts";
 import { secretKey, specOf } from "./fixture.ts";
 import { rejectionOf } from "../../support/rejection.ts";
+import { later } from "../../support/later.ts";
 
 process.env["BERTH_TEST_ACME_KEY"] = secretKey;
 const auth = { type: "bearer", valueFrom: { env: "BERTH_TEST_ACME_KEY" } };
@@ -293,7 +294,7 @@ describe("a provider behind the gateway", () => {
     await using double = await startProvider({ tokenMs: 30 });
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
     const response = await gateway.post("/v1/chat/completions", { ...ask, stream: true });
-    const text = response.text();
+    const text = later(response.text());
     await gateway.running.close({ drainSeconds: 10 });
     assert.match(await text, /data: \[DONE\]\n\n$/);
   });

@@ -11,6 +11,7 @@ import { RuntimeUnavailable } from "../../../src/runtimes/runtime-unavailable.ts
 import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+import { later } from "../../support/later.ts";
 
 it("a daemon that accepts and keeps silent is unavailable for a plain request, and waited for by a stream", async () => {
   await using directory = await tempDir();
@@ -26,7 +27,7 @@ it("a daemon that accepts and keeps silent is unavailable for a plain request, a
     const events = daemon
       .ask((api) => api.getEvents({ abortSignal: stream.signal }), "asAborted")
       .finally(() => (isOver = true));
-    const failed = assert.rejects(events, { name: "AbortError" });
+    const failed = later(assert.rejects(events, { name: "AbortError" }));
     const isUnavailable = (error: unknown): boolean =>
       error instanceof RuntimeUnavailable && error.message.includes("does not answer");
     await assert.rejects(

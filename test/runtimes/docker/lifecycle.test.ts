@@ -6,6 +6,7 @@ import type { Living } from "../../../src/runtimes/docker/inspected.ts";
 import { endContainer } from "../../../src/runtimes/docker/lifecycle.ts";
 import { say, startDockerDaemon } from "../../doubles/docker-daemon.ts";
 import { until } from "../../support/until.ts";
+import { later } from "../../support/later.ts";
 
 /** Long enough ago that it needs TERM but once. */
 const StartedAt = "2020-01-01T00:00:00Z";
@@ -64,7 +65,7 @@ it(
       response.once("close", () => waits.delete(response));
     });
     const closing = new AbortController();
-    const ending = endContainer(new Daemon(daemon.path), running(), { stopSeconds: 600 }, closing.signal);
+    const ending = later(endContainer(new Daemon(daemon.path), running(), { stopSeconds: 600 }, closing.signal));
     await until("it was told", () => daemon.asked.includes("POST /containers/c1/kill") && waits.size === 1);
     closing.abort(new Error("the operator ends"));
     await assert.rejects(ending, /the operator ends/);
