@@ -28,8 +28,6 @@ export interface AdmissionOptions {
   readonly bootId: string;
   /** Milliseconds that a request waits for a slot that is not there; 0: not at all. */
   readonly holdMs: number;
-  /** Milliseconds since the epoch. */
-  readonly now?: () => number;
 }
 
 /** While somebody waits, everything is looked at again this often: no wake-up can be lost for good. */
@@ -43,13 +41,11 @@ const meanWeight = 0.2;
  */
 export class Admission {
   readonly #options: AdmissionOptions;
-  readonly #now: () => number;
   readonly #lines = new Map<string, Line>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#now = options.now ?? Date.now;
   }
 
   /** The line of a slot's process. Cheap after the first call. */
@@ -77,7 +73,7 @@ export class Admission {
 
   /** As `enter`, by what was seen last. */
   stand(line: Line, visitor: Visitor): Endpoint | undefined {
-    const now = this.#now();
+    const now = Date.now();
     const outcome = line.queue.arrive(visitor, now);
     if (outcome === "admitted") return line.endpoint;
     if (outcome !== "waiting") throw line.failure(outcome);
@@ -125,7 +121,7 @@ export class Admission {
   }
 
   #look(line: Line): void {
-    const now = this.#now();
+    const now = Date.now();
     const { index, operator, bootId, holdMs } = this.#options;
     const known = index().slots.get(line.slot);
     if (known === undefined) {
@@ -144,7 +140,7 @@ export class Admission {
         this.#timer = undefined;
         this.#tick();
       },
-      Math.min(lookAgainMs, Math.max(1, deadline - this.#now())),
+      Math.min(lookAgainMs, Math.max(1, deadline - Date.now())),
     );
   }
 
@@ -153,8 +149,8 @@ export class Admission {
     for (const line of this.#lines.values()) {
       if (line.queue.waiting === 0) continue;
       if (line.queue.door !== "open") this.#look(line);
-      next = Math.min(next, line.queue.expire(this.#now()));
-      if (line.queue.waiting > 0) next = Math.min(next, this.#now() + lookAgainMs);
+      next = Math.min(next, line.queue.expire(Date.now()));
+      if (line.queue.waiting > 0) next = Math.min(next, Date.now() + lookAgainMs);
     }
     this.#arm(next);
   }

@@ -21,8 +21,6 @@ export interface GenerateOptions {
   /** Aborted when the client has left. */
   readonly signal: AbortSignal;
   readonly cache: ImageCache;
-  /** Put before the path of each image's `url`; empty: the path alone, as the specification has it. */
-  readonly baseUrl?: string;
   readonly ceilingMs?: number;
   readonly pollMs?: number;
 }
@@ -53,7 +51,7 @@ export function planImage(body: Buffer, workflows: Workflows, slot: ImageSlotNam
 /** Has the engine draw what was planned. Rejects as `runGraph` does. */
 export async function generate(plan: ImagePlan, options: GenerateOptions): Promise<Drawn> {
   const { request, workflow, checkpoint, seed, graph } = plan;
-  const { endpoint, cache, baseUrl = "", ...run } = options;
+  const { endpoint, cache, ...run } = options;
   const images = await runGraph(endpoint, graph, run);
   if (images.length !== request.count) {
     throw new ApiError("dispatch.upstream_failed", {
@@ -63,7 +61,8 @@ export async function generate(plan: ImagePlan, options: GenerateOptions): Promi
   const data =
     request.responseFormat === "b64_json"
       ? images.map((png) => ({ png }))
-      : (await kept(cache, images)).map((name) => ({ url: `${baseUrl}/api/images/cache/${name}` }));
+      : // A path alone, as the specification has it.
+        (await kept(cache, images)).map((name) => ({ url: `/api/images/cache/${name}` }));
   return { created: Math.floor(Date.now() / 1000), data, _svc: { workflow, checkpoint, seed } };
 }
 

@@ -64,7 +64,7 @@ describe("generate", () => {
     assert.deepEqual(pngsOf(await draw(double, { n: 2, size: "128x64", response_format: "b64_json", seed: 5 })), pngs);
   });
 
-  it("gives urls of the cache's files, as paths unless told a base", async () => {
+  it("gives urls of the cache's files, as paths", async () => {
     await using double = await startComfyDouble();
     await using dir = await tempDir();
     const cache = new ImageCache(dir.path);
@@ -75,8 +75,6 @@ describe("generate", () => {
     const cached = await cache.open(item.url.split("/").at(-1) ?? "");
     assert.deepEqual((await cached?.file.readFile())?.subarray(1, 4).toString(), "PNG");
     await cached?.file.close();
-    const [based] = (await draw(double, {}, { baseUrl: "https://svc.local" })).data;
-    assert.ok(based !== undefined && "url" in based && based.url.startsWith("https://svc.local/api/images/cache/"));
   });
 
   it("chooses a seed of its own each time, and says which", async () => {
