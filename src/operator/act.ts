@@ -2,6 +2,7 @@ import type { Step } from "../api/plan.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import { errorMessage } from "../lib/error-code.ts";
+import { startOf } from "./facts.ts";
 import type { Gathered } from "./gather.ts";
 import type { SlotInput } from "./input.ts";
 import { silentReason } from "./silent.ts";
@@ -93,7 +94,7 @@ async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<
 /** The rest of the start-up time: a large model's first token may take long. */
 function warmUpTimeoutMs(input: SlotInput): number {
   const limitMs = (input.spec?.probe.startupSeconds ?? 600) * 1000;
-  const oldest = Math.min(...input.observed.map(({ startedAt }) => startedAt.getTime()));
+  const oldest = Math.min(...input.observed.map((process) => startOf(input, process)));
   return Math.min(limitMs, Math.max(1000, limitMs - (input.now.getTime() - oldest)));
 }
 

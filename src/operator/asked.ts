@@ -1,9 +1,6 @@
 import type { SlotRequest } from "../api/status.ts";
-import { at } from "./input.ts";
+import { at, isFromAhead } from "./input.ts";
 import type { World } from "./world.ts";
-
-/** What is further ahead of the clock than this was asked for before the clock was set back. */
-const aheadMs = 10_000;
 
 /**
  * What is asked of a slot. A request from the future counts from now on: else it would be newer than every start until
@@ -13,7 +10,7 @@ export async function askedOf(world: Pick<World, "requests" | "clock">, slot: st
   const now = world.clock.now();
   return await Promise.all(
     world.requests.list(slot).map(async (request) => {
-      if (at(request.requestedAt) - now.getTime() <= aheadMs) return request;
+      if (!isFromAhead(at(request.requestedAt), now)) return request;
       const present = { ...request, requestedAt: now.toISOString() };
       await world.requests.put(present);
       return present;

@@ -25,6 +25,16 @@ export const publishedProcess = (
 ): PublishedSlot["status"]["processes"][number] | undefined =>
   input.before?.status.processes.find((process) => process.role === role);
 
+/** When a process started, in milliseconds since the epoch, by the clock as it is set now. */
+export function startOf({ health }: Pick<SlotInput, "health">, { role, startedAt }: Observed): number {
+  return (health[role]?.startedAt ?? startedAt).getTime();
+}
+
+/** Whether a process was there when that was asked for, also where the clock was set since. */
+export function wasThere(input: Pick<SlotInput, "health">, process: Observed, requestedAt: string): boolean {
+  return Math.min(process.startedAt.getTime(), startOf(input, process)) < at(requestedAt);
+}
+
 /** What is to run; nothing where that is refused. */
 export function workloadsOf(input: SlotInput): readonly Workload[] {
   return isRefusal(input.workloads) ? [] : input.workloads;

@@ -5,6 +5,7 @@ import {
   needsStart,
   publishedProcess,
   running,
+  startOf,
   stop,
   wasState,
   workloadsOf,
@@ -162,7 +163,7 @@ export function startupFailed(input: SlotInput): Verdict | undefined {
     if (process.isPortTaken && !process.isListening) {
       return fail(input, process, "PortInUse", `another process listens on port ${process.port}`);
     }
-    if (input.now.getTime() - process.startedAt.getTime() > limit * 1000) {
+    if (input.now.getTime() - startOf(input, process) > limit * 1000) {
       const seen = health?.message === undefined || health.message === "" ? "it never listened" : health.message;
       return fail(input, process, "StartupTimeout", `not healthy after ${limit} s: ${seen}`);
     }

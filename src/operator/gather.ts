@@ -6,7 +6,7 @@ import type { Observed } from "../api/workload.ts";
 import { everyPortTaken, isRefusal, type Engine, type EngineRefusal, type SlotInputs } from "../engines/engine.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
-import type { Health, SlotDemand, SlotInput } from "./input.ts";
+import { isFromAhead, type Health, type SlotDemand, type SlotInput } from "./input.ts";
 import { askedOf } from "./asked.ts";
 import { place } from "./placing.ts";
 import { attemptOf, prepare, type Missing } from "./preparing.ts";
@@ -38,7 +38,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
   const { observed } = looked;
   let { silence } = looked;
   const now = world.clock.now();
-  const demand = demandOf(world, name, desired?.since);
+  const demand = demandOf(world, name, now, desired?.since);
   const base = {
     name,
     now,
@@ -133,7 +133,7 @@ function heldModel(spec: SlotSpec | undefined, requests: readonly SlotRequest[])
 }
 
 /** What was asked of an earlier slot of that name is no demand for this one, which is there since `since`. */
-function demandOf(world: World, name: string, since: Date | undefined): SlotDemand {
+function demandOf(world: World, name: string, now: Date, since: Date | undefined): SlotDemand {
   let held = 0;
   let inFlight = 0;
   let seenRevision = Infinity;
@@ -149,6 +149,8 @@ function demandOf(world: World, name: string, since: Date | undefined): SlotDema
     lastByteAt = later(lastByteAt, slot.lastByteAt);
   }
   if (lastRequestAt !== undefined && since !== undefined && lastRequestAt < since) lastRequestAt = undefined;
+  // Status has it, by the clock as it is set now.
+  if (lastRequestAt !== undefined && isFromAhead(lastRequestAt.getTime(), now)) lastRequestAt = undefined;
   return { held, inFlight, lastRequestAt, lastByteAt, seenRevision };
 }
 

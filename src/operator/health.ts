@@ -12,6 +12,8 @@ interface Memory extends Health {
   /** Which process this is about; another one starts from nothing. */
   readonly process: string;
   readonly probedAt: number;
+  /** When it started, by time that goes by whatever the clock is set to; undefined: before its first look. */
+  readonly startedMs?: number;
   /** Why the warm-up request failed last; probes that pass say nothing about it. */
   readonly warmUpMessage: string;
   /** In a row. */
@@ -51,11 +53,14 @@ export class HealthBook implements Disposable {
   /** What is being asked now: at most one request per process. */
   readonly #asking = new Map<string, Asking>();
   readonly #probe: Probe;
+  readonly #elapsedMs: () => number;
   readonly #closing = new AbortController();
   #onChange: (slot: string) => void = () => undefined;
 
-  constructor(probe: Probe) {
+  /** `elapsedMs`: time that goes by whatever the clock is set to. */
+  constructor(probe: Probe, elapsedMs: () => number = () => performance.now()) {
     this.#probe = probe;
+    this.#elapsedMs = elapsedMs;
   }
 
   /** Calls `onSlot` when an engine became healthy or warm, or failed while it was. One watcher. */
@@ -87,7 +92,7 @@ export class HealthBook implements Disposable {
     isBlind = false,
   ): Promise<Health> {
     const key = keyOf(process.slot, process.role);
-    const known = this.#of(process);
+    const known = this.#aged(process, now);
     const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
     const memory = withRest(listening, now);
     this.#memory.set(key, memory);
@@ -138,6 +143,14 @@ export class HealthBook implements Disposable {
 
   forget(slot: string): void {
     for (const key of this.#memory.keys()) if (key.startsWith(`${slot}/`)) this.#memory.delete(key);
+  }
+
+  /** Its age goes on however the clock is set: an engine that loads must not run out of time by that, nor get more. */
+  #aged(process: Observed, now: Date): Memory {
+    const known = this.#of(process);
+    const elapsedMs = this.#elapsedMs();
+    const startedMs = known.startedMs ?? elapsedMs - (now.getTime() - process.startedAt.getTime());
+    return { ...known, startedMs, startedAt: new Date(now.getTime() - (elapsedMs - startedMs)) };
   }
 
   #of(process: Observed): Memory {

@@ -25,6 +25,8 @@ export interface Health {
   /** Failed probes in a row since it was last healthy. */
   readonly failures: number;
   readonly message: string;
+  /** When it started, by the clock as it is set now; undefined: it was not looked at. */
+  readonly startedAt?: Date;
   /** When it first listened; start-up time ends and warm-up begins. */
   readonly listeningAt: Date | undefined;
   /** Its warm-up request failed: it is sent again then, and not before. */
@@ -75,4 +77,12 @@ export function requestOf(input: Pick<SlotInput, "requests">, kind: SlotRequest[
 /** Milliseconds since the epoch of a published time; 0 when there is none. */
 export function at(time: string | Date | undefined): number {
   return time === undefined ? 0 : new Date(time).getTime();
+}
+
+/** What lies further ahead of the clock than this is from before the clock was set back. */
+const aheadMs = 10_000;
+
+/** Whether a time, in milliseconds since the epoch, is from before the clock was set back. */
+export function isFromAhead(time: number, now: Date): boolean {
+  return time - now.getTime() > aheadMs;
 }

@@ -1,6 +1,15 @@
 import type { Step } from "../api/plan.ts";
 import type { Observed } from "../api/workload.ts";
-import { failuresInForce, isMainServing, needsStart, nextProbe, running, start, workloadsOf } from "./facts.ts";
+import {
+  failuresInForce,
+  isMainServing,
+  needsStart,
+  nextProbe,
+  running,
+  start,
+  startOf,
+  workloadsOf,
+} from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 import { idleInMs, wanted } from "./wanted.ts";
@@ -40,7 +49,7 @@ export function drifted(input: SlotInput): Verdict | undefined {
 
 /** Quick looks at first, then slower: a tenth of the time it has taken so far, and what nobody feels: 20 to 200 ms. */
 function lookAgainMs(input: SlotInput, process: Observed): number {
-  return Math.min(200, Math.max(20, (input.now.getTime() - process.startedAt.getTime()) / 10));
+  return Math.min(200, Math.max(20, (input.now.getTime() - startOf(input, process)) / 10));
 }
 
 /** A process has been started and is not ready yet. */

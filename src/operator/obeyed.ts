@@ -1,4 +1,5 @@
 import type { SlotRequest } from "../api/status.ts";
+import { wasThere } from "./facts.ts";
 import { at, requestOf, type SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 
@@ -23,7 +24,9 @@ function isSettled(input: SlotInput, verdict: Verdict, request: SlotRequest): bo
   const isOnDemand = input.spec?.load === "onDemand";
   switch (kind) {
     case "restart":
-      return verdict.row === "loaded" && input.observed.every(({ startedAt }) => startedAt.getTime() >= asked);
+      return (
+        verdict.row === "loaded" && !input.observed.some((process) => wasThere(input, process, request.requestedAt))
+      );
     case "load":
       // For an on-demand slot it counts as use until a request does, or its idle time is over.
       return isOnDemand

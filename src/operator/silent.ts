@@ -32,5 +32,6 @@ export function silentUntil({ before, now }: SlotInput): Date {
   const wasSilent = before?.status.conditions.some(({ type, reason }) => type === "Ready" && reason === silentReason);
   const planned = wasSilent === true ? at(before?.status.nextRetryAt) : undefined;
   if (planned === undefined) return new Date(now.getTime() + shortSilenceMs);
-  return planned > now.getTime() ? new Date(planned) : new Date(now.getTime() + longSilenceMs);
+  const leftMs = planned - now.getTime();
+  return leftMs > 0 && leftMs <= longSilenceMs ? new Date(planned) : new Date(now.getTime() + longSilenceMs);
 }

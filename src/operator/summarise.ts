@@ -272,7 +272,7 @@ function loadOf(
   const load = before.lastLoad;
   if (load === undefined) return undefined;
   const startedAt = at(load.startedAt);
-  const seconds = (fromMs: number): number => Math.round(now.getTime() - fromMs) / 1000;
+  const seconds = (fromMs: number): number => Math.max(0, Math.round(now.getTime() - fromMs) / 1000);
   if (verdict.state === "warming" && load.startSeconds === undefined) {
     return { lastLoad: { ...load, startSeconds: seconds(startedAt) } };
   }

@@ -4,8 +4,8 @@ import { isAvailable } from "../api/states.ts";
 import type { SlotStatus } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import { isRefusal } from "../engines/engine.ts";
-import { isMainServing, publishedProcess, running, start, stop, wasState, workloadsOf } from "./facts.ts";
-import { at, requestOf, type SlotInput } from "./input.ts";
+import { isMainServing, publishedProcess, running, start, stop, wasState, wasThere, workloadsOf } from "./facts.ts";
+import { at, isFromAhead, requestOf, type SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 import { wanted } from "./wanted.ts";
 
@@ -47,7 +47,9 @@ function drained(
   since: number | undefined,
 ): Pick<Verdict, "steps" | "requeueMs"> {
   const now = input.now.getTime();
-  const deadline = (since ?? now) + (input.spec?.stopSeconds ?? 30) * 1000;
+  // How long they have had is not known any more where the clock was set back.
+  const isOver = since !== undefined && isFromAhead(since, input.now);
+  const deadline = isOver ? now : (since ?? now) + (input.spec?.stopSeconds ?? 30) * 1000;
   const { inFlight, seenRevision } = input.demand;
   const isReleased = since !== undefined && inFlight === 0 && seenRevision >= (input.before?.revision ?? 0);
   const stops = stop(processes, message);
@@ -134,7 +136,7 @@ function restartReasons(input: SlotInput): ReadonlyMap<ProcessRole, string> {
     if (workload === undefined) reasons.set(process.role, `the slot no longer needs its ${process.role} process`);
     else if (process.hash !== workload.hash) reasons.set(process.role, changeOf(input));
     else if (process.port !== workload.port) reasons.set(process.role, `its port is now ${workload.port}`);
-    else if (restart !== undefined && process.startedAt.getTime() < at(restart.requestedAt)) {
+    else if (restart !== undefined && wasThere(input, process, restart.requestedAt)) {
       reasons.set(process.role, `restart requested at ${restart.requestedAt}`);
     }
   }

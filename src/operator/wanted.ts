@@ -1,4 +1,4 @@
-import { at, requestOf, type SlotInput } from "./input.ts";
+import { at, isFromAhead, requestOf, type SlotInput } from "./input.ts";
 
 export type Wanted =
   | { readonly load: true; readonly reason: string }
@@ -40,7 +40,12 @@ export function wanted(input: WantedInput): Wanted {
   const lastUse = Math.max(at(demand.lastRequestAt), loadAt);
   const running = input.observed.filter((process) => process.phase === "running");
   // What was started since is for callers that the unload left in line: it is not about that one.
-  const isObeyed = running.length > 0 && running.every(({ startedAt }) => startedAt.getTime() >= unloadAt);
+  const isObeyed =
+    running.length > 0 &&
+    running.every(({ startedAt }) => {
+      const startedMs = startedAt.getTime();
+      return startedMs >= unloadAt && !isFromAhead(startedMs, input.now);
+    });
   if (unloadAt > lastUse && !isObeyed) {
     // Callers that are held stay in line: they load it again once it is gone.
     if (demand.held > 0 && running.length === 0)
@@ -51,7 +56,7 @@ export function wanted(input: WantedInput): Wanted {
   if (demand.inFlight > 0) return { load: true, reason: counted(demand.inFlight, "is in flight", "are in flight") };
   const idleMs = spec.idleSeconds * 1000;
   // A gateway that ends takes its demand with it: what was published of its use outlives it.
-  const usedAt = Math.max(lastUse, at(input.before?.status.idleSince));
+  const usedAt = Math.max(lastUse, knownUse(input));
   if (usedAt > 0 && isComing(input)) return { load: true, reason: "it was asked for and still loads" };
   if (usedAt > 0 && (idleMs === 0 || input.now.getTime() - idleFrom(input, usedAt) < idleMs)) {
     return { load: true, reason: "it was asked for within its idle time" };
@@ -70,9 +75,16 @@ function isComing({ before, observed }: WantedInput): boolean {
   return (state === "starting" || state === "warming") && observed.some(({ phase }) => phase === "running");
 }
 
+/** The last use that is published, in milliseconds since the epoch; now, where the clock was set back since. */
+function knownUse({ before, now }: WantedInput): number {
+  const known = at(before?.status.idleSince);
+  return isFromAhead(known, now) ? now.getTime() : known;
+}
+
 /** When the idle clock began, in milliseconds since the epoch: at the last use, and not before it was ready. */
-function idleFrom({ before }: WantedInput, lastUse: number): number {
-  return Math.max(lastUse, at(before?.status.readySince));
+function idleFrom({ before, now }: WantedInput, lastUse: number): number {
+  const readyAt = at(before?.status.readySince);
+  return isFromAhead(readyAt, now) ? lastUse : Math.max(lastUse, readyAt);
 }
 
 /** Milliseconds until an on-demand slot that is loaded becomes idle; undefined when nothing is due. */
@@ -82,7 +94,7 @@ export function idleInMs(input: WantedInput): number | undefined {
   if (demand.held > 0 || demand.inFlight > 0) return undefined;
   const lastUse = Math.max(
     at(demand.lastRequestAt),
-    at(input.before?.status.idleSince),
+    knownUse(input),
     at(requestOf(input, "load")?.requestedAt),
     at(requestOf(input, "restart")?.requestedAt),
   );
@@ -99,7 +111,8 @@ const idleStepMs = 10_000;
 export function idleSince(input: WantedInput): string | undefined {
   const { spec, demand, now } = input;
   if (spec?.load !== "onDemand" || !wanted(input).load) return undefined;
-  const known = input.before?.status.idleSince;
+  const published = input.before?.status.idleSince;
+  const known = published === undefined ? undefined : new Date(knownUse(input)).toISOString();
   const lastUse = demand.held + demand.inFlight > 0 ? now.getTime() : at(demand.lastRequestAt);
   const stepMs = spec.idleSeconds === 0 ? idleStepMs : Math.min(idleStepMs, spec.idleSeconds * 100);
   if (lastUse === 0 || (known !== undefined && lastUse - at(known) <= stepMs)) return known;

@@ -16,22 +16,50 @@ export function isLive({ heartbeat, bootId: boot }: Demand, now: number): boolea
   return boot === bootId() && Math.abs(now - Date.parse(heartbeat)) < heartbeatTtlMs;
 }
 
-/** What every live gateway wants. A file without a fresh heartbeat, or of another boot, is void. */
-export async function openDemandStore(stateDir: string, options: { now?: () => Date } = {}): Promise<DemandStore> {
-  const now = options.now ?? (() => new Date());
+/**
+ * What every live gateway wants. A file without a fresh heartbeat, or of another boot, is void. One whose heartbeat was
+ * seen to go on just now is live though the clock says another thing: it was set, and the next heartbeat is to come.
+ */
+export async function openDemandStore(
+  stateDir: string,
+  options: {
+    readonly now?: () => Date;
+    /** Time that goes by whatever the clock is set to. */
+    readonly elapsedMs?: () => number;
+  } = {},
+): Promise<DemandStore> {
+  const { now = () => new Date(), elapsedMs = () => performance.now() } = options;
+  /** The last heartbeat of each gateway, and when it took the place of another. */
+  const heard = new Map<string, { readonly heartbeat: string; readonly atMs: number }>();
   const subscribers = new Subscribers<[slots: readonly string[]]>();
   let lastSeen = new Map<string, string>();
   let isOpen = false;
   const directory = await JsonDirectory.open<Demand>(join(stateDir, "demand"), {
     parse: (value) => knownPart(demandSchema, value),
     onChange: () => {
-      if (isOpen) compare();
+      if (!isOpen) return;
+      hear();
+      compare();
     },
   });
   const list = (): readonly Demand[] => {
     const clock = now().getTime();
-    return [...directory.values()].map(([, demand]) => demand).filter((demand) => isLive(demand, clock));
+    const elapsed = elapsedMs();
+    return [...directory.values()].flatMap(([name, demand]) => {
+      const known = heard.get(name);
+      const isGoingOn = demand.bootId === bootId() && known !== undefined && elapsed - known.atMs < heartbeatTtlMs;
+      return isLive(demand, clock) || isGoingOn ? [demand] : [];
+    });
   };
+  function hear(): void {
+    const present = new Map(directory.values());
+    for (const name of heard.keys()) if (!present.has(name)) heard.delete(name);
+    for (const [name, { heartbeat }] of present) {
+      const known = heard.get(name);
+      if (known?.heartbeat === heartbeat) continue;
+      heard.set(name, { heartbeat, atMs: known === undefined ? -Infinity : elapsedMs() });
+    }
+  }
   /** Tells which slots' demand differs from the last look; heartbeats alone tell nothing. */
   function compare(): void {
     const seen = new Map<string, string>();
@@ -46,6 +74,7 @@ export async function openDemandStore(stateDir: string, options: { now?: () => D
     if (changed.size > 0) subscribers.tell([...changed]);
   }
   isOpen = true;
+  hear();
   compare();
   // A gateway that dies writes nothing: its demand ends by age.
   const ageing = everySecond(compare);

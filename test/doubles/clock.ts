@@ -4,6 +4,7 @@ import type { Clock } from "../../src/operator/queue.ts";
 export class ManualClock implements Clock {
   #now: number;
   #timers: { at: number; task: () => void }[] = [];
+  #setBy = 0;
 
   constructor(start = 0) {
     this.#now = start;
@@ -11,6 +12,18 @@ export class ManualClock implements Clock {
 
   now(): Date {
     return new Date(this.#now);
+  }
+
+  /** Milliseconds that have gone by, however it was set. */
+  elapsedMs(): number {
+    return this.#now - this.#setBy;
+  }
+
+  /** Somebody sets it ahead, or back: no time goes by, and timers run out as they would have. */
+  set(byMs: number): void {
+    this.#now += byMs;
+    this.#setBy += byMs;
+    for (const timer of this.#timers) timer.at += byMs;
   }
 
   after(ms: number, task: () => void): Disposable {

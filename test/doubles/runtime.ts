@@ -1,8 +1,8 @@
 import type { ProcessRole } from "../../src/api/names.ts";
 import type { Exit, Observed, Workload } from "../../src/api/workload.ts";
 import type { Probe } from "../../src/operator/probe.ts";
-import type { Clock } from "../../src/operator/queue.ts";
 import type { Preparation, Runtime } from "../../src/runtimes/runtime.ts";
+import type { ManualClock } from "./clock.ts";
 
 /** How the engines of one slot behave from their next look on. */
 export interface Manner {
@@ -28,6 +28,8 @@ export const wellBehaved: Manner = {
 interface Engine {
   readonly workload: Workload;
   readonly startedAt: Date;
+  /** By the clock's elapsed time. */
+  readonly startedMs: number;
   readonly pid: number;
   exit: Exit | undefined;
 }
@@ -58,7 +60,7 @@ export class RuntimeDouble implements Runtime {
   beforeRemoval: Promise<void> | undefined;
   /** What is said of what a container needs; absent: all is here. */
   preparation: (() => Promise<Preparation>) | undefined;
-  readonly #clock: Clock;
+  readonly #clock: ManualClock;
   readonly #engines = new Map<string, Engine>();
   readonly #manners = new Map<string, Manner>();
   readonly #listeners = new Set<(slot: string) => void>();
@@ -66,7 +68,7 @@ export class RuntimeDouble implements Runtime {
   #lookedAt = 0;
   #looks = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: ManualClock) {
     this.#clock = clock;
   }
 
@@ -98,14 +100,14 @@ export class RuntimeDouble implements Runtime {
   }
 
   async observe(slot: string): Promise<readonly Observed[]> {
-    const now = this.#clock.now().getTime();
+    const now = this.#clock.elapsedMs();
     this.#looks = now === this.#lookedAt ? this.#looks + 1 : 0;
     this.#lookedAt = now;
     if (this.#looks > 500) throw new Error(`${slot} is looked at again and again, and no time goes by`);
-    return this.#of(slot).map(({ workload, startedAt, pid, exit }) => {
+    return this.#of(slot).map(({ workload, startedAt, startedMs, pid, exit }) => {
       const { role, hash, port } = workload;
       const isPortTaken = exit === undefined && this.strangers.has(port);
-      const isUp = exit === undefined && now >= startedAt.getTime() + this.manner(slot).startMs;
+      const isUp = exit === undefined && now >= startedMs + this.manner(slot).startMs;
       const seen = { slot, role, hash, port, startedAt, id: { pid }, isPortTaken, isListening: isUp && !isPortTaken };
       return exit === undefined ? { ...seen, phase: "running" } : { ...seen, phase: "exited", exit };
     });
@@ -132,7 +134,13 @@ export class RuntimeDouble implements Runtime {
       if (exit === undefined && held.port === port) this.violations.push(`${key} starts on ${other}'s port ${port}`);
     }
     const startedAt = this.#clock.now();
-    const engine: Engine = { workload, startedAt, pid: ++this.#pid, exit: undefined };
+    const engine: Engine = {
+      workload,
+      startedAt,
+      startedMs: this.#clock.elapsedMs(),
+      pid: ++this.#pid,
+      exit: undefined,
+    };
     this.#engines.set(key, engine);
     this.deeds.push({
       did: "start",
@@ -185,8 +193,8 @@ export class RuntimeDouble implements Runtime {
     );
     if (engine === undefined) return { outcome: "failed", message: `${path}: connect ECONNREFUSED` };
     const { startMs, loadMs, probe } = this.manner(engine.workload.slot);
-    const loadedAt = engine.startedAt.getTime() + startMs + loadMs;
-    if (this.#clock.now().getTime() < loadedAt) return { outcome: "loading", message: `${path} answered 503: loading` };
+    if (this.#clock.elapsedMs() < engine.startedMs + startMs + loadMs)
+      return { outcome: "loading", message: `${path} answered 503: loading` };
     if (probe === "failing") return { outcome: "failed", message: `${path} answered 500: broken` };
     if (probe === "hanging") return { outcome: "failed", message: `${path} did not answer within 3000 ms` };
     if (probe === "warm-up-fails" && body !== undefined) return { outcome: "failed", message: `${path} answered 500` };

@@ -84,14 +84,17 @@ export class Site implements AsyncDisposable {
       ports,
       engines,
       host: { llamaServer: "/opt/llama-server", embedded: undefined },
-      health: new HealthBook(async (probe) => {
-        this.#asking += 1;
-        try {
-          return await this.runtime.probe(probe);
-        } finally {
-          this.#asking -= 1;
-        }
-      }),
+      health: new HealthBook(
+        async (probe) => {
+          this.#asking += 1;
+          try {
+            return await this.runtime.probe(probe);
+          } finally {
+            this.#asking -= 1;
+          }
+        },
+        () => this.clock.elapsedMs(),
+      ),
       conflicts: new ConflictIndex(),
       clock: this.clock,
       backoff: { firstMs: 1000, limitMs: 300_000, random: () => 0.5 },

@@ -155,6 +155,28 @@ describe("demand", { concurrency: true }, () => {
     assert.deepEqual(store.list(), []);
   });
 
+  it("of a gateway that goes on beating counts while the clock is set, and ends when it stops", async () => {
+    await using dir = await tempDir();
+    const writer = await openDemandWriter(dir.path, "g");
+    let [setByMs, elapsedMs] = [0, 0];
+    const start = Date.now();
+    await writer.write(demand("g", { a: one }, new Date(start)));
+    await using store = await openDemandStore(dir.path, {
+      now: () => new Date(start + elapsedMs + setByMs),
+      elapsedMs: () => elapsedMs,
+    });
+    const beat = new Date(start + 1000);
+    await writer.write(demand("g", { a: one }, beat));
+    await until("the second beat", () => store.list()[0]?.heartbeat === beat.toISOString());
+    elapsedMs = 1000;
+    for (const byMs of [6 * 3_600_000, -6 * 3_600_000]) {
+      setByMs = byMs;
+      assert.equal(store.list().length, 1, "its next heartbeat is to come");
+    }
+    elapsedMs = 6000;
+    assert.deepEqual(store.list(), []);
+  });
+
   it("of a gateway that was killed long ago is cleared away by the next operator", async () => {
     await using dir = await tempDir();
     const directory = join(dir.path, "demand");

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { silentReason, silentUntil } from "../../src/operator/silent.ts";
+import { epoch, input, later, published } from "./fixture.ts";
+import { custom, Site } from "./site.ts";
+
+const hours = 6 * 3_600_000;
+
+for (const [direction, byMs] of [
+  ["ahead", hours],
+  ["back", -hours],
+] as const) {
+  const set = (site: Site): void => {
+    site.clock.set(byMs);
+    site.publisher.isClockSetBack = byMs < 0;
+  };
+
+  describe(`a clock that is set ${direction} by hours`, { concurrency: true }, () => {
+    test("restarts nothing that serves, and probes go on", async () => {
+      await using site = new Site();
+      site.source.save("a", custom());
+      await site.start();
+      await site.advance(100);
+      set(site);
+      await site.advance(100);
+      assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
+      site.runtime.manner("a").probe = "failing";
+      await site.advance(60);
+      assert.equal(site.slot("a").status.lastError?.reason, "Unhealthy");
+    });
+
+    test("leaves an engine that loads the time that it has, and no more", async () => {
+      await using site = new Site();
+      site.runtime.manner("a").loadMs = 30_000;
+      const probe = { startupSeconds: 60 };
+      site.source.save("a", custom({ probe }));
+      site.runtime.manner("hung").loadMs = Infinity;
+      site.source.save("hung", custom({ probe }));
+      await site.start();
+      await site.advance(10);
+      set(site);
+      await site.advance(25);
+      assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
+      assert.deepEqual(site.deeds("hung"), ["start main"]);
+      await site.advance(26);
+      assert.equal(site.slot("hung").status.lastError?.reason, "StartupTimeout");
+    });
+
+    test("keeps nothing in back-off for longer than it was to be", async () => {
+      await using site = new Site();
+      site.runtime.manner("a").crashAfterMs = 10;
+      site.source.save("a", custom());
+      await site.start();
+      await site.advance(600);
+      const { failures } = site.slot("a").status;
+      assert.ok(failures > 5);
+      const starts = site.deeds("a").filter((deed) => deed === "start main").length;
+      site.runtime.manner("a").crashAfterMs = undefined;
+      set(site);
+      await site.advance(300);
+      assert.equal(site.state("a"), "ready");
+      assert.equal(site.deeds("a").filter((deed) => deed === "start main").length, starts + 1);
+    });
+
+    test("restarts a slot when it is asked for, once", async () => {
+      await using site = new Site();
+      site.source.save("a", custom());
+      await site.start();
+      await site.advance(100);
+      set(site);
+      await site.advance(100);
+      await site.request("a", "restart");
+      await site.advance(100);
+      assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main", "stop main", "start main"]);
+      assert.deepEqual(site.requests.list("a"), []);
+    });
+
+    test("keeps what requests are in flight for, and unloads it once it is idle", async () => {
+      await using site = new Site();
+      site.source.save("cold", custom({ load: "onDemand", idleSeconds: 30 }));
+      await site.start();
+      site.demand.set("cold", { inFlight: 1, lastRequestAt: site.clock.now().toISOString() });
+      await site.advance(100);
+      set(site);
+      await site.advance(100);
+      assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["ready", "start main"]);
+      site.demand.set("cold", { inFlight: 0 });
+      await site.advance(60);
+      assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
+    });
+
+    test("lets go of a slot though a request in flight does not end", async () => {
+      await using site = new Site();
+      site.source.save("a", custom({ stopSeconds: 20 }));
+      await site.start();
+      await site.advance(100);
+      site.demand.set("a", { inFlight: 1 });
+      await site.request("a", "unload");
+      await site.advance(1);
+      assert.equal(site.state("a"), "unloading");
+      set(site);
+      await site.advance(60);
+      assert.equal(site.state("a"), "offline");
+    });
+  });
+}
+
+test("those who ask for a slot whose runtime is silent are not sent away for the hours that a clock was set back", () => {
+  const condition = {
+    type: "Ready",
+    status: "False",
+    reason: silentReason,
+    message: "",
+    observedGeneration: 1,
+  } as const;
+  const before = published({
+    conditions: [{ ...condition, lastTransitionTime: later(hours / 1000).toISOString() }],
+    nextRetryAt: later(hours / 1000 + 10).toISOString(),
+  });
+  assert.deepEqual(silentUntil(input({ before, now: epoch })), later(30));
+});
