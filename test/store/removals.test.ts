@@ -101,6 +101,23 @@ describe("what the API was asked to remove", { concurrency: true }, () => {
     assert.deepEqual(await at.recorded(), []);
   });
 
+  it("may be a Model whose file went with all the others", async () => {
+    await using at = await site();
+    await mkdir(join(at.configDir, "models"));
+    const file = (name: string): string => join(at.configDir, `models/${name}.toml`);
+    for (const name of ["m", "n"]) await writeFile(file(name), `source = "file:///${name}.gguf"\n`);
+    const source = await at.open();
+    for (const name of ["m", "n"]) await unlink(file(name));
+    await at.pass(source, 60_000);
+    assert.deepEqual(reasons(source), ["SourceEmpty"]);
+    await remove(at, "Model", "m");
+    await at.pass(source, 2000);
+    assert.deepEqual(
+      source.list("Model").map(({ name }) => name),
+      ["n"],
+    );
+  });
+
   it("is looked at by itself when its file went long before", async () => {
     await using at = await site("a");
     const source = await at.open(["a"]);
