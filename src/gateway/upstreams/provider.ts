@@ -127,9 +127,15 @@ export class Provider {
     }
   }
 
-  /** The client is loaded for the first request: a gateway without upstreams spares its 6 MiB. */
+  /**
+   * The client is loaded for the first request: a gateway without upstreams spares its 6 MiB. Rejects where it cannot be
+   * loaded now, as where no file can be opened; the next request tries again.
+   */
   pool(): Promise<Pool> {
-    return (this.#pool ??= this.#open());
+    return (this.#pool ??= this.#open().catch((error: unknown) => {
+      this.#pool = undefined;
+      throw error;
+    }));
   }
 
   /** The path of a request, and what `baseUrl` adds to it. */

@@ -233,6 +233,17 @@ describe("a provider that fails", () => {
     assert.equal(double.posts.length, 1);
   });
 
+  it("fails a request whose client cannot be loaded, and that one alone", async (t) => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl });
+    const pool = t.mock.method(open.provider, "pool", () => Promise.reject(new Error("EMFILE: too many open files")));
+    const failure = await failureOf(ask(open.provider));
+    assert.deepEqual([failure.code, failure.message.includes("EMFILE")], ["system.internal", false]);
+    pool.mock.restore();
+    await answerOf(ask(open.provider));
+    assert.deepEqual(open.outcomes, ["broken", "200"]);
+  });
+
   it("may not answer in an encoding that nobody asked for", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
