@@ -118,10 +118,7 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
       this.#fail(toApiError(error), "no_key");
       return;
     }
-    this.#pool = await this.#provider.pool().catch((error: unknown) => {
-      this.#fail(toApiError(error), "broken");
-      return undefined;
-    });
+    this.#pool = await this.#provider.pool().catch((error: unknown) => void this.#fail(toApiError(error), "broken"));
     this.#try();
   }
 
