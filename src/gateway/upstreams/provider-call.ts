@@ -114,11 +114,12 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     try {
       const key = this.#provider.key();
       this.#key = typeof key === "object" ? await key : key;
+      this.#pool = await this.#provider.pool();
     } catch (error) {
-      this.#fail(toApiError(error), "no_key");
+      const failure = toApiError(error);
+      this.#fail(failure, failure.code === "system.internal" ? "broken" : "no_key");
       return;
     }
-    this.#pool = await this.#provider.pool().catch((error: unknown) => void this.#fail(toApiError(error), "broken"));
     this.#try();
   }
 
