@@ -38,14 +38,14 @@ export const upstreamSpecSchema = z.strictObject({
     .describe("Models by name"),
   discover: z
     .strictObject({
-      intervalSeconds: z.int().min(10).default(300).describe("Time between two lists"),
+      intervalSeconds: z.int().min(10).max(604_800).default(300).describe("Time between two lists"),
       prefix: z.string().default("").describe("Put before the provider's names"),
     })
     .optional()
     .describe("List the provider's models in the background"),
   headers: z.record(z.string(), z.string()).default({}).describe("More request headers; no secrets"),
   timeoutSeconds: z.int().min(1).max(86_400).default(300).describe("Longest silence of the provider"),
-  connectSeconds: z.int().min(1).default(5).describe("Longest time to connect"),
+  connectSeconds: z.int().min(1).max(86_400).default(5).describe("Longest time to connect"),
   maxConcurrent: z.int().min(1).optional().describe("Requests at once; absent: no limit"),
   retries: z.int().min(0).max(10).default(1).describe("After failures before the first byte"),
   capabilities: z

@@ -14,7 +14,8 @@ export const rotatedFile = (path: string): string => `${path}.1`;
  * Copies a log that has grown past `limitBytes` to `.1` and empties it. Its engine keeps writing meanwhile: it opened
  * the file to append, so its next line lands at the new end. `.1` keeps every byte at its old offset, so that a reader
  * can finish there, unless the log is so large (the operator was away) that only its newest part is kept.
- * A line written between the last look and the cut, two system calls, is lost. On a full disk `.1` is given up: the log must not keep it full.
+ * A line written between the last look and the cut, two system calls, is lost. On a full disk `.1` is given up: the log
+ * must not keep it full.
  */
 export async function rotateLog(path: string, limitBytes: number): Promise<void> {
   // Every second for every engine: a thread of the pool would cost ten times what is asked of it.

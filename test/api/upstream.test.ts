@@ -44,6 +44,9 @@ describe("upstream", () => {
     { auth: { type: "basic" } },
     { models: [{ upstreamModel: "a" }] },
     { discover: { intervalSeconds: 1 } },
+    // Longer than a timer counts: it would not wait at all.
+    { discover: { intervalSeconds: 2_592_000 } },
+    { connectSeconds: 2_592_000 },
     { retries: 11 },
     { headers: { a: 1 } },
   ];
