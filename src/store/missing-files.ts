@@ -63,7 +63,7 @@ export class MissingFiles {
         if (missedAt !== "held") laterMs = Math.min(laterMs, removalMs - (now - missedAt) + 5);
       }
     }
-    this.#forgetRemovals(now);
+    this.#forgetRemovals();
     return { problems, laterMs };
   }
 
@@ -80,10 +80,10 @@ export class MissingFiles {
   }
 
   /** Those that are done, and those whose file is there all the same. */
-  #forgetRemovals(now: number): void {
+  #forgetRemovals(): void {
     for (const removal of this.#removals?.list() ?? []) {
       const claims = this.#declared.claims(removal.kind, removal.name);
-      const isVoid = Math.abs(now - Date.parse(removal.requestedAt)) > voidMs;
+      const isVoid = Math.abs(Date.now() - Date.parse(removal.requestedAt)) > voidMs;
       if (claims.every(({ missedAt }) => missedAt === undefined && isVoid)) this.#removals?.forget(removal);
     }
   }
