@@ -21,6 +21,8 @@ interface Known {
   readonly record: TokenRecord;
   /** Hexadecimal, as bytes. */
   readonly digest: Buffer;
+  /** The secret once its hash was right: to compare it costs a tenth of hashing it again. */
+  secret: Buffer | undefined;
   /** What changes when a person replaces or edits the file. */
   readonly inode: number;
   readonly modifiedMs: number;
@@ -36,6 +38,7 @@ const warning = "This token is shown once and cannot be shown again: keep it now
 const shareLimit = 64;
 /** Compared where there is no such token, so that an unknown id costs what a wrong secret costs. */
 const nobody = Buffer.alloc(64);
+const noSecret = Buffer.alloc(secretLength);
 
 /**
  * API tokens: one file each in `<state>/auth/tokens`, mode 0600, written once and never changed, so that any number
@@ -65,25 +68,28 @@ export class TokenStore implements AsyncDisposable {
   }
 
   /**
-   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. At once: one hash and
-   * one `stat`; requests of one token that are read in the same turn of the event loop share the `stat`, and no request
-   * that came after a revocation shares one from before it. Throws where the store cannot be read.
+   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. At once: one `stat`, and
+   * one hash unless the secret was right before; requests of one token that are read in the same turn of the event loop
+   * share the `stat`, and no request that came after a revocation shares one from before it. Throws where the store
+   * cannot be read.
    */
   verify({ id, secret }: PresentedToken): TokenRecord | undefined {
     if (secret.length !== secretLength) return undefined;
-    // Node hashes bytes in half the time of a text. In UTF-8, so that no other character can pass for one of ours.
-    this.#secret.fill(0).write(secret, "utf8");
-    this.#presented.write(hash("sha256", this.#secret, "hex"), "latin1");
+    // In UTF-8, so that no other character can pass for one of ours.
+    if (this.#secret.write(secret, "utf8") !== secretLength) return undefined;
     const known = this.#known.get(id);
-    const isSame = timingSafeEqual(this.#presented, known?.digest ?? nobody);
+    const isSame = this.#isSecretOf(known);
     // A wrong secret pays for a look too, so that it costs what an unknown id costs.
     const isSeen = isSame && known?.turn === this.#turn;
     const found = isSeen ? known : this.#look(id, known);
     if (found === undefined) return undefined;
-    if (found === known ? !isSame : !timingSafeEqual(this.#presented, found.digest)) return undefined;
-    found.turn = this.#turn;
+    if (found === known ? !isSame : !this.#isSecretOf(found)) return undefined;
+    found.secret ??= Buffer.from(this.#secret);
+    if (!isSeen) {
+      found.turn = this.#turn;
+      this.#use.mark(id);
+    }
     this.#endTurn();
-    this.#use.mark(id);
     return found.record;
   }
 
@@ -148,6 +154,15 @@ export class TokenStore implements AsyncDisposable {
     await this.#use[Symbol.asyncDispose]();
   }
 
+  /** Whether the secret in hand is that of the token. */
+  #isSecretOf(known: Known | undefined): boolean {
+    const isRemembered = timingSafeEqual(this.#secret, known?.secret ?? noSecret);
+    if (isRemembered && known?.secret !== undefined) return true;
+    // Node hashes bytes in half the time of a text.
+    this.#presented.write(hash("sha256", this.#secret, "hex"), "latin1");
+    return timingSafeEqual(this.#presented, known?.digest ?? nobody);
+  }
+
   #file(id: string): string {
     return `${this.path}/${id}.json`;
   }
@@ -165,7 +180,7 @@ export class TokenStore implements AsyncDisposable {
     const record = parsed(textOf(file), id);
     if (record === undefined) return undefined;
     const digest = Buffer.from(record.sha256, "latin1");
-    const read = { record, digest, inode, modifiedMs, sizeBytes, turn: -1 };
+    const read = { record, digest, secret: undefined, inode, modifiedMs, sizeBytes, turn: -1 };
     this.#known.set(id, read);
     return read;
   }

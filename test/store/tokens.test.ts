@@ -139,6 +139,26 @@ describe("token store", { concurrency: true }, () => {
     assert.equal(tokens.verify(presented(token))?.scope, "read-only");
   });
 
+  it("opens with nothing else once the secret was right, and with it no longer once the file holds another's hash", async () => {
+    await using dir = await tempDir();
+    await using tokens = new TokenStore(dir.path);
+    const { token, id } = await tokens.create({ label: "ci", scope: "all" });
+    const { secret } = presented(token);
+    for (const _turn of [1, 2]) {
+      for (const odd of [wrong, "\0".repeat(43), `${secret.slice(0, -1)}\u0141`])
+        assert.equal(tokens.verify({ id, secret: odd }), undefined, odd);
+      assert.equal(tokens.verify({ id: "zzzzzzzz", secret: "\0".repeat(43) }), undefined);
+      assert.ok(tokens.verify({ id, secret }));
+      await nextTurn();
+    }
+    const file = join(tokens.path, `${id}.json`);
+    const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+    await writeFile(file, (await readFile(file, "utf8")).replace(sha256(secret), sha256(wrong)));
+    assert.equal(tokens.verify({ id, secret }), undefined);
+    assert.ok(tokens.verify({ id, secret: wrong }));
+    assert.equal(tokens.verify({ id, secret }), undefined);
+  });
+
   it("lets nobody in where it cannot be read", async () => {
     await using dir = await tempDir();
     await using tokens = new TokenStore(dir.path);
