@@ -12,5 +12,10 @@ export function isLoopback(host: string): boolean {
 /** Where this machine itself reaches what listens on `host`. */
 export function localUrl(host: string, port: number): string {
   const address = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return `http://${address.includes(":") ? `[${address}]` : address}:${port}`;
+  return `http://${authority(address, port)}`;
+}
+
+/** Host and port as a URL has them. */
+export function authority(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }

@@ -28,7 +28,7 @@ const nobody: Identity = { identity: "anonymous", scope: "read-only", source: "n
 const userPattern = /^[^\s,\p{Cc}]{1,254}$/u;
 
 /**
- * Who calls, and whether he may. At once: one `stat` and one hash for a bearer token. A bearer token always wins over
+ * Who calls, and whether he may. At once: a `stat` and a hash at most for a bearer token. A bearer token always wins over
  * the proxy's word, also when it is wrong. Only failures are throttled; a valid token is never delayed.
  */
 export class Authenticator {

@@ -14,5 +14,5 @@ export function refusalCounter(registry: Registry): (code: AuthCode) => void {
     ["auth.required", "auth.invalid", "auth.forbidden", "auth.throttled"].map((code) => [code, counter.labels(code)]),
   );
   for (const child of known.values()) child.inc(0);
-  return (code) => known.get(code)?.inc();
+  return (code) => (known.get(code) ?? counter.labels(code)).inc();
 }

@@ -1,6 +1,6 @@
 import type { Config } from "../../api/config.ts";
 import { probePaths, publicPaths } from "../../api/scopes.ts";
-import { isLoopback } from "../../lib/listen-address.ts";
+import { authority, isLoopback } from "../../lib/listen-address.ts";
 
 /** One line of the start-up log. */
 export interface ReachLine {
@@ -24,12 +24,8 @@ export function reachLines(
 
 type Reached = Pick<Config, "host" | "trustedProxies">;
 
-function addressOf({ host }: Reached, port: number): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
-}
-
 function unguarded(config: Reached, port: number): ReachLine {
-  const address = addressOf(config, port);
+  const address = authority(config.host, port);
   return isLoopback(config.host)
     ? { level: "info", text: `authentication is off; ${address} is reachable from this machine only` }
     : {
@@ -39,7 +35,7 @@ function unguarded(config: Reached, port: number): ReachLine {
 }
 
 function guarded(config: Reached, port: number, tokenCount: number): ReachLine[] {
-  const address = addressOf(config, port);
+  const address = authority(config.host, port);
   const lines: ReachLine[] = [
     isLoopback(config.host)
       ? {
