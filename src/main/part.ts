@@ -15,19 +15,24 @@ export interface PartOptions {
   /** Makes its process, with an IPC channel. */
   readonly fork: () => ChildProcess;
   readonly log: { error(line: string): void; warn(line: string): void };
-  /** It has ended before it was ready, or could not be started at all. */
+  /** It has never been ready, and has ended or could not be started at all. */
   readonly onFailed: () => void;
 }
 
-/** One of the two processes of `berth up`: started again whenever it ends after it was ready, until it is stopped. */
+/**
+ * One of the two processes of `berth up`. Once it has been ready it is started again whenever it ends, until it is
+ * stopped: what keeps a later start from succeeding, such as a bad `berth.toml`, a full disk or a taken port, must not
+ * end what still serves.
+ */
 export class Part {
   readonly #options: PartOptions;
   #child: ChildProcess | undefined;
-  #hasBeenReady = false;
+  #hasEverBeenReady = false;
   #hasEverActed = false;
   #exitCode: number | null = null;
   #isStopping = false;
-  #shortages = 0;
+  /** Starts in a row that did not become ready, since one that did. */
+  #failures = 0;
 
   constructor(options: PartOptions) {
     this.#options = options;
@@ -54,12 +59,14 @@ export class Part {
       child.on("error", () => undefined);
       return;
     }
-    this.#shortages = 0;
     this.#child = child;
-    this.#hasBeenReady = false;
+    let isReady = false;
     child.on("message", (message) => {
       if (message === "acting") this.#hasEverActed = true;
-      if (message === "ready") this.#hasBeenReady = true;
+      if (message !== "ready") return;
+      isReady = true;
+      this.#hasEverBeenReady = true;
+      this.#failures = 0;
     });
     // It runs, or has run: what became of it, its exit tells.
     child.on("error", (error) => log.error(`${name}: ${error.message}`));
@@ -67,12 +74,12 @@ export class Part {
       this.#child = undefined;
       this.#exitCode = this.#isStopping ? code : null;
       if (this.#isStopping) return;
-      if (!this.#hasBeenReady) {
-        onFailed();
-        return;
-      }
-      log.error(`${name} ended (${signal ?? `code ${code ?? "?"}`}); starting it again`);
-      this.#startIn(restartDelayMs.first);
+      const line = `${name} ended (${signal ?? `code ${code ?? "?"}`})`;
+      if (isReady) {
+        log.error(`${line}; starting it again`);
+        this.#startIn(restartDelayMs.first);
+      } else if (this.#hasEverBeenReady) this.#startLater(`${line} before it was ready`);
+      else onFailed();
     });
   }
 
@@ -111,14 +118,19 @@ export class Part {
     const { name, log, onFailed } = this.#options;
     if (this.#isStopping) return;
     const line = `${name} could not be started (${errorMessage(error)})`;
-    if (!this.#hasBeenReady) {
-      log.error(line);
-      onFailed();
+    if (this.#hasEverBeenReady) {
+      this.#startLater(line);
       return;
     }
-    const delayMs = Math.min(restartDelayMs.last, restartDelayMs.first * 2 ** this.#shortages);
-    this.#shortages += 1;
-    log.error(`${line}; trying again in ${delayMs / 1000} s`);
+    log.error(line);
+    onFailed();
+  }
+
+  /** After a start that failed: each waits twice as long as the one before. */
+  #startLater(line: string): void {
+    const delayMs = Math.min(restartDelayMs.last, restartDelayMs.first * 2 ** this.#failures);
+    this.#failures += 1;
+    this.#options.log.error(`${line}; trying again in ${delayMs / 1000} s`);
     this.#startIn(delayMs);
   }
 

@@ -72,6 +72,41 @@ describe("a part of `berth up`", () => {
     });
   }
 
+  it("is started again, each time later, where its starts end before they are ready after one that was", async () => {
+    const lines: string[] = [];
+    const children: ChildProcess[] = [];
+    const part = new Part({
+      name: "operator",
+      fork: () => {
+        // The second and the third start find what keeps them from being ready, such as a bad `berth.toml`.
+        const source = children.length === 1 || children.length === 2 ? "process.exit(1)" : program;
+        const child = spawn(process.execPath, ["--eval", source], { stdio: ["ignore", "ignore", "ignore", "ipc"] });
+        children.push(child);
+        child.once("message", () => lines.push("ready"));
+        return child;
+      },
+      log: { error: (line) => void lines.push(line), warn: (line) => void lines.push(line) },
+      onFailed: () => lines.push("failed"),
+    });
+    part.start();
+    for (const round of [1, 2]) {
+      await until("it is ready", () => lines.filter((line) => line === "ready").length === round);
+      children.at(-1)?.kill("SIGKILL");
+    }
+    await until("it is ready again", () => lines.filter((line) => line === "ready").length === 3);
+    assert.deepEqual(lines, [
+      "ready",
+      "operator ended (SIGKILL); starting it again",
+      "operator ended (code 1) before it was ready; trying again in 0.5 s",
+      "operator ended (code 1) before it was ready; trying again in 1 s",
+      "ready",
+      "operator ended (SIGKILL); starting it again",
+      "ready",
+    ]);
+    await part.stop("interrupt");
+    assert.equal(children.at(-1)?.exitCode, 0);
+  });
+
   it("is not started again when it is stopped while the system gives no process", async () => {
     const lines: string[] = [];
     let forks = 0;

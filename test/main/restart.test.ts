@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { publishedOperatorSchema } from "../../src/api/status.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { listen } from "../support/listen.ts";
+import { until } from "../support/until.ts";
+
+const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
+const coder = `engine = "custom"
+command = [${JSON.stringify(process.execPath)}, "--disable-warning=ExperimentalWarning", ${JSON.stringify(engine)}]
+`;
+
+async function withSlot({ configDir }: { configDir: string }): Promise<void> {
+  await writeFile(join(configDir, "slots/coder.toml"), coder);
+}
+
+/** The two children of `berth up`, by what they were called with. */
+function childOf({ child }: RunningBerth, word: string): number {
+  const children = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => isChild(pid, child.pid) && wordsOf(pid).includes(word));
+  const [found] = children;
+  assert.ok(found !== undefined, `berth up has no child ${word}`);
+  return found;
+}
+
+function isChild(pid: number, parent: number | undefined): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.split(" ")[1] === String(parent);
+  } catch {
+    return false;
+  }
+}
+
+function wordsOf(pid: number): readonly string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
+function operatorPid({ stateDir }: RunningBerth): number {
+  return publishedOperatorSchema.parse(JSON.parse(readFileSync(join(stateDir, "operator.json"), "utf8"))).pid;
+}
+
+async function answer({ url }: RunningBerth): Promise<number> {
+  const body = JSON.stringify({ model: "coder", messages: [{ role: "user", content: "hello" }] });
+  const headers = { "content-type": "application/json" };
+  return (await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body })).status;
+}
+
+function pidOf(slot: Record<string, unknown>): unknown {
+  const { processes } = slot;
+  const first: unknown = Array.isArray(processes) ? processes[0] : undefined;
+  return typeof first === "object" && first !== null && "pid" in first ? first.pid : undefined;
+}
+
+describe("berth up, one part of which was killed and cannot start again", () => {
+  it("serves on while berth.toml is bad, and has its operator again once that is mended", async () => {
+    await using berth = await startBerth({ prepare: withSlot });
+    const before = pidOf(await berth.state("coder", "ready", "idle"));
+    const settings = join(berth.configDir, "berth.toml");
+    await writeFile(settings, "port = 99999999\n");
+    const killed = operatorPid(berth);
+    process.kill(killed, "SIGKILL");
+    await until("it was tried twice", () => /before it was ready; trying again in 1 s/.test(berth.log()));
+    assert.match(berth.log(), /config\.invalid: berth\.toml port is wrong/);
+    assert.equal(await answer(berth), 200);
+    assert.equal(berth.child.exitCode, null);
+    await rm(settings);
+    await until("another operator runs", () => operatorPid(berth) !== killed);
+    assert.equal(pidOf(await berth.state("coder", "ready", "idle")), before);
+    assert.equal(await berth.stop("SIGINT"), 0);
+  });
+
+  it("keeps its engines while a stranger has the gateway's port, and serves once it has gone", async () => {
+    await using berth = await startBerth({ prepare: withSlot });
+    const before = pidOf(await berth.state("coder", "ready", "idle"));
+    const operator = operatorPid(berth);
+    const port = Number(new URL(berth.url).port);
+    process.kill(childOf(berth, "serve"), "SIGKILL");
+    const stranger = createServer((socket) => socket.destroy());
+    await until("the stranger has the port", async () => (await listen(stranger, port)) === port);
+    await until("it was tried twice", () =>
+      /gateway ended .* before it was ready; trying again in 1 s/.test(berth.log()),
+    );
+    assert.match(berth.log(), new RegExp(`port ${port} is taken`));
+    assert.equal(operatorPid(berth), operator);
+    stranger.close();
+    assert.equal(pidOf(await berth.state("coder", "ready", "idle")), before);
+    assert.equal(await answer(berth), 200);
+    assert.equal(await berth.stop("SIGINT"), 0);
+  });
+});
