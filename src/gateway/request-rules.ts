@@ -12,13 +12,20 @@ export function applyRules(body: Buffer, { set, strip }: SlotSpec["request"]): B
   if (settings.length === 0 && strip.length === 0) return body;
   const fields = objectOf(body);
   if (fields === undefined) return body;
-  for (const key of strip) fields.delete(key);
+  const forced = settings.flatMap(([key]) => (key.endsWith("!") ? [key.slice(0, -1)] : []));
+  const taken = new Set([...strip, ...forced].map(folded));
+  // In letters of another case too: to some engines that is the same field.
+  for (const name of fields.keys()) if (taken.has(folded(name)) && !forced.includes(name)) fields.delete(name);
   for (const [key, value] of settings) {
     const isForced = key.endsWith("!");
     const name = isForced ? key.slice(0, -1) : key;
     if (isForced || !fields.has(name)) fields.set(name, value);
   }
   return encodeRequest(Object.fromEntries(fields));
+}
+
+function folded(name: string): string {
+  return name.toUpperCase().toLowerCase();
 }
 
 function objectOf(body: Buffer): Map<string, unknown> | undefined {

@@ -7,7 +7,14 @@ export interface ScannedBody {
   readonly modelEnd: number;
   /** Top-level `stream` is `true`. */
   readonly isStream: boolean;
+  /**
+   * The first of the two names above that stands there twice, or in letters of another case or with escapes. Parsers
+   * differ in which of them they take, so that no two readers need agree on what was asked.
+   */
+  readonly ambiguous: ScannedName | undefined;
 }
+
+export type ScannedName = "model" | "stream";
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -17,6 +24,9 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 const colon = 0x3a;
 const comma = 0x2c;
+const letterU = 0x75;
+const letterS = 0x73;
+const longS = 0x17f;
 
 /**
  * Finds `model` and `stream` at the top level of a JSON object. Undefined when the bytes are not an object as far as
@@ -31,8 +41,11 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
   let modelStart = -1;
   let modelEnd = -1;
   let isStream = false;
+  let ambiguous: ScannedName | undefined;
+  let hasModel = false;
+  let hasStream = false;
   if (bytes[at] === closeBrace)
-    return skipBlank(bytes, at + 1) === bytes.length ? { model, modelStart, modelEnd, isStream } : undefined;
+    return skipBlank(bytes, at + 1) === bytes.length ? { model, modelStart, modelEnd, isStream, ambiguous } : undefined;
   for (;;) {
     if (bytes[at] !== quote) return undefined;
     const keyEnd = stringEnd(bytes, at);
@@ -45,21 +58,26 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     at = valueEnd(bytes, at);
     if (at < 0) return undefined;
     if (isKey(bytes, keyStart, keyEnd, "model")) {
+      if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
+      hasModel = true;
       const isText = bytes[valueStart] === quote;
       model = isText ? text(bytes, valueStart, at) : undefined;
       if (isText && model === undefined) return undefined;
       modelStart = isText ? valueStart : -1;
       modelEnd = isText ? at : -1;
     } else if (isKey(bytes, keyStart, keyEnd, "stream")) {
+      if (hasStream || !isPlain(keyStart, keyEnd, "stream")) ambiguous ??= "stream";
+      hasStream = true;
       isStream = at - valueStart === 4 && bytes.toString("latin1", valueStart, at) === "true";
-    }
+    } else if (isLike(bytes, keyStart, keyEnd, "model")) ambiguous ??= "model";
+    else if (isLike(bytes, keyStart, keyEnd, "stream")) ambiguous ??= "stream";
     at = skipBlank(bytes, at);
     if (bytes[at] === closeBrace) break;
     if (bytes[at] !== comma) return undefined;
     at = skipBlank(bytes, at + 1);
   }
   if (skipBlank(bytes, at + 1) !== bytes.length) return undefined;
-  return { model, modelStart, modelEnd, isStream };
+  return { model, modelStart, modelEnd, isStream, ambiguous };
 }
 
 function skipBlank(bytes: Buffer, from: number): number {
@@ -132,6 +150,32 @@ function isKey(bytes: Buffer, start: number, end: number, key: string): boolean 
   // A longer spelling is the same key only with escapes. Looked for in the key alone: keys may be many.
   if (end - start < key.length + 2 || !hasEscape(bytes, start, end)) return false;
   return text(bytes, start, end) === key;
+}
+
+/** Of a key that `isKey`: it is written without escapes. */
+function isPlain(start: number, end: number, key: string): boolean {
+  return end - start === key.length + 2;
+}
+
+/**
+ * The key is `name` to a reader that folds case (Unicode's simple folding, in which U+017F is an `s` too). Letter by
+ * letter, and without making a string: keys may be many.
+ */
+function isLike(bytes: Buffer, start: number, end: number, name: string): boolean {
+  let at = start + 1;
+  for (let index = 0; index < name.length; index++) {
+    let code = bytes[at] ?? 0;
+    if (code === backslash && bytes[at + 1] === letterU) {
+      code = Number.parseInt(bytes.toString("latin1", at + 2, at + 6), 16);
+      at += 6;
+    } else if (code === 0xc5 && bytes[at + 1] === 0xbf) {
+      code = longS;
+      at += 2;
+    } else at += 1;
+    const letter = code === longS ? letterS : code >= 0x41 && code <= 0x5a ? code | 0x20 : code;
+    if (letter !== name.charCodeAt(index)) return false;
+  }
+  return at === end - 1;
 }
 
 function hasEscape(bytes: Buffer, start: number, end: number): boolean {

@@ -48,6 +48,20 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
   ["a model that is null", chat('{"model":null}'), "dispatch.missing_model"],
   ["a model that is an object", chat('{"model":{"a":"primary"}}'), "dispatch.missing_model"],
   ["a model hidden deeper", chat('{"a":{"model":"primary"}}'), "dispatch.missing_model"],
+  ["two models", chat('{"model":"primary","model":"primary"}'), "dispatch.invalid_request"],
+  ["a model for who folds case", chat('{"model":"primary","Model":"other"}'), "dispatch.invalid_request"],
+  ["a model in capitals alone", chat('{"MODEL":"primary"}'), "dispatch.invalid_request"],
+  ["a model with escapes", chat('{"mod\\u0065l":"primary"}'), "dispatch.invalid_request"],
+  ["two models, one with escapes", chat('{"model":"primary","mod\\u0065l":"x"}'), "dispatch.invalid_request"],
+  ["two models, one with escaped capitals", chat('{"model":"primary","\\u004dodel":"x"}'), "dispatch.invalid_request"],
+  ["stream twice", chat('{"model":"primary","stream":false,"stream":true}'), "dispatch.invalid_request"],
+  ["stream for who folds case", chat('{"model":"primary","Stream":true}'), "dispatch.invalid_request"],
+  ["stream with a long s", chat('{"model":"primary","\u017ftream":true}'), "dispatch.invalid_request"],
+  [
+    "two models for a provider of images",
+    post("/v1/images/generations", '{"model":"img","prompt":"a","MODEL":"b"}'),
+    "dispatch.invalid_request",
+  ],
   ["an unknown model", chat('{"model":"nothing"}'), "model.not_found"],
   ["a model called __proto__", chat('{"model":"__proto__"}'), "model.not_found"],
   ["a model called constructor", chat('{"model":"constructor"}'), "model.not_found"],
@@ -192,6 +206,17 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
     "dispatch.invalid_request",
   ],
   [
+    "a form with one model twice",
+    form(`${part("model", "stt")}${part("model", "stt")}--b--\r\n`),
+    "dispatch.invalid_request",
+  ],
+  ["a form with a model for who folds case", form(`${part("Model", "x")}--b--\r\n`), "dispatch.invalid_request"],
+  [
+    "a form with a format for who folds case",
+    form(`${part("Response_Format", "x")}--b--\r\n`),
+    "dispatch.invalid_request",
+  ],
+  [
     "a part without a name",
     form("--b\r\ncontent-disposition: form-data\r\n\r\nx\r\n--b--\r\n"),
     "dispatch.invalid_request",
@@ -298,6 +323,14 @@ describe("bad input", () => {
     assert.deepEqual([wrong.message, wrong.details?.["message"]], ["model must be a text", "must be a text"]);
     const missing = envelopeIn((await rawExchange(gateway.url, chat("{}"))).body).error;
     assert.equal(missing.details?.["message"], "is required");
+  });
+
+  it("asks no engine for a body that names two models", async () => {
+    const before = engine.seen.length;
+    const { body } = await rawExchange(gateway.url, chat('{"model":"primary","Model":"expensive","messages":[]}'));
+    const { error } = envelopeIn(body);
+    assert.deepEqual([error.message, error.details?.["path"]], ["model: must stand there once, spelled so", ["model"]]);
+    assert.equal(engine.seen.length, before);
   });
 
   it("never tells a rejected value", async () => {

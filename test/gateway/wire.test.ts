@@ -209,6 +209,16 @@ describe("a slot's request rules", () => {
   });
 });
 
+describe("a slot's request rules and a client that writes a field in other letters", () => {
+  it("strip and force hold for an engine that folds case too", async () => {
+    await using engine = await scriptedEngine();
+    const request = { set: { "max_tokens!": 10 }, strip: ["logit_bias"] };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: { request } } } });
+    await gateway.post("/v1/chat/completions", { ...chat, Max_Tokens: 1e6, LOGIT_BIAS: {} });
+    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), { ...chat, model: "engine-model", max_tokens: 10 });
+  });
+});
+
 describe("a method that a path of /api does not take", () => {
   for (const [method, path, allow] of [
     ["PUT", "/api/slots", "GET, HEAD, POST"],

@@ -93,6 +93,30 @@ describe("scanBody", () => {
     );
   });
 
+  it("tells of a name that stands there twice, or that is another's spelling of it", () => {
+    const letter = (of: string): fc.Arbitrary<string> =>
+      fc.constantFrom(of, of, of.toUpperCase(), `\\u00${of.charCodeAt(0).toString(16)}`, ...(of === "s" ? ["ſ"] : []));
+    const spelt = (name: string): fc.Arbitrary<string> =>
+      fc.tuple(...Array.from(name, letter)).map((all) => all.join(""));
+    const other = fc.constantFrom("mode", "models", "Modell", "streams", "a", "ſ", "ümodel", "");
+    const keys = fc.array(fc.oneof(spelt("model"), spelt("stream"), other), { maxLength: 4 });
+    fc.assert(
+      fc.property(keys, (all) => {
+        const scanned = scanBody(Buffer.from(`{${all.map((key) => `"${key}":1`).join(",")}}`));
+        const like = (key: string, name: string): boolean =>
+          String(JSON.parse(`"${key}"`))
+            .replaceAll("ſ", "s")
+            .toLowerCase() === name;
+        const isAmbiguous = ["model", "stream"].some((name) => {
+          const found = all.filter((key) => like(key, name));
+          return found.length > 1 || (found.length === 1 && found[0] !== name);
+        });
+        assert.equal(scanned?.ambiguous !== undefined, isAmbiguous, all.join(" "));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
   it("refuses every JSON value that is no object", () => {
     fc.assert(
       fc.property(
@@ -162,6 +186,7 @@ describe("scanBody", () => {
     const count = 500_000;
     const bodies = [
       `{${'"a-key-of-some-length":0,'.repeat(count)}"model":"m"}`,
+      `{${'"\\u006dode":0,'.repeat(count)}"model":"m"}`,
       `{"x":"${'\\"'.repeat(count * 4)}","model":"m"}`,
       `{"x":"${"\\\\".repeat(count * 4)}","model":"m"}`,
       `{"x":${"[".repeat(count)}${"]".repeat(count)},"model":"m"}`,

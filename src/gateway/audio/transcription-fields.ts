@@ -16,6 +16,23 @@ export function checkField(name: string, value: string): void {
   }
 }
 
+/** Fields on which the gateway acts: it and every reader behind it must mean the same part by each. */
+const singleFields: ReadonlySet<string> = new Set(["model", "file", "stream", "response_format", "temperature"]);
+
+/** The names of a form's parts, one after the other. */
+export class PartNames {
+  readonly #singles = new Set<string>();
+
+  /** Throws ApiError `dispatch.invalid_request` where a single field comes again, or in letters of another case. */
+  add(name: string): void {
+    const folded = name.toUpperCase().toLowerCase();
+    if (!singleFields.has(folded)) return;
+    if (name !== folded) throw invalidField(folded, "must be spelled so");
+    if (this.#singles.has(name)) throw invalidField(name, "must stand there once");
+    this.#singles.add(name);
+  }
+}
+
 /**
  * A name as it may stand in a part's header, as browsers write it
  * (https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data).

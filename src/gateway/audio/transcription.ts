@@ -6,7 +6,7 @@ import { release } from "../../lib/release.ts";
 import { Spool } from "../../lib/spool.ts";
 import { discard, silenceMs, tooLarge, tooSlow } from "../body.ts";
 import { diskFailure } from "../disk-failure.ts";
-import { checkField, escaped, invalidField } from "./transcription-fields.ts";
+import { checkField, escaped, invalidField, PartNames } from "./transcription-fields.ts";
 
 export interface UploadLimits {
   /** Of the whole body; beyond it 413. */
@@ -91,6 +91,7 @@ class Upload implements Transcription {
   readonly #silence: NodeJS.Timeout;
   #size = 0;
   #part: MultipartPart | undefined;
+  readonly #names = new PartNames();
   #field: Buffer[] = [];
   #fieldBytes = 0;
   #hasFile = false;
@@ -233,6 +234,7 @@ class Upload implements Transcription {
 
   #onPart(part: MultipartPart): void {
     this.#part = part;
+    this.#names.add(part.name);
     if (part.name !== "file") {
       if (part.filename !== undefined)
         throw invalidField(part.name, "is no field for a file: the audio belongs in file");
@@ -240,7 +242,6 @@ class Upload implements Transcription {
       this.#fieldBytes = 0;
       return;
     }
-    if (this.#hasFile) throw invalidField("file", "must be one file");
     this.#hasFile = true;
     this.#ready.push(this.#head({ ...part, filename: part.filename || "audio" }));
   }
@@ -266,7 +267,7 @@ class Upload implements Transcription {
     this.#field = [];
     const text = value.toString();
     if (name === "model") {
-      if (text === "" || (this.model !== "" && this.model !== text)) throw invalidField("model", "must be one name");
+      if (text === "") throw invalidField("model", "must be a name");
       this.model = text;
       this.#known.resolve();
       return;

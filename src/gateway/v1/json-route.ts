@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
+import { invalidRequest } from "../../api/problems.ts";
 import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
@@ -178,7 +179,9 @@ class JsonLeg implements Leg {
 export function readModel(body: Buffer): { scanned: ScannedBody; model: string } {
   const scanned = scanBody(body);
   if (scanned === undefined) throw invalidJson(body);
-  const { model } = scanned;
+  const { model, ambiguous } = scanned;
+  if (ambiguous !== undefined)
+    throw invalidRequest([{ path: [ambiguous], message: "must stand there once, spelled so" }]);
   if (model === undefined || model === "") {
     const message = model === undefined && hasModel(body) ? "must be a text" : "is required";
     throw new ApiError("dispatch.missing_model", {
