@@ -20,6 +20,10 @@ export const tokenViewSchema = z.strictObject({
   scope: z.enum(tokenScopes),
   created_at: z.iso.datetime(),
   last_used_at: z.iso.datetime().nullable().describe("At most 60 s old; null: never used"),
+  is_confirmed: z
+    .boolean()
+    .default(true)
+    .describe("False: made while authentication was off; it counts after `berth token list --confirm`"),
 });
 export type TokenView = z.output<typeof tokenViewSchema>;
 
@@ -39,6 +43,9 @@ export const tokenRecordSchema = z.strictObject({
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });
 export type TokenRecord = z.output<typeof tokenRecordSchema>;
+
+/** `<state>/auth/mode.json`: whether the last gateway asked for credentials. */
+export const authModeSchema = z.strictObject({ schema: z.literal(1), is_enabled: z.boolean() });
 
 export interface PresentedToken {
   readonly id: string;

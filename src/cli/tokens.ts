@@ -8,6 +8,8 @@ export interface TokenSource {
   create(wanted: NewToken): Promise<CreatedToken>;
   /** False when there is no such token. */
   revoke(id: string): Promise<boolean>;
+  /** The tokens that count from now on: of `ids`, or all. Absent: only the store itself can be asked for that. */
+  confirm?(ids: readonly string[] | undefined): Promise<TokenView[]>;
 }
 
 /** Tokens over the management API; needs an admin's credentials. */
@@ -38,10 +40,48 @@ const columns: readonly Column[] = [
   { title: "CREATED", value: (row) => cell(row["created_at"]) },
   { title: "LAST USED", value: (row) => (row["last_used_at"] === null ? "never" : cell(row["last_used_at"])) },
 ];
+/** Shown where there is something to do. */
+const confirmedColumn: Column = {
+  title: "COUNTS",
+  value: (row) => (row["is_confirmed"] === false ? "once confirmed" : "yes"),
+};
 
 /** `berth token list`. */
 export async function tokenTable(source: TokenSource, format: Format): Promise<string> {
-  return await render(await source.list(), columns, format, "id");
+  return await table(await source.list(), format);
+}
+
+/**
+ * `berth token list --confirm`: the tokens that were made while authentication was off, and did not count until now. Throws
+ * CommandError where the store is out of reach, or an id is no such token.
+ */
+export async function tokenConfirm(
+  source: TokenSource,
+  ids: readonly string[] | undefined,
+  format: Format,
+): Promise<string> {
+  if (source.confirm === undefined)
+    throw new CommandError(
+      "auth.forbidden",
+      "tokens are confirmed on the service's machine, not over HTTP",
+      "run `berth token list --confirm` there, as the user of the service",
+    );
+  const known = await source.list();
+  const missing = ids?.find((id) => !known.some((each) => each.id === id));
+  if (missing !== undefined)
+    throw new CommandError(
+      "system.not_found",
+      `no token has the id "${missing.slice(0, 64)}"`,
+      "see `berth token list`",
+    );
+  const confirmed = await source.confirm(ids);
+  if (confirmed.length === 0 && format === "table") return "no token waits for a confirmation\n";
+  return await table(confirmed, format);
+}
+
+async function table(tokens: readonly TokenView[], format: Format): Promise<string> {
+  const isAnyWaiting = tokens.some((each) => !each.is_confirmed);
+  return await render(tokens, isAnyWaiting ? [...columns, confirmedColumn] : columns, format, "id");
 }
 
 /** `berth token create`: the token alone for standard output, and what a person must know beside it. */
@@ -52,7 +92,10 @@ export async function tokenCreate(
 ): Promise<{ text: string; note: string }> {
   const created = await source.create(wanted);
   const text = format === "json" || format === "yaml" ? await renderOne(created, format) : `${created.token}\n`;
-  return { text, note: `token ${created.id} (${created.label}, ${created.scope}). ${created.warning}\n` };
+  const later = created.is_confirmed
+    ? ""
+    : "Authentication is off: once it is on, this token counts after `berth token list --confirm`.\n";
+  return { text, note: `token ${created.id} (${created.label}, ${created.scope}). ${created.warning}\n${later}` };
 }
 
 /** `berth token revoke`. Throws CommandError when there is no such token. */

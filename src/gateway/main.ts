@@ -11,6 +11,7 @@ import { lazyManifestWriter } from "../store/lazy-manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
 import { removalRecorder } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
+import { noteAuthMode } from "../store/token-confirmations.ts";
 import { TokenStore } from "../store/tokens.ts";
 import { ApiError } from "../api/errors.ts";
 import { AccessLog } from "./access-log.ts";
@@ -146,6 +147,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const authenticator = new Authenticator({
     isEnabled: config.authEnabled,
     verify: (token) => tokens.verify(token),
+    isUnconfirmed: (token) => tokens.isUnconfirmed(token),
     trustedProxies: config.trustedProxies,
     onRefused: refusalCounter(metrics.registry),
     onThrottled: (peer) => log.warn(`${peer} failed to authenticate too often and gets 429 for a minute`),
@@ -207,13 +209,15 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     },
   });
   // Whatever may fail comes before: what listens is not ended with the rest.
-  const tokenCount = (await tokens.list()).length;
+  await noteAuthMode(config.stateDir, config.authEnabled);
+  const known = await tokens.list();
+  const tokenCounts = { all: known.length, unconfirmed: known.filter((each) => !each.is_confirmed).length };
   await app.fastify.listen({ port: config.port, host: config.host });
   const address = app.server.address();
   const port = typeof address === "object" && address !== null ? address.port : config.port;
   const url = localUrl(config.host, port);
   log.info(`gateway listens on ${url}`);
-  for (const { level, text } of reachLines(config, port, tokenCount)) log[level](text);
+  for (const { level, text } of reachLines(config, port, tokenCounts)) log[level](text);
   const owned = stack.move();
   return {
     port,

@@ -45,12 +45,25 @@ export function addTokenCommands(program: Command, context: TokenCommandContext)
   const list = token
     .command("list")
     .description("tokens without their secrets, and when they were last used")
+    .option("--confirm [ids...]", "let tokens count that were made while authentication was off: these, or all")
     .addOption(outputOption())
-    .action(async ({ output }: Shown) => {
-      const { tokenTable } = await import("../cli/tokens.ts");
-      context.write(await withSource(context, (source) => tokenTable(source, output)));
+    .action(async ({ output, confirm }: Shown & { confirm?: true | readonly string[] }) => {
+      const { tokenConfirm, tokenTable } = await import("../cli/tokens.ts");
+      const ids = confirm === true ? undefined : confirm;
+      context.write(
+        await withSource(context, (source) =>
+          confirm === undefined ? tokenTable(source, output) : tokenConfirm(source, ids, output),
+        ),
+      );
     });
-  withExamples(list, ["berth token list", "who has one, and when it was last used"]);
+  withExamples(
+    list,
+    ["berth token list", "who has one, and when it was last used"],
+    [
+      "berth token list --confirm k3jd8s2a",
+      "this token counts from now on, though authentication was off when it was made",
+    ],
+  );
   const revoke = token
     .command("revoke")
     .description("refuse a token from its next request on")
@@ -69,7 +82,18 @@ async function withSource<T>(context: TokenCommandContext, act: (source: TokenSo
   const { config } = await readSettings(context.env);
   const { TokenStore } = await import("../store/tokens.ts");
   try {
-    return await act(new TokenStore(config.stateDir));
+    const { lastAuthMode } = await import("../store/token-confirmations.ts");
+    const store = new TokenStore(config.stateDir);
+    return await act({
+      list: () => store.list(),
+      // Where a gateway has run open to everybody, a person looks at all that was made before authentication counts.
+      create: async (wanted) => {
+        const isConfirmed = config.authEnabled || (await lastAuthMode(config.stateDir)) !== false;
+        return await store.create(wanted, { isConfirmed });
+      },
+      revoke: (id) => store.revoke(id),
+      confirm: (ids) => store.confirm(ids),
+    });
   } catch (error) {
     if (!(error instanceof Error && "code" in error) || error instanceof CommandError) throw error;
     if (!isDenied(error))

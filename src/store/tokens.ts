@@ -14,6 +14,7 @@ import {
 import { removeLeftovers, syncDirectory, temporaryFor } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { giveToOwner, privateDirectory } from "./state-owner.ts";
+import { TokenConfirmations } from "./token-confirmations.ts";
 import { TokenUse } from "./token-use.ts";
 import { parseJson } from "../lib/json.ts";
 
@@ -29,6 +30,7 @@ interface Known {
   readonly sizeBytes: number;
   /** The turn of the event loop in which the file was last seen. */
   turn: number;
+  isConfirmed: boolean;
 }
 
 /** 256 bits in base64url. */
@@ -50,6 +52,7 @@ export class TokenStore implements AsyncDisposable {
   readonly #stateDir: string;
   readonly #known = new Map<string, Known>();
   readonly #use: TokenUse;
+  readonly #confirmations: TokenConfirmations;
   /** Of the token in hand: filled anew by every check. */
   readonly #presented = Buffer.alloc(64);
   readonly #secret = Buffer.alloc(secretLength);
@@ -60,6 +63,7 @@ export class TokenStore implements AsyncDisposable {
   constructor(stateDir: string, options: { useIntervalMs?: number } = {}) {
     this.#stateDir = stateDir;
     this.path = join(stateDir, "auth", "tokens");
+    this.#confirmations = new TokenConfirmations(stateDir);
     this.#use = new TokenUse({
       path: join(stateDir, "auth", "used"),
       intervalMs: options.useIntervalMs ?? 30_000,
@@ -68,7 +72,7 @@ export class TokenStore implements AsyncDisposable {
   }
 
   /**
-   * The token's record, or undefined when its id is unknown or revoked or its secret is wrong. At once: one `stat`, and
+   * The token's record, or undefined when its id is unknown or revoked, its secret is wrong or nobody has confirmed it. At once: one `stat`, and
    * one hash unless the secret was right before; requests of one token that are read in the same turn of the event loop
    * share the `stat`, and no request that came after a revocation shares one from before it. Throws where the store
    * cannot be read.
@@ -84,6 +88,8 @@ export class TokenStore implements AsyncDisposable {
     const found = isSeen ? known : this.#look(id, known);
     if (found === undefined) return undefined;
     if (found === known ? !isSame : !this.#isSecretOf(found)) return undefined;
+    found.isConfirmed ||= this.#confirmations.has(found.record.id);
+    if (!found.isConfirmed) return undefined;
     found.secret ??= Buffer.from(this.#secret);
     if (!isSeen) {
       found.turn = this.#turn;
@@ -93,8 +99,21 @@ export class TokenStore implements AsyncDisposable {
     return found.record;
   }
 
-  /** Resolves once the token would survive a power cut. The only time that its secret is seen. */
-  async create({ label, scope }: NewToken): Promise<CreatedToken> {
+  /**
+   * Whether `verify` has just refused this token for want of a confirmation alone. Only the holder of its secret learns that,
+   * and what no file is known for costs nothing.
+   */
+  isUnconfirmed({ id, secret }: PresentedToken): boolean {
+    const known = this.#known.get(id);
+    if (known === undefined || known.isConfirmed || this.#secret.write(secret, "utf8") !== secretLength) return false;
+    return this.#isSecretOf(known);
+  }
+
+  /**
+   * Resolves once the token would survive a power cut. The only time that its secret is seen. Made where everybody could
+   * have made it, it does not count before `confirm`.
+   */
+  async create({ label, scope }: NewToken, { isConfirmed = true } = {}): Promise<CreatedToken> {
     await this.#prepare();
     const secret = randomBytes(32).toString("base64url");
     for (;;) {
@@ -108,8 +127,10 @@ export class TokenStore implements AsyncDisposable {
         sha256: hash("sha256", secret, "hex"),
       };
       if (!(await this.#writeNew(id, JSON.stringify(record)))) continue;
+      if (isConfirmed) await this.#confirmations.add(id);
       const { created_at } = record;
-      return { id, label, scope, created_at, last_used_at: null, token: `svc_${id}.${secret}`, warning };
+      const view = { id, label, scope, created_at, last_used_at: null, is_confirmed: isConfirmed };
+      return { ...view, token: `svc_${id}.${secret}`, warning };
     }
   }
 
@@ -125,7 +146,15 @@ export class TokenStore implements AsyncDisposable {
     this.#known.delete(id);
     await syncDirectory(this.path);
     await this.#use.forget(id);
+    await this.#confirmations.remove(id);
     return true;
+  }
+
+  /** The tokens that count from now on: those of `ids` that did not, all where `ids` is absent. */
+  async confirm(ids?: readonly string[]): Promise<TokenView[]> {
+    const waiting = (await this.list()).filter((each) => !each.is_confirmed && ids?.includes(each.id) !== false);
+    for (const { id } of waiting) await this.#confirmations.add(id);
+    return waiting.map((view) => ({ ...view, is_confirmed: true }));
   }
 
   /** Without secrets, the oldest first. What does not parse is no token and is left out. */
@@ -143,7 +172,8 @@ export class TokenStore implements AsyncDisposable {
         const record = parsed(await readFile(this.#file(id), "utf8").catch(() => ""), id);
         if (record === undefined) return [];
         const { label, scope, created_at } = record;
-        return [{ id, label, scope, created_at, last_used_at: await this.#use.last(id) }];
+        const is_confirmed = this.#confirmations.has(id);
+        return [{ id, label, scope, created_at, last_used_at: await this.#use.last(id), is_confirmed }];
       }),
     );
     return views.flat().toSorted((a, b) => compare(a.created_at, b.created_at) || compare(a.id, b.id));
@@ -180,7 +210,7 @@ export class TokenStore implements AsyncDisposable {
     const record = parsed(textOf(file), id);
     if (record === undefined) return undefined;
     const digest = Buffer.from(record.sha256, "latin1");
-    const read = { record, digest, secret: undefined, inode, modifiedMs, sizeBytes, turn: -1 };
+    const read = { record, digest, secret: undefined, inode, modifiedMs, sizeBytes, turn: -1, isConfirmed: false };
     this.#known.set(id, read);
     return read;
   }

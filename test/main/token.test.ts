@@ -13,6 +13,7 @@ const view = {
   scope: "all",
   created_at: "2026-01-02T03:04:05.000Z",
   last_used_at: null,
+  is_confirmed: true,
 };
 
 describe("berth token", { concurrency: 2 }, () => {

@@ -122,6 +122,7 @@ describe("token store", { concurrency: true }, () => {
       scope,
       created_at,
       last_used_at: null,
+      is_confirmed: true,
     });
     assert.deepEqual(await tokens.list(), [view(first), view(second)]);
     const { secret } = presented(first.token);

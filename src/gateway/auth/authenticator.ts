@@ -12,6 +12,8 @@ export interface AuthenticatorOptions {
   readonly isEnabled: boolean;
   /** At once; throws where the store cannot be read. */
   readonly verify: (token: PresentedToken) => TokenRecord | undefined;
+  /** Whether `verify` refused a token because nobody has confirmed it. */
+  readonly isUnconfirmed?: (token: PresentedToken) => boolean;
   /** Addresses and CIDR blocks whose X-Forwarded-Email and X-Forwarded-For are believed. */
   readonly trustedProxies: readonly string[];
   readonly throttle?: FailureThrottle;
@@ -23,6 +25,9 @@ export interface AuthenticatorOptions {
 const everybody: Identity = { identity: "anonymous", scope: "admin", source: "none" };
 /** Who calls a public route is not asked. */
 const nobody: Identity = { identity: "anonymous", scope: "read-only", source: "none" };
+
+const unconfirmed =
+  "this token was made while authentication was off: it counts after `berth token list --confirm` on the service's machine";
 
 /** A user as a proxy names him: visible, and one only. A list means that two parties wrote the header. */
 const userPattern = /^[^\s,\p{Cc}]{1,254}$/u;
@@ -80,7 +85,10 @@ export class Authenticator {
     if (bearer !== undefined) {
       const token = parseToken(bearer);
       const record = token === undefined ? undefined : this.#options.verify(token);
-      if (record === undefined) return this.#failed(request);
+      if (record === undefined) {
+        const isUnconfirmed = token !== undefined && this.#options.isUnconfirmed?.(token) === true;
+        return this.#failed(request, isUnconfirmed ? { message: unconfirmed } : {});
+      }
       return { identity: record.label, scope: record.scope, source: "token", tokenId: record.id };
     }
     const user = request.headers["x-forwarded-email"];
@@ -92,11 +100,12 @@ export class Authenticator {
   }
 
   /** Counted against the peer. */
-  #failed(request: IncomingMessage): ApiError {
+  #failed(request: IncomingMessage, options: ApiErrorOptions = {}): ApiError {
     const peer = this.#peerOf(request);
     const throttled = this.#throttle.failed(networkOf(peer));
     if (throttled === undefined) {
       return this.#refusal("auth.invalid", request, {
+        ...options,
         headers: { "www-authenticate": 'Bearer error="invalid_token"' },
       });
     }

@@ -8,17 +8,23 @@ export interface ReachLine {
   readonly text: string;
 }
 
+export interface TokenCounts {
+  readonly all: number;
+  /** Made while authentication was off: refused until somebody confirms them. */
+  readonly unconfirmed: number;
+}
+
 /** Who can reach what, said at the start: a person who reads it must not be surprised later. */
 export function reachLines(
   config: Pick<Config, "host" | "authEnabled" | "trustedProxies" | "adminPassword">,
   port: number,
-  tokenCount: number,
+  tokens: TokenCounts,
 ): ReachLine[] {
   const needless: ReachLine = {
     level: "warn",
     text: "SVC_ADMIN_PASSWORD is given to the service, which has no use for it: berth proxy render alone reads it, once",
   };
-  const lines = config.authEnabled ? guarded(config, port, tokenCount) : [unguarded(config, port)];
+  const lines = config.authEnabled ? guarded(config, port, tokens) : [unguarded(config, port)];
   return config.adminPassword === undefined ? lines : [...lines, needless];
 }
 
@@ -34,7 +40,7 @@ function unguarded(config: Reached, port: number): ReachLine {
       };
 }
 
-function guarded(config: Reached, port: number, tokenCount: number): ReachLine[] {
+function guarded(config: Reached, port: number, tokens: TokenCounts): ReachLine[] {
   const address = authority(config.host, port);
   const lines: ReachLine[] = [
     isLoopback(config.host)
@@ -57,8 +63,12 @@ function guarded(config: Reached, port: number, tokenCount: number): ReachLine[]
           text: `${config.trustedProxies.join(", ")} may name an admin by X-Forwarded-Email: every program there acts as admin if it wants to (SVC_TRUSTED_PROXIES)`,
         },
   ];
-  if (tokenCount === 0) {
+  if (tokens.all === 0) {
     lines.push({ level: "warn", text: "there is no token yet: berth token create --label NAME --scope admin" });
+  }
+  if (tokens.unconfirmed > 0) {
+    const text = `tokens made while authentication was off are refused until somebody confirms them, here ${tokens.unconfirmed}: berth token list --confirm`;
+    lines.push({ level: "warn", text });
   }
   return lines;
 }

@@ -70,6 +70,7 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
     },
     listTokens: async () => ({ object: "list", data: await tokens.list() }),
     createToken: async ({ body, request, reply }) => {
+      if (!authenticator.isEnabled) throw openToEverybody();
       void reply.header("cache-control", "no-store");
       const created = await tokens.create(body);
       log.info(`${callerOf(request)} created token ${created.id} of scope ${created.scope}`);
@@ -96,6 +97,14 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       return { identity, scope, source };
     },
   };
+}
+
+/** Everybody may call the API: a token made here would make its holder an admin once authentication is on. */
+function openToEverybody(): ApiError {
+  return new ApiError("auth.forbidden", {
+    message:
+      "authentication is off, so no token is made over HTTP: use `berth token create` on the service's machine, or switch authentication on",
+  });
 }
 
 /** In the files given, else in the directory. The parsers of TOML and YAML are loaded for whoever asks. */

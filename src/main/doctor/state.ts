@@ -7,6 +7,7 @@ import { bootId } from "../../lib/boot-id.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { readText } from "../../lib/read-text.ts";
+import type { TokenView } from "../../api/token.ts";
 import { fail, ok, warn, type Finding } from "./finding.ts";
 
 type Places = Pick<Config, "stateDir" | "configDir" | "authEnabled">;
@@ -104,7 +105,7 @@ async function operatorOf(stateDir: string): Promise<PublishedOperator | undefin
 /** How well tokens are kept. Only the owner of the state directory may look. */
 export async function tokenFindings({ stateDir, authEnabled }: Places): Promise<Finding[]> {
   const auth = join(stateDir, "auth");
-  const directories = [auth, join(auth, "tokens"), join(auth, "used")];
+  const directories = [auth, join(auth, "tokens"), join(auth, "used"), join(auth, "confirmed")];
   try {
     const tokens = await namesIn(join(auth, "tokens"));
     const files = [...tokens.map((name) => join(auth, "tokens", name)), join(auth, "admin.json")];
@@ -128,12 +129,26 @@ export async function tokenFindings({ stateDir, authEnabled }: Places): Promise<
       findings.push(
         warn("tokens", "authentication is on, and there is none", "`berth token create --label me --scope admin`"),
       );
-    else if (findings.length === 0) findings.push(ok("tokens", `${tokens.length}, for their owner alone`));
+    const waiting = (await listTokens(stateDir)).filter((each) => !each.is_confirmed);
+    if (waiting.length > 0) findings.push(unconfirmedFinding(waiting, authEnabled));
+    if (findings.length === 0) findings.push(ok("tokens", `${tokens.length}, for their owner alone`));
     return findings;
   } catch (error) {
     const code = errorCode(error) ?? errorMessage(error);
     return [warn("tokens", `${auth} cannot be looked at (${code})`, "run this as the user that runs Berth")];
   }
+}
+
+async function listTokens(stateDir: string): Promise<readonly TokenView[]> {
+  const { TokenStore } = await import("../../store/tokens.ts");
+  return await new TokenStore(stateDir).list();
+}
+
+function unconfirmedFinding(waiting: readonly TokenView[], authEnabled: boolean): Finding {
+  const names = waiting.map(({ id, label, scope }) => `${id} (${label}, ${scope})`).join(", ");
+  const when = authEnabled ? "refused until confirmed" : "refused once authentication is on, until confirmed";
+  const next = "`berth token list --confirm` for those that are yours, `berth token revoke ID` for the others";
+  return warn("tokens", `made while authentication was off, and ${when}: ${names}`, next);
 }
 
 async function namesIn(directory: string): Promise<readonly string[]> {

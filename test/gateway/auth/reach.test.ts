@@ -8,7 +8,7 @@ const publicLine = /^info open without credentials: \/api\/health\/system, .*, \
 
 function lines(host: string, authEnabled: boolean, tokenCount = 1, proxies = trustedProxies): string[] {
   const config = { host, authEnabled, trustedProxies: proxies, adminPassword: undefined };
-  return reachLines(config, 8080, tokenCount).map(({ level, text }) => `${level} ${text}`);
+  return reachLines(config, 8080, { all: tokenCount, unconfirmed: 0 }).map(({ level, text }) => `${level} ${text}`);
 }
 
 describe("what the start says about who reaches what", () => {
@@ -35,9 +35,17 @@ describe("what the start says about who reaches what", () => {
     );
   });
 
+  it("warns of tokens that were made while authentication was off", () => {
+    const config = { host: "127.0.0.1", authEnabled: true, trustedProxies, adminPassword: undefined };
+    assert.equal(
+      reachLines(config, 8080, { all: 3, unconfirmed: 2 }).at(-1)?.text,
+      "tokens made while authentication was off are refused until somebody confirms them, here 2: berth token list --confirm",
+    );
+  });
+
   it("warns of a password that the service has no use for, without telling it", () => {
     const config = { host: "127.0.0.1", authEnabled: false, trustedProxies, adminPassword: "canary" };
-    const [, line] = reachLines(config, 8080, 0);
+    const [, line] = reachLines(config, 8080, { all: 0, unconfirmed: 0 });
     assert.equal(line?.level, "warn");
     assert.match(line?.text ?? "", /^SVC_ADMIN_PASSWORD is given to the service, which has no use for it/);
     assert.doesNotMatch(line?.text ?? "", /canary/);

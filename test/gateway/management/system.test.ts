@@ -234,16 +234,26 @@ describe("providers", () => {
 
 describe("tokens", () => {
   it("are made, listed without their secrets and revoked", async () => {
-    await using gateway = await startGateway();
-    const made = await send(gateway, "POST", "/api/auth/tokens", { label: "ci", scope: "v1-only" });
+    await using gateway = await startGateway({ env: { SVC_AUTH_ENABLED: "1" } });
+    // The edge's own word makes an admin here.
+    const send = async (method: string, path: string, body?: unknown): Promise<Response> =>
+      await fetch(new URL(path, gateway.url), {
+        method,
+        headers: {
+          "x-forwarded-email": "me@example.org",
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    const made = await send("POST", "/api/auth/tokens", { label: "ci", scope: "v1-only" });
     assert.equal(made.status, 201);
     assert.equal(made.headers.get("cache-control"), "no-store");
     const token: unknown = await made.json();
     assert.ok(isRecord(token) && typeof token["token"] === "string" && typeof token["id"] === "string");
-    const listed = await (await send(gateway, "GET", "/api/auth/tokens")).text();
+    const listed = await (await send("GET", "/api/auth/tokens")).text();
     assert.ok(listed.includes(token["id"]) && !listed.includes(token["token"]));
-    assert.equal((await send(gateway, "DELETE", `/api/auth/tokens/${token["id"]}`)).status, 204);
-    assert.equal(await code(send(gateway, "DELETE", `/api/auth/tokens/${token["id"]}`)), "system.not_found");
+    assert.equal((await send("DELETE", `/api/auth/tokens/${token["id"]}`)).status, 204);
+    assert.equal(await code(send("DELETE", `/api/auth/tokens/${token["id"]}`)), "system.not_found");
   });
 });
 

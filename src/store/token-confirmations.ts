@@ -1,0 +1,80 @@
+import { existsSync } from "node:fs";
+import { readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { authModeSchema, tokenRecordSchema } from "../api/token.ts";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { parseJson } from "../lib/json.ts";
+import { readText } from "../lib/read-text.ts";
+import { giveToOwner, privateDirectory } from "./state-owner.ts";
+
+/**
+ * Which tokens count. A token that was made while everybody could reach the API proves nothing: its own file alone does
+ * not let anybody in. A confirmation is a file `<state>/auth/confirmed/<id>`, so that records keep the form that every
+ * version reads, and a copy of them without the confirmations lets nobody in.
+ */
+export class TokenConfirmations {
+  readonly #stateDir: string;
+  readonly #path: string;
+
+  constructor(stateDir: string) {
+    this.#stateDir = stateDir;
+    this.#path = join(stateDir, "auth", "confirmed");
+  }
+
+  /** At once: asked for a token that this process does not know yet. */
+  has(id: string): boolean {
+    return existsSync(join(this.#path, id));
+  }
+
+  /** Resolves once the confirmation would survive a power cut. */
+  async add(id: string): Promise<void> {
+    await privateDirectory(this.#stateDir, "confirmed");
+    const file = join(this.#path, id);
+    await writeFileAtomic(file, `${new Date().toISOString()}\n`, { fsync: true, mode: 0o600 });
+    await giveToOwner(this.#stateDir, file);
+  }
+
+  async remove(id: string): Promise<void> {
+    await rm(join(this.#path, id), { force: true });
+  }
+}
+
+/** Whether the last gateway of this state directory asked for credentials; undefined: none has said so yet. */
+export async function lastAuthMode(stateDir: string): Promise<boolean | undefined> {
+  const text = await readText(modeFile(stateDir)).catch(() => undefined);
+  return text === undefined ? undefined : authModeSchema.safeParse(parseJson(text)).data?.is_enabled;
+}
+
+/**
+ * A gateway begins with authentication on or off: what command lines go by that make tokens later. The first gateway that
+ * leaves a mark confirms the tokens of earlier versions, which left none, as far as one was used after they were made:
+ * authentication was on then.
+ */
+export async function noteAuthMode(stateDir: string, isEnabled: boolean): Promise<void> {
+  const before = await lastAuthMode(stateDir);
+  if (before === isEnabled) return;
+  if (isEnabled && before === undefined) await confirmUsed(stateDir);
+  await privateDirectory(stateDir);
+  const file = modeFile(stateDir);
+  await writeFileAtomic(file, JSON.stringify({ schema: 1, is_enabled: isEnabled }), { fsync: true, mode: 0o600 });
+  await giveToOwner(stateDir, file);
+}
+
+function modeFile(stateDir: string): string {
+  return join(stateDir, "auth", "mode.json");
+}
+
+async function confirmUsed(stateDir: string): Promise<void> {
+  const confirmations = new TokenConfirmations(stateDir);
+  const read = async (...names: string[]): Promise<readonly string[]> => {
+    const directory = join(stateDir, "auth", ...names);
+    const files = await readdir(directory).catch(() => []);
+    return await Promise.all(files.map((name) => readFile(join(directory, name), "utf8").catch(() => "")));
+  };
+  const times = (await read("used")).map((text) => Date.parse(text.trim())).filter((time) => !Number.isNaN(time));
+  const lastUse = times.reduce((latest, time) => Math.max(latest, time), -Infinity);
+  for (const text of await read("tokens")) {
+    const { data } = tokenRecordSchema.safeParse(parseJson(text));
+    if (data !== undefined && Date.parse(data.created_at) <= lastUse) await confirmations.add(data.id);
+  }
+}

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { hash } from "node:crypto";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { TokenStore } from "../../../src/store/tokens.ts";
+import { runBerth } from "../../support/command.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { codeOf, startGateway, type TestGateway } from "./gateway.ts";
+
+const json = { "content-type": "application/json" };
+const create = '{"label":"mallory","scope":"admin"}';
+
+/** As an earlier version has left it: no word of a confirmation. */
+async function plant(stateDir: string, id: string, createdAt: string): Promise<string> {
+  const secret = id.padEnd(43, "s");
+  const record = { schema: 1, id, label: id, scope: "admin", created_at: createdAt, sha256: hash("sha256", secret) };
+  await mkdir(join(stateDir, "auth", "tokens"), { recursive: true, mode: 0o700 });
+  await writeFile(join(stateDir, "auth", "tokens", `${id}.json`), JSON.stringify(record), { mode: 0o600 });
+  return `svc_${id}.${secret}`;
+}
+
+async function asks(gateway: TestGateway, token: string): Promise<{ status: number; body: string }> {
+  return await gateway.ask("GET", "/api/slots", { authorization: `Bearer ${token}` });
+}
+
+function environment(stateDir: string, isEnabled: boolean): Record<string, string> {
+  return { SVC_STATE_DIR: stateDir, SVC_CONFIG_DIR: stateDir, ...(isEnabled ? { SVC_AUTH_ENABLED: "1" } : {}) };
+}
+
+describe("authentication that is switched on", { concurrency: true }, () => {
+  it("finds no token made over HTTP while it was off", async () => {
+    await using gateway = await startGateway();
+    const answer = await gateway.ask("POST", "/api/auth/tokens", json, create);
+    assert.equal(answer.status, 403);
+    assert.equal(codeOf(answer), "auth.forbidden");
+    assert.match(answer.body, /`berth token create` on the service's machine/);
+    assert.deepEqual(await gateway.tokens.list(), []);
+  });
+
+  it("lets admins make tokens over HTTP, which count at once", async () => {
+    await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+    const headers = { ...json, authorization: `Bearer ${await gateway.token("admin")}` };
+    const made = await gateway.ask("POST", "/api/auth/tokens", headers, create);
+    assert.equal(made.status, 201);
+    const { token, is_confirmed } = JSON.parse(made.body);
+    assert.equal(is_confirmed, true);
+    assert.equal((await asks(gateway, token)).status, 200);
+  });
+
+  it("refuses what was there before until a person confirms it, and says so to the holder alone", async () => {
+    await using dir = await tempDir();
+    const off = environment(dir.path, false);
+    const on = environment(dir.path, true);
+    await (await startGateway(off))[Symbol.asyncDispose]();
+    const planted = await plant(dir.path, "planted2", new Date().toISOString());
+    const made = await runBerth(["token", "create", "--label", "mine", "--scope", "admin"], off);
+    assert.match(
+      made.stderr,
+      /Authentication is off: once it is on, this token counts after `berth token list --confirm`/,
+    );
+    const mine = made.stdout.trim();
+    const id = mine.slice(4, 12);
+    const anew = (await runBerth(["token", "create", "--label", "anew", "--scope", "admin"], on)).stdout.trim();
+
+    await using gateway = await startGateway(on);
+    assert.match(gateway.log(), /refused until somebody confirms them, here 2: berth token list --confirm/);
+    assert.equal((await asks(gateway, anew)).status, 200, "made once the settings asked for tokens");
+    const refused = await asks(gateway, mine);
+    assert.equal(refused.status, 401);
+    assert.match(refused.body, /made while authentication was off: it counts after `berth token list --confirm`/);
+    const guessed = await asks(gateway, `svc_${id}.${"A".repeat(43)}`);
+    assert.equal(guessed.status, 401);
+    assert.doesNotMatch(guessed.body, /confirm/);
+
+    const listed = (await runBerth(["token", "list"], on)).stdout;
+    assert.match(listed, /COUNTS\n/);
+    assert.match(listed, new RegExp(`${id} +mine .* once confirmed`));
+    const unknown = await runBerth(["token", "list", "--confirm", "zzzzzzzz"], on);
+    assert.match(unknown.stderr, /no token has the id "zzzzzzzz"/);
+    const confirmed = await runBerth(["token", "list", "--confirm", id], on);
+    assert.equal(confirmed.code, 0, confirmed.stderr);
+    assert.match(confirmed.stdout, /mine/);
+    assert.doesNotMatch(confirmed.stdout, /planted/);
+    assert.equal((await asks(gateway, mine)).status, 200, "at its next request, without a restart");
+    assert.equal((await asks(gateway, planted)).status, 401);
+    assert.match(
+      (await runBerth(["doctor"], on)).stdout,
+      /warn +tokens: made while authentication was off, and refused until confirmed: planted2 \(planted2, admin\)/,
+    );
+
+    await runBerth(["token", "list", "--confirm"], on);
+    assert.equal((await asks(gateway, planted)).status, 200, "all, where none is named");
+    assert.equal((await runBerth(["token", "list", "--confirm"], on)).stdout, "no token waits for a confirmation\n");
+  });
+
+  it("keeps the tokens of an earlier version that had it on already", async () => {
+    await using dir = await tempDir();
+    const old = await plant(dir.path, "used2222", "2026-01-01T00:00:00.000Z");
+    const quiet = await plant(dir.path, "quiet222", "2026-01-02T00:00:00.000Z");
+    const late = await plant(dir.path, "late2222", "2026-01-04T00:00:00.000Z");
+    await mkdir(join(dir.path, "auth", "used"));
+    await writeFile(join(dir.path, "auth", "used", "used2222"), "2026-01-03T00:00:00.000Z\n");
+    await using gateway = await startGateway(environment(dir.path, true));
+    assert.equal((await asks(gateway, old)).status, 200);
+    assert.equal((await asks(gateway, quiet)).status, 200, "made before another was used: authentication was on");
+    assert.equal((await asks(gateway, late)).status, 401, "made after the last use: nobody knows how");
+  });
+
+  it("keeps no confirmation of a revoked token", async () => {
+    await using dir = await tempDir();
+    await using tokens = new TokenStore(dir.path);
+    const { id } = await tokens.create({ label: "ci", scope: "admin" });
+    await tokens.revoke(id);
+    const again = await plant(dir.path, id, new Date().toISOString());
+    assert.equal(tokens.verify({ id, secret: again.slice(13) }), undefined);
+    assert.equal((await tokens.list())[0]?.is_confirmed, false);
+  });
+});
