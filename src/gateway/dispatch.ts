@@ -56,7 +56,8 @@ export class Dispatcher {
   readonly #options: DispatchOptions & FlightControl;
   readonly #pools = new EnginePools();
   readonly #limits: BodyLimits;
-  #underWay = 0;
+  /** Those whose answer has not left yet. */
+  readonly #calls = new Set<Call>();
   readonly #shared: SharedStreams;
 
   constructor(options: DispatchOptions) {
@@ -68,7 +69,7 @@ export class Dispatcher {
   handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): void {
     const answer = new Answer(response, requestId, route.errors, this.#options.log);
     const call = new Call(route, { response, requestId, answer }, this.#options);
-    this.#underWay += 1;
+    this.#calls.add(call);
     response.on("close", () => this.#closed(call));
     const asker = this.#admitted(request);
     if (asker instanceof ApiError) {
@@ -85,7 +86,21 @@ export class Dispatcher {
 
   /** Requests whose answer has not left yet, nor their client: also those still being read, and slow readers. */
   get underWay(): number {
-    return this.#underWay;
+    return this.#calls.size;
+  }
+
+  /**
+   * Ends every request: one without an answer yet gets `failure`, a stream gets it as its last event. Requests that wait
+   * end first: none of them may take the place of one that is ended here. Answers with how many there were.
+   */
+  refuseAll(failure: ApiError): number {
+    const calls = [...this.#calls];
+    this.#options.admission.close(failure);
+    for (const call of calls) {
+      call.answer.refuse(failure);
+      call.work?.abandon();
+    }
+    return calls.length;
   }
 
   close(): void {
@@ -102,12 +117,7 @@ export class Dispatcher {
   }
 
   async #read(call: Call, request: IncomingMessage): Promise<void> {
-    if (this.#options.isDraining()) {
-      throw new ApiError("system.overloaded", {
-        message: "the gateway is stopping",
-        headers: { "retry-after": "2" },
-      });
-    }
+    if (this.#options.isDraining()) throw stopping();
     const asked = await call.route.read(request, this.#limits);
     // What is still on its way may break at any time, or has already: then nothing begins for it.
     asked.onBroken?.((failure) => {
@@ -216,7 +226,7 @@ export class Dispatcher {
   /** The response is closed: all was sent, or the client left. */
   #closed(call: Call): void {
     const { response, route, requestId, slot, seconds, metrics } = call;
-    this.#underWay -= 1;
+    this.#calls.delete(call);
     call.endHold();
     if (!response.writableFinished) call.work?.abandon();
     const code = response.writableFinished ? response.statusCode : 499;
@@ -231,6 +241,14 @@ function legTo(slot: KnownSlot, asked: V1Request): Leg {
   const leg = asked.forSlot(slot);
   checkCapability(slot, leg.capability);
   return leg;
+}
+
+/** What a request hears that this gateway serves no more. Another gateway, or the next one, takes it. */
+export function stopping(): ApiError {
+  return new ApiError("system.overloaded", {
+    message: "the gateway is stopping; send the request again",
+    headers: { "retry-after": "2" },
+  });
 }
 
 /** What throws on the way of a request ends it. */

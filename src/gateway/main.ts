@@ -13,7 +13,6 @@ import { removalRecorder } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { noteAuthMode } from "../store/token-confirmations.ts";
 import { TokenStore } from "../store/tokens.ts";
-import { ApiError } from "../api/errors.ts";
 import { AccessLog } from "./access-log.ts";
 import { Admission } from "./admission/admission.ts";
 import { BufferBudget } from "./admission/budget.ts";
@@ -25,7 +24,8 @@ import { refusalCounter } from "./auth/metrics.ts";
 import { reachLines } from "./auth/reach.ts";
 import { DemandPublisher } from "./demand.ts";
 import { Cors } from "./cors.ts";
-import { Dispatcher } from "./dispatch.ts";
+import { Dispatcher, stopping } from "./dispatch.ts";
+import { drain } from "./drain.ts";
 import { FirstLook } from "./first-look.ts";
 import { HostGuard } from "./hosts.ts";
 import { ImageCache } from "./images/cache.ts";
@@ -46,7 +46,10 @@ export interface RunningGateway {
   readonly routes: readonly GuardedRoute[];
   /** The revision of a slot's published state that requests are resolved against. */
   seenRevision(slot: string): number | undefined;
-  /** Unready at once, open requests get `drainSeconds`, or until `hurry` aborts, then everything is closed. */
+  /**
+   * Unready at once, open requests get `drainSeconds`, or until `hurry` aborts; those that are left are told so, then
+   * everything is closed.
+   */
   close(options: { drainSeconds: number; hurry?: AbortSignal }): Promise<void>;
 }
 
@@ -122,7 +125,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     bootId: bootId(),
     holdMs: config.holdSeconds * 1000,
   });
-  stack.defer(() => admission.close());
+  stack.defer(() => admission.close(stopping()));
   const firstLook = new FirstLook({
     index,
     inFlight: (slot) => traffic.inFlight(slot),
@@ -136,11 +139,13 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const metrics = new GatewayMetrics({ traffic, admission, index, newcomers: () => firstLook.waiting });
   const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
   let isDraining = false;
+  const deadline = new AbortController();
   const startedAt = Date.now();
+  const began = performance.now();
   let isStarted = false;
   /** Not before upstreams have told of their models, so that nobody hears of one that there is none; for a while. */
   const isReady = (): boolean => {
-    isStarted ||= upstreams.hasLooked || Date.now() - startedAt > discoveryPatienceMs;
+    isStarted ||= upstreams.hasLooked || performance.now() - began > discoveryPatienceMs;
     return isStarted && !isDraining;
   };
   const tokens = stack.use(new TokenStore(config.stateDir));
@@ -205,6 +210,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       v1: v1Shapes(v1),
       startedAt,
       isReady,
+      stopping: deadline.signal,
       watch: (onChange) => published.watch(onChange),
     },
   });
@@ -226,17 +232,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     seenRevision: (slot) => index().slots.get(slot)?.revision,
     async close({ drainSeconds, hurry }) {
       isDraining = true;
-      firstLook.close(
-        new ApiError("system.overloaded", { message: "the gateway is stopping", headers: { "retry-after": "2" } }),
-      );
-      // Idle connections stay until the end too: Node counts those as idle whose last answer it has not sent whole.
-      const deadline = Date.now() + drainSeconds * 1000;
-      while (dispatcher.underWay > 0 && Date.now() < deadline && hurry?.aborted !== true)
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      // What was answered in this turn goes out at its end.
-      await new Promise((resolve) => setImmediate(resolve));
-      app.server.closeAllConnections();
-      await app.fastify.close();
+      await drain({ dispatcher, firstLook, app, deadline, log }, { drainSeconds, hurry });
       await owned.disposeAsync();
     },
   };

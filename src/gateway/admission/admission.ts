@@ -43,6 +43,8 @@ export class Admission {
   readonly #options: AdmissionOptions;
   readonly #lines = new Map<string, Line>();
   #timer: NodeJS.Timeout | undefined;
+  /** Why nobody is let in any more. */
+  #closed: ApiError | undefined;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -116,12 +118,19 @@ export class Admission {
     return { held, queued };
   }
 
-  close(): void {
+  /** Sends everybody away who waits, and whoever comes later. */
+  close(failure: ApiError): void {
     clearTimeout(this.#timer);
+    this.#closed = failure;
+    this.refresh();
   }
 
   #look(line: Line): void {
     const now = Date.now();
+    if (this.#closed !== undefined) {
+      line.change({ kind: "closed", failure: this.#closed }, closedLimits, now);
+      return;
+    }
     const { index, operator, bootId, holdMs } = this.#options;
     const known = index().slots.get(line.slot);
     if (known === undefined) {

@@ -42,6 +42,8 @@ export interface ManagementContext {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly isReady: () => boolean;
+  /** Aborted when this gateway has no more time: whoever waits or follows is let go. */
+  readonly stopping: AbortSignal;
   /** Called when something published has changed. */
   readonly watch: (onChange: () => void) => Disposable;
 }

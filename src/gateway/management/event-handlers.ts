@@ -54,7 +54,7 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     },
     async events({ request, reply }) {
       const mayAdminister = request.identity !== undefined && isGranted(request.identity.scope, "admin");
-      const { response, left } = openEvents(reply);
+      const { response, left } = openEvents(reply, context.stopping);
       const send = ({ id, event, data }: FeedEvent): void => {
         if (response.writableEnded || (event === "config" && !mayAdminister)) return;
         if (response.writableLength <= behindLimitBytes) {
@@ -81,6 +81,7 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       }, heartbeatMs);
       if (!left.aborted) await once(left, "abort");
       clearInterval(heartbeat);
+      if (!response.writableEnded) response.end();
       return reply;
     },
   };

@@ -1,13 +1,20 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 
-/** Takes a reply over as a stream of server-sent events; `left` is aborted when the client has gone. */
-export function openEvents(reply: FastifyReply): { response: ServerResponse; left: AbortSignal } {
+/**
+ * Takes a reply over as a stream of server-sent events; `left` is aborted when the client has gone or the
+ * gateway stops: whoever opened it ends it then.
+ */
+export function openEvents(
+  reply: FastifyReply,
+  stopping: AbortSignal,
+): { response: ServerResponse; left: AbortSignal } {
   reply.hijack();
   const { raw } = reply;
-  const left = new AbortController();
-  raw.once("close", () => left.abort());
-  if (raw.destroyed) left.abort();
+  const gone = new AbortController();
+  raw.once("close", () => gone.abort());
+  if (raw.destroyed) gone.abort();
+  const left = AbortSignal.any([gone.signal, stopping]);
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);
   raw.writeHead(200, {
     "content-type": "text/event-stream",
@@ -15,5 +22,5 @@ export function openEvents(reply: FastifyReply): { response: ServerResponse; lef
     "x-accel-buffering": "no",
   });
   raw.flushHeaders();
-  return { response: raw, left: left.signal };
+  return { response: raw, left };
 }

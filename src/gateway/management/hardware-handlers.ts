@@ -39,11 +39,11 @@ function view({ hardware }: ManagementContext): HardwareView {
 
 /** Nobody answers while there is no operator: that is told at once. */
 async function untilAnswered(
-  { hardware, operator }: ManagementContext,
+  { hardware, operator, stopping }: ManagementContext,
   patienceMs: number,
   { raw: client }: FastifyRequest,
 ): Promise<void> {
   if (isOperatorLost(operator())) return;
   const watch = (onChange: () => void): Disposable => hardware.watch(onChange);
-  await waitUntil(() => hardware.pending() === undefined, { watch, patienceMs, client });
+  await waitUntil(() => hardware.pending() === undefined, { watch, patienceMs, client, stopping });
 }

@@ -1,15 +1,16 @@
 import { once } from "node:events";
 import type { FastifyReply } from "fastify";
 import { tailLogs } from "../../runtimes/logs.ts";
+import type { ManagementContext } from "./context.ts";
 import { openEvents } from "./event-response.ts";
 
 /**
  * What an engine wrote: lines as text, with `timestamps` each behind its time, or with `follow` one event per line,
- * until the client leaves.
+ * until the client leaves or the gateway stops.
  */
 export async function sendLogs(
   reply: FastifyReply,
-  stateDir: string,
+  { config: { stateDir }, stopping }: Pick<ManagementContext, "config" | "stopping">,
   slot: string,
   { tail, follow, timestamps }: { tail: number; follow: boolean; timestamps: boolean },
 ): Promise<FastifyReply> {
@@ -19,7 +20,7 @@ export async function sendLogs(
       lines.push(timestamps ? `${time.toISOString()} ${line}\n` : `${line}\n`);
     return await reply.type("text/plain; charset=utf-8").send(lines.join(""));
   }
-  const { response, left } = openEvents(reply);
+  const { response, left } = openEvents(reply, stopping);
   for await (const { time, stream, line } of tailLogs(stateDir, slot, { tail, follow: true, signal: left })) {
     const isTaken = response.write(`data: ${JSON.stringify({ time: time.toISOString(), stream, line })}\n\n`);
     if (!isTaken) await once(response, "drain", { signal: left }).catch(() => undefined);

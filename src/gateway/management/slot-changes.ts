@@ -230,7 +230,12 @@ async function answered(
     query.wait === undefined
       ? (slot: KnownSlot | undefined) => slot !== undefined
       : (slot: KnownSlot | undefined) => (slot === undefined ? isKnown : isSeen(slot) && settled(slot));
-  await waitUntil(() => isOver(context.index().slots.get(name)), { watch, patienceMs, client });
+  await waitUntil(() => isOver(context.index().slots.get(name)), {
+    watch,
+    patienceMs,
+    client,
+    stopping: context.stopping,
+  });
   const slot = context.index().slots.get(name);
   // Deleted meanwhile: what was asked of it will never come.
   if (slot === undefined && isKnown) return slotDetail(slotNamed(context, name), viewOf(context));

@@ -45,6 +45,6 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
     assignModel: async ({ params: { ref = "" }, body, query, request }) =>
       await changeSlot(context, body.slot, { kind: "swap-model", model: ref }, query, request.raw),
     slotLogs: async ({ params: { name = "" }, query, reply }) =>
-      await sendLogs(reply, context.config.stateDir, slotNamed(context, name).name, query),
+      await sendLogs(reply, context, slotNamed(context, name).name, query),
   };
 }

@@ -24,18 +24,22 @@ export async function waitUntil(
     readonly patienceMs: number;
     /** On whose behalf: it may have left already. */
     readonly client: Pick<IncomingMessage, "socket">;
+    /** Aborted when the gateway stops: whoever waits hears how far it came. */
+    readonly stopping: AbortSignal;
   },
 ): Promise<void> {
-  const { watch, patienceMs, client } = options;
-  if (client.socket.destroyed || isOver()) return;
+  const { watch, patienceMs, client, stopping } = options;
+  if (client.socket.destroyed || stopping.aborted || isOver()) return;
   const over = Promise.withResolvers<void>();
   const end = (): void => over.resolve();
   const timer = setTimeout(end, patienceMs);
   client.socket.once("close", end);
+  stopping.addEventListener("abort", end, { once: true });
   using _watching = watch(() => {
     if (isOver()) end();
   });
   await over.promise;
   clearTimeout(timer);
   client.socket.off("close", end);
+  stopping.removeEventListener("abort", end);
 }

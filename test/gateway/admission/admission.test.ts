@@ -236,7 +236,7 @@ describe("Admission", () => {
           guests.every((guest) => left.has(guest) || guest.told.length === 1),
           "everybody was answered",
         );
-        admission.close();
+        admission.close(new ApiError("system.overloaded"));
       }),
       { numRuns: 300 },
     );

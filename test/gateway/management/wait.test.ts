@@ -7,6 +7,7 @@ import { waitUntil } from "../../../src/gateway/management/wait.ts";
 import { listen } from "../../support/listen.ts";
 
 const nothing = { [Symbol.dispose]: () => undefined };
+const { signal: stopping } = new AbortController();
 
 it("nobody is waited for who left before the wait began", { timeout: 180_000 }, async () => {
   const server = createServer();
@@ -19,7 +20,7 @@ it("nobody is waited for who left before the wait began", { timeout: 180_000 }, 
     socket.destroy();
     await left;
     // What it would be told of never comes.
-    await waitUntil(() => false, { watch: () => nothing, patienceMs: 600_000, client });
+    await waitUntil(() => false, { watch: () => nothing, patienceMs: 600_000, client, stopping });
   } finally {
     server.close();
   }
@@ -37,7 +38,7 @@ it("a wait ends with its client, and listens to nothing then", async () => {
       watchers += 1;
       return { [Symbol.dispose]: () => void (watchers -= 1) };
     };
-    const waiting = waitUntil(() => false, { watch, patienceMs: 600_000, client });
+    const waiting = waitUntil(() => false, { watch, patienceMs: 600_000, client, stopping });
     assert.equal(watchers, 1);
     socket.destroy();
     await waiting;

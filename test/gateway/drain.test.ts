@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { upstreamSpecSchema } from "../../src/api/upstream.ts";
+import { envelopeIn, envelopeOf } from "../support/envelope.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { withoutComments } from "../support/held-stream.ts";
+import { helloChunks, scriptedEngine, type Script } from "../support/scripted-engine.ts";
+import { until } from "../support/until.ts";
+
+const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
+const stream = { ...chat, stream: true };
+
+/** Two words of a stream, or nothing where no stream was asked for; neither ends. */
+const never: Script = (response, { body }) => {
+  if (!body.includes('"stream":true')) return;
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.write(helloChunks[0]);
+  response.write(helloChunks[1]);
+};
+
+async function assertTold(response: Response): Promise<void> {
+  assert.equal(response.status, 503);
+  assert.equal(response.headers.get("retry-after"), "2");
+  const { error } = await envelopeOf(response);
+  assert.equal(error.code, "system.overloaded");
+  assert.match(error.message, /the gateway is stopping; send the request again/);
+}
+
+async function waiting(gateway: TestGateway, kind: "held" | "queued", slot: string, count: number): Promise<void> {
+  const line = `berth_requests_${kind}{slot="${slot}"}`;
+  await until(`${count} are ${kind}`, async () => (await gateway.metric(line)) === count);
+}
+
+describe("a stop whose time is over", () => {
+  it("sends held requests away with 503, streams among them", async () => {
+    await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
+    const asked = [gateway.post("/v1/chat/completions", chat), gateway.post("/v1/chat/completions", stream)];
+    await waiting(gateway, "held", "primary", 2);
+    await gateway.running.close({ drainSeconds: 0 });
+    for (const response of asked) await assertTold(await response);
+  });
+
+  it("tells a held stream that has heard of its wait in a last event", async () => {
+    await using gateway = await startGateway({
+      slots: { primary: { state: "starting" } },
+      gateway: { holdTimes: { silenceMs: 1, everyMs: 10_000 } },
+    });
+    const response = await gateway.post("/v1/chat/completions", stream);
+    await gateway.running.close({ drainSeconds: 0 });
+    const [event = ""] = withoutComments(await response.text()).split("\n\n");
+    assert.equal(envelopeIn(event.replace("data: ", "")).error.code, "system.overloaded");
+  });
+
+  it("sends away who is with the engine and who is queued behind, and asks the engine nothing more", async () => {
+    await using engine = await scriptedEngine(never);
+    const spec = { concurrency: { max: 1, queue: 4 } };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
+    const first = gateway.post("/v1/chat/completions", chat);
+    await until("the engine has it", () => engine.seen.length === 1);
+    const others = [
+      gateway.post("/v1/chat/completions", chat),
+      gateway.post("/v1/embeddings", { model: "primary", input: "x" }),
+    ];
+    await waiting(gateway, "queued", "primary", 2);
+    await gateway.running.close({ drainSeconds: 0 });
+    for (const response of [first, ...others]) await assertTold(await response);
+    await until("the engine is told", () => engine.seen[0]?.isAborted === true);
+    assert.equal(engine.seen.length, 1);
+    assert.match(gateway.log(), /3 requests did not end within the time to stop/);
+  });
+
+  it("ends streams with one last error event in the form of their protocol", async () => {
+    await using engine = await scriptedEngine(never);
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const open = await gateway.post("/v1/chat/completions", stream);
+    const messages = await gateway.post("/v1/messages", { ...stream, max_tokens: 9 });
+    await until("both stream", () => engine.seen.length === 2);
+    await gateway.running.close({ drainSeconds: 0 });
+    const events = (await open.text()).trimEnd().split("\n\n");
+    assert.equal(envelopeIn(events.at(-1)?.replace("data: ", "") ?? "").error.code, "system.overloaded");
+    assert.match(
+      (await messages.text()).trimEnd().split("\n\n").at(-1) ?? "",
+      /^event: error\ndata: \{"type":"error","error":\{.*"type":"overloaded_error"/,
+    );
+  });
+
+  it("sends away who waits for a provider", async () => {
+    await using engine = await scriptedEngine(never);
+    const spec = { baseUrl: `http://127.0.0.1:${engine.port}/v1`, maxConcurrent: 1, models: [{ ref: "far" }] };
+    await using gateway = await startGateway({
+      registry: { upstreams: [{ name: "acme", spec: upstreamSpecSchema.parse({ auth: { type: "none" }, ...spec }) }] },
+    });
+    const asked = [1, 2].map(() => gateway.post("/v1/chat/completions", { ...chat, model: "far" }));
+    await until(
+      "one waits",
+      async () => (await gateway.metric('berth_upstream_requests_queued{upstream="acme"}')) === 1,
+    );
+    await gateway.running.close({ drainSeconds: 0 });
+    for (const response of asked) await assertTold(await response);
+  });
+
+  it("ends at its deadline although the clock is set back", async (test) => {
+    await using engine = await scriptedEngine(never);
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const asked = gateway.post("/v1/chat/completions", chat);
+    await until("the engine has it", () => engine.seen.length === 1);
+    const closed = gateway.running.close({ drainSeconds: 1 });
+    const now = Date.now();
+    test.mock.method(Date, "now", () => now - 3_600_000);
+    await closed;
+    await assertTold(await asked);
+  });
+});
+
+describe("whoever waits for the management API when the time is over", () => {
+  it("hears how far it came, and event streams end whole", async () => {
+    await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
+    const load = gateway.post("/api/slots/primary/load?wait=ready", {});
+    const events = await fetch(`${gateway.url}/api/events`);
+    const logs = await fetch(`${gateway.url}/api/slots/primary/logs?follow=1`);
+    await until("the load is asked for", () => existsSync(join(gateway.stateDir, "requests/primary.load.json")));
+    await gateway.running.close({ drainSeconds: 0 });
+    const answer = await load;
+    assert.equal(answer.status, 202);
+    assert.match(await answer.text(), /"state":"starting"/);
+    assert.match(await events.text(), /^id: /);
+    await logs.text();
+  });
+});
