@@ -54,14 +54,14 @@ export async function request(client: Client, wanted: SlotRequest, waiting: Wait
 
 async function watch(client: Client, name: string, screen: Screen, over: AbortSignal): Promise<void> {
   using line = new StatusLine(screen);
-  const since = Date.now();
+  const since = performance.now();
   while (!over.aborted) {
     // Only to be shown: what cannot be read now is read the next time.
     const slot = await client.get(`/api/slots/${encodeURIComponent(name)}`).catch(() => undefined);
     if (over.aborted) return;
     if (isRecord(slot)) {
       const { fact, detail } = present(slot);
-      line.show(fact, `${detail} (${Math.floor((Date.now() - since) / 1000)}s)`);
+      line.show(fact, `${detail} (${Math.floor((performance.now() - since) / 1000)}s)`);
     }
     await delay(pollMs, undefined, { signal: over }).catch(() => undefined);
   }

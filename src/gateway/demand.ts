@@ -2,6 +2,7 @@ import type { Demand } from "../api/status.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { Outage } from "../lib/outage.ts";
 import { everySecond } from "../lib/pulse.ts";
+import { wallTimeOf } from "../lib/steady-clock.ts";
 import type { DemandWriter } from "../store/demand.ts";
 import type { ResolutionIndex } from "./index.ts";
 import type { Traffic } from "./traffic.ts";
@@ -71,8 +72,8 @@ export class DemandPublisher implements AsyncDisposable {
         held,
         inFlight,
         seenRevision: revision,
-        ...(lastRequestAt === 0 ? {} : { lastRequestAt: new Date(lastRequestAt).toISOString() }),
-        ...(lastByteAt === 0 ? {} : { lastByteAt: new Date(lastByteAt).toISOString() }),
+        ...(lastRequestAt === 0 ? {} : { lastRequestAt: wallTimeOf(lastRequestAt).toISOString() }),
+        ...(lastByteAt === 0 ? {} : { lastByteAt: wallTimeOf(lastByteAt).toISOString() }),
       };
     }
     return { schema: 1, gateway, pid: process.pid, bootId: bootId(), heartbeat: new Date().toISOString(), slots };

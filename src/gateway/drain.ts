@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import { steadyNow } from "../lib/steady-clock.ts";
 import type { App } from "./app.ts";
 import { stopping, type Dispatcher } from "./dispatch.ts";
 import type { FirstLook } from "./first-look.ts";
@@ -45,6 +46,6 @@ export async function drain({ dispatcher, firstLook, app, deadline, log }: Drain
 
 /** Resolves when it is so, or after `limitMs` of a clock that nobody sets. */
 async function until(isSo: () => boolean, limitMs: number): Promise<void> {
-  const end = performance.now() + limitMs;
-  while (!isSo() && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, lookMs));
+  const end = steadyNow() + limitMs;
+  while (!isSo() && steadyNow() < end) await new Promise((resolve) => setTimeout(resolve, lookMs));
 }

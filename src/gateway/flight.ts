@@ -1,6 +1,7 @@
 import type { ApiError } from "../api/errors.ts";
 import { toApiError } from "./answer.ts";
 import type { EnginePools } from "../lib/http1/client.ts";
+import { steadyNow } from "../lib/steady-clock.ts";
 import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
@@ -155,7 +156,7 @@ export class Flight implements Visitor, Sender {
   }
 
   onByte(): void {
-    if (this.#traffic !== undefined) this.#traffic.lastByteAt = Date.now();
+    if (this.#traffic !== undefined) this.#traffic.lastByteAt = steadyNow();
   }
 
   onUnsent(): boolean {

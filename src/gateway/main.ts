@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { localUrl } from "../lib/listen-address.ts";
+import { steadyNow } from "../lib/steady-clock.ts";
 import { openDemandWriter } from "../store/demand.ts";
 import { DiscoveredStore } from "../store/discovered.ts";
 import { openHardwareStore } from "../store/hardware.ts";
@@ -15,6 +16,7 @@ import { noteAuthMode } from "../store/token-confirmations.ts";
 import { TokenStore } from "../store/tokens.ts";
 import { AccessLog } from "./access-log.ts";
 import { Admission } from "./admission/admission.ts";
+import { noteBeat } from "./admission/availability.ts";
 import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
@@ -111,8 +113,14 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     const isWarm = status?.state === "ready";
     if (!isWarm) demand.publish();
   }
+  let heard = published.operator();
   stack.use(
     published.watch(({ slots, registry, operator }) => {
+      if (operator) {
+        const before = heard;
+        heard = published.operator();
+        noteBeat(before, heard);
+      }
       if (registry || operator) admission.refresh();
       else for (const slot of slots) admission.refresh(slot);
       firstLook.refresh();
@@ -141,11 +149,11 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   let isDraining = false;
   const deadline = new AbortController();
   const startedAt = Date.now();
-  const began = performance.now();
+  const began = steadyNow();
   let isStarted = false;
   /** Not before upstreams have told of their models, so that nobody hears of one that there is none; for a while. */
   const isReady = (): boolean => {
-    isStarted ||= upstreams.hasLooked || performance.now() - began > discoveryPatienceMs;
+    isStarted ||= upstreams.hasLooked || steadyNow() - began > discoveryPatienceMs;
     return isStarted && !isDraining;
   };
   const tokens = stack.use(new TokenStore(config.stateDir));

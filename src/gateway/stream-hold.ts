@@ -1,3 +1,4 @@
+import { steadyNow } from "../lib/steady-clock.ts";
 import type { Place } from "./admission/admission.ts";
 import type { Answer } from "./relay/answer.ts";
 
@@ -21,7 +22,7 @@ export interface Waiter {
 export class StreamHold {
   readonly #answer: Answer;
   readonly waiter: Waiter;
-  readonly #since = Date.now();
+  readonly #since = steadyNow();
   readonly #everyMs: number;
   #timer: NodeJS.Timeout;
 
@@ -41,7 +42,7 @@ export class StreamHold {
     if (this.#answer.isAnswered || this.#answer.isOver) return;
     if (this.waiter.isWaiting) {
       this.#answer.hold();
-      this.#answer.comment(`waiting ${describe(this.waiter.place, Date.now() - this.#since)}`);
+      this.#answer.comment(`waiting ${describe(this.waiter.place, steadyNow() - this.#since)}`);
     }
     this.#timer = setTimeout(() => this.#tell(), this.#everyMs);
   }

@@ -1,4 +1,5 @@
 import { isAvailable, type SlotState } from "../api/states.ts";
+import { steadyNow } from "../lib/steady-clock.ts";
 import type { KnownSlot } from "./index.ts";
 
 /** `serving` ends this long after the last request (DECISIONS 20). */
@@ -7,7 +8,7 @@ const servingTailMs = 2000;
 export interface SlotTraffic {
   inFlight: number;
   held: number;
-  /** Milliseconds since the epoch; 0 never. */
+  /** By the steady clock; 0 never. */
   lastRequestAt: number;
   lastByteAt: number;
   lastEndAt: number;
@@ -39,7 +40,7 @@ export class Traffic {
   begin(slot: string): SlotTraffic {
     const traffic = this.of(slot);
     traffic.inFlight += 1;
-    traffic.lastRequestAt = Date.now();
+    traffic.lastRequestAt = steadyNow();
     if (traffic.inFlight === 1) {
       // An engine's silence begins with the first request that it works on, not with the last answer of yesterday.
       traffic.lastByteAt = traffic.lastRequestAt;
@@ -51,7 +52,7 @@ export class Traffic {
   end(slot: string): void {
     const traffic = this.of(slot);
     traffic.inFlight -= 1;
-    traffic.lastEndAt = Date.now();
+    traffic.lastEndAt = steadyNow();
     if (traffic.inFlight === 0) this.#onEdge(slot);
   }
 
@@ -59,7 +60,7 @@ export class Traffic {
   hold(slot: string): void {
     const traffic = this.of(slot);
     traffic.held += 1;
-    traffic.lastRequestAt = Date.now();
+    traffic.lastRequestAt = steadyNow();
     if (traffic.held === 1) this.#onEdge(slot);
   }
 
@@ -73,7 +74,7 @@ export class Traffic {
   /** A request that could not be served is demand all the same. */
   asked(slot: string): void {
     const traffic = this.of(slot);
-    traffic.lastRequestAt = Date.now();
+    traffic.lastRequestAt = steadyNow();
     this.#onEdge(slot);
   }
 
@@ -82,7 +83,7 @@ export class Traffic {
   }
 
   /** The published state with what only this gateway knows laid over it. */
-  stateOf(slot: KnownSlot, now = Date.now()): SlotState {
+  stateOf(slot: KnownSlot, now = steadyNow()): SlotState {
     const state = slot.status?.state ?? "offline";
     if (!isAvailable(state)) return state;
     const traffic = this.#slots.get(slot.name);

@@ -2,6 +2,7 @@ import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { Serial } from "../lib/serial.ts";
+import { steadyNow } from "../lib/steady-clock.ts";
 
 /** Several first uses in a row are one write. */
 const soonMs = 1000;
@@ -15,21 +16,21 @@ export class TokenUse implements AsyncDisposable {
   readonly #unwritten = new Map<string, number>();
   readonly #writes = new Serial();
   #timer: NodeJS.Timeout | undefined;
-  #writtenAt = 0;
+  #writtenAt = -Infinity;
 
   constructor(options: { path: string; intervalMs: number; exists: (id: string) => boolean }) {
     this.#options = options;
   }
 
   mark(id: string): void {
-    const now = Date.now();
-    this.#unwritten.set(id, now);
+    const now = steadyNow();
+    this.#unwritten.set(id, Date.now());
     if (this.#timer !== undefined) return;
     const { intervalMs } = this.#options;
     const waitMs = Math.min(intervalMs, Math.max(soonMs, this.#writtenAt + intervalMs - now));
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#writtenAt = Date.now();
+      this.#writtenAt = steadyNow();
       // It is written again with the next use: a full disk must not fail requests.
       void this.#writes.run(() => this.#write()).catch(() => undefined);
     }, waitMs);

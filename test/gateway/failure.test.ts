@@ -329,7 +329,6 @@ describe("a stop", () => {
     assert.match(await textOf(client), /^HTTP\/1\.1 200 OK\r\n[^]*hello/);
     await closed;
   });
-
 });
 
 describe("a warm slot", () => {

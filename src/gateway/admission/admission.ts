@@ -1,6 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole } from "../../api/names.ts";
 import type { PublishedOperator } from "../../api/status.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
 import type { KnownSlot, ResolutionIndex } from "../index.ts";
 import { availabilityOf, type Availability, type Endpoint } from "./availability.ts";
 import { SlotQueue, type Caller, type Door, type QueueLimits, type Refusal } from "./slot-queue.ts";
@@ -28,6 +29,8 @@ export interface AdmissionOptions {
   readonly bootId: string;
   /** Milliseconds that a request waits for a slot that is not there; 0: not at all. */
   readonly holdMs: number;
+  /** Milliseconds of a clock that nobody sets; tests move theirs. */
+  readonly now?: () => number;
 }
 
 /** While somebody waits, everything is looked at again this often: no wake-up can be lost for good. */
@@ -41,6 +44,7 @@ const meanWeight = 0.2;
  */
 export class Admission {
   readonly #options: AdmissionOptions;
+  readonly #now: () => number;
   readonly #lines = new Map<string, Line>();
   #timer: NodeJS.Timeout | undefined;
   /** Why nobody is let in any more. */
@@ -48,6 +52,7 @@ export class Admission {
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
+    this.#now = options.now ?? steadyNow;
   }
 
   /** The line of a slot's process. Cheap after the first call. */
@@ -75,7 +80,7 @@ export class Admission {
 
   /** As `enter`, by what was seen last. */
   stand(line: Line, visitor: Visitor): Endpoint | undefined {
-    const now = Date.now();
+    const now = this.#now();
     const outcome = line.queue.arrive(visitor, now);
     if (outcome === "admitted") return line.endpoint;
     if (outcome !== "waiting") throw line.failure(outcome);
@@ -126,7 +131,7 @@ export class Admission {
   }
 
   #look(line: Line): void {
-    const now = Date.now();
+    const now = this.#now();
     if (this.#closed !== undefined) {
       line.change({ kind: "closed", failure: this.#closed }, closedLimits, now);
       return;
@@ -138,7 +143,7 @@ export class Admission {
       line.change({ kind: "closed", failure }, closedLimits, now);
       return;
     }
-    const availability = availabilityOf(known, line.role, { bootId, operator: operator(), now });
+    const availability = availabilityOf(known, line.role, { bootId, operator: operator(), now: Date.now() });
     line.change(availability, limitsOf(known, holdMs), now);
   }
 
@@ -149,7 +154,7 @@ export class Admission {
         this.#timer = undefined;
         this.#tick();
       },
-      Math.min(lookAgainMs, Math.max(1, deadline - Date.now())),
+      Math.min(lookAgainMs, Math.max(1, deadline - this.#now())),
     );
   }
 
@@ -158,8 +163,8 @@ export class Admission {
     for (const line of this.#lines.values()) {
       if (line.queue.waiting === 0) continue;
       if (line.queue.door !== "open") this.#look(line);
-      next = Math.min(next, line.queue.expire(Date.now()));
-      if (line.queue.waiting > 0) next = Math.min(next, Date.now() + lookAgainMs);
+      next = Math.min(next, line.queue.expire(this.#now()));
+      if (line.queue.waiting > 0) next = Math.min(next, this.#now() + lookAgainMs);
     }
     this.#arm(next);
   }
@@ -197,7 +202,7 @@ export class Line {
   change(availability: Availability, limits: QueueLimits, now: number): void {
     this.#availability = availability;
     this.#max = limits.max;
-    this.queue.change(doorOf(availability), limits, now);
+    this.queue.change(doorOf(availability, now), limits, now);
   }
 
   failure(refusal: Refusal): ApiError {
@@ -214,9 +219,10 @@ export class Line {
 
 const closedLimits: QueueLimits = { max: 1, queue: 0, holdMs: 0, queueMs: 0 };
 
-function doorOf(availability: Availability): Door {
+function doorOf(availability: Availability, now: number): Door {
   if (availability.kind !== "shut") return { kind: availability.kind };
-  return { kind: "shut", reopensAt: availability.reopensAt };
+  const { reopensInMs } = availability;
+  return { kind: "shut", reopensAt: reopensInMs === undefined ? undefined : now + reopensInMs };
 }
 
 function limitsOf({ spec }: KnownSlot, holdMs: number): QueueLimits {

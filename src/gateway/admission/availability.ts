@@ -3,6 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { ProcessRole, SlotCapability } from "../../api/names.ts";
 import { heartbeatTtlMs, type PublishedOperator, type SlotStatus } from "../../api/status.ts";
 import { isAvailable } from "../../api/states.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
 import type { KnownSlot } from "../index.ts";
 import { failureWords } from "./failure-words.ts";
 
@@ -15,7 +16,7 @@ export interface Endpoint {
 export type Availability =
   | { readonly kind: "open"; readonly endpoint: Endpoint }
   /** `failure` is what a caller learns whose time ends before the slot is there. */
-  | { readonly kind: "shut"; readonly reopensAt?: number; readonly failure: ApiError }
+  | { readonly kind: "shut"; readonly reopensInMs?: number; readonly failure: ApiError }
   | { readonly kind: "closed"; readonly failure: ApiError };
 
 /** What is known beside the slot's own status. */
@@ -96,13 +97,14 @@ function failed(slot: string, status: SlotStatus, now: number, role?: ProcessRol
   const isStalled = needsPerson(status);
   const stalled = isStalled ? findCondition(status.conditions, "Stalled") : undefined;
   const reopensAt = status.nextRetryAt === undefined ? undefined : Date.parse(status.nextRetryAt);
-  const isNear = reopensAt !== undefined && reopensAt - now <= nearRetryMs;
+  const reopensInMs = reopensAt === undefined ? undefined : reopensAt - now;
+  const isNear = reopensInMs !== undefined && reopensInMs <= nearRetryMs;
   const reason = stalled?.reason ?? status.lastError?.reason ?? "Failed";
   const message = failureWords(reason);
   const details = { slot, state: status.state, reason, message, next_retry_at: status.nextRetryAt ?? null };
   // Beside a process that serves, what has no next try is being tried now.
   const waitSeconds = role === undefined ? undefined : retrySeconds;
-  const seconds = reopensAt === undefined ? waitSeconds : Math.max(1, Math.ceil((reopensAt - now) / 1000));
+  const seconds = reopensInMs === undefined ? waitSeconds : Math.max(1, Math.ceil(reopensInMs / 1000));
   const headers =
     seconds === undefined || isStalled ? { "x-should-retry": "false" } : { "retry-after": String(seconds) };
   const failure =
@@ -114,7 +116,7 @@ function failed(slot: string, status: SlotStatus, now: number, role?: ProcessRol
           headers,
         });
   if (isStalled || !isNear || status.failures >= outageFailures) return { kind: "closed", failure };
-  return { kind: "shut", reopensAt, failure };
+  return { kind: "shut", reopensInMs, failure };
 }
 
 function disabled(name: string, status: SlotStatus): ApiError {
@@ -142,7 +144,22 @@ function notReady(slot: string, state: string, reason: string, role?: ProcessRol
   });
 }
 
+/** When each heartbeat was heard that came after another of the same operator. */
+const beats = new WeakMap<PublishedOperator, number>();
+
+/**
+ * An operator has published `current` where it had published `before`: its heart beats, whatever the wall clock says. The
+ * first thing heard of an operator proves nothing: the operator may have ended since.
+ */
+export function noteBeat(before: PublishedOperator | undefined, current: PublishedOperator | undefined): void {
+  if (before === undefined || current === undefined || before.pid !== current.pid) return;
+  if (before.startedAt === current.startedAt && before.heartbeat !== current.heartbeat) beats.set(current, steadyNow());
+}
+
 /** The operator has not been heard of lately: what it published may be old. */
 export function isOperatorLost(operator: PublishedOperator | undefined, now = Date.now()): boolean {
-  return operator === undefined || now - Date.parse(operator.heartbeat) > heartbeatTtlMs;
+  if (operator === undefined) return true;
+  const heardAt = beats.get(operator);
+  if (heardAt !== undefined) return steadyNow() - heardAt > heartbeatTtlMs;
+  return now - Date.parse(operator.heartbeat) > heartbeatTtlMs;
 }

@@ -1,6 +1,8 @@
+import { steadyNow } from "../../lib/steady-clock.ts";
+
 interface Failures {
   count: number;
-  /** Milliseconds since the epoch. */
+  /** By the steady clock. */
   endsAt: number;
 }
 
@@ -19,7 +21,7 @@ export class FailureThrottle {
     this.#failureLimit = options.failureLimit ?? 20;
     this.#windowMs = options.windowMs ?? 60_000;
     this.#peerLimit = options.peerLimit ?? 10_000;
-    this.#now = options.now ?? Date.now;
+    this.#now = options.now ?? steadyNow;
   }
 
   get size(): number {

@@ -39,7 +39,7 @@ function site(sketch: SlotSketch | undefined, holdMs = 10_000) {
       },
       new Map(),
     );
-  const admission = new Admission({ index, operator: () => undefined, bootId: "b", holdMs });
+  const admission = new Admission({ index, operator: () => undefined, bootId: "b", holdMs, now: () => Date.now() });
   const line = admission.line("coder", "main");
   return {
     admission,
@@ -68,6 +68,34 @@ const there: SlotSketch = { port: 8081, spec: max(1, 2) };
 const away: SlotSketch = { state: "starting", spec: max(1, 2) };
 
 describe("Admission", () => {
+  for (const [way, setMs] of [
+    ["ahead", 3_600_000],
+    ["back", -3_600_000],
+  ] as const) {
+    it(`holds a caller for its time when the wall clock is set ${way}`, (test) => {
+      test.mock.timers.enable({ apis: ["setTimeout"] });
+      let elapsedMs = 0;
+      const pass = (ms: number): void => {
+        elapsedMs += ms;
+        test.mock.timers.tick(ms);
+      };
+      const slots = () => [publishedSlot("coder", away, 1)];
+      const index = () => buildIndex({ slots, registry: () => ({ schema: 1, models: [], upstreams: [] }) }, new Map());
+      const now = (): number => elapsedMs;
+      const admission = new Admission({ index, operator: () => undefined, bootId: "b", holdMs: 10_000, now });
+      const guest = new Guest();
+      admission.enter(admission.line("coder", "main"), guest);
+      pass(1000);
+      const wallMs = Date.now();
+      test.mock.method(Date, "now", () => wallMs + setMs);
+      for (let second = 2; second < 10; second += 1) pass(1000);
+      assert.deepEqual(guest.told, []);
+      pass(1000);
+      assert.deepEqual(guest.told, ["slot.not_ready"]);
+      admission.close(new ApiError("system.overloaded"));
+    });
+  }
+
   it("lets in at once where there is room, and then whoever waits, as others finish", () => {
     const { enter, admission, line } = site(there);
     const [a, b] = [new Guest("a"), new Guest("b")];

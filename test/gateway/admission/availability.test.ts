@@ -8,6 +8,7 @@ import {
   availabilityOf,
   checkCapability,
   isOperatorLost,
+  noteBeat,
   roleFor,
   type Surroundings,
 } from "../../../src/gateway/admission/availability.ts";
@@ -166,7 +167,7 @@ describe("availabilityOf", () => {
 
   it("tells when a failed slot opens again, and what happened in words of our own", () => {
     const found = availabilityOf(slotOf(failing(1, 4000)), "main", { bootId: "boot", operator, now });
-    assert.ok(found.kind === "shut" && found.reopensAt === now + 4000);
+    assert.ok(found.kind === "shut" && found.reopensInMs === 4000);
     assert.deepEqual(found.failure.details, {
       slot: "primary",
       state: "error",
@@ -222,4 +223,15 @@ it("isOperatorLost after five seconds without a heartbeat, or when there never w
     [false, false, true],
   );
   assert.equal(isOperatorLost(undefined, now), true);
+});
+
+it("isOperatorLost goes by the beats that were heard, not by what the wall clock is set to", (test) => {
+  let elapsedMs = 1000;
+  test.mock.method(performance, "now", () => elapsedMs);
+  const next = { ...operator, heartbeat: new Date(now + 1000).toISOString() };
+  noteBeat(undefined, operator);
+  noteBeat(operator, next);
+  for (const setMs of [3_600_000, -3_600_000]) assert.equal(isOperatorLost(next, now + setMs), false);
+  elapsedMs += 5001;
+  for (const setMs of [0, 3_600_000, -3_600_000]) assert.equal(isOperatorLost(next, now + setMs), true);
 });
