@@ -1,14 +1,18 @@
 import { longestTimerMs } from "../lib/longest-timer.ts";
+import { steadyNow } from "../lib/steady-clock.ts";
 
 /** When things happen; replaced by a fake in tests. */
 export interface Clock {
   now(): Date;
+  /** Milliseconds that go by whatever the clock is set to. */
+  elapsedMs(): number;
   /** Runs `task` once after `ms`, or after 24 days where that is sooner; disposing cancels it. */
   after(ms: number, task: () => void): Disposable;
 }
 
 export const systemClock: Clock = {
   now: () => new Date(),
+  elapsedMs: steadyNow,
   after(ms, task) {
     const timer = setTimeout(task, Math.min(ms, longestTimerMs));
     return { [Symbol.dispose]: () => clearTimeout(timer) };
@@ -80,7 +84,7 @@ export class WorkQueue {
   /** Reconcile soon. A delayed requeue of the same key is dropped: the reconcile decides anew. */
   add(key: string): void {
     if (this.#isStopped) return;
-    const now = this.#clock.now().getTime();
+    const now = this.#clock.elapsedMs();
     if (this.#running.has(key)) {
       if (!this.#dirty.has(key)) this.#dirty.set(key, now);
       return;
@@ -97,7 +101,7 @@ export class WorkQueue {
       this.add(key);
       return;
     }
-    const at = this.#clock.now().getTime() + ms;
+    const at = this.#clock.elapsedMs() + ms;
     const planned = this.#delayed.get(key);
     if (this.#ready.has(key) || (planned !== undefined && planned.at <= at)) return;
     planned?.timer[Symbol.dispose]();
@@ -117,7 +121,7 @@ export class WorkQueue {
     const [first] = this.#ready.values();
     const [dirty] = this.#dirty.values();
     const since = Math.min(first ?? Infinity, dirty ?? Infinity);
-    return Number.isFinite(since) ? Math.max(0, this.#clock.now().getTime() - since) : 0;
+    return Number.isFinite(since) ? Math.max(0, this.#clock.elapsedMs() - since) : 0;
   }
 
   /** Resolves once nothing is ready or running; delayed keys may remain. */

@@ -214,3 +214,23 @@ test("the system clock does not run at once what is due in more milliseconds tha
   process.off("warning", onWarning);
   assert.deepEqual(warnings, []);
 });
+
+test("an earlier look is not lost when the wall clock is set ahead", async () => {
+  const clock = new ManualClock();
+  let runs = 0;
+  const queue = new WorkQueue({
+    clock,
+    onError: noError,
+    work: async () => {
+      runs += 1;
+      return {};
+    },
+  });
+  queue.addAfter("a", 30_000);
+  clock.set(3_600_000);
+  queue.addAfter("a", 1000);
+  clock.advance(1000);
+  await queue.settled();
+  assert.equal(runs, 1);
+  await queue.stop();
+});
