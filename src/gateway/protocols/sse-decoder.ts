@@ -1,3 +1,4 @@
+import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { StreamGarbage } from "../relay/event-stream.ts";
 
 /** What an event stream consists of, apart from fields that nobody here needs. */
@@ -7,22 +8,30 @@ const eventLimitBytes = 4 * 1024 * 1024;
 
 /** Reads Server-Sent Events from bytes that may be split anywhere (HTML standard, "Parsing an event stream"). */
 export class SseDecoder {
-  #rest: Buffer | undefined;
+  readonly #rest = new GatheredBytes();
   #data: string[] = [];
   #size = 0;
 
   /** Throws StreamGarbage when an event has no end. */
   push(chunk: Buffer): readonly SseItem[] {
-    const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
     const items: SseItem[] = [];
+    let bytes = chunk;
     let start = 0;
+    const first = chunk.indexOf(0x0a) + 1;
+    if (first > 0 && this.#rest.size > 0) {
+      this.#rest.add(chunk.subarray(0, first));
+      const line = this.#rest.take();
+      const hasReturn = line[line.length - 2] === 0x0d;
+      this.#line(line.toString("utf8", 0, line.length - (hasReturn ? 2 : 1)), items);
+      bytes = chunk.subarray(first);
+    }
     for (let end = bytes.indexOf(0x0a); end >= 0; end = bytes.indexOf(0x0a, start)) {
       const hasReturn = end > start && bytes[end - 1] === 0x0d;
       this.#line(bytes.toString("utf8", start, hasReturn ? end - 1 : end), items);
       start = end + 1;
     }
-    this.#rest = start === bytes.length ? undefined : bytes.subarray(start);
-    if (this.#size + (this.#rest?.length ?? 0) > eventLimitBytes) throw new StreamGarbage("an event has no end");
+    if (start < bytes.length) this.#rest.add(bytes.subarray(start));
+    if (this.#size + this.#rest.size > eventLimitBytes) throw new StreamGarbage("an event has no end");
     return items;
   }
 

@@ -1,3 +1,4 @@
+import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { ModelRename } from "./rename.ts";
 
@@ -24,7 +25,8 @@ export class EventStream {
   readonly #endMark: RegExp | undefined;
   readonly #eventLimitBytes: number;
   #needsRole: boolean;
-  #rest: Buffer | undefined;
+  /** A line without its end. No byte of it is looked at again before the end has come. */
+  readonly #rest = new GatheredBytes();
   #hasData = false;
   #isFinished = false;
   #isDone = false;
@@ -45,7 +47,7 @@ export class EventStream {
 
   /** The answer has come to its end, and no event was cut off: nothing is missing. */
   get isWhole(): boolean {
-    return (this.#isDone || this.#isFinished) && this.#rest === undefined;
+    return (this.#isDone || this.#isFinished) && this.#rest.size === 0;
   }
 
   /** `[DONE]` has been relayed. */
@@ -61,13 +63,11 @@ export class EventStream {
   /** What to send for a chunk, possibly nothing yet. Throws StreamGarbage. */
   push(chunk: Buffer): Buffer | undefined {
     if (this.#error !== undefined) return undefined;
-    const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
-    const end = bytes.lastIndexOf(newline) + 1;
-    this.#rest = end === bytes.length ? undefined : bytes.subarray(end);
-    if (this.#rest !== undefined && this.#rest.length > this.#eventLimitBytes)
-      throw new StreamGarbage("an event has no end");
-    if (end === 0) return undefined;
-    let lines = bytes.subarray(0, end);
+    const end = chunk.lastIndexOf(newline) + 1;
+    let lines = this.#upTo(chunk, end);
+    if (end < chunk.length) this.#rest.add(chunk.subarray(end));
+    if (this.#rest.size > this.#eventLimitBytes) throw new StreamGarbage("an event has no end");
+    if (lines === undefined) return undefined;
     if (!this.#hasData) this.#check(lines);
     lines = this.#beforeError(lines);
     if (lines.length === 0) return undefined;
@@ -81,7 +81,18 @@ export class EventStream {
    * else; one that was cut off stays, and the stream is not whole. Throws StreamGarbage.
    */
   end(): Buffer | undefined {
-    return this.#rest === undefined || !isWholeLine(this.#rest) ? undefined : this.push(eventEnd);
+    if (this.#rest.size === 0) return undefined;
+    const line = this.#rest.take();
+    this.#rest.add(line);
+    return isWholeLine(line) ? this.push(eventEnd) : undefined;
+  }
+
+  /** The lines that end with the first `end` bytes of the chunk; undefined: none does. */
+  #upTo(chunk: Buffer, end: number): Buffer | undefined {
+    if (end === 0) return undefined;
+    if (this.#rest.size === 0) return chunk.subarray(0, end);
+    this.#rest.add(chunk.subarray(0, end));
+    return this.#rest.take();
   }
 
   /** The first line tells whether this is an event stream at all. */

@@ -1,0 +1,79 @@
+import { release } from "./release.ts";
+
+const smallestPartBytes = 4096;
+const largestPartBytes = 1024 * 1024;
+
+/**
+ * Bytes that come in pieces and are wanted in one buffer. The pieces are copied into a few large parts: a piece of one
+ * byte costs one byte, not an object, and no byte is copied more than twice. What is allocated is at most 4 KiB more
+ * than twice what has come.
+ */
+export class GatheredBytes {
+  #parts: Buffer[] = [];
+  /** Bytes of the last part that are in use. */
+  #lastBytes = 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Keeps the first piece as it is; false: `piece` must not change any more. True: it was copied. */
+  add(piece: Buffer): boolean {
+    if (piece.length === 0) return true;
+    if (this.#size === 0) {
+      this.#parts = [piece];
+      this.#lastBytes = piece.length;
+      this.#size = piece.length;
+      return false;
+    }
+    let copied = 0;
+    while (copied < piece.length) {
+      const last = this.#parts.at(-1);
+      if (last === undefined || this.#lastBytes === last.length) this.#grow();
+      else {
+        const count = piece.copy(last, this.#lastBytes, copied);
+        copied += count;
+        this.#lastBytes += count;
+      }
+    }
+    this.#size += piece.length;
+    return true;
+  }
+
+  /** All of it in one buffer. Nothing is kept here afterwards. */
+  take(): Buffer {
+    const [first] = this.#parts;
+    if (this.#parts.length === 1 && first !== undefined) {
+      this.#forget();
+      return first;
+    }
+    const whole = Buffer.allocUnsafeSlow(this.#size);
+    let at = 0;
+    for (const [index, part] of this.#parts.entries()) {
+      const isLast = index === this.#parts.length - 1;
+      at += part.copy(whole, at, 0, isLast ? this.#lastBytes : part.length);
+      // One after the other: the whole takes no more memory than its parts did. The first is not ours.
+      if (index > 0) release(part);
+    }
+    this.#forget();
+    return whole;
+  }
+
+  /** Gives the memory back at once. */
+  clear(): void {
+    for (const part of this.#parts.slice(1)) release(part);
+    this.#forget();
+  }
+
+  #grow(): void {
+    this.#parts.push(Buffer.allocUnsafeSlow(Math.min(largestPartBytes, Math.max(smallestPartBytes, this.#size))));
+    this.#lastBytes = 0;
+  }
+
+  #forget(): void {
+    this.#parts = [];
+    this.#lastBytes = 0;
+    this.#size = 0;
+  }
+}
