@@ -42,6 +42,7 @@ export function sendError(
     "content-length": Buffer.byteLength(body),
     "x-request-id": requestId,
     "x-content-type-options": "nosniff",
+    "content-security-policy": "sandbox",
     ...(error.code === "dispatch.payload_too_large" ? { connection: "close" } : {}),
     ...error.headers,
   });

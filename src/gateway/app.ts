@@ -191,6 +191,6 @@ function refuseBytes(error: Error & { code?: string }, socket: Socket | import("
   const body = JSON.stringify(failure.envelope());
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Bad Request"}\r\ncontent-type: application/json; charset=utf-8\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\nx-request-id: ${newRequestId()}\r\n\r\n${body}`,
+      `content-length: ${Buffer.byteLength(body)}\r\nx-content-type-options: nosniff\r\ncontent-security-policy: sandbox\r\nconnection: close\r\nx-request-id: ${newRequestId()}\r\n\r\n${body}`,
   );
 }

@@ -26,6 +26,8 @@ export class Cors {
     if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined) return false;
     const wanted = request.headers["access-control-request-headers"];
     response.writeHead(204, {
+      "x-content-type-options": "nosniff",
+      "content-security-policy": "sandbox",
       "access-control-allow-methods": "GET, HEAD, POST, OPTIONS",
       // SDKs send headers of their own; which ones changes with every release.
       "access-control-allow-headers": wanted ?? "authorization, content-type",

@@ -22,6 +22,8 @@ const headers = {
     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'",
   "cross-origin-resource-policy": "same-origin",
 } as const;
+/** Nothing below `/v1` is a page, not even by mistake. */
+const v1Headers = { ...headers, "content-security-policy": `${headers["content-security-policy"]}; sandbox` } as const;
 
 /** A route as the scope matrix shows it. */
 export interface GuardedRoute {
@@ -45,8 +47,9 @@ export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedR
   });
   app.decorateRequest("identity", undefined);
   app.addHook("onRequest", async (request, reply) => {
-    void reply.headers({ ...headers, "x-request-id": request.id });
-    request.identity = gate.admit(request.raw, scopeOf(app, request), kindOf(request));
+    const kind = kindOf(request);
+    void reply.headers({ ...(kind === "v1" ? v1Headers : headers), "x-request-id": request.id });
+    request.identity = gate.admit(request.raw, scopeOf(app, request), kind);
   });
   return routes;
 }

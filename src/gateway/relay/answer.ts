@@ -114,6 +114,8 @@ export class Answer implements AnswerSink, Flushable {
       this.#requestId,
       "x-content-type-options",
       "nosniff",
+      "content-security-policy",
+      "sandbox",
     ];
     const length = headers["content-length"];
     // An answer without content has no length either (RFC 9110, 8.6): HTTP/2 behind a proxy breaks on one.

@@ -4,6 +4,7 @@ import type { ResponseHead } from "../../lib/http1/response-parser.ts";
 import { HeldAnswer, isEventStream, type AnswerSink } from "./answer.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
+import { passiveType } from "./passive-type.ts";
 import type { ModelRename } from "./rename.ts";
 
 /** More of an engine's error than this helps nobody. */
@@ -112,7 +113,7 @@ export class Relay implements ExchangeEvents {
       return;
     }
     this.#body = undefined;
-    const type = answer.contentType ?? "application/octet-stream";
+    const type = passiveType(answer.contentType ?? "application/octet-stream");
     this.#type = type;
     if (isEventStream(type)) {
       const { isChat = false, endMark, eventLimitBytes } = this.#format;
