@@ -10,8 +10,10 @@ export const recordSchema = z.strictObject({
   role: z.enum(processRoles),
   hash: z.string(),
   port: z.int(),
-  /** Another one for every start; the engine carries it in its label. */
+  /** Another one for every start, random, and known to the engine alone, which carries it in its label. */
   start: z.string(),
+  /** The user that it was started as; absent in records of versions that did not note it. */
+  uid: z.int().optional(),
   bootId: z.string(),
   pidNamespace: z.string(),
   /** 0: it could not be started. */

@@ -4,6 +4,8 @@ import { isShortage } from "./error-code.ts";
 /** A process as /proc shows it. */
 export interface ProcEntry {
   readonly pid: number;
+  /** 1, or a process that adopts orphans, once the one that forked it is gone. */
+  readonly parent: number;
   readonly group: number;
   readonly session: number;
   /** Clock ticks since boot. With the pid and the boot id it names one process for ever: pids are used again. */
@@ -14,17 +16,17 @@ export interface ProcEntry {
 /**
  * Undefined when the process is gone. Zombies are there: a child that ended at once still has its start time. Throws
  * where a look is not possible now, for want of a descriptor or memory: that does not make it gone.
- * Fields 3, 5, 6 and 22 of /proc/PID/stat: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+ * Fields 3 to 6 and 22 of /proc/PID/stat: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
  */
 export function readEntry(pid: number): ProcEntry | undefined {
   const text = readStat(pid);
   if (text === undefined) return undefined;
   // The command's name may itself hold spaces and parentheses: fields count from the last one.
-  const [state, , group, session, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  const [state, parent, group, session, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const startTime = rest[15];
   if (startTime === undefined) return undefined;
   const isZombie = state === "Z" || state === "X" || state === "x";
-  return { pid, group: Number(group), session: Number(session), startTime, isZombie };
+  return { pid, parent: Number(parent), group: Number(group), session: Number(session), startTime, isZombie };
 }
 
 const statBuffer = Buffer.alloc(2048);

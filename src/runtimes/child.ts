@@ -7,7 +7,7 @@ import { readSmallText, UnfitFile } from "../lib/small-file.ts";
 import type { Ended } from "./exits.ts";
 import { labelVariables, type Label } from "./label.ts";
 import { BadWorkload, LogUnavailable } from "./start-failure.ts";
-import type { EngineUser } from "./user.ts";
+import { ownUser, type EngineUser } from "./user.ts";
 
 /** What engines inherit; everything else of the operator's environment stays with the operator (DECISIONS 1). */
 const inheritedNames =
@@ -59,6 +59,8 @@ async function resolved(name: string, value: EnvValue): Promise<string> {
 export interface StartedChild {
   readonly pid: number;
   readonly startTime: string;
+  /** The user that it runs as. */
+  readonly uid: number;
   /** Size of the log before its first line. */
   readonly logOffset: number;
   readonly ended: Promise<Exclude<Ended, undefined>>;
@@ -96,7 +98,7 @@ export async function startChild(
     });
     child.unref();
     if (pid === undefined || startTime === undefined) throw new Error(`${program} was started but is not in /proc`);
-    return { pid, startTime, logOffset, ended };
+    return { pid, startTime, uid: options.user?.uid ?? ownUser(), logOffset, ended };
   } finally {
     closeSync(output);
   }

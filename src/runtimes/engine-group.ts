@@ -1,9 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProcessRole } from "../api/names.ts";
+import type { ProcessRecord } from "../api/process-record.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { startTimeOf, type ProcEntry } from "../lib/process-identity.ts";
-import { labelOf } from "./label.ts";
-import { listProcs } from "./proc.ts";
+import { labelOf, type Trust } from "./label.ts";
+import { listProcs, ownsSocket } from "./proc.ts";
 import type { RemoveOptions } from "./runtime.ts";
 
 const firstLookMs = 5;
@@ -15,11 +16,14 @@ export interface GroupIdentity {
   readonly instance: string;
   readonly slot: string;
   readonly role: ProcessRole;
+  /** What is on record of it. */
+  readonly record: ProcessRecord | undefined;
+  readonly trust: Trust;
 }
 
 /**
  * All processes of one engine: its leader, whoever is in the leader's session, and whoever carries its label, wherever
- * it went. A pid that was proven once stays proven with its start time, also when its parent ends before it.
+ * it went, and is of a user that engines run as. A pid that was proven once stays proven with its start time, also when its parent ends before it.
  * Nothing else is ever signalled.
  */
 export class EngineGroup {
@@ -39,6 +43,39 @@ export class EngineGroup {
     const entries = listProcs().filter(({ pid }) => pid !== process.pid);
     const session = new Set(this.#sessionIn(entries));
     return this.#prove(entries.filter((entry) => session.has(entry) || this.#isLabelled(entry.pid)));
+  }
+
+  /**
+   * Whether the engine holds each of these sockets: a program of the same user may share a port with it and be given
+   * some of its connections. The leader nearly always holds them; only else is every process looked at.
+   */
+  holds(inodes: ReadonlySet<string>): boolean {
+    const leader = this.#leader;
+    if (leader === undefined) return false;
+    const others = [...inodes].map((inode) => new Set([inode])).filter((inode) => !ownsSocket(leader.pid, inode));
+    if (others.length === 0) return true;
+    const kin = this.#kin();
+    return others.every((inode) => kin.some(({ pid }) => ownsSocket(pid, inode)));
+  }
+
+  /**
+   * The leader, its session and what descends from them. Nobody else can become one of these, while a label can be
+   * copied.
+   */
+  #kin(): ProcEntry[] {
+    const leader = this.#leader;
+    const entries = listProcs();
+    if (!entries.some(({ pid, startTime }) => pid === leader?.pid && startTime === leader.startTime)) return [];
+    const kin = entries.filter(({ pid, session }) => pid === leader?.pid || session === leader?.pid);
+    const pids = new Set(kin.map(({ pid }) => pid));
+    for (let found = kin; found.length > 0;) {
+      found = entries.filter(({ pid, parent }) => pids.has(parent) && !pids.has(pid));
+      for (const entry of found) {
+        pids.add(entry.pid);
+        kin.push(entry);
+      }
+    }
+    return kin;
   }
 
   /** Those proven without reading what each process of this machine carries, which takes as long again. */
@@ -99,8 +136,9 @@ export class EngineGroup {
 
   #isLabelled(pid: number): boolean {
     const label = labelOf(pid);
-    const { instance, slot, role } = this.#identity;
-    return label?.instance === instance && label.slot === slot && label.role === role;
+    const { instance, slot, role, record, trust } = this.#identity;
+    if (label?.instance !== instance || label.slot !== slot || label.role !== role) return false;
+    return trust.mayEnd(label, pid, record);
   }
 
   #survivors(members: readonly ProcEntry[]): string {

@@ -1,21 +1,22 @@
 import type { ProcessRecord } from "../api/process-record.ts";
 import { bootId } from "../lib/boot-id.ts";
-import { pidNamespace, type ProcEntry } from "../lib/process-identity.ts";
-import { labelOf, type Label } from "./label.ts";
+import { pidNamespace, readProc, type ProcEntry } from "../lib/process-identity.ts";
+import { labelOf, type Label, type Trust } from "./label.ts";
 import { listProcs, startedAt } from "./proc.ts";
 import { recordKey } from "./records.ts";
 
 /**
  * Records for engines of this instance that have none: the operator ended between starting one and writing its record,
- * or the record was lost. Their label tells what they are. One whose leader is gone already counts as exited: what is
- * left of it is found, and ended, by its label.
+ * or the record was lost. None of them is adopted, since anybody can carry a label: each counts as exited, and is ended
+ * by its label before the slot starts again. A process of another user than engines run as is none of ours.
  */
-export function findLostEngines(instance: string, known: readonly ProcessRecord[]): ProcessRecord[] {
+export function findLostEngines(instance: string, known: readonly ProcessRecord[], trust: Trust): ProcessRecord[] {
   const starts = new Set(known.map(({ start }) => start));
   const oldest = new Map<string, { readonly label: Label; readonly entry: ProcEntry }>();
   for (const entry of listProcs()) {
     const label = labelOf(entry.pid);
     if (label?.instance !== instance || entry.pid === process.pid || starts.has(label.start)) continue;
+    if (!trust.mayEnd(label, entry.pid)) continue;
     const key = recordKey(label.slot, label.role);
     const other = oldest.get(key)?.entry;
     if (other === undefined || isBefore(entry, other)) oldest.set(key, { label, entry });
@@ -24,8 +25,9 @@ export function findLostEngines(instance: string, known: readonly ProcessRecord[
   for (const [key, { label, entry }] of oldest) {
     // A recorded engine that lives is the one in force.
     const record = known.find(({ slot, role }) => recordKey(slot, role) === key);
-    if (record !== undefined && record.exit === undefined && isPresent(record)) continue;
-    const found: ProcessRecord = {
+    if (record !== undefined && record.exit === undefined && isPresent(record, trust)) continue;
+    const at = new Date().toISOString();
+    lost.push({
       schema: 1,
       ...label,
       bootId: bootId(),
@@ -34,12 +36,8 @@ export function findLostEngines(instance: string, known: readonly ProcessRecord[
       startTime: entry.startTime,
       startedAt: startedAt(entry.startTime).toISOString(),
       logOffset: 0,
-    };
-    const isLeader = entry.pid === entry.session;
-    const at = new Date().toISOString();
-    lost.push(
-      isLeader ? found : { ...found, exit: { reason: "Unknown", message: "ended unseen, and left a process", at } },
-    );
+      exit: { reason: "Unknown", message: `process ${entry.pid} was left without a record, and is ended`, at },
+    });
   }
   return lost;
 }
@@ -49,7 +47,7 @@ function isBefore(one: ProcEntry, other: ProcEntry): boolean {
   return apart === 0 ? one.pid < other.pid : apart < 0;
 }
 
-function isPresent(record: ProcessRecord): boolean {
+function isPresent(record: ProcessRecord, trust: Trust): boolean {
   if (record.bootId !== bootId() || record.pidNamespace !== pidNamespace()) return false;
-  return labelOf(record.pid)?.start === record.start;
+  return readProc(record.pid)?.startTime === record.startTime && trust.isRecorded(record);
 }

@@ -1,4 +1,5 @@
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from "node:fs";
+import { endianness } from "node:os";
 import { isShortage } from "../lib/error-code.ts";
 import { readProc, type ProcEntry } from "../lib/process-identity.ts";
 
@@ -33,6 +34,21 @@ export function environmentOf(pid: number): ReadonlyMap<string, string> | undefi
   );
 }
 
+/** The user of a process; undefined when it is gone, or is of more than one user, as a set-user-ID program is. */
+export function userOf(pid: number): number | undefined {
+  let text: string;
+  try {
+    text = readFileSync(`/proc/${pid}/status`, "latin1");
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return undefined;
+  }
+  // Real, effective, saved, file system.
+  const ids = /^Uid:\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)$/m.exec(text)?.slice(1) ?? [];
+  const [first, ...others] = ids.map(Number);
+  return first !== undefined && others.every((id) => id === first) ? first : undefined;
+}
+
 /** Seconds since boot at which the kernel says the process began, as wall-clock time. */
 export function startedAt(startTime: string): Date {
   const bootSeconds = Number(/^btime (\d+)$/m.exec(readFileSync("/proc/stat", "latin1"))?.[1] ?? 0);
@@ -42,10 +58,18 @@ export function startedAt(startTime: string): Date {
 
 /** Where sockets that were found listening are open: `/proc/PID/fd/N` by inode. */
 const openAt = new Map<string, string>();
-const listeningOn = new Map<number, ReadonlySet<string>>();
+const listeningOn = new Map<number, { readonly inodes: ReadonlySet<string>; readonly readAt: number }>();
+/** A program of the same user may begin to share a port (SO_REUSEPORT): the table is read again after this. */
+const knownForMs = 10_000;
+
+/** 127.0.0.1 as the kernel's tables write it: words of the machine's own order. */
+const loopback = endianness() === "LE" ? "0100007F" : "7F000001";
+const mapped = `0000000000000000${endianness() === "LE" ? "FFFF0000" : "0000FFFF"}`;
+/** Addresses whose listeners 127.0.0.1 reaches: itself and any, of IPv4 and IPv6. */
+const reached = [loopback, "00000000", mapped + loopback, "0".repeat(32)];
 
 /**
- * Inodes of sockets that listen on the port, on any address, IPv4 and IPv6. To list listeners the kernel walks every
+ * Inodes of sockets that listen on the port, of those that 127.0.0.1 reaches. To list listeners the kernel walks every
  * bucket of its table of connections, which costs milliseconds; but a socket that listened listens for as long as it
  * is open, and one readlink tells that of a socket whose owner has been seen.
  */
@@ -53,7 +77,7 @@ export function listeningInodes(port: number): ReadonlySet<string> {
   const known = knownListeners(port);
   if (known !== undefined) return known;
   const inodes = readListeningInodes(port);
-  if (inodes.size > 0) listeningOn.set(port, inodes);
+  if (inodes.size > 0) listeningOn.set(port, { inodes, readAt: performance.now() });
   else listeningOn.delete(port);
   return inodes;
 }
@@ -61,7 +85,8 @@ export function listeningInodes(port: number): ReadonlySet<string> {
 /** Those that were found before and are all still open; undefined: only the table tells. */
 export function knownListeners(port: number): ReadonlySet<string> | undefined {
   const before = listeningOn.get(port);
-  return before !== undefined && [...before].every(isOpen) ? before : undefined;
+  if (before === undefined || performance.now() - before.readAt > knownForMs) return undefined;
+  return [...before.inodes].every(isOpen) ? before.inodes : undefined;
 }
 
 function isOpen(inode: string): boolean {
@@ -77,13 +102,14 @@ function isOpen(inode: string): boolean {
 }
 
 function readListeningInodes(port: number): ReadonlySet<string> {
-  const wanted = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const wanted = new Set(reached.map((address) => address + suffix));
   const inodes = new Set<string>();
   for (const table of tablesOf("/proc/net")) {
     for (const line of listeners(table)) {
       // sl, local_address, rem_address, st, …, inode
       const [, local, , , , , , , , inode] = line;
-      if (local?.endsWith(wanted) === true && inode !== undefined) inodes.add(inode);
+      if (local !== undefined && wanted.has(local) && inode !== undefined) inodes.add(inode);
     }
   }
   return inodes;

@@ -11,16 +11,15 @@ import { Subscribers } from "../lib/subscribers.ts";
 import { environmentFor, startChild, type StartedChild } from "./child.ts";
 import { EngineGroup } from "./engine-group.ts";
 import { exitOf, lastLine, type Ended } from "./exits.ts";
-import { labelFor, labelOf } from "./label.ts";
+import { labelFor, Trust } from "./label.ts";
 import { defaultLogBytes, rotateLog } from "./log-rotation.ts";
 import { logFile } from "./logs.ts";
 import { listenersOn } from "./listeners.ts";
 import { findLostEngines } from "./lost-engines.ts";
-import { ownsSocket } from "./proc.ts";
 import { RecordBook, recordKey } from "./records.ts";
 import type { RemoveOptions, Runtime } from "./runtime.ts";
 import { startFailure } from "./start-failure.ts";
-import { findUser } from "./user.ts";
+import { findUser, usersOfEngines } from "./user.ts";
 
 export interface ProcessRuntimeOptions {
   readonly stateDir: string;
@@ -43,8 +42,9 @@ const adoptedPollMs = 250;
 export async function openProcessRuntime(options: ProcessRuntimeOptions): Promise<Runtime> {
   await mkdir(join(options.stateDir, "logs"), { recursive: true });
   const records = await RecordBook.open(join(options.stateDir, "processes"), options.instance);
-  for (const lost of findLostEngines(options.instance, records.all())) await records.put(lost);
-  return new ProcessRuntime(options, records);
+  const trust = new Trust(await usersOfEngines(options.engineUser));
+  for (const lost of findLostEngines(options.instance, records.all(), trust)) await records.put(lost);
+  return new ProcessRuntime(options, records, trust);
 }
 
 /** A child of this very process: its end comes as an event, with code or signal. */
@@ -58,6 +58,7 @@ class ProcessRuntime implements Runtime {
   readonly kind = "process";
   readonly #options: ProcessRuntimeOptions;
   readonly #records: RecordBook;
+  readonly #trust: Trust;
   readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #own = new Map<string, OwnChild>();
   /** Adopted processes whose label was read: pid, start time. */
@@ -67,9 +68,10 @@ class ProcessRuntime implements Runtime {
   #isCappingLogs = false;
   readonly #closing = new AbortController();
 
-  constructor(options: ProcessRuntimeOptions, records: RecordBook) {
+  constructor(options: ProcessRuntimeOptions, records: RecordBook, trust: Trust) {
     this.#options = options;
     this.#records = records;
+    this.#trust = trust;
     this.#logLooks = everySecond(() => void this.#capLogs());
     this.#followAdopted();
   }
@@ -98,7 +100,7 @@ class ProcessRuntime implements Runtime {
     await this.#groupOf(slot, role).end({ stopSeconds: 0 }, this.#closing.signal);
     await this.#rotate(slot, role);
     const start = randomUUID();
-    const base: Omit<ProcessRecord, "pid" | "startTime" | "logOffset"> = {
+    const base: Omit<ProcessRecord, "pid" | "startTime" | "uid" | "logOffset"> = {
       schema: 1,
       ...labelFor(workload, this.#options.instance, start),
       bootId: bootId(),
@@ -116,8 +118,8 @@ class ProcessRuntime implements Runtime {
       this.#tell(slot);
       return;
     }
-    const { pid, startTime, logOffset, ended } = child;
-    const made: ProcessRecord = { ...base, pid, startTime, logOffset };
+    const { pid, startTime, uid, logOffset, ended } = child;
+    const made: ProcessRecord = { ...base, pid, startTime, uid, logOffset };
     // Told before the record is written: from here on nothing can lose this child.
     const written = this.#records.put(made);
     this.#own.set(recordKey(slot, role), { pid, noted: ended.then((end) => this.#onOwnEnded(made, end)) });
@@ -159,7 +161,7 @@ class ProcessRuntime implements Runtime {
     if (record === undefined) return undefined;
     if (this.#isRunning(record)) {
       const inodes = await listenersOn(record.port);
-      const isListening = inodes.size > 0 && this.#owns(record, inodes);
+      const isListening = inodes.size > 0 && this.#groupOf(slot, role).holds(inodes);
       return observed(record, { isListening, isPortTaken: inodes.size > 0 && !isListening });
     }
     const own = this.#own.get(recordKey(slot, role));
@@ -181,12 +183,14 @@ class ProcessRuntime implements Runtime {
   #groupOf(slot: string, role: ProcessRole): EngineGroup {
     const record = this.#records.get(slot, role);
     const isProven = record !== undefined && this.#isRunning(record);
-    return new EngineGroup({ instance: this.#options.instance, slot, role }, isProven ? record : undefined);
+    const identity = { instance: this.#options.instance, slot, role, record, trust: this.#trust };
+    return new EngineGroup(identity, isProven ? record : undefined);
   }
 
   /**
-   * Boot, pid namespace, pid, start time and our label name one process; a zombie is gone (DECISIONS 10). For a child
-   * that has not been reaped no label is needed: the kernel gives its pid to nobody else.
+   * Boot, pid namespace, pid, start time, user and the secret of the start name one process; a zombie is gone
+   * (DECISIONS 10, docs/adr/0006). For a child that has not been reaped no label is needed: the kernel gives its pid to
+   * nobody else.
    */
   #isRunning(record: ProcessRecord): boolean {
     const { pid, startTime, slot, role } = record;
@@ -195,17 +199,9 @@ class ProcessRuntime implements Runtime {
     if (readProc(pid)?.startTime !== startTime) return false;
     const identity = `${pid} ${startTime}`;
     if (this.#proven.has(identity) || this.#own.get(recordKey(slot, role))?.pid === pid) return true;
-    const label = labelOf(pid);
-    const isOurs = label?.instance === record.instance && label.slot === slot && label.role === role;
+    const isOurs = this.#trust.isRecorded(record);
     if (isOurs) this.#proven.add(identity);
     return isOurs;
-  }
-
-  /** The leader nearly always holds the socket; only else is every process looked at. */
-  #owns(record: ProcessRecord, inodes: ReadonlySet<string>): boolean {
-    if (ownsSocket(record.pid, inodes)) return true;
-    const members = this.#groupOf(record.slot, record.role).look();
-    return members.some(({ pid }) => ownsSocket(pid, inodes));
   }
 
   async #onOwnEnded(record: ProcessRecord, end: Ended): Promise<void> {

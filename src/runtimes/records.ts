@@ -53,8 +53,8 @@ export class RecordBook {
     await this.#writes.run(() =>
       writeFileAtomic(join(this.#directory, `${key}.json`), JSON.stringify(record), {
         fsync: false,
-        // It tells what the engine said last.
-        mode: 0o640,
+        // `start` is the secret by which the engine is known again: nobody else may read it.
+        mode: 0o600,
       }),
     );
   }

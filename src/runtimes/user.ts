@@ -26,6 +26,17 @@ export async function findUser(wanted: string | undefined): Promise<EngineUser |
   return { uid: Number(uid), gid: group === undefined ? Number(gid) : await findGroup(group), home };
 }
 
+/** Whom this process runs as. */
+export function ownUser(): number {
+  return process.geteuid?.() ?? -1;
+}
+
+/** Every user that engines of this operator may be of; one that does not exist is told of when it is to be used. */
+export async function usersOfEngines(wanted: string | undefined): Promise<readonly number[]> {
+  const user = await findUser(wanted).catch(() => undefined);
+  return user === undefined ? [ownUser()] : [ownUser(), user.uid];
+}
+
 async function findGroup(name: string): Promise<number> {
   const group = await findLine("/etc/group", name);
   if (group === undefined) throw new BadWorkload(`SVC_ENGINE_USER: there is no group ${name} in /etc/group`);

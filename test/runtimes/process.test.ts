@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, test } from "node:test";
@@ -19,24 +19,6 @@ const recordFile = (site: ProcessSite): string => join(site.stateDir, "processes
 const logPath = (site: ProcessSite): string => join(site.stateDir, "logs", "primary.main.log");
 
 describe("process: what is ours", () => {
-  test("an engine whose record was never written is found by its label, and kept", async () => {
-    await using site = new ProcessSite();
-    const workload = site.workload(await freePort());
-    const before = await startedAndLeft(site, workload);
-    await rm(recordFile(site));
-    await using runtime = await site.open();
-    const after = await only(runtime);
-    assert.deepEqual(
-      { id: after.id, hash: after.hash, port: after.port, phase: after.phase, isListening: after.isListening },
-      { id: before.id, hash: before.hash, port: before.port, phase: "running", isListening: true },
-    );
-    assert.ok(Math.abs(after.startedAt.getTime() - before.startedAt.getTime()) < 30_000);
-    await runtime.ensure(workload);
-    assert.equal(await site.population(), 1);
-    await runtime.remove("primary", undefined, { stopSeconds: 10 });
-    assert.equal(await site.population(), 0);
-  });
-
   test("an adopted engine is not taken for gone while the operator cannot open a file", async () => {
     await using site = new ProcessSite();
     const before = await startedAndLeft(site, site.workload(await freePort()));
@@ -55,18 +37,6 @@ describe("process: what is ours", () => {
     assert.deepEqual(JSON.parse(seen), ["running", before.id]);
   });
 
-  test("a torn record is set aside, and its engine kept", async () => {
-    await using site = new ProcessSite();
-    const before = await startedAndLeft(site, site.workload(await freePort()));
-    await writeFile(recordFile(site), '{"schema":1,"insta');
-    await using runtime = await site.open();
-    assert.deepEqual((await only(runtime)).id, before.id);
-    assert.deepEqual(
-      (await readdir(join(site.stateDir, "aside"))).map((name) => name.replace(/^\d+-/, "")),
-      ["processes.primary.main.json"],
-    );
-  });
-
   test("a record of another installation is set aside, and its engine left alone", async () => {
     await using site = new ProcessSite();
     const before = await startedAndLeft(site, site.workload(await freePort()));
@@ -80,6 +50,7 @@ describe("process: what is ours", () => {
   for (const [what, forge] of [
     ["another start time", (record) => ({ ...record, startTime: String(Number(record.startTime) + 1) })],
     ["no label", (record) => record],
+    ["another user noted", (record) => ({ ...record, uid: 4711 })],
     ["another boot", (record) => ({ ...record, bootId: "another" })],
     ["another pid namespace", (record) => ({ ...record, pidNamespace: "pid:[1]" })],
   ] satisfies [string, (record: ProcessRecord) => ProcessRecord][]) {
@@ -115,14 +86,17 @@ describe("process: what is ours", () => {
   test("a zombie is gone", async () => {
     await using site = new ProcessSite();
     const workload = site.workload(await freePort());
-    const label = `BERTH_INSTANCE=${site.instance} BERTH_SLOT=primary BERTH_ROLE=main BERTH_HASH=hash-1 PORT=${workload.port}`;
+    const another = await recordOfAnother(site);
+    const label = `BERTH_INSTANCE=${site.instance} BERTH_SLOT=primary BERTH_ROLE=main BERTH_START=start-1 PORT=${workload.port}`;
     // A parent that never waits keeps its child a zombie.
     const script = `setsid env ${label} "$@" >/dev/null & echo $!; exec sleep 3600`;
     await using parent = await openStranger({ command: ["/bin/sh", "-c", script, "sh", ...workload.command] });
     const pid = Number(await parent.firstLine());
     await until("the engine carries its label", async () => (await site.population()) === 1);
+    const record = { ...another, start: "start-1", pid, startTime: startTime(pid) };
+    await writeFile(recordFile(site), JSON.stringify(record));
     await using runtime = await site.open();
-    assert.deepEqual((await only(runtime)).id, { pid });
+    assert.deepEqual([(await only(runtime)).id, (await only(runtime)).phase], [{ pid }, "running"]);
     process.kill(pid, "SIGKILL");
     await until("it is a zombie", () => readFileSync(`/proc/${pid}/stat`, "latin1").includes(") Z "));
     assert.equal((await only(runtime)).phase, "exited");
@@ -479,6 +453,15 @@ function pidOf({ id }: Observed): number {
 
 async function readRecord(site: ProcessSite): Promise<ProcessRecord> {
   return recordSchema.parse(JSON.parse(await readFile(recordFile(site), "utf8")));
+}
+
+/** The record of an engine that has been started and ended. */
+async function recordOfAnother(site: ProcessSite): Promise<ProcessRecord> {
+  await using runtime = await site.open();
+  await runtime.ensure(site.command(["sleep", "3600"], await freePort()));
+  const record = await readRecord(site);
+  await runtime.remove("primary", undefined, { stopSeconds: 10 });
+  return record;
 }
 
 function startTime(pid: number): string {
