@@ -11,7 +11,9 @@ import {
   workloadsOf,
 } from "./facts.ts";
 import { at, type SlotInput } from "./input.ts";
+import { loaded } from "./loading.ts";
 import { silentReason } from "./silent.ts";
+import { leave } from "./unloading.ts";
 import type { Verdict } from "./verdict.ts";
 
 /** Only a person can mend these: nothing is tried until the spec changes or somebody asks. */
@@ -167,6 +169,34 @@ export function startupFailed(input: SlotInput): Verdict | undefined {
       const seen = health?.message === undefined || health.message === "" ? "it never listened" : health.message;
       return fail(input, process, "StartupTimeout", `not healthy after ${limit} s: ${seen}`);
     }
+  }
+  return undefined;
+}
+
+/** A socket may be closed and opened again: its engine is ended when it is still missed this much later. */
+const lostMs = 1000;
+
+/**
+ * A ready engine lives and its port is its own no more. Where somebody else answers there, every request would be told to
+ * a stranger: that is over at once, whoever waits. Where nobody does, requests that are under way may end first.
+ */
+export function unreachable(input: SlotInput): Verdict | undefined {
+  for (const process of running(input)) {
+    const { role, port, isPortTaken } = process;
+    const lostAt = input.health[role]?.lostAt;
+    if (lostAt === undefined) continue;
+    if (isPortTaken) return fail(input, process, "PortInUse", `another process has taken port ${port} of the engine`);
+    const reason = "NotListening";
+    const message = `the ${role} process no longer listens on port ${port}`;
+    const leftMs = lostAt.getTime() + lostMs - input.now.getTime();
+    if (leftMs > 0) {
+      // Where the main process still comes up, that is for the next checks, which look again sooner.
+      if (!isMainServing(input)) continue;
+      return { ...loaded(input), requeueMs: leftMs };
+    }
+    const failed = fail(input, process, reason, message);
+    if (role !== "main" || input.demand.inFlight === 0 || failed.failure === undefined) return failed;
+    return { ...leave(input, [process], reason, message), failure: failed.failure };
   }
   return undefined;
 }

@@ -14,6 +14,8 @@ interface Memory extends Health {
   readonly probedAt: number;
   /** When it started, by time that goes by whatever the clock is set to; undefined: before its first look. */
   readonly startedMs?: number;
+  /** When its socket was first missed, by that same time; undefined: it is there, or was never ready. */
+  readonly lostMs?: number;
   /** Why the warm-up request failed last; probes that pass say nothing about it. */
   readonly warmUpMessage: string;
   /** In a row. */
@@ -92,7 +94,10 @@ export class HealthBook implements Disposable {
     isBlind = false,
   ): Promise<Health> {
     const key = keyOf(process.slot, process.role);
-    const known = this.#aged(process, now);
+    const aged = this.#aged(process, now);
+    const lost = this.#lost(process, aged, published, now);
+    if (lost !== undefined) return lost;
+    const { lostMs: _back, ...known } = aged;
     const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
     const memory = withRest(listening, now);
     this.#memory.set(key, memory);
@@ -143,6 +148,20 @@ export class HealthBook implements Disposable {
 
   forget(slot: string): void {
     for (const key of this.#memory.keys()) if (key.startsWith(`${slot}/`)) this.#memory.delete(key);
+  }
+
+  /**
+   * An engine that was ready and does not listen on its port any more, of which no probe could tell: nobody answers
+   * there, or somebody else does. What is somebody else's doing and is put right, such as a pause, is no loss.
+   */
+  #lost(process: Observed, memory: Memory, published: PublishedSlot | undefined, now: Date): Health | undefined {
+    if (process.isListening || process.drift !== undefined) return undefined;
+    const wasAdopted = memory.probedAt === 0 && wasReady(process, published);
+    if (!memory.isWarm && memory.lostMs === undefined && !wasAdopted) return undefined;
+    const elapsedMs = this.#elapsedMs();
+    const lostMs = memory.lostMs ?? elapsedMs;
+    this.#memory.set(keyOf(process.slot, process.role), { ...memory, lostMs });
+    return { ...memory, isWarm: true, lostAt: new Date(now.getTime() - (elapsedMs - lostMs)) };
   }
 
   /** Its age goes on however the clock is set: an engine that loads must not run out of time by that, nor get more. */

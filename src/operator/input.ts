@@ -29,6 +29,8 @@ export interface Health {
   readonly startedAt?: Date;
   /** When it first listened; start-up time ends and warm-up begins. */
   readonly listeningAt: Date | undefined;
+  /** It had become ready, and its port is its own no more since then: nothing may be sent there. */
+  readonly lostAt?: Date;
   /** Its warm-up request failed: it is sent again then, and not before. */
   readonly warmUpAt?: Date;
   /** What it was seen to speak when it became warm; undefined: it was not asked. */

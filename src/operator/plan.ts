@@ -1,5 +1,5 @@
 import { describeDiagnostics } from "../api/diagnostic.ts";
-import { backingOff, crashed, outdated, restarted, stalled, startupFailed, unhealthy } from "./failing.ts";
+import { backingOff, crashed, outdated, restarted, stalled, startupFailed, unhealthy, unreachable } from "./failing.ts";
 import type { Check } from "./facts.ts";
 import type { SlotInput } from "./input.ts";
 import { coming, drifted, loaded, missing } from "./loading.ts";
@@ -27,6 +27,7 @@ const checks: readonly [name: string, check: Check][] = [
   ["backingOff", backingOff],
   ["drifted", drifted],
   ["missing", missing],
+  ["unreachable", unreachable],
   ["startupFailed", startupFailed],
   ["unhealthy", unhealthy],
   ["coming", coming],

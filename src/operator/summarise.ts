@@ -190,7 +190,8 @@ function retryOf(
   backoff: Backoff,
 ): Pick<SlotStatus, "nextRetryAt"> | undefined {
   if (verdict.failure !== undefined) {
-    if (verdict.failure.isTerminal) return undefined;
+    // What drains first is started again as soon as it has gone.
+    if (verdict.failure.isTerminal || verdict.row === "unloading") return undefined;
     const delay = verdict.failure.isSteady ? 0 : backoffMs(failures.count, backoff);
     return { nextRetryAt: new Date(input.now.getTime() + delay).toISOString() };
   }

@@ -23,7 +23,7 @@ export function notWanted(input: SlotInput): Verdict | undefined {
  * Lets go of processes: gateways first (published `unloading`, seen and drained), then TERM. Engines that never
  * became ready have no requests and are stopped at once.
  */
-function leave(input: SlotInput, processes: readonly Observed[], reason: string, message: string): Verdict {
+export function leave(input: SlotInput, processes: readonly Observed[], reason: string, message: string): Verdict {
   const result = { state: "unloading", row: "unloading", reason, message } as const;
   const began = unloadingSince(input);
   const hasServed = isAvailable(began?.from ?? wasState(input));

@@ -18,6 +18,7 @@ import { listenersOn } from "./listeners.ts";
 import { findLostEngines } from "./lost-engines.ts";
 import { RecordBook, recordKey } from "./records.ts";
 import type { RemoveOptions, Runtime } from "./runtime.ts";
+import { SocketWatch } from "./socket-watch.ts";
 import { startFailure } from "./start-failure.ts";
 import { findUser, usersOfEngines } from "./user.ts";
 
@@ -63,6 +64,7 @@ class ProcessRuntime implements Runtime {
   readonly #own = new Map<string, OwnChild>();
   /** Adopted processes whose label was read: pid, start time. */
   readonly #proven = new Set<string>();
+  readonly #sockets = new SocketWatch((slot) => this.#tell(slot));
   readonly #logLooks: Disposable;
   #adoptedTimer: NodeJS.Timeout | undefined;
   #isCappingLogs = false;
@@ -140,6 +142,7 @@ class ProcessRuntime implements Runtime {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error("the operator is being stopped"));
     this.#subscribers.clear();
+    this.#sockets[Symbol.dispose]();
     this.#logLooks[Symbol.dispose]();
     clearInterval(this.#adoptedTimer);
     await this.#records.settled();
@@ -162,6 +165,7 @@ class ProcessRuntime implements Runtime {
     if (this.#isRunning(record)) {
       const inodes = await listenersOn(record.port);
       const isListening = inodes.size > 0 && this.#groupOf(slot, role).holds(inodes);
+      this.#sockets.note({ slot, role, port: record.port }, isListening);
       return observed(record, { isListening, isPortTaken: inodes.size > 0 && !isListening });
     }
     const own = this.#own.get(recordKey(slot, role));

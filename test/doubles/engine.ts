@@ -26,7 +26,8 @@ const usage = `A fake engine. Defaults come from HOST, PORT and MODEL in the env
   --tell-times              prints when it is loaded, answers /health with 200, answers a POST whole
   --fork-child              starts a child that idles, in the same group
   --fork-session            starts a child that idles, in a session of its own
-POST /double/log prints the body as a line; POST /double/exit ends with the code in the body;
+POST /double/log prints the body as a line; POST /double/exit ends with the code in the body; POST /double/deafen closes
+the listening socket, and requests under way go on;
 from a POST /double/fall-ill on, /health answers 500 with that body.`;
 
 const { values: flags } = parseArgs({
@@ -65,6 +66,7 @@ let isLoaded = false;
 /** What its health says is wrong. */
 let illness: string | undefined;
 let posts = 0;
+let closeSocket = (): void => undefined;
 
 const head = { id: "chatcmpl-double", created: 1_700_000_000, model };
 const counts = { prompt_tokens: 3, completion_tokens: words.length, total_tokens: 3 + words.length };
@@ -165,6 +167,10 @@ function onPost(path: string, body: Buffer, response: ServerResponse): void {
     illness = body.toString();
     return json(response, 200, encode({}));
   }
+  if (path === "/double/deafen") {
+    closeSocket();
+    return json(response, 200, encode({}));
+  }
   if (path === "/double/exit") return process.exit(Number(body.toString()));
   if (!isLoaded) return refuse(response, 503, "Loading model");
   posts += 1;
@@ -263,6 +269,7 @@ function onRequest(request: IncomingMessage, response: ServerResponse): void {
 
 function serve(): void {
   const server = createServer(onRequest);
+  closeSocket = () => void server.close();
   server.keepAliveTimeout = 0;
   server.requestTimeout = 0;
   server.once("error", (error) => {

@@ -32,6 +32,8 @@ interface Engine {
   readonly startedMs: number;
   readonly pid: number;
   exit: Exit | undefined;
+  /** It has closed its listening socket, and lives. */
+  isDeaf?: true;
 }
 
 /** What the runtime was told to do, in order. */
@@ -93,6 +95,13 @@ export class RuntimeDouble implements Runtime {
     if (isTold) this.#tell(slot);
   }
 
+  /** It closes its listening socket, and lives on. */
+  deafen(slot: string, role: ProcessRole = "main"): void {
+    const engine = this.#engines.get(`${slot}/${role}`);
+    if (engine !== undefined) engine.isDeaf = true;
+    this.#tell(slot);
+  }
+
   /** It is gone with all that was known of it, as after a reboot. */
   lose(slot: string, role: ProcessRole = "main"): void {
     this.#engines.delete(`${slot}/${role}`);
@@ -104,10 +113,10 @@ export class RuntimeDouble implements Runtime {
     this.#looks = now === this.#lookedAt ? this.#looks + 1 : 0;
     this.#lookedAt = now;
     if (this.#looks > 500) throw new Error(`${slot} is looked at again and again, and no time goes by`);
-    return this.#of(slot).map(({ workload, startedAt, startedMs, pid, exit }) => {
+    return this.#of(slot).map(({ workload, startedAt, startedMs, pid, exit, isDeaf = false }) => {
       const { role, hash, port } = workload;
       const isPortTaken = exit === undefined && this.strangers.has(port);
-      const isUp = exit === undefined && now >= startedMs + this.manner(slot).startMs;
+      const isUp = exit === undefined && !isDeaf && now >= startedMs + this.manner(slot).startMs;
       const seen = { slot, role, hash, port, startedAt, id: { pid }, isPortTaken, isListening: isUp && !isPortTaken };
       return exit === undefined ? { ...seen, phase: "running" } : { ...seen, phase: "exited", exit };
     });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Socket } from "node:net";
-import { EnginePool, type Exchange, type ExchangeError } from "../../src/lib/http1/client.ts";
+import { EnginePool, EnginePools, type Exchange, type ExchangeError } from "../../src/lib/http1/client.ts";
 import type { ResponseHead } from "../../src/lib/http1/response-parser.ts";
 import { tcpServer } from "../support/tcp-server.ts";
 import { freePort } from "../support/free-port.ts";
@@ -326,5 +326,27 @@ describe("EnginePool", () => {
     server.sockets[0]?.write(ok);
     assert.equal(await second.over, "end");
     pool.close();
+  });
+
+  it("keeps no connection for another process that has the port later", async () => {
+    await using server = await tcpServer((socket, text) => {
+      if (text.endsWith("\r\n\r\n")) socket.write(ok);
+    });
+    const pools = new EnginePools();
+    const to = (process: string): EnginePool => pools.to({ host: "127.0.0.1", port: server.port, process });
+    const old = to("pid 1");
+    await ask(old).over;
+    await ask(to("pid 1")).over;
+    assert.equal(server.sockets.length, 1);
+    const underWay = ask(old, "slow");
+    await until("it is sent", () => server.received[0]?.endsWith("slow") === true);
+    await ask(to("pid 2")).over;
+    assert.equal(server.sockets.length, 2);
+    server.sockets[0]?.write(ok);
+    assert.equal(await underWay.over, "end");
+    await until("its connection is closed", () => server.sockets[0]?.readyState !== "open");
+    await ask(to("pid 2")).over;
+    assert.equal(server.sockets.length, 2);
+    pools.close();
   });
 });

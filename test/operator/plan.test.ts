@@ -502,6 +502,47 @@ const rows: Row[] = [
     },
   },
   {
+    name: "a stranger on the port of a ready engine ends it, whoever waits for an answer",
+    given: input({
+      before: published(),
+      observed: [observed({ isListening: false, isPortTaken: true })],
+      health: { main: { ...warm, lostAt: later(100) } },
+      demand: demand({ inFlight: 2, lastRequestAt: later(90), lastByteAt: later(95) }),
+    }),
+    expected: {
+      check: "unreachable",
+      state: "error",
+      row: "retrying",
+      reason: "PortInUse",
+      message: "another process has taken port 8081 of the engine",
+      failure: {
+        reason: "PortInUse",
+        message: "another process has taken port 8081 of the engine",
+        isTerminal: false,
+        isSteady: false,
+      },
+      steps: [{ do: "stop", role: "main", reason: "another process has taken port 8081 of the engine" }],
+      requeueMs: 0,
+    },
+  },
+  {
+    name: "a ready engine whose socket has just gone may open it again",
+    given: input({
+      before: published(),
+      observed: [observed({ isListening: false })],
+      health: { main: { ...warm, lostAt: later(99.6) } },
+    }),
+    expected: {
+      check: "unreachable",
+      state: "ready",
+      row: "loaded",
+      reason: "Loaded",
+      message: "tiny is loaded",
+      steps: [],
+      requeueMs: 600,
+    },
+  },
+  {
     name: "a process that does not listen yet is starting",
     given: input({
       now: later(1),

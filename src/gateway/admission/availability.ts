@@ -10,6 +10,8 @@ import { failureWords } from "./failure-words.ts";
 export interface Endpoint {
   readonly host: string;
   readonly port: number;
+  /** Which start of an engine this is: another one may have the port later. */
+  readonly process: string;
 }
 
 /** What a request for a slot meets: an engine, a reason to wait, or a reason to give up. */
@@ -61,12 +63,16 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surro
     return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
   const process = status.processes.find((candidate) => candidate.role === role);
   if (process?.isReady === true && status.state !== "unloading")
-    return { kind: "open", endpoint: { host: "127.0.0.1", port: process.port } };
+    return { kind: "open", endpoint: { host: "127.0.0.1", port: process.port, process: identityOf(process) } };
   if (status.state === "error") return failed(name, status, around.now);
   if (role !== "main" && isAvailable(status.state) && isFailing(status)) return failed(name, status, around.now, role);
   const reason = findCondition(status.conditions, "Available")?.reason ?? status.state;
   if (reason === "Unloaded") return { kind: "closed", failure: unloaded(name, status.state) };
   return { kind: "shut", failure: notReady(name, status.state, reason, role) };
+}
+
+function identityOf({ pid, containerId, startedAt }: SlotStatus["processes"][number]): string {
+  return `${pid ?? containerId ?? ""} ${startedAt ?? ""}`;
 }
 
 /** Its manifest has been invalid since the operator first saw it: there is no spec to act on. */

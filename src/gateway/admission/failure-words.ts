@@ -17,6 +17,7 @@ const sentences: Readonly<Record<string, string>> = {
   NoRuntime: "there is no runtime for its engine here",
   NoSecret: "a secret that it needs is missing",
   NoSpace: "there is no disk space for it",
+  NotListening: "its engine no longer takes connections",
   NotAModel: "its model's file is no model",
   OOMKilled: "its engine needed more memory than there is",
   PortInUse: "another process has its port",

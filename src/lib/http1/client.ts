@@ -23,6 +23,7 @@ export class EnginePool {
   readonly #host: string;
   readonly #port: number;
   readonly #idle: Connection[] = [];
+  #isClosed = false;
   readonly #onGone = (connection: Connection): void => {
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
@@ -38,7 +39,9 @@ export class EnginePool {
     return new PooledExchange(this, head, body, timeouts, events);
   }
 
+  /** What is under way ends by itself, and its connection with it. */
   close(): void {
+    this.#isClosed = true;
     for (const connection of this.#idle.splice(0)) connection.destroy();
   }
 
@@ -56,7 +59,7 @@ export class EnginePool {
   }
 
   give(connection: Connection): void {
-    if (!connection.isUsable || this.#idle.length >= idleSocketLimit) {
+    if (this.#isClosed || !connection.isUsable || this.#idle.length >= idleSocketLimit) {
       connection.destroy();
       return;
     }
@@ -65,21 +68,24 @@ export class EnginePool {
   }
 }
 
-/** The pools of all engines, by port: everything else about them is loopback. */
+/**
+ * The pools of all engines, by port: everything else about them is loopback. A connection outlives who listened when it
+ * was made: none is kept for the `process` that has the port now where it leads to another.
+ */
 export class EnginePools {
-  readonly #pools = new Map<number, EnginePool>();
+  readonly #pools = new Map<number, { readonly pool: EnginePool; readonly process: string | undefined }>();
 
-  to({ host, port }: { readonly host: string; readonly port: number }): EnginePool {
-    let pool = this.#pools.get(port);
-    if (pool === undefined) {
-      pool = new EnginePool(host, port);
-      this.#pools.set(port, pool);
-    }
+  to({ host, port, process }: { readonly host: string; readonly port: number; readonly process?: string }): EnginePool {
+    const known = this.#pools.get(port);
+    if (known !== undefined && known.process === process) return known.pool;
+    known?.pool.close();
+    const pool = new EnginePool(host, port);
+    this.#pools.set(port, { pool, process });
     return pool;
   }
 
   close(): void {
-    for (const pool of this.#pools.values()) pool.close();
+    for (const { pool } of this.#pools.values()) pool.close();
   }
 }
 
