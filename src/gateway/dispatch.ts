@@ -199,7 +199,10 @@ export class Dispatcher {
     const relay = new Relay({ sender, sink: answer, rename, format: leg.format, body: asked.body });
     call.work = { abandon: () => relay.abort() };
     const { path, body, accept } = leg;
-    const exchange = provider.request({ path, body, contentType: "application/json", accept, requestId }, relay);
+    const exchange = provider.request(
+      { model: providerModel, path, body, contentType: "application/json", accept, requestId },
+      relay,
+    );
     relay.start(exchange);
     call.holdFor(exchange);
   }

@@ -83,6 +83,7 @@ const expected = `
 # HELP berth_time_to_first_byte_seconds From the request's header to the first byte of its answer
 # HELP berth_upstream_circuit 1 for the present state of a provider's circuit
 # HELP berth_upstream_models Refs that a provider serves
+# HELP berth_upstream_models_paused Models that a provider keeps failing for, left alone for a while
 # HELP berth_upstream_request_duration_seconds From sending a request to a provider to the end of its answer
 # HELP berth_upstream_requests_in_flight Requests that a provider works on
 # HELP berth_upstream_requests_queued Requests that wait because of maxConcurrent
@@ -100,6 +101,7 @@ const expected = `
 # TYPE berth_time_to_first_byte_seconds histogram
 # TYPE berth_upstream_circuit gauge
 # TYPE berth_upstream_models gauge
+# TYPE berth_upstream_models_paused gauge
 # TYPE berth_upstream_request_duration_seconds histogram
 # TYPE berth_upstream_requests_in_flight gauge
 # TYPE berth_upstream_requests_queued gauge

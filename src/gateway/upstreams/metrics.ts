@@ -47,6 +47,11 @@ export class UpstreamMetrics {
     };
     gauge("berth_upstream_requests_in_flight", "Requests that a provider works on", ({ inFlight }) => inFlight);
     gauge("berth_upstream_requests_queued", "Requests that wait because of maxConcurrent", ({ queued }) => queued);
+    gauge(
+      "berth_upstream_models_paused",
+      "Models that a provider keeps failing for, left alone for a while",
+      ({ pausedModels }) => pausedModels,
+    );
     gauge("berth_upstream_models", "Refs that a provider serves", ({ refs }) => refs);
     new Gauge({
       name: "berth_upstream_circuit",

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 
 /** A body that is read while it is sent, and therefore only once. */
@@ -29,6 +30,14 @@ export class OutgoingBody {
   /** A part of an upload has been read: it cannot be sent again. */
   get isUsedUp(): boolean {
     return this.#isUsedUp;
+  }
+
+  /** Tells one body from another; undefined of an upload, which is not kept. */
+  get print(): string | undefined {
+    if (typeof this.#body === "function") return undefined;
+    const sum = createHash("sha256");
+    for (const part of this.#body ?? []) sum.update(part);
+    return sum.digest("base64");
   }
 
   /** As undici takes it. `onSilence`: no chunk of an upload came for `silenceMs` while one was wanted. */

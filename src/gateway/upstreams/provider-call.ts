@@ -4,7 +4,7 @@ import type { Exchange } from "../../lib/http1/client.ts";
 import type { Place } from "../admission/admission.ts";
 import { toApiError } from "../answer.ts";
 import type { Waiter } from "../stream-hold.ts";
-import type { Permit } from "./circuit.ts";
+import type { Leave } from "./circuits.ts";
 import { Mask, StreamMask } from "./mask.ts";
 import { OutgoingBody } from "./provider-body.ts";
 import {
@@ -48,7 +48,7 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   #key: string | undefined;
   #tries = 0;
   #triedAt = 0;
-  #permit: Permit | undefined;
+  #permit: Leave | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #progress: Progress = "connecting";
   #refusal: BegunRefusal | undefined;
@@ -127,12 +127,10 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   #try(last?: ApiError): void {
     const [request, pool] = [this.#request, this.#pool];
     if (this.#isSettled || request === undefined || pool === undefined) return;
-    const { name, spec } = this.#provider.options;
-    const permit = this.#provider.circuit.admit();
-    if (typeof permit === "number") {
-      const headers = { "retry-after": String(Math.ceil(permit / 1000)) };
-      const message = `upstream ${name} keeps failing; it is asked again after a pause`;
-      this.#fail(last ?? new ApiError("dispatch.upstream_unavailable", { message, headers }), "circuit_open");
+    const { spec } = this.#provider.options;
+    const permit = this.#provider.admit(request.model);
+    if (permit instanceof ApiError) {
+      this.#fail(last ?? permit, "circuit_open");
       return;
     }
     this.#tries += 1;
@@ -237,14 +235,14 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
       this.#fail(error, "aborted");
       return;
     }
-    this.#permit?.fail();
     const { name } = this.#provider.options;
     const { failure, outcome, isRetried } = connectionFailure(name, error, this.#progress);
+    this.#permit?.fail(outcome, () => this.#request?.body.print);
     this.#failOrRetry(failure, outcome, isRetried);
   }
 
   #refused({ status, retryAfter, chunks }: BegunRefusal): void {
-    if (status >= 500) this.#permit?.fail();
+    if (status >= 500) this.#permit?.fail(String(status), () => this.#request?.body.print);
     else this.#permit?.succeed();
     const { name, onProblem } = this.#provider.options;
     if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`);

@@ -5,7 +5,8 @@ import type { ResponseHead } from "../../lib/http1/response-parser.ts";
 import type { Place } from "../admission/admission.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { parseJson } from "../../lib/json.ts";
-import { Circuit, type CircuitState } from "./circuit.ts";
+import type { CircuitState } from "./circuit.ts";
+import { Circuits, type Leave } from "./circuits.ts";
 import { Limiter } from "./limiter.ts";
 import { Mask } from "./mask.ts";
 import type { ProviderBody } from "./provider-body.ts";
@@ -15,6 +16,8 @@ import { openSecret, SecretError, type Secret } from "./secrets.ts";
 
 /** One request, with everything of the client's that may travel: its headers are not among it. */
 export interface ProviderRequest {
+  /** The provider's name for what is asked. */
+  readonly model: string;
   /** As an engine has it, e.g. `/v1/chat/completions`: `baseUrl` takes the place of `/v1`. */
   readonly path: string;
   /** Absent: it is a GET. */
@@ -51,7 +54,6 @@ export interface ProviderOptions {
   readonly backoffMs?: number;
 }
 
-const circuitOptions = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };
 /** Requests that wait where `maxConcurrent` bounds those under way: as many as at a slot. */
 const queueLimit = 64;
 const keepAliveMs = 30_000;
@@ -61,7 +63,7 @@ const listLimitBytes = 8 * 1024 * 1024;
 /** One external provider: its connections, key, bounds and health. */
 export class Provider {
   readonly options: ProviderOptions;
-  readonly circuit: Circuit;
+  readonly circuits: Circuits;
   readonly limiter: Limiter;
   readonly #base: URL;
   readonly #secret: Secret | undefined;
@@ -75,13 +77,13 @@ export class Provider {
     const { spec, env, now } = options;
     this.options = options;
     this.#base = new URL(spec.baseUrl);
-    this.circuit = new Circuit(circuitOptions, now);
+    this.circuits = new Circuits(now);
     this.limiter = new Limiter({ max: spec.maxConcurrent ?? Infinity, queue: queueLimit });
     this.#secret = spec.auth.type === "none" ? undefined : openSecret(spec.auth.valueFrom, { env, now });
   }
 
   get state(): CircuitState {
-    return this.circuit.state;
+    return this.circuits.state;
   }
 
   /** Sends it as soon as there is a place. Failures are ApiErrors that a client may see. */
@@ -93,6 +95,19 @@ export class Provider {
     });
     this.#calls.add(call);
     return call;
+  }
+
+  /** Leave to ask for that model now, or why not. */
+  admit(model: string): Leave | ApiError {
+    const admitted = this.circuits.admit(model);
+    if (!("ms" in admitted)) return admitted;
+    const { name } = this.options;
+    const headers = { "retry-after": String(Math.ceil(admitted.ms / 1000)) };
+    const message =
+      admitted.of === "provider"
+        ? `upstream ${name} keeps failing; it is asked again after a pause`
+        : `upstream ${name} keeps failing for this model (${admitted.of.outcome}); it is asked again after a pause`;
+    return new ApiError("dispatch.upstream_unavailable", { message, headers });
   }
 
   /** There is no place for one more. When there may be is an estimate from how long requests have taken. */

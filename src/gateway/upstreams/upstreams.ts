@@ -28,6 +28,8 @@ export interface UpstreamView {
   readonly name: string;
   readonly spec: UpstreamSpec;
   readonly circuit: CircuitState;
+  /** Models that are left alone for a while. */
+  readonly pausedModels: number;
   readonly inFlight: number;
   readonly queued: number;
   readonly refs: number;
@@ -83,6 +85,7 @@ export class Upstreams implements AsyncDisposable {
       name,
       spec: provider.options.spec,
       circuit: provider.state,
+      pausedModels: provider.circuits.pausedModels,
       inFlight: provider.limiter.busy,
       queued: provider.limiter.waiting,
       refs: counts.get(name) ?? 0,

@@ -74,6 +74,7 @@ export function ask(provider: Provider, request: Partial<ProviderRequest> = {}):
   };
   const exchange = provider.request(
     {
+      model: "gpt-double",
       path: "/v1/chat/completions",
       body: [Buffer.from('{"model":"gpt-double","messages":[]}')],
       contentType: "application/json",

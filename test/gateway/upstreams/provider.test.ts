@@ -255,7 +255,7 @@ describe("a provider that fails", () => {
   it("is left alone after five failures in a row, and tried again after a while by one request", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
-    double.fail(...Array.from({ length: 5 }, () => status(500)));
+    double.fail(...Array.from({ length: 5 }, () => status(503)));
     for (let index = 0; index < 5; index++) await failureOf(ask(open.provider));
     assert.equal(open.provider.state, "open");
     const refused = await failureOf(ask(open.provider));
@@ -270,12 +270,36 @@ describe("a provider that fails", () => {
     await answerOf(ask(open.provider));
   });
 
-  it("is left alone as well when connections fail", async () => {
-    await using double = await startProvider();
-    await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
-    double.fail(...Array.from({ length: 5 }, (): Fault => ({ kind: "drop" })));
+  it("is left alone as well when nothing listens there", async () => {
+    await using open = openProvider({ baseUrl: `http://127.0.0.1:${await freePort()}/v1`, retries: 0 });
     for (let index = 0; index < 5; index++) await failureOf(ask(open.provider));
     assert.equal(open.provider.state, "open");
+  });
+
+  for (const [how, fault] of [
+    ["answers 500", status(500)],
+    ["closes the connection", { kind: "drop" }],
+  ] satisfies [string, Fault][]) {
+    it(`is asked for its other models when it ${how} for one`, async () => {
+      await using double = await startProvider();
+      await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
+      double.fail(...Array.from({ length: 5 }, () => fault));
+      const body = (text: string) => [Buffer.from(JSON.stringify({ model: "sick", messages: [], text }))];
+      for (const text of "abcde") await failureOf(ask(open.provider, { model: "sick", body: body(text) }));
+      const refused = await failureOf(ask(open.provider, { model: "sick", body: body("f") }));
+      assert.match(refused.message, /^upstream acme keeps failing for this model \((500|broken)\)/);
+      assert.equal(refused.headers["retry-after"], "10");
+      await answerOf(ask(open.provider));
+      assert.equal(open.provider.state, "closed");
+    });
+  }
+
+  it("goes on being asked for a model though one prompt fails again and again", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
+    double.fail(...Array.from({ length: 9 }, () => status(500)));
+    for (let index = 0; index < 9; index++) await failureOf(ask(open.provider));
+    await answerOf(ask(open.provider, { body: [Buffer.from('{"model":"gpt-double","messages":[{}]}')] }));
   });
 
   it("is not taken for broken because it refuses requests", async () => {

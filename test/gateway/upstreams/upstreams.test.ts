@@ -236,6 +236,7 @@ describe("metrics of upstreams", () => {
       'berth_upstream_retries_total{upstream="acme"} 1',
       'berth_upstream_requests_in_flight{upstream="acme"} 1',
       'berth_upstream_requests_queued{upstream="acme"} 1',
+      'berth_upstream_models_paused{upstream="acme"} 0',
       'berth_upstream_models{upstream="acme"} 1',
       'berth_upstream_circuit{upstream="acme",state="closed"} 1',
       'berth_upstream_circuit{upstream="acme",state="open"} 0',
