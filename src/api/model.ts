@@ -76,6 +76,8 @@ export const modelRecordSchema = z.strictObject({
   architecture: z.string().optional(),
   contextLength: z.int().min(1).optional(),
   parameters: z.int().min(0).optional(),
+  /** What one token of context takes, in f16 and with every layer's cache. */
+  contextBytesPerToken: z.int().min(1).optional(),
   quantization: z.string().optional(),
   family: z.string().optional(),
   /** GGUF pooling type of an embedding model: none, mean, cls, last or rank. */

@@ -34,10 +34,19 @@ const modelSchema = z.strictObject({
   contextSize: positive
     .max(16_777_216)
     .optional()
-    .describe("Context of each request in tokens; absent: the engine's own default"),
-  gpuLayers: z.int().min(0).max(10_000).optional().describe("Layers on the GPU; absent: all that fit"),
+    .describe("Context of each request in tokens; absent: from the model and a quarter of the memory"),
+  gpuLayers: z.int().min(0).max(10_000).optional().describe("Layers on the GPU; absent: all of them"),
+  spill: z
+    .enum(["allow", "forbid"])
+    .optional()
+    .describe("Whether layers that do not fit on the GPU may move to the host, where they are slow; absent: forbid"),
   parallel: positive.max(256).default(1).describe("Requests the engine works on at once"),
   threads: positive.max(1024).optional().describe("CPU threads; absent: derived from the cores"),
+  promptCacheBytes: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Host memory that keeps what was read of earlier prompts, 0 none; absent: at most 1 GiB"),
   projector: z.string().min(1).optional().describe("Vision projector, a ref or a path"),
   rerank: modelRefSchema.optional().describe("What the second process of an embedding slot serves"),
   onRequest: z

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { computeSchema } from "./compute.ts";
 import { conditionSchema } from "./conditions.ts";
 import { modelRecordSchema } from "./model.ts";
 import { engineProtocols, kinds, modelRefSchema, slotCapabilities, slotNameSchema } from "./names.ts";
@@ -43,6 +44,15 @@ export const slotStatusSchema = z.strictObject({
   backend: z.string().optional(),
   /** Derived once when the slot was loaded, each with its reason (DECISIONS 2). */
   decisions: z.record(z.string(), z.strictObject({ value: z.string(), reason: z.string() })).default({}),
+  /** What the engine itself said that it computes on; absent: it did not say, or does not run. */
+  compute: computeSchema.optional(),
+  /** What its processes hold, measured now and then; absent: not measured. */
+  memory: z
+    .strictObject({
+      hostBytes: z.int().min(0),
+      devices: z.array(z.strictObject({ id: z.string(), bytes: z.int().min(0) })),
+    })
+    .optional(),
   endpoint: z.string().optional(),
   port: z.int().optional(),
   processes: z.array(processStatusSchema),

@@ -30,7 +30,9 @@ export function containerOf(
   // names is handed in.
   const isOwn = spec.backend === "auto" && (spec.command !== undefined || isEmbeddedImage(image));
   const devices = new Set([...(isOwn ? [] : devicesOfBackend[backend]), ...spec.devices]);
-  const gpus = spec.resources.gpus ?? (backend === "cuda" && !isOwn ? "all" : undefined);
+  const asked = spec.resources.gpus ?? (backend === "cuda" && !isOwn ? "all" : undefined);
+  // The backend says what the slot computes on, whatever it could have had.
+  const gpus = spec.backend === "cpu" ? undefined : asked;
   const { memoryBytes, cpus } = spec.resources;
   return {
     image,

@@ -8,8 +8,33 @@ import type { Workload } from "../api/workload.ts";
 export interface EngineHost {
   /** Absolute path of a `llama-server`, when there is one. */
   readonly llamaServer: string | undefined;
+  /** What that `llama-server` said of itself; undefined: it was not asked. */
+  readonly server?: ServerFacts;
   /** Program and leading arguments of the embedded engine, when it is installed. */
   readonly embedded: readonly string[] | undefined;
+}
+
+/** What a `llama-server` prints of itself, without a model. */
+export interface ServerFacts {
+  /** Every flag that its `--help` names; undefined: it printed no help that llama.cpp prints. */
+  readonly flags: ReadonlySet<string> | undefined;
+  /** Level 4 of its log is about the model and the machine; in earlier versions it held prompts. */
+  readonly hasTraceLevel: boolean;
+  /** What it can compute on beside the processor, by `--list-devices`; undefined: it did not say. */
+  readonly devices: readonly ServerDevice[] | undefined;
+}
+
+export interface ServerDevice {
+  /** `CUDA0`. */
+  readonly id: string;
+  readonly name: string;
+  readonly totalBytes: number;
+}
+
+/** A value that nobody wrote into the manifest, and where it comes from. */
+export interface Derived {
+  readonly value: string;
+  readonly reason: string;
 }
 
 /** Where a slot runs: decided before its adapter is asked, kept while it is loaded (DECISIONS 2). */
@@ -20,6 +45,8 @@ export interface Placement {
   readonly images: EngineImages;
   /** Digests of images that were named without one, also of those in manifests. */
   readonly lock: EngineLock;
+  /** Memory of the machine that an engine may use, and of its largest GPU; undefined: not known. */
+  readonly memory?: { readonly hostBytes: number | undefined; readonly gpuBytes: number | undefined };
 }
 
 /** Everything an adapter may look at. Frozen; two equal inputs give two equal workloads. */
@@ -82,6 +109,8 @@ export interface Engine {
   workloads(input: EngineInput): readonly Workload[] | EngineRefusal;
   /** `$(PORT)` in the path stays as written where the input has no port. */
   probe(input: SlotInputs & Partial<Pick<EngineInput, "ports">>, role: ProcessRole): ProbeTarget;
+  /** What it derives for a start, by name, for status; absent: nothing but what every engine has. */
+  derived?(input: SlotInputs): Readonly<Record<string, Derived>>;
   /** The model name that the engine expects in requests. */
   servedModel(input: SlotInputs): string;
 }

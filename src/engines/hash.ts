@@ -22,6 +22,8 @@ export function workloadHash({ spec, slot, placement }: EngineInput, launch: Lau
       gpuLayers: model.gpuLayers,
       parallel: model.parallel,
       threads: model.threads,
+      spill: model.spill,
+      promptCacheBytes: model.promptCacheBytes,
       projector: model.projector,
     },
     command,

@@ -1,12 +1,13 @@
 import type { ModelRecord } from "../api/model.ts";
 import type { ProcessRole, SlotCapability } from "../api/names.ts";
-import type { SlotSpec } from "../api/slot.ts";
 import type { Workload } from "../api/workload.ts";
+import { contextSizeOf, derivedContext } from "./context-size.ts";
 import { everyPortTaken } from "./engine.ts";
 import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
 import { isServer, programOf } from "./llama-program.ts";
+import { derivedPromptCache, serverSettings } from "./llama-settings.ts";
 import { listenOf, modelRefusal, probePath, workloadOf } from "./workload.ts";
 
 /** Upstream's default moves between versions, so it is always given. */
@@ -81,6 +82,9 @@ export const llama = {
     };
   },
 
+  derived: (input) =>
+    input.spec.command === undefined ? { ...derivedContext(input), ...derivedPromptCache(input) } : {},
+
   servedModel: (input) => input.ref ?? input.slot,
 } as const satisfies Engine;
 
@@ -114,12 +118,14 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   const program = programOf(input);
   if ("reason" in program) return program;
   const listen = listenOf(input, port, container);
+  const context = contextFlags({ ...input, model });
+  const settings = serverSettings(input);
   const flags = [
     "--model",
     model?.path ?? "",
     "--alias",
     ref,
-    ...contextFlags(spec),
+    ...(spec.model.contextSize === undefined ? [] : context),
     ...(spec.model.gpuLayers === undefined ? [] : ["--n-gpu-layers", String(spec.model.gpuLayers)]),
     "--parallel",
     String(spec.model.parallel),
@@ -136,17 +142,22 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
     String(input.threads),
     "--metrics",
     "--no-webui",
+    ...(spec.model.contextSize === undefined ? context : []),
+    ...settings.flags,
     ...flags,
     ...(isServer(input) ? eyes : []),
   ];
-  // Which llama.cpp runs is derived, so what only one of them takes still counts for both.
+  // Which llama.cpp runs is derived, and so is what it is given beyond the spec: neither restarts an engine.
   const identity = [...flags, ...eyes];
-  return workloadOf(input, { role, command, identity, ref, model, env: environment, port, container });
+  const env = { ...environment, ...settings.env };
+  return workloadOf(input, { role, command, identity, ref, model, env, port, container });
 }
 
 /** llama-server shares what this flag says among the requests it works on; the manifest says what each may have. */
-function contextFlags({ model: { contextSize, parallel } }: SlotSpec): readonly string[] {
-  return contextSize === undefined ? [] : ["--ctx-size", String(contextSize * parallel)];
+function contextFlags(input: SlotInputs): readonly string[] {
+  const tokens = contextSizeOf(input)?.tokens;
+  const isDefault = input.spec.model.contextSize === undefined && !isServer(input);
+  return tokens === undefined || isDefault ? [] : ["--ctx-size", String(tokens * input.spec.model.parallel)];
 }
 
 function modeFlags(mode: Mode, model: ModelRecord | undefined): readonly string[] {

@@ -5,6 +5,7 @@ import type { EnvValue, Workload } from "../api/workload.ts";
 import { expand } from "./expand.ts";
 import type { EngineInput, EngineRefusal, SlotInputs } from "./engine.ts";
 import { containerOf, type ContainerNeeds } from "./container.ts";
+import { gpuHidingEnv } from "./gpu-use.ts";
 import { workloadHash } from "./hash.ts";
 
 /** Engines are reached here and nowhere else (service specification, "Limits"). */
@@ -41,7 +42,7 @@ export interface Launch {
 export function workloadOf(input: EngineInput, launch: Launch): Workload | EngineRefusal {
   const { spec, slot, placement } = input;
   const given = variables(slot, { ...launch, ...listenOf(input, launch.port, launch.container) });
-  const env: Record<string, EnvValue> = { ...launch.env, ...given };
+  const env: Record<string, EnvValue> = { ...gpuHidingEnv(input), ...launch.env, ...given };
   for (const [name, value] of Object.entries(spec.env)) {
     if (typeof value === "string") env[name] = expand(value, given);
     else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };

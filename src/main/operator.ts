@@ -39,6 +39,9 @@ export async function operator(options: {
     // is not ended either, and whoever asked for that is told by the code.
     if (!hasActed) process.exit(options.stopsEngines === true ? 1 : 0);
   });
+  const { engineUser } = config;
+  const llamaServer = await findLlamaServer(config.llamaServer, options.env);
+  const { askServer } = await import("./server-facts.ts");
   const { runOperator } = await import("../operator/main.ts");
   let running;
   try {
@@ -52,7 +55,10 @@ export async function operator(options: {
       },
       onLost: () => lost.resolve("lost"),
       host: {
-        llamaServer: await findLlamaServer(config.llamaServer, options.env),
+        llamaServer,
+        ...(llamaServer === undefined
+          ? {}
+          : { server: await askServer(llamaServer, { env: options.env, engineUser }) }),
         embedded: findEmbedded(config.stateDir),
       },
       look: await lookOf(config),

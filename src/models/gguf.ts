@@ -6,6 +6,8 @@ export interface GgufFacts {
   readonly architecture: string | undefined;
   readonly name: string | undefined;
   readonly contextLength: number | undefined;
+  /** Bytes that a token of context takes in f16, as if every layer attended to all of it. */
+  readonly contextBytesPerToken: number | undefined;
   readonly parameters: number;
   /** Such as Q4_K_M; without a file type of its own, the tensor type that holds the most weights. */
   readonly quantization: string | undefined;
@@ -91,11 +93,25 @@ async function read(reader: Reader): Promise<GgufFacts> {
     architecture,
     name: text("general.name"),
     contextLength: whole32(architecture === undefined ? undefined : number(`${architecture}.context_length`)),
+    contextBytesPerToken:
+      architecture === undefined ? undefined : contextBytes((key) => number(`${architecture}.${key}`)),
     parameters,
     quantization: (fileType === undefined ? undefined : fileTypes[fileType]) ?? mostWeights(weights),
     pooling: pooling === undefined ? undefined : poolings[pooling],
     splitCount: whole32(number("split.count")) ?? 1,
   };
+}
+
+/** Keys and values of two bytes each (llama.cpp's `llama_kv_cache`). Heads that differ by layer count as many as queries. */
+function contextBytes(number: (key: string) => number | undefined): number | undefined {
+  const layers = number("block_count");
+  const heads = number("attention.head_count");
+  const width = number("embedding_length");
+  if (layers === undefined || heads === undefined || heads === 0 || width === undefined) return undefined;
+  const keyValueHeads = number("attention.head_count_kv") ?? heads;
+  const key = number("attention.key_length") ?? width / heads;
+  const value = number("attention.value_length") ?? width / heads;
+  return whole32(layers * keyValueHeads * (key + value) * 2);
 }
 
 function impossible(): GgufError {

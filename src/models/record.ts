@@ -46,7 +46,7 @@ export async function fileRecord(
     return { ...base, ...seen(stamps), state: "invalid", reason: "TruncatedModel", message };
   }
   if (head === undefined) return { ...base, ...seen(stamps) };
-  const { architecture, contextLength, quantization, pooling } = head;
+  const { architecture, contextLength, contextBytesPerToken, quantization, pooling } = head;
   return {
     ...base,
     ...seen(stamps),
@@ -54,6 +54,7 @@ export async function fileRecord(
     capabilities: capabilitiesOf(head, projector !== undefined),
     ...(architecture === undefined ? {} : { architecture, family: architecture }),
     ...(contextLength === undefined ? {} : { contextLength }),
+    ...(contextBytesPerToken === undefined ? {} : { contextBytesPerToken }),
     ...(quantization === undefined ? {} : { quantization }),
     ...(pooling === undefined ? {} : { pooling }),
     ...(projector === undefined ? {} : { projectorPath: projector }),

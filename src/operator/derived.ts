@@ -30,6 +30,7 @@ export function decisionsOf(input: SlotInput, before: SlotStatus, isRunning: boo
     ...(input.backend === undefined || input.reasons === undefined
       ? {}
       : { backend: { value: input.backend, reason: input.reasons.backend } }),
+    ...input.derived,
     threads: { value: String(input.threads.value), reason: input.threads.reason },
     ...(input.model?.fingerprint === undefined
       ? {}

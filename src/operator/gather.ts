@@ -10,6 +10,7 @@ import { isFromAhead, type Health, type SlotDemand, type SlotInput } from "./inp
 import { askedOf } from "./asked.ts";
 import { place } from "./placing.ts";
 import { attemptOf, prepare, type Missing } from "./preparing.ts";
+import { threadsOf } from "./threads.ts";
 import { wanted } from "./wanted.ts";
 import type { World } from "./world.ts";
 
@@ -66,7 +67,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
           knownRefs: [...world.models().keys()],
         };
   const roles = engine === undefined || engineInput === undefined ? [] : engine.roles(engineInput);
-  const threads = threadsOf(world, name, spec, observed);
+  const threads = threadsOf(world, name, spec, placed?.placement.backend, observed);
   let workloads: SlotInput["workloads"] = [];
   let missing: Missing | undefined;
   const want = wanted(base);
@@ -116,6 +117,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     workloads,
     runtime: placed?.placement.runtime ?? "process",
     ...(placed === undefined ? {} : { backend: placed.placement.backend, reasons: placed.reasons }),
+    ...(engine?.derived === undefined || engineInput === undefined ? {} : { derived: engine.derived(engineInput) }),
     ...(missing === undefined ? {} : { missing }),
     ...(silence === undefined ? {} : { silence }),
     threads,
@@ -158,40 +160,6 @@ function later(known: Date | undefined, time: string | undefined): Date | undefi
   if (time === undefined) return known;
   const date = new Date(time);
   return known === undefined || date > known ? date : known;
-}
-
-/**
- * Threads for each engine: one core stays free for the rest, the others are shared by the llama slots that are
- * enabled (with more threads than cores llama.cpp's spin-waiting makes it hundreds of times slower). Kept while the
- * slot is loaded.
- */
-function threadsOf(
-  world: World,
-  name: string,
-  spec: SlotSpec | undefined,
-  observed: readonly Observed[],
-): SlotInput["threads"] {
-  if (spec?.model.threads !== undefined) return { value: spec.model.threads, reason: "the spec" };
-  const kept = world.published.get(name)?.status.decisions["threads"];
-  if (kept !== undefined && observed.some(({ phase }) => phase === "running")) {
-    return { value: Number(kept.value), reason: kept.reason };
-  }
-  // Only llama.cpp is told how many; counting who shares is dear with a thousand slots.
-  if (spec?.engine !== "llama") return { value: Math.max(1, world.cores - 1), reason: `${world.cores} cores less one` };
-  // An on-demand slot that is not loaded counts too: when it is, the others keep what they were started with.
-  const processes = world.source.list("Slot").map(({ spec: other }) => llamaProcesses(other));
-  const share = Math.max(
-    1,
-    processes.reduce((sum, count) => sum + count, 0),
-  );
-  const value = Math.max(1, Math.floor((world.cores - 1) / share));
-  return { value, reason: `${world.cores} cores less one, shared by ${share} enabled llama processes` };
-}
-
-/** How many processes of llama.cpp share the cores for that slot, as far as its spec tells (DECISIONS 2). */
-function llamaProcesses(spec: SlotSpec | undefined): number {
-  if (spec?.enabled !== true || spec.engine !== "llama" || spec.command !== undefined) return 0;
-  return spec.model.rerank === undefined ? 1 : 2;
 }
 
 /**

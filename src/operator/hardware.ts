@@ -15,6 +15,8 @@ export interface KnownHardware extends AsyncDisposable {
    * so that a driver that is loaded meanwhile restarts no engine (DECISIONS 2).
    */
   devicesFor(slot: string, isRunning: boolean): Devices;
+  /** Bytes that engines may use of this machine's memory, and of its largest GPU; undefined: not known. */
+  memory(): { readonly hostBytes: number | undefined; readonly gpuBytes: number | undefined };
   /** Calls `onChange` when a look has found other devices. */
   watch(onChange: () => void): Disposable;
 }
@@ -80,6 +82,11 @@ export async function followHardware(options: {
       decided.set(slot, devices);
       return devices;
     },
+    memory: () => ({
+      hostBytes: current.memory.usable_bytes ?? undefined,
+      // Vendors' programs are asked after the first look: until then what an earlier operator has found counts.
+      gpuBytes: gpuBytesOf(current) ?? gpuBytesOf(store.found()?.hardware),
+    }),
     watch: (onChange) => subscribers.add(onChange),
     async [Symbol.asyncDispose]() {
       closing.abort();
@@ -89,4 +96,12 @@ export async function followHardware(options: {
       await running;
     },
   };
+}
+
+function gpuBytesOf(hardware: Pick<HardwareFacts, "gpus"> | undefined): number | undefined {
+  const known = (hardware?.gpus ?? []).flatMap((gpu) => {
+    if (gpu.backends.length === 0 || gpu.memory_bytes === null) return [];
+    return gpu.memory_usable_bytes ?? gpu.memory_bytes + (gpu.integrated === true ? (gpu.shared_memory_bytes ?? 0) : 0);
+  });
+  return known.length === 0 ? undefined : Math.max(...known);
 }

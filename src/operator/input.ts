@@ -3,7 +3,7 @@ import type { EngineProtocol, ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed, Workload } from "../api/workload.ts";
-import type { EngineRefusal } from "../engines/engine.ts";
+import type { Derived, EngineRefusal } from "../engines/engine.ts";
 import type { Diagnostic } from "../store/store.ts";
 import type { SlotConflicts } from "./conflicts.ts";
 import type { Missing } from "./preparing.ts";
@@ -64,6 +64,8 @@ export interface SlotInput {
   readonly backend?: string;
   /** Why this runtime and backend. */
   readonly reasons?: { readonly runtime: string; readonly backend: string };
+  /** What its adapter derives for a start, beyond runtime, backend and threads. */
+  readonly derived?: Readonly<Record<string, Derived>>;
   /** What the next engine needs and is not here yet. */
   readonly missing?: Missing;
   /** The runtime cannot be asked now, and why: `observed` is what was last published. */

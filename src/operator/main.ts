@@ -119,6 +119,7 @@ export async function runOperator(
     containers: {
       isAnswering: () => runtime.answers("docker"),
       devicesFor: (slot, isRunning) => hardware.devicesFor(slot, isRunning),
+      memory: () => hardware.memory(),
       watch: (onChange) => {
         const both = new DisposableStack();
         both.use(hardware.watch(onChange));

@@ -3,7 +3,7 @@ import type { RuntimeKind } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
-import type { EngineRefusal, Placement } from "../engines/engine.ts";
+import type { EngineHost, EngineRefusal, Placement, ServerDevice } from "../engines/engine.ts";
 import { backendOf, type Devices } from "../engines/placement.ts";
 import type { World } from "./world.ts";
 
@@ -13,6 +13,8 @@ export interface Containers {
   isAnswering(): boolean;
   /** What the machine has; for a slot that runs, what it had when that was placed. */
   devicesFor(slot: string, isRunning: boolean): Devices;
+  /** Bytes that engines may use of this machine's memory, and of its largest GPU; absent, undefined: not known. */
+  memory?(): NonNullable<Placement["memory"]>;
   /** Tells that a daemon has come or gone, or that the machine was seen to have other devices. */
   watch(onChange: () => void): Disposable;
   /** Shipped or configured, read at start. */
@@ -36,7 +38,7 @@ export interface Placed {
  * does not answer never changes it (DECISIONS 2).
  */
 export function place(
-  world: Pick<World, "containers" | "defaultRuntime">,
+  world: Pick<World, "containers" | "defaultRuntime" | "host">,
   name: string,
   spec: SlotSpec,
   before: PublishedSlot | undefined,
@@ -46,13 +48,21 @@ export function place(
   const isRunning = observed.some(({ phase }) => phase === "running");
   const backend = backendOf(spec, containers.devicesFor(name, isRunning));
   const { images } = containers;
-  const base = { backend: backend.value, images, lock: containers.lock() };
+  const memory = containers.memory?.();
+  const base = { images, lock: containers.lock() };
   const asked = spec.runtime === "auto" ? world.defaultRuntime : spec.runtime;
-  const placed = (runtime: RuntimeKind, reason: string, refusal?: EngineRefusal): Placed => ({
-    placement: { ...base, runtime },
-    reasons: { runtime: reason, backend: backend.reason },
-    ...(refusal === undefined ? {} : { refusal }),
-  });
+  const wasOnCpu = before?.status.backend === "cpu";
+  const placed = (runtime: RuntimeKind, reason: string, refusal?: EngineRefusal): Placed => {
+    const program = runtime === "process" && (!isRunning || wasOnCpu) ? processorOnly(spec, world.host) : undefined;
+    const { value, reason: why } = program ?? backend;
+    const gpuBytes =
+      runtime === "process" ? (largest(world.host.server?.devices) ?? memory?.gpuBytes) : memory?.gpuBytes;
+    return {
+      placement: { ...base, backend: value, runtime, memory: { hostBytes: memory?.hostBytes, gpuBytes } },
+      reasons: { runtime: reason, backend: why },
+      ...(refusal === undefined ? {} : { refusal }),
+    };
+  };
   const source = spec.runtime === "auto" ? "SVC_RUNTIME" : "the spec";
   switch (asked) {
     case "process":
@@ -74,6 +84,23 @@ export function place(
   return hasImage
     ? placed("docker", "a container engine answers and there is an image")
     : placed("process", "there is no image for it");
+}
+
+/** The program that runs the slot as a process computes on no GPU, whatever the machine has. */
+function processorOnly(
+  { engine, backend, command }: SlotSpec,
+  host: EngineHost,
+): { readonly value: "cpu"; readonly reason: string } | undefined {
+  if (engine !== "llama" || backend !== "auto" || command !== undefined) return undefined;
+  if (host.llamaServer === undefined) return { value: "cpu", reason: "the embedded engine computes on the CPU only" };
+  if (host.server?.devices?.length !== 0) return undefined;
+  return { value: "cpu", reason: `${host.llamaServer} --list-devices names no GPU` };
+}
+
+function largest(devices: readonly ServerDevice[] | undefined): number | undefined {
+  return devices === undefined || devices.length === 0
+    ? undefined
+    : Math.max(...devices.map(({ totalBytes }) => totalBytes));
 }
 
 function keptRuntime(

@@ -23,14 +23,20 @@ export async function environmentFor(
   label: Label,
   user?: EngineUser,
 ): Promise<Record<string, string>> {
-  const environment: Record<string, string> = {};
-  for (const [name, value] of Object.entries(inherited)) {
-    if (value !== undefined && inheritedNames.test(name)) environment[name] = value;
-  }
+  const environment = inheritedPart(inherited);
   if (user !== undefined) environment["HOME"] = user.home;
   // Python's setproctitle would write the title over the environment, and with it over our label.
   environment["SPT_NOENV"] = "1";
   return { ...environment, ...(await resolvedEnv(workload)), ...labelVariables(label) };
+}
+
+/** What engines get of the operator's environment. */
+export function inheritedPart(inherited: NodeJS.ProcessEnv): Record<string, string> {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(inherited)) {
+    if (value !== undefined && inheritedNames.test(name)) environment[name] = value;
+  }
+  return environment;
 }
 
 /** The manifest's variables with secrets read. Throws BadWorkload, naming the variable, when a value cannot be had. */

@@ -43,6 +43,8 @@ describe("the facts of a GGUF file", () => {
         architecture,
         name,
         contextLength: 2048,
+        // 2 layers × 2 heads × (16 + 16) × 2 bytes, or what comes to the same.
+        contextBytesPerToken: 512,
         quantization: "F32",
         pooling,
         splitCount: 1,
@@ -69,6 +71,7 @@ describe("the facts of a GGUF file", () => {
       architecture: "llama",
       name: undefined,
       contextLength: undefined,
+      contextBytesPerToken: undefined,
       parameters: 0,
       quantization: undefined,
       pooling: undefined,

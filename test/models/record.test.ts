@@ -40,6 +40,7 @@ describe("a file that was found", () => {
       architecture: "llama",
       family: "llama",
       contextLength: 2048,
+      contextBytesPerToken: 512,
       quantization: "F32",
       created: Math.floor(mtimeMs / 1000),
       fingerprint: `${size}:${mtimeMs}`,

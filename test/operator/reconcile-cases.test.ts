@@ -206,14 +206,20 @@ for (const kind of ["Model", "Upstream"] as const) {
 
 describe("threads of a llama engine", () => {
   const llama = (more: SlotSpecInput = {}): SlotSpecInput => ({ model: { default: "tiny" }, ...more });
+  const gpu = (model: SlotSpecInput["model"]): SlotSpecInput =>
+    llama({ backend: "cuda", model: { default: "tiny", ...model } });
   const cases: readonly (readonly [who: string, others: Readonly<Record<string, SlotSpecInput>>, threads: string])[] = [
     ["one process has all cores but one", {}, "3"],
-    ["an on-demand slot has its share before it is loaded", { b: llama({ load: "onDemand" }) }, "1"],
     [
-      "a second process has its share",
-      { b: llama({ load: "onDemand", model: { default: "m", rerank: "ranker" } }) },
-      "1",
+      "seven on-demand slots that are not loaded take nothing",
+      Object.fromEntries(["b", "c", "d", "e", "f", "g", "h"].map((name) => [name, llama({ load: "onDemand" })])),
+      "3",
     ],
+    ["a slot that is always loaded has its share", { b: llama() }, "1"],
+    ["a second process has its share", { b: llama({ model: { default: "m", rerank: "ranker" } }) }, "1"],
+    ["a slot whose layers are all on a GPU takes nothing", { b: llama({ backend: "cuda" }) }, "3"],
+    ["one whose layers may move to the host has its share", { b: gpu({ spill: "allow" }) }, "1"],
+    ["one that has a part of its layers there has its share", { b: gpu({ gpuLayers: 20 }) }, "1"],
     [
       "who is disabled, or no llama.cpp, has none",
       { b: llama({ enabled: false }), c: llama({ command: ["serve", "$(PORT)"] }), d: custom({ load: "onDemand" }) },
@@ -229,9 +235,31 @@ describe("threads of a llama engine", () => {
       await site.advance(5);
       const { decisions } = site.slot("a").status;
       assert.equal(decisions["threads"]?.value, threads);
-      assert.match(decisions["threads"].reason, /^4 cores less one, shared by \d enabled llama processes$/);
+      assert.match(
+        decisions["threads"].reason,
+        /^4 cores less one, (shared by \d|which no other process of llama.cpp shares)/,
+      );
     });
   }
+
+  test("an on-demand slot that is loaded counts at the next load of another, which is not restarted for it", async () => {
+    await using site = new Site();
+    site.source.save("a", llama());
+    site.source.save("b", llama({ load: "onDemand" }));
+    await site.start();
+    await site.advance(5);
+    const threads = (slot: string): string | undefined => site.slot(slot).status.decisions["threads"]?.value;
+    assert.equal(threads("a"), "3");
+    await site.request("b", "load");
+    await site.advance(5);
+    assert.deepEqual(
+      [site.state("b"), threads("b"), threads("a"), site.deeds("a")],
+      ["ready", "1", "3", ["start main"]],
+    );
+    await site.request("a", "restart");
+    await site.advance(60);
+    assert.deepEqual([site.state("a"), threads("a")], ["ready", "1"]);
+  });
 });
 
 describe("unloaded by request", () => {

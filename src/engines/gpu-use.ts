@@ -1,0 +1,35 @@
+import type { SlotInputs } from "./engine.ts";
+
+/** Backends that compute on a GPU. */
+export const gpuBackends: ReadonlySet<string> = new Set(["cuda", "rocm", "vulkan"]);
+
+/** Whether the slot was given a backend that computes on a GPU. */
+export function isOnGpu({ placement }: Pick<SlotInputs, "placement">): boolean {
+  return gpuBackends.has(placement.backend);
+}
+
+/**
+ * What keeps a process off every GPU, also one that its driver would offer unasked: CUDA
+ * (https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables), ROCm
+ * (https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html, where no GPU has the number -1), and llama.cpp's
+ * Vulkan.
+ */
+const hidden = {
+  CUDA_VISIBLE_DEVICES: "",
+  HIP_VISIBLE_DEVICES: "-1",
+  ROCR_VISIBLE_DEVICES: "",
+  GGML_VK_VISIBLE_DEVICES: "",
+} as const;
+
+/**
+ * Variables that keep a slot off the GPU which is to compute on the processor. A command or engine of somebody else's
+ * may want a GPU that no backend names: those are kept off only where the manifest says `backend = "cpu"`. What the
+ * manifest's own `env` says wins.
+ */
+export function gpuHidingEnv({ spec, placement }: SlotInputs): Readonly<Record<string, string>> {
+  const isOurs = spec.engine === "llama" && spec.command === undefined;
+  const isWanted = spec.backend === "cpu" || (isOurs && placement.backend === "cpu");
+  if (!isWanted) return {};
+  // Images for CUDA ask for every GPU by this variable, where NVIDIA's runtime is the daemon's default.
+  return placement.runtime === "process" ? hidden : { ...hidden, NVIDIA_VISIBLE_DEVICES: "void" };
+}
