@@ -244,7 +244,8 @@ async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
   stopping.addEventListener("abort", onStop, { once: true });
   stack.defer(() => stopping.removeEventListener("abort", onStop));
   process.stdout.write("\nprimary is ready. One streamed chat:\n\n  you:     Tell me something\n  primary: ");
-  for await (const piece of chat(client, "primary", "Tell me something", 24)) process.stdout.write(piece);
+  const messages = [{ role: "user", content: "Tell me something" }] as const;
+  for await (const piece of chat(client, { model: "primary", messages, maxTokens: 24 })) process.stdout.write(piece);
   if (stopping.aborted) return;
   const noise =
     slot["model"] === tinyModel

@@ -1,40 +1,93 @@
-import { failure, type Client } from "./client.ts";
+import { CommandError, failure, notBerth, type Client } from "./client.ts";
 import { cell, isRecord } from "./output.ts";
 import { events } from "./slots.ts";
 
+/** What was said so far, by whom. */
+export interface Said {
+  readonly role: "user" | "assistant";
+  readonly content: string;
+}
+
+export interface ChatRequest {
+  /** A slot or a model. */
+  readonly model: string;
+  readonly messages: readonly Said[];
+  readonly maxTokens: number | undefined;
+  /** Aborted: the answer is not wanted any more. */
+  readonly signal?: AbortSignal;
+}
+
+/** A service has this long to end a stream after its last word. */
+const endMs = 2000;
+
 /**
- * The pieces of one streamed answer. While the slot is not there yet, `onWaiting` is told what it does. Throws
- * CommandError when the stream ends in an error.
+ * The pieces of one answer. While the slot is not there yet, `onWaiting` is told what it does. Throws CommandError when
+ * the stream ends in an error.
  */
 export async function* chat(
   client: Client,
-  slot: string,
-  message: string,
-  maxTokens: number | undefined,
+  { model, messages, maxTokens, signal }: ChatRequest,
   onWaiting: (text: string) => void = () => undefined,
 ): AsyncIterable<string> {
-  const body = await client.open("/v1/chat/completions", {
+  const { contentType, body } = await client.answer("/v1/chat/completions", {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({
-      model: slot,
+      model,
       stream: true,
-      messages: [{ role: "user", content: message }],
+      messages,
       ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
     }),
+    ...(signal === undefined ? {} : { signal }),
   });
-  for await (const data of events(body, (comment) => onWaiting(waiting(comment)))) {
-    if (data === "[DONE]") return;
-    const chunk = client.parsed(data);
+  if (!contentType.startsWith("text/event-stream")) {
+    // Some engines answer in one piece, whatever was asked for.
+    yield wholeAnswer(client, await textOf(body));
+    return;
+  }
+  const stream = events(body, (comment) => onWaiting(waiting(comment)))[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await stream.next();
+    if (next.done === true) return;
+    if (next.value === "[DONE]") break;
+    const chunk = client.parsed(next.value);
     if (!isRecord(chunk)) continue;
-    const { error, choices } = chunk;
-    const details = isRecord(error) ? error["details"] : undefined;
-    if (isRecord(error))
-      throw await failure(cell(error["code"]), cell(error["message"]), { slot, ...(isRecord(details) ? details : {}) });
-    const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
-    const delta = isRecord(choice) ? choice["delta"] : undefined;
+    const { error } = chunk;
+    if (isRecord(error)) throw await failed(model, error);
+    const delta = choiceOf(chunk)["delta"];
     if (isRecord(delta) && typeof delta["content"] === "string") yield delta["content"];
   }
+  // Read to its end: a connection that is cut here counts as a client that left.
+  await ended(stream);
+}
+
+async function failed(slot: string, error: Record<string, unknown>): Promise<CommandError> {
+  const details = isRecord(error["details"]) ? error["details"] : {};
+  return await failure(cell(error["code"]), cell(error["message"]), { slot, ...details });
+}
+
+function choiceOf({ choices }: Record<string, unknown>): Record<string, unknown> {
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined;
+  return isRecord(choice) ? choice : {};
+}
+
+/** The text of an answer that is no stream. Throws CommandError where there is none. */
+function wholeAnswer(client: Client, text: string): string {
+  const answer = client.parsed(text);
+  const message = isRecord(answer) ? choiceOf(answer)["message"] : undefined;
+  if (isRecord(message) && typeof message["content"] === "string") return message["content"];
+  throw notBerth(`${client.server} answered with something else than a chat`);
+}
+
+async function ended(stream: AsyncIterator<string>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const patience = new Promise<true>((resolve) => {
+    timer = setTimeout(() => resolve(true), endMs);
+  });
+  // What breaks after the last word takes nothing away.
+  const rest = async (): Promise<boolean> => (await stream.next().catch(() => ({ done: true }))).done === true;
+  while (!(await Promise.race([rest(), patience])));
+  clearTimeout(timer);
 }
 
 /** `waiting slot=primary state=pulling progress=41%`, for a person. */
@@ -42,14 +95,27 @@ function waiting(comment: string): string {
   const words = Object.fromEntries(
     comment.split(" ").flatMap((word) => (word.includes("=") ? [word.split("=", 2)] : [])),
   );
-  const { slot, state, progress } = words;
-  if (slot === undefined || state === undefined) return comment;
-  return `${slot}: ${state}${progress === undefined ? "" : ` ${progress}`}`;
+  const { slot, upstream, state, progress } = words;
+  const name = slot ?? upstream;
+  if (name === undefined || state === undefined) return comment;
+  return `${name}: ${state}${progress === undefined ? "" : ` ${progress}`}`;
 }
 
-/** All of standard input. */
+async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of body) text += decoder.decode(chunk, { stream: true });
+  return text + decoder.decode();
+}
+
+/** All of standard input. Throws CommandError where there is nothing to say. */
 export async function pipedIn(): Promise<string> {
   let text = "";
   for await (const chunk of process.stdin.setEncoding("utf8")) text += String(chunk);
-  return text;
+  if (text.trim() !== "") return text;
+  throw new CommandError(
+    "usage",
+    "nothing came from standard input",
+    "pipe a message in, or name it: berth chat SLOT MESSAGE",
+  );
 }

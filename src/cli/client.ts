@@ -1,7 +1,10 @@
 import { request as plainRequest, type IncomingMessage } from "node:http";
 import { isRecord, printable } from "./output.ts";
+import { Silent, watchSilence } from "./silence.ts";
 
 const connectMs = 10_000;
+/** After so long without an answer the service is asked whether it lives, and has as long to say so. */
+const silentMs = 5000;
 
 /** An answer that is no success, as the API told it; printed as `code: message` and what to do. */
 export class CommandError extends Error {
@@ -22,6 +25,15 @@ export interface ClientOptions {
   readonly token: string | undefined;
   /** Fields that are read as null wherever they stand. */
   readonly without?: ReadonlySet<string>;
+  /** Tests have less patience. */
+  readonly silentMs?: number;
+}
+
+/** An answer whose status was a success. */
+export interface Answered {
+  readonly contentType: string;
+  /** As it comes. Throws CommandError when the connection breaks. */
+  readonly body: AsyncIterable<Uint8Array>;
 }
 
 /** What is sent beside the path; absent: a GET without a body. */
@@ -29,6 +41,8 @@ interface Sent {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Aborted: nobody wants the answer any more. What is read of it then throws. */
+  readonly signal?: AbortSignal;
 }
 
 /** The management API over HTTP: all that the command line knows of the service. */
@@ -36,8 +50,10 @@ export class Client {
   readonly #server: string;
   readonly #token: string | undefined;
   readonly #without: ReadonlySet<string>;
+  readonly #silentMs: number;
 
-  constructor({ server, token, without = new Set() }: ClientOptions) {
+  constructor({ server, token, without = new Set(), silentMs: patienceMs = silentMs }: ClientOptions) {
+    this.#silentMs = patienceMs;
     this.#server = server;
     this.#token = token;
     this.#without = without;
@@ -99,14 +115,19 @@ export class Client {
 
   /** The body as it comes; the status was a success. Throws CommandError, also when the connection breaks. */
   async open(path: string, sent: Sent = {}): Promise<AsyncIterable<Uint8Array>> {
+    return (await this.answer(path, sent)).body;
+  }
+
+  /** As `open`, with what the answer says of itself. */
+  async answer(path: string, sent: Sent): Promise<Answered> {
     const answer = await this.#send(path, sent);
     const body = this.#bodyOf(answer);
     const status = answer.statusCode ?? 0;
-    if (status >= 200 && status < 300) return body;
+    if (status >= 200 && status < 300) return { contentType: answer.headers["content-type"] ?? "", body };
     throw await failureOf(answer, await wholeText(body));
   }
 
-  async #send(path: string, { method = "GET", headers = {}, body }: Sent): Promise<IncomingMessage> {
+  async #send(path: string, { method = "GET", headers = {}, body, signal }: Sent): Promise<IncomingMessage> {
     const url = this.#urlOf(path);
     // node:http and not fetch: loading fetch takes a tenth of the time that a command may take to start.
     const send = url.protocol === "https:" ? (await import("node:https")).request : plainRequest;
@@ -119,12 +140,16 @@ export class Client {
     }
     const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
     return await new Promise((resolve, reject) => {
-      const request = send(url, { method, headers: { ...headers, ...authorization } }, resolve);
-      // Only until it is connected: an answer may take its time.
+      const all = { method, headers: { ...headers, ...authorization }, ...(signal === undefined ? {} : { signal }) };
+      const request = send(url, all, resolve);
+      const connected = (): void => {
+        clearTimeout(limit);
+        watchSilence(request, () => send(new URL("/livez", url)), this.#silentMs);
+      };
       const limit = setTimeout(() => request.destroy(new Error("no connection")), connectMs);
       request.once("socket", (socket) => {
-        if (!socket.connecting) clearTimeout(limit);
-        else socket.once("connect", () => clearTimeout(limit));
+        if (!socket.connecting) connected();
+        else socket.once("connect", connected);
       });
       request.once("close", () => clearTimeout(limit));
       request.once("error", (error) => reject(this.#unreachable(error)));
@@ -176,6 +201,13 @@ export class Client {
         "unreachable",
         `no machine is known by the name in ${this.#server}`,
         "check --server and SVC_URL; a name that ends in .local needs mDNS, or a line in /etc/hosts",
+      );
+    }
+    if (error instanceof Silent) {
+      return new CommandError(
+        "unreachable",
+        `${this.#server} takes connections, and answers nothing within ${(2 * this.#silentMs) / 1000} s`,
+        "it hangs, or is no Berth: see its log, or name another with --server",
       );
     }
     return new CommandError(

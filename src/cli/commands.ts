@@ -24,17 +24,25 @@ export function addApiCommands(program: Command, context: CommandContext): void 
   );
   const chat = program
     .command("chat")
-    .description("send one message and print the answer as it comes")
+    .description("send a message and print the answer as it comes; without one, on a terminal, talk")
     .argument("<slot>", "slot or model")
-    .argument("[message]", "what to say; absent: what is piped in")
+    .argument("[message]", "what to say; absent: what is piped in, or a conversation on a terminal")
     .option("--max-tokens <count>", "longest answer, in tokens", whole)
     .action(async (slot: string, message: string | undefined, { maxTokens }: { maxTokens?: number }) => {
-      if (message === undefined && process.stdin.isTTY) chat.error("error: missing required argument 'message'");
+      const client = await context.client();
+      if (message === undefined && process.stdin.isTTY) {
+        const { converse } = await import("./conversation.ts");
+        const { stdin: input, stdout: output } = process;
+        await converse({ client, model: slot, maxTokens, input, output, screen: context.screen });
+        return;
+      }
+      if (message?.trim() === "") chat.error("error: argument 'message' is empty");
       const { chat: pieces, pipedIn } = await import("./chat.ts");
       const { StatusLine } = await import("./terminal.ts");
       using line = new StatusLine(context.screen);
-      const said = message ?? (await pipedIn());
-      for await (const piece of pieces(await context.client(), slot, said, maxTokens, (text) => line.show(text))) {
+      const content = message ?? (await pipedIn());
+      const request = { model: slot, messages: [{ role: "user", content }], maxTokens } as const;
+      for await (const piece of pieces(client, request, (text) => line.show(text))) {
         line[Symbol.dispose]();
         context.write(piece);
       }
@@ -44,6 +52,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     chat,
     ['berth chat primary "hello"', "what the slot primary answers"],
     ["git diff | berth chat coder", "what is piped in"],
+    ["berth chat primary", "a conversation, until Ctrl-D"],
     ['berth chat primary "Tell me a story" --max-tokens 40', "only the beginning of the answer"],
   );
   const login = program

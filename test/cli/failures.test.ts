@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -12,6 +12,7 @@ import { runBerth } from "../support/command.ts";
 import { freePort } from "../support/free-port.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { listen } from "../support/listen.ts";
+import { until } from "../support/until.ts";
 import { unknownName } from "../support/unknown-name.ts";
 
 const program = join(fileURLToPath(new URL("../..", import.meta.url)), "bin/berth");
@@ -31,6 +32,33 @@ describe("a command that cannot be done", () => {
       stdout: "",
       stderr: `unreachable: nothing answers at ${url}\nstart it with \`berth up\`, or name another with --server\n`,
     });
+  });
+
+  it("does not wait for what takes connections and never answers", async () => {
+    const sockets = new Set<Socket>();
+    const server = createServer((socket) => void sockets.add(socket));
+    const url = `http://127.0.0.1:${await listen(server)}`;
+    try {
+      const client = new Client({ server: url, token: undefined, silentMs: 50 });
+      const { code, message } = await rejectionOf(client.list("/api/slots"), CommandError);
+      assert.deepEqual([code, message], ["unreachable", `${url} takes connections, and answers nothing within 0.1 s`]);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    }
+  });
+
+  it("waits for an answer that takes its time, as long as the service lives", async () => {
+    await using api = await apiDouble({
+      "/api/slots": (response) =>
+        void until("it was asked thrice whether it lives", () => api.asked.length > 3).then(() =>
+          response.end('{"data":[]}'),
+        ),
+      "/livez": {},
+    });
+    const client = new Client({ server: api.url, token: undefined, silentMs: 50 });
+    assert.deepEqual(await client.list("/api/slots"), []);
+    assert.deepEqual(api.asked.slice(0, 4), ["GET /api/slots", "GET /livez", "GET /livez", "GET /livez"]);
   });
 
   it("asks on SVC_PORT where no address is given", async () => {

@@ -46,6 +46,42 @@ describe("berth chat", () => {
     assert.match(api.bodies[0] ?? "", /"content":"a\\nb\\n"/);
   });
 
+  it("reads the answer to its end: a client that has all of it has not left", async () => {
+    const seen: boolean[] = [];
+    await using api = await apiDouble({
+      "/v1/chat/completions": (response) => {
+        response.once("close", () => seen.push(response.writableFinished));
+        response.writeHead(200, { "content-type": "text/event-stream" });
+        response.write(`data: ${delta("Hey")}\n\ndata: [DONE]\n\n`);
+        setImmediate(() => setImmediate(() => response.end(": bye\n\n")));
+      },
+    });
+    const { code } = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
+    assert.deepEqual([code, seen], [0, [true]]);
+  });
+
+  it("prints the answer of an engine that sends no stream", async () => {
+    const answer = { choices: [{ message: { role: "assistant", content: "Hey" } }] };
+    await using api = await apiDouble({ "/v1/chat/completions": answer });
+    const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
+    assert.deepEqual(ended, { code: 0, stdout: "Hey\n", stderr: "" });
+  });
+
+  it("asks for nothing where nothing is said", async () => {
+    await using api = await apiDouble({});
+    const child = spawn(command, ["chat", "primary"], {
+      env: { PATH: process.env["PATH"], SVC_URL: api.url },
+      stdio: ["pipe", "ignore", "pipe"],
+    });
+    let stderr = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+    child.stdin.end("\n");
+    assert.equal(await new Promise((resolve) => child.once("close", resolve)), 1);
+    assert.match(stderr, /^usage: nothing came from standard input\n/);
+    assert.equal((await runBerth(["chat", "primary", " "], { SVC_URL: api.url })).code, 2);
+    assert.deepEqual(api.asked, []);
+  });
+
   it("fails when the stream ends in an error", async () => {
     const error = JSON.stringify(failure("dispatch.upstream_failed", "the engine went away"));
     await using api = await apiDouble({ "/v1/chat/completions": stream(delta("He"), error) });
