@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { isNoSpace, overwroteInPlace } from "./disk-space.ts";
 
 export interface AtomicWriteOptions {
   /** True: survives a power cut once resolved. False: only a crash of this process. */
@@ -40,18 +41,18 @@ export async function writeFileAtomic(
 }
 
 /**
- * As `writeFileAtomic` without fsync, and done when it returns: for small files on a local disk, where four turns
- * through the pool of threads take ten times what the writing does, and the whole process may wait for it. The file is
- * for its owner and his group.
+ * As `writeFileAtomic` without fsync, and done when it returns: for small JSON files on a local disk, where four turns
+ * through the pool of threads take ten times what the writing does, and the whole process may wait for it. On a full disk
+ * the file is written in place where it can be. A new file is for its owner and his group.
  */
-export function writeFileAtomicNow(path: string, content: string): void {
+export function writeJsonNow(path: string, content: string): void {
   const temporary = temporaryFor(path);
   try {
     writeFileSync(temporary, content, { flag: "wx", mode: 0o640 });
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
-    throw error;
+    if (!isNoSpace(error) || !overwroteInPlace(path, content)) throw error;
   }
 }
 

@@ -7,6 +7,7 @@ import type { PublishedSlot } from "../api/status.ts";
 import type { ModelRegistry } from "../models/registry.ts";
 import { Complaints } from "./complaints.ts";
 import type { OperatorMetrics } from "./metrics.ts";
+import { Outage } from "../lib/outage.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
 import type { World } from "./world.ts";
@@ -34,6 +35,11 @@ export class Controller implements AsyncDisposable {
   readonly #closing = new AbortController();
   #registryJson = "";
   readonly #complaints: Complaints;
+  readonly #registryOutage = new Outage({
+    onFailing: (error) =>
+      this.#log.error({ err: error }, "models and upstreams cannot be published; trying on each second"),
+    onEnd: () => this.#log.info("models and upstreams are published again"),
+  });
 
   constructor(options: {
     world: World;
@@ -111,6 +117,15 @@ export class Controller implements AsyncDisposable {
     );
     timer.unref();
     this.#stack.defer(() => clearInterval(timer));
+  }
+
+  /** Has what somebody has deleted of the published state written again. */
+  restore(): void {
+    const { written, published, publisher } = this.#world;
+    for (const name of written.missing(published.keys())) this.#enqueue(name);
+    if (this.#registryJson === "" || publisher.hasRegistry()) return;
+    this.#registryJson = "";
+    this.#queue.add(registryKey);
   }
 
   /** Enqueues everything, in case an event was lost. */
@@ -232,7 +247,14 @@ export class Controller implements AsyncDisposable {
     const published = { schema: 1 as const, models: [...records], upstreams };
     const json = JSON.stringify(published);
     if (json !== this.#registryJson) {
-      await publisher.writeRegistry(published);
+      try {
+        await publisher.writeRegistry(published);
+      } catch (error) {
+        // Slots are kept all the same, at the start too.
+        this.#registryOutage.failed(error);
+        return { requeueMs: 1000 };
+      }
+      this.#registryOutage.succeeded();
       this.#registryJson = json;
     }
     return {};

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Config } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { acquireLock } from "../store/lock.ts";
+import { withReserve } from "../store/reserve.ts";
 import { openPublisher } from "../store/published.ts";
 import { instanceId } from "./main.ts";
 import { openRuntimes } from "./runtimes.ts";
@@ -15,7 +16,8 @@ import { readPublished, stopEngines, type Haste } from "./stopping.ts";
 export async function stopAllEngines(config: Config, options: Haste): Promise<readonly string[]> {
   // What never ran here has no engines, and no directory to lock.
   if (!existsSync(config.stateDir)) return [];
-  await using _lock = await acquireLock(join(config.stateDir, "operator.lock"));
+  const lockPath = join(config.stateDir, "operator.lock");
+  await using _lock = await withReserve(config.stateDir, () => acquireLock(lockPath));
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());
   const instance = await instanceId(config.stateDir);

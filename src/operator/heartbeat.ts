@@ -13,24 +13,25 @@ export async function startHeartbeat(options: {
   onFailing: (error: unknown) => void;
   onEnd: () => void;
 }): Promise<AsyncDisposable & { beat(): Promise<void> }> {
+  const outage = new Outage(options);
+  // Never rejects: an operator that cannot tell of itself has engines to keep all the same.
   const beat = async (): Promise<void> => {
-    await options.publisher.writeOperator({ ...options.read(), heartbeat: new Date().toISOString() });
+    try {
+      await options.publisher.writeOperator({ ...options.read(), heartbeat: new Date().toISOString() });
+      outage.succeeded();
+    } catch (error) {
+      outage.failed(error);
+    }
   };
   await beat();
-  const outage = new Outage(options);
   let running: Promise<void> = Promise.resolve();
   let isBusy = false;
   const beats = everySecond(() => {
     if (isBusy) return;
     isBusy = true;
-    running = beat()
-      .then(
-        () => outage.succeeded(),
-        (error: unknown) => outage.failed(error),
-      )
-      .finally(() => {
-        isBusy = false;
-      });
+    running = beat().finally(() => {
+      isBusy = false;
+    });
   });
   return {
     beat,

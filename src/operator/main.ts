@@ -24,6 +24,8 @@ import { acquireLock, usualLock } from "../store/lock.ts";
 import { openPublisher } from "../store/published.ts";
 import { openRemovals } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
+import { keepReserve, withReserve } from "../store/reserve.ts";
+import type { SourceProblem } from "../store/store.ts";
 import { Complaints } from "./complaints.ts";
 import { ConflictIndex } from "./conflicts.ts";
 import { Controller } from "./controller.ts";
@@ -34,6 +36,7 @@ import { OperatorMetrics } from "./metrics.ts";
 import { httpProbe } from "./probe.ts";
 import { defaultBackoff, systemClock } from "./queue.ts";
 import { openRuntimes } from "./runtimes.ts";
+import { Written } from "./written.ts";
 import { serveOperator } from "./server.ts";
 import { readPublished, stopEngines, type Haste } from "./stopping.ts";
 import type { World } from "./world.ts";
@@ -80,7 +83,9 @@ export async function runOperator(
       .catch((error: unknown) => log.error({ err: error }, "the instance could not be written down again"))
       .finally(options.onLost);
   };
-  stack.use(await acquireLock(join(config.stateDir, "operator.lock"), { ...usualLock, onLost }));
+  const lockPath = join(config.stateDir, "operator.lock");
+  stack.use(await withReserve(config.stateDir, () => acquireLock(lockPath, { ...usualLock, onLost })));
+  await keepReserve(config.stateDir);
   instance = await instanceId(config.stateDir);
   const publisher = await openPublisher(config.stateDir);
   const published = await readPublished(publisher, config.stateDir, bootId());
@@ -101,9 +106,11 @@ export async function runOperator(
   const lock = await EngineLockFile.open(join(config.stateDir, "engines.lock.yaml"));
   const registry = stack.use(await openRegistry({ modelsDir: config.modelsDir }));
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
+  const written = new Written(publisher, log);
   const world: World = {
     source,
     publisher,
+    written,
     demand,
     requests,
     runtime,
@@ -150,12 +157,14 @@ export async function runOperator(
   );
   const startedAt = new Date().toISOString();
   const complaints = new Complaints(log);
-  const tellProblems = (): void => {
+  const tellProblems = (): readonly SourceProblem[] => {
+    controller.restore();
     const problems = source.problems();
     complaints.tell(
       "Source",
       problems.map(({ reason, message }) => `${reason}: ${message}`),
     );
+    return [...problems, ...written.problems(config.stateDir)];
   };
   const heartbeat = stack.use(
     await startHeartbeat({
@@ -163,11 +172,12 @@ export async function runOperator(
       onFailing: (error) => log.error({ err: error }, "the state directory cannot be written; trying on each second"),
       onEnd: () => {
         log.info("the state directory can be written again");
+        void keepReserve(config.stateDir);
         // What failed with it need not wait until its own next try.
         void controller.resync().catch((error: unknown) => log.error({ err: error }, "resync failed"));
       },
       read: () => {
-        tellProblems();
+        const problems = tellProblems();
         return {
           schema: 1,
           instance,
@@ -177,9 +187,11 @@ export async function runOperator(
           isPaused: options.isPaused,
           isSettled: isReady,
           configDir: config.configDir,
-          problems: source
-            .problems()
-            .map(({ reason, message, file }) => ({ reason, message, ...(file === undefined ? {} : { file }) })),
+          problems: problems.map(({ reason, message, file }) => ({
+            reason,
+            message,
+            ...(file === undefined ? {} : { file }),
+          })),
         };
       },
     }),

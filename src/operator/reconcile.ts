@@ -24,15 +24,20 @@ export interface ReconcileOptions {
   readonly onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => void;
 }
 
+/** A status that could not be written is tried again after this long. */
+const unwrittenMs = 1000;
+
 /** gather → plan → act → summarise, for one slot. Safe to run twice, late, or after a crash at any line. */
 export async function reconcile(world: World, name: string, options: ReconcileOptions): Promise<Done> {
   const gathered = await gather(world, name);
   const { check, ...decided } = plan(gathered.input);
   const verdict = options.isPaused ? whilePaused(gathered.input, decided) : decided;
   explain(options.log, gathered.input, verdict, check);
-  return options.isPaused
+  const done = options.isPaused
     ? await sayOnly(world, gathered, verdict, options)
     : await carryOut(world, gathered, verdict, options);
+  if (!world.written.isBehind(name)) return done;
+  return { requeueMs: Math.min(done.requeueMs ?? Infinity, unwrittenMs) };
 }
 
 async function sayOnly(world: World, gathered: Gathered, verdict: Verdict, options: ReconcileOptions): Promise<Done> {
@@ -117,14 +122,25 @@ async function publish(
 ): Promise<PublishedSlot | undefined> {
   const { before } = input;
   if (verdict.isDeleted === true) {
-    if (before !== undefined) await world.publisher.deleteSlot(input.name);
+    // First: a file that goes while it counts as published would be written again.
     world.published.delete(input.name);
+    try {
+      if (before !== undefined) await world.publisher.deleteSlot(input.name);
+    } catch (error) {
+      if (before !== undefined) world.published.set(input.name, before);
+      throw error;
+    }
+    world.written.forget(input.name);
     return undefined;
   }
   const after = summarise(input, verdict, outcome, world.backoff);
-  if (before !== undefined && isDeepStrictEqual(after, before)) return before;
+  if (before !== undefined && isDeepStrictEqual(after, before)) {
+    if (world.written.isBehind(input.name)) await world.written.write(before, undefined);
+    return before;
+  }
   const next: PublishedSlot = { ...after, revision: (before?.revision ?? 0) + 1 };
-  await world.publisher.writeSlot(next);
+  // Whether it can be written or not: an engine is acted on by what is known here.
+  await world.written.write(next, before);
   world.published.set(input.name, next);
   options.onPublished(next, before);
   return next;

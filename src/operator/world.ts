@@ -10,6 +10,7 @@ import type { ConflictIndex } from "./conflicts.ts";
 import type { Containers } from "./placing.ts";
 import type { HealthBook } from "./health.ts";
 import type { Backoff, Clock } from "./queue.ts";
+import type { Written } from "./written.ts";
 
 /** Ports of engines, leased so that two slots never get one and a restarted operator gives the same. */
 export interface PortLeases {
@@ -25,6 +26,7 @@ export interface PortLeases {
 export interface World {
   readonly source: DesiredSource;
   readonly publisher: Publisher;
+  readonly written: Written;
   readonly demand: DemandStore;
   readonly requests: RequestStore;
   readonly runtime: Runtime;

@@ -274,6 +274,7 @@ class ProcessRuntime implements Runtime {
   async #capLogs(): Promise<void> {
     if (this.#isCappingLogs) return;
     this.#isCappingLogs = true;
+    await this.#records.restore();
     for (const { slot, role, exit } of this.#records.all()) if (exit === undefined) await this.#rotate(slot, role);
     this.#isCappingLogs = false;
   }

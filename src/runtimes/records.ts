@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ProcessRole } from "../api/names.ts";
@@ -6,6 +6,7 @@ import { knownPart } from "../api/known-part.ts";
 import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
 import { setAside } from "../lib/aside.ts";
 import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
+import { isNoSpace } from "../lib/disk-space.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { Serial } from "../lib/serial.ts";
 
@@ -21,6 +22,8 @@ export class RecordBook {
   readonly #records = new Map<string, ProcessRecord>();
   /** A removal must not be overtaken by a write that was asked for earlier. */
   readonly #writes = new Serial();
+  /** Keys of records that could not be written. */
+  readonly #unwritten = new Set<string>();
 
   private constructor(directory: string) {
     this.#directory = directory;
@@ -46,23 +49,54 @@ export class RecordBook {
     return [...this.#records.values()];
   }
 
-  /** Known from this moment on; rejects when it cannot be written, and stays known. */
+  /**
+   * Known from this moment on; rejects when it cannot be written, and stays known. A full disk is no reason to be without
+   * an engine: then `restore` writes it as soon as there is room.
+   */
   async put(record: ProcessRecord): Promise<void> {
     const key = recordKey(record.slot, record.role);
     this.#records.set(key, record);
-    await this.#writes.run(() =>
-      writeFileAtomic(join(this.#directory, `${key}.json`), JSON.stringify(record), {
-        fsync: false,
-        // `start` is the secret by which the engine is known again: nobody else may read it.
-        mode: 0o600,
-      }),
-    );
+    try {
+      await this.#writes.run(() => this.#write(key, record));
+      this.#unwritten.delete(key);
+    } catch (error) {
+      this.#unwritten.add(key);
+      if (!isNoSpace(error)) throw error;
+    }
+  }
+
+  /** Writes what could not be written, and what somebody has deleted. Never rejects: it is asked for again and again. */
+  async restore(): Promise<void> {
+    for (const [key, record] of this.#records) {
+      if (!this.#unwritten.has(key) && existsSync(this.#fileOf(key))) continue;
+      try {
+        await this.#writes.run(async () => {
+          // Removed or replaced meanwhile.
+          if (this.#records.get(key) !== record) return;
+          await mkdir(this.#directory, { recursive: true });
+          await this.#write(key, record);
+          this.#unwritten.delete(key);
+        });
+      } catch {
+        this.#unwritten.add(key);
+      }
+    }
+  }
+
+  async #write(key: string, record: ProcessRecord): Promise<void> {
+    // `start` is the secret by which the engine is known again: nobody else may read it.
+    await writeFileAtomic(this.#fileOf(key), JSON.stringify(record), { fsync: false, mode: 0o600 });
+  }
+
+  #fileOf(key: string): string {
+    return join(this.#directory, `${key}.json`);
   }
 
   async remove(slot: string, role: ProcessRole): Promise<void> {
     const key = recordKey(slot, role);
     this.#records.delete(key);
-    await this.#writes.run(() => rm(join(this.#directory, `${key}.json`), { force: true }));
+    this.#unwritten.delete(key);
+    await this.#writes.run(() => rm(this.#fileOf(key), { force: true }));
   }
 
   /** Resolves once everything asked for is on disk or has failed. */

@@ -2,8 +2,9 @@ import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { knownPart } from "../api/known-part.ts";
 import { demandSchema, heartbeatTtlMs, type Demand } from "../api/status.ts";
-import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { writeJsonNow } from "../lib/atomic-file.ts";
 import { bootId } from "../lib/boot-id.ts";
+import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { everySecond } from "../lib/pulse.ts";
 import { Serial } from "../lib/serial.ts";
@@ -103,7 +104,14 @@ export async function openDemandWriter(stateDir: string, gateway: string): Promi
     write: (demand) =>
       writes.run(async () => {
         // A late write must not bring back the demand of a gateway that is gone.
-        if (!isClosed) await writeFileAtomic(path, JSON.stringify(demand), { fsync: false });
+        if (isClosed) return;
+        try {
+          writeJsonNow(path, JSON.stringify(demand));
+        } catch (error) {
+          if (errorCode(error) !== "ENOENT") throw error;
+          await mkdir(directory, { recursive: true });
+          writeJsonNow(path, JSON.stringify(demand));
+        }
       }),
     [Symbol.asyncDispose]() {
       isClosed = true;

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { knownPart } from "../api/known-part.ts";
@@ -11,7 +11,8 @@ import {
   type PublishedRegistry,
   type PublishedSlot,
 } from "../api/status.ts";
-import { removeLeftovers, syncFile, writeFileAtomicNow } from "../lib/atomic-file.ts";
+import { removeLeftovers, syncFile, writeJsonNow } from "../lib/atomic-file.ts";
+import { isNoSpace } from "../lib/disk-space.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { Subscribers } from "../lib/subscribers.ts";
@@ -83,7 +84,18 @@ export async function openPublisher(stateDir: string): Promise<Publisher> {
     },
     async writeSlot(slot) {
       const path = join(slotsDir, `${slotNameSchema.parse(slot.name)}.json`);
-      await write(path, slot);
+      try {
+        await write(path, slot);
+      } catch (error) {
+        if (errorCode(error) === "ENOENT") await mkdir(slotsDir, { recursive: true });
+        else if (!isNoSpace(error)) throw error;
+        // The history goes first: without it the rest nearly always fits where the file was.
+        const { status } = slot;
+        await write(
+          path,
+          isNoSpace(error) ? { ...slot, status: { ...status, transitions: status.transitions.slice(-1) } } : slot,
+        );
+      }
       if (generations.get(slot.name) === slot.generation) return;
       generations.set(slot.name, slot.generation);
       // Nobody waits for the disk: a power cut within these milliseconds costs at most one generation's number.
@@ -93,9 +105,24 @@ export async function openPublisher(stateDir: string): Promise<Publisher> {
       await rm(join(slotsDir, `${slotNameSchema.parse(name)}.json`), { force: true });
       generations.delete(name);
     },
+    missingSlots(names) {
+      const present = new Set(filesIn(slotsDir));
+      return [...names].filter((name) => !present.has(`${name}.json`));
+    },
+    hasRegistry: () => existsSync(join(stateDir, "registry.json")),
     writeRegistry: (registry) => write(join(stateDir, "registry.json"), registry),
     writeOperator: (operator) => write(join(stateDir, "operator.json"), operator),
   };
+}
+
+/** None where the directory is gone. */
+function filesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return [];
+    throw error;
+  }
 }
 
 /** Files of gateways that were killed: nobody else removes them, and a live one writes its own every second. */
@@ -111,7 +138,7 @@ async function removeVoidDemand(dir: string): Promise<void> {
 const voidDemandMs = 60_000;
 
 async function write(path: string, value: unknown): Promise<void> {
-  writeFileAtomicNow(path, JSON.stringify(value));
+  writeJsonNow(path, JSON.stringify(value));
 }
 
 /** Blocks: once at the start, a thousand small files take a tenth of the time that they would take one by one. */

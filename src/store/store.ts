@@ -89,6 +89,10 @@ export interface Publisher {
   readSlots(): Promise<readonly PublishedSlot[]>;
   writeSlot(slot: PublishedSlot): Promise<void>;
   deleteSlot(name: string): Promise<void>;
+  /** Those of the names that nobody could read now: somebody has deleted what was written. */
+  missingSlots(names: Iterable<string>): readonly string[];
+  /** Whether the registry that was written is still there. */
+  hasRegistry(): boolean;
   writeRegistry(registry: PublishedRegistry): Promise<void>;
   writeOperator(operator: PublishedOperator): Promise<void>;
 }

@@ -121,13 +121,24 @@ export class PublisherDouble implements Publisher {
   /** The clock was set back: what moves now moves earlier than what moved before. */
   isClockSetBack = false;
   writes = 0;
+  /** Nothing can be written; what is there stays. */
+  isFull = false;
   onWrite: (slot: string) => void = () => undefined;
+
+  missingSlots(): readonly string[] {
+    return [];
+  }
+
+  hasRegistry(): boolean {
+    return true;
+  }
 
   async readSlots(): Promise<readonly PublishedSlot[]> {
     return [...this.slots.values()];
   }
 
   async writeSlot(slot: PublishedSlot): Promise<void> {
+    if (this.isFull) throw Object.assign(new Error("told to fail: no space left"), { code: "ENOSPC" });
     this.writes += 1;
     const before = this.slots.get(slot.name);
     const { problems } = this;

@@ -2,7 +2,7 @@ import { pbkdf2 } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import { writeFileAtomicNow } from "../../src/lib/atomic-file.ts";
+import { writeJsonNow } from "../../src/lib/atomic-file.ts";
 import { publishedSlot, startGateway } from "../support/gateway.ts";
 import { until } from "../support/until.ts";
 
@@ -26,7 +26,7 @@ it("sees what is published at whichever step of its start", { timeout: 120_000 }
         publishing = (async () => {
           for (let step = 0; step < steps; step++) await stat(stateDir);
           const slot = publishedSlot("primary", { port: 9 }, 1000);
-          writeFileAtomicNow(join(stateDir, "slots/primary.json"), JSON.stringify(slot));
+          writeJsonNow(join(stateDir, "slots/primary.json"), JSON.stringify(slot));
         })();
       },
     });

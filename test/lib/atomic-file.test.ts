@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, open, readdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { removeLeftovers, writeFileAtomic, writeFileAtomicNow } from "../../src/lib/atomic-file.ts";
+import { removeLeftovers, writeFileAtomic, writeJsonNow } from "../../src/lib/atomic-file.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 describe("writeFileAtomic", () => {
@@ -40,17 +40,17 @@ describe("writeFileAtomic", () => {
   });
 });
 
-it("writeFileAtomicNow replaces a file whole, and leaves nothing behind when it cannot", async () => {
+it("writeJsonNow replaces a file whole, and leaves nothing behind when it cannot", async () => {
   await using dir = await tempDir();
   const path = join(dir.path, "file");
-  writeFileAtomicNow(path, "a");
+  writeJsonNow(path, "a");
   const before = await open(path);
-  writeFileAtomicNow(path, "b");
+  writeJsonNow(path, "b");
   assert.equal(await readFile(path, "utf8"), "b");
   assert.equal(await before.readFile("utf8"), "a", "who reads the old one reads it to its end");
   await before.close();
   await mkdir(join(dir.path, "directory", "full"), { recursive: true });
-  assert.throws(() => writeFileAtomicNow(join(dir.path, "directory"), "x"), { code: "EISDIR" });
+  assert.throws(() => writeJsonNow(join(dir.path, "directory"), "x"), { code: "EISDIR" });
   assert.deepEqual((await readdir(dir.path)).toSorted(), ["directory", "file"]);
 });
 

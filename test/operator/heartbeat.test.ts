@@ -14,6 +14,8 @@ test("a heartbeat that cannot be written is told once, tried each second, and it
     readSlots: unused,
     writeSlot: unused,
     deleteSlot: unused,
+    missingSlots: () => [],
+    hasRegistry: () => true,
     writeRegistry: unused,
     writeOperator: async () => {
       tries += 1;

@@ -9,6 +9,7 @@ import { ConflictIndex } from "../../src/operator/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
 import { HealthBook } from "../../src/operator/health.ts";
 import { OperatorMetrics } from "../../src/operator/metrics.ts";
+import { Written } from "../../src/operator/written.ts";
 import type { World } from "../../src/operator/world.ts";
 import { ManualClock } from "../doubles/clock.ts";
 import { RuntimeDouble } from "../doubles/runtime.ts";
@@ -75,9 +76,12 @@ export class Site implements AsyncDisposable {
     }
     const published = new Map([...this.publisher.slots].map(([name, slot]) => [name, structuredClone(slot)]));
     const records: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
+    const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot"]);
+    const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
     const world: World = {
       source: this.source,
-      publisher: this.#guarded(this.publisher, ["writeSlot", "deleteSlot"]),
+      publisher,
+      written: new Written(publisher, log),
       demand: this.demand,
       requests: this.#guarded(this.requests, ["remove"]),
       runtime: this.#guarded(this.runtime, ["ensure", "remove"]),
@@ -115,7 +119,7 @@ export class Site implements AsyncDisposable {
         },
         [Symbol.asyncDispose]: async () => undefined,
       },
-      log: pino({ level: "info" }, { write: (line) => void this.log.push(line) }),
+      log,
       metrics: (queue) => new OperatorMetrics(queue),
       isPaused: options.isPaused ?? false,
     });
