@@ -6,6 +6,7 @@ const usage = z.object({
   prompt_tokens: z.number().default(0),
   completion_tokens: z.number().default(0),
   prompt_tokens_details: z.object({ cached_tokens: z.number().nullish() }).nullish(),
+  completion_tokens_details: z.object({ reasoning_tokens: z.number().nullish() }).nullish(),
 });
 export type ChatUsage = z.output<typeof usage>;
 

@@ -48,6 +48,12 @@ export const slotCapabilities = [
 ] as const;
 export type SlotCapability = (typeof slotCapabilities)[number];
 
+/** With what the gateway makes of a chat for an engine or provider that has no such route (DECISIONS 18). */
+export function withTranslated(capabilities: readonly SlotCapability[]): SlotCapability[] {
+  const translated = capabilities.includes("chat") ? (["messages", "responses"] as const) : [];
+  return [...new Set([...capabilities, ...translated])];
+}
+
 /**
  * Routes beyond chat and completions that some engines answer themselves: `/v1/responses`, `/v1/messages` and
  * `/v1/messages/count_tokens`.

@@ -35,10 +35,8 @@ export const llama = {
       if (mode === "embedding") found.push("embeddings");
       else if (mode === "reranking") found.push("rerank");
       else {
-        // The gateway makes a chat of messages where the engine has no such route (DECISIONS 18).
-        found.push("chat", "completions", "messages");
-        // Only llama.cpp's own server has this route, and eyes.
-        if (isServer(input)) found.push("responses");
+        found.push("chat", "completions");
+        // Only llama.cpp's own server has eyes.
         if (isServer(input) && projectorOf(input) !== undefined) found.push("vision");
       }
     }
@@ -48,7 +46,8 @@ export const llama = {
   protocols(input) {
     if (input.spec.command !== undefined) return declaredProtocols(input);
     if (!isServer(input) || modes(input).get("main") !== "chat") return [];
-    return ["responses", "messages", "count_tokens"];
+    // Its `/v1/responses` numbers no events and calls an answer that was cut complete (ADR 0006): a chat is made of them.
+    return ["messages", "count_tokens"];
   },
 
   roles: (input) => [...modes(input).keys()],
@@ -194,8 +193,7 @@ function capabilityRefusal(input: EngineInput): EngineRefusal | undefined {
         message: `one llama slot answers either chat or ${capability}: give ${capability} a slot of its own`,
       };
     }
-    const needsServer = capability === "vision" || capability === "responses";
-    if (needsServer && !isServer(input)) {
+    if (capability === "vision" && !isServer(input)) {
       return {
         reason: "NoCapability",
         message: `the embedded engine has no ${capability}: put a llama-server on PATH, or leave it out`,

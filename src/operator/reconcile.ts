@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import type { Step } from "../api/plan.ts";
+import { withTranslated } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import { act, actFailed, nothing, type Acted } from "./act.ts";
 import { gather, type Gathered } from "./gather.ts";
@@ -95,7 +96,8 @@ async function look(
     health: input.health,
     protocols: engine === undefined || engineInput === undefined ? [] : engine.protocols(engineInput),
     started: acted.started,
-    capabilities: engine === undefined || engineInput === undefined ? [] : engine.capabilities(engineInput),
+    capabilities:
+      engine === undefined || engineInput === undefined ? [] : withTranslated(engine.capabilities(engineInput)),
     served: engine === undefined || engineInput === undefined ? undefined : engine.servedModel(engineInput),
     stopping: steps.flatMap((step) => (step.do === "stop" ? [step.role] : [])),
     handledRequests: handledRequests(input),

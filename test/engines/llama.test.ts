@@ -107,18 +107,14 @@ test("a slot that answers embeddings and reranking runs two processes, each with
 });
 
 const answers: readonly [string, EngineInput, readonly string[]][] = [
-  ["embedded chat", input(), ["chat", "completions", "messages"]],
-  ["llama-server chat", input({ host: server }), ["chat", "completions", "messages", "responses"]],
+  ["embedded chat", input(), ["chat", "completions"]],
+  ["llama-server chat", input({ host: server }), ["chat", "completions"]],
   [
     "llama-server with eyes",
     input({ host: server, model: model({ projectorPath: "/p" }) }),
-    ["chat", "completions", "messages", "responses", "vision"],
+    ["chat", "completions", "vision"],
   ],
-  [
-    "embedded engine beside a projector",
-    input({ model: model({ projectorPath: "/p" }) }),
-    ["chat", "completions", "messages"],
-  ],
+  ["embedded engine beside a projector", input({ model: model({ projectorPath: "/p" }) }), ["chat", "completions"]],
   ["embedding model", input({ model: embedder }), ["embeddings"]],
   ["slot embed", input({ slot: "embed" }), ["embeddings"]],
   [
@@ -127,7 +123,7 @@ const answers: readonly [string, EngineInput, readonly string[]][] = [
     ["embeddings", "rerank"],
   ],
   ["what the spec says", input({ slot: "embed", spec: { capabilities: ["chat"] } }), ["chat"]],
-  ["before any model is known", input({ model: undefined }), ["chat", "completions", "messages"]],
+  ["before any model is known", input({ model: undefined }), ["chat", "completions"]],
 ];
 for (const [name, given, expected] of answers) {
   test(`capabilities: ${name}`, () => assert.deepEqual(llama.capabilities(given), expected));
@@ -135,7 +131,7 @@ for (const [name, given, expected] of answers) {
 
 const spoken: readonly [string, EngineInput, readonly string[]][] = [
   ["the embedded engine", input(), []],
-  ["llama-server", input({ host: server }), ["responses", "messages", "count_tokens"]],
+  ["llama-server", input({ host: server }), ["messages", "count_tokens"]],
   ["llama-server that embeds", input({ host: server, slot: "embed" }), []],
   ["a command, whatever is on PATH", input({ host: server, spec: { command: ["/bin/x"] } }), []],
   [
@@ -202,7 +198,6 @@ const refusals: readonly [string, EngineInput, string, RegExp][] = [
     "NoCapability",
     /embeddings a slot of its own/,
   ],
-  ["responses from the embedded engine", asks({ capabilities: ["responses"] }), "NoCapability", /no responses/],
   [
     "a projector by ref",
     asks({ model: { default: "tiny", projector: "eyes" } }),
@@ -250,7 +245,7 @@ test("warm-up asks each mode for what it answers", () => {
     },
     protocols: [],
   });
-  assert.deepEqual(llama.probe(input({ host: server }), "main").protocols, ["responses", "messages", "count_tokens"]);
+  assert.deepEqual(llama.probe(input({ host: server }), "main").protocols, ["messages", "count_tokens"]);
   const both = input({ slot: "embed", spec: { model: { default: "tiny", rerank: "rank" } }, rerankModel: ranker });
   assert.deepEqual(llama.probe(both, "main").warmUp, {
     path: "/v1/embeddings",

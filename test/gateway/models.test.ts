@@ -59,8 +59,11 @@ describe("GET /v1/models", () => {
         slot("zeta", "gone", "starting", ["chat", "completions", "embeddings", "rerank"]),
         item("qwen3:4b", { kind: "model", state: "available", slot: "primary", capabilities: ["chat"] }, 1234),
         item("vendor/model:free", { kind: "model", state: "available", slot: null, capabilities: [] }, 1),
-        item("acme/large:free", { ...upstream, capabilities: ["chat", "completions", "embeddings"] }),
-        item("gpt-5", { ...upstream, capabilities: ["chat", "completions", "embeddings"] }),
+        item("acme/large:free", {
+          ...upstream,
+          capabilities: ["chat", "completions", "embeddings", "messages", "responses"],
+        }),
+        item("gpt-5", { ...upstream, capabilities: ["chat", "completions", "embeddings", "messages", "responses"] }),
       ],
     });
   });

@@ -145,7 +145,7 @@ test("a chat slot on the real llama-server", async (t) => {
   await t.test("the protocols that are published are those the engine answers", async () => {
     const { readPublished } = await import("../support/published.ts");
     const published = await readPublished(berth.stateDir, "primary");
-    assert.deepEqual(published?.status.protocols, ["responses", "messages", "count_tokens"]);
+    assert.deepEqual(published?.status.protocols, ["messages", "count_tokens"]);
     const message = await ask(berth.url, "/v1/messages", chat);
     assert.equal(message["type"], "message");
     assert.equal(message["model"], "primary");

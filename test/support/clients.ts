@@ -5,6 +5,7 @@ import OpenAI from "openai";
 import { isRecord } from "../../src/lib/record.ts";
 import { rejectionOf } from "./rejection.ts";
 import { list, post, record } from "./openai.ts";
+import { testResponses } from "./responses-client.ts";
 import { scriptedCall } from "./scripted-model.ts";
 
 /** The slots of a Berth whose engine is real. */
@@ -127,6 +128,8 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
     assert.equal(response.status, 200, JSON.stringify(ranked));
     assert.deepEqual([ranked["object"], ranked["model"], list(ranked["results"]).length], ["list", slots.embed, 1]);
   });
+
+  await testResponses(t, openai, slots);
 
   await t.test("anthropic: a message, and the same one streamed", async () => {
     const whole = await anthropic.messages.create(chat);

@@ -2,7 +2,7 @@ import { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "../protocols/json.ts";
-import type { AnswerTranslation } from "../relay/relay.ts";
+import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { parseJson } from "../../lib/json.ts";
 
 const contentTypes = {

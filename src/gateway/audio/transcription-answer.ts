@@ -1,7 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseAnswer } from "../protocols/json.ts";
-import type { AnswerTranslation } from "../relay/relay.ts";
+import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { parseJson } from "../../lib/json.ts";
 
 /**

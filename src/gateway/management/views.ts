@@ -2,6 +2,7 @@ import type { ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView, V1Model } from "../../api/management/views.ts";
 import type { Condition } from "../../api/conditions.ts";
 import { duration } from "../../api/duration.ts";
+import { withTranslated } from "../../api/names.ts";
 import type { Step } from "../../api/plan.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
 import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
@@ -185,7 +186,13 @@ export function v1Models({ index, traffic }: ViewContext): V1Model[] {
       });
     });
   const upstreams = [...index.upstreamRefs].map(([ref, { upstream, spec }]) =>
-    item(ref, 0, { kind: "upstream", state: "unknown", slot: null, upstream, capabilities: spec.capabilities }),
+    item(ref, 0, {
+      kind: "upstream",
+      state: "unknown",
+      slot: null,
+      upstream,
+      capabilities: withTranslated(spec.capabilities),
+    }),
   );
   return [...slots, ...models, ...upstreams];
 }

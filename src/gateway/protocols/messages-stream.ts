@@ -1,7 +1,7 @@
 import { chatChunkSchema, type ChatChunk, type ChatUsage } from "../../api/chat-answer.ts";
 import { ApiError } from "../../api/errors.ts";
 import { engineEventFailure } from "../relay/engine-failure.ts";
-import type { AnswerTranslation } from "../relay/relay.ts";
+import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
 import { SseDecoder } from "./sse-decoder.ts";
 import { parseJson } from "../../lib/json.ts";

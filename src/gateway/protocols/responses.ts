@@ -1,22 +1,59 @@
-import type { ErrorForm } from "../relay/error-form.ts";
+import { chatAnswerSchema } from "../../api/chat-answer.ts";
+import { ApiError } from "../../api/errors.ts";
+import { invalidRequest, problemsOf } from "../../api/problems.ts";
+import { responsesRequestSchema } from "../../api/responses.ts";
+import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
+import { thoughtsOf } from "./messages-answer.ts";
+import {
+  callItem,
+  messageItem,
+  messagePart,
+  newId,
+  reasoningItem,
+  ResponseShell,
+  statusOf,
+} from "./responses-answer.ts";
+import { chatRequest } from "./responses-request.ts";
+import { ResponsesStream } from "./responses-stream.ts";
+import type { Translation } from "./translation.ts";
 
-/**
- * Errors as OpenAI's Responses protocol has them. Within a stream its reference documents flat fields, its service
- * sends an `error` object, and SDKs read one or the other: the event carries both. The sequence number is required by
- * the event's schema, but a relay does not count what it passes on.
- */
-export const responsesErrors: ErrorForm = {
-  body: (failure) => failure.envelope(),
-  event(failure) {
-    const { error } = failure.envelope();
-    const data = {
-      type: "error",
-      code: error.code,
-      message: error.message,
-      param: null,
-      sequence_number: 0,
-      error: { ...error, param: null },
-    };
-    return `event: error\ndata: ${JSON.stringify(data)}\n\n`;
-  },
-};
+/** OpenAI's Responses over an engine that speaks chat completions. */
+export class ResponsesTranslation implements Translation {
+  readonly #shell = new ResponseShell();
+  readonly stream = new ResponsesStream(this.#shell);
+
+  request(body: Buffer): Buffer {
+    const parsed = responsesRequestSchema.safeParse(parseRequest(body));
+    if (!parsed.success) throw invalidRequest(problemsOf(parsed.error));
+    this.#shell.expect(parsed.data);
+    return encodeRequest(chatRequest(parsed.data));
+  }
+
+  answer(body: Buffer): Buffer {
+    const parsed = chatAnswerSchema.safeParse(parseAnswer(body)).data;
+    const [choice] = parsed?.choices ?? [];
+    if (parsed === undefined || choice === undefined) {
+      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no chat completion" });
+    }
+    const { message, finish_reason: finish } = choice;
+    const thoughts = thoughtsOf(message);
+    const content = [
+      ...(message.content ? [messagePart("output_text", message.content)] : []),
+      ...(message.refusal ? [messagePart("refusal", message.refusal)] : []),
+    ];
+    const calls = message.tool_calls ?? [];
+    const last = statusOf(finish);
+    const output = [
+      ...(thoughts === "" ? [] : [reasoningItem(`rs_${newId()}`, "completed", thoughts)]),
+      ...(content.length === 0
+        ? []
+        : [messageItem(`msg_${newId()}`, calls.length === 0 ? last : "completed", content)]),
+      ...calls.map(({ id, function: called }, at) => {
+        const own = newId();
+        const status = at === calls.length - 1 ? last : "completed";
+        return callItem(`fc_${own}`, status, { ...called, callId: id ?? `call_${own}` });
+      }),
+    ];
+    return Buffer.from(JSON.stringify(this.#shell.ended(finish, output, parsed.usage)));
+  }
+}

@@ -1,4 +1,4 @@
-import type { AnswerTranslation } from "../relay/relay.ts";
+import type { AnswerTranslation } from "../relay/answer-format.ts";
 
 /**
  * One request of a protocol that its engine does not speak. An object serves one request: the answer depends on what

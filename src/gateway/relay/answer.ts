@@ -15,8 +15,11 @@ export interface AnswerSink {
   write(bytes: Buffer): boolean;
   onDrain(listener: () => void): void;
   end(bytes?: Buffer): void;
-  /** Ends with the failure, told as well as is still possible: envelope, last event, or a cut connection. */
-  refuse(failure: ApiError): void;
+  /**
+   * Ends with the failure, told as well as is still possible: envelope, last event, or a cut connection. `events` tell
+   * of it within a stream; absent: as the route has them.
+   */
+  refuse(failure: ApiError, events?: string): void;
 }
 
 /** What an answer of an engine says of itself; what every answer carries is added. */
@@ -168,7 +171,7 @@ export class Answer implements AnswerSink, Flushable {
     else response.end(bytes);
   }
 
-  refuse(failure: ApiError): void {
+  refuse(failure: ApiError, events?: string): void {
     // Also of one whose client has left: somebody has to mend it.
     this.#log?.failed(failure, this.#requestId);
     if (this.isOver) return;
@@ -177,7 +180,7 @@ export class Answer implements AnswerSink, Flushable {
     if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors.body(failure));
     else if (this.#isStream) {
       // One event of its own: within another, both would be lost.
-      const last = Buffer.from(`${this.#isWithinEvent ? "\n" : ""}${this.#errors.event(failure)}`);
+      const last = Buffer.from(`${this.#isWithinEvent ? "\n" : ""}${events ?? this.#errors.event(failure)}`);
       this.#pending.push(last);
       this.#pendingBytes += last.length;
       this.#response.end(this.#taken());

@@ -1,6 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeError, ExchangeEvents } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
+import type { AnswerFormat } from "./answer-format.ts";
 import { HeldAnswer, isEventStream, type AnswerSink } from "./answer.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
@@ -11,30 +12,6 @@ import type { ModelRename } from "./rename.ts";
 const errorLimitBytes = 65_536;
 /** A JSON answer is small; a larger one is relayed without waiting for its end. */
 const wholeLimitBytes = 8 * 1024 * 1024;
-
-/** Turns an engine's answer into that of the protocol the client speaks. One object per request. */
-export interface AnswerTranslation {
-  /** A whole JSON answer. Throws when it is not what the engine should have said. */
-  answer(body: Buffer): Buffer;
-  /**
-   * An event stream, split anywhere; undefined: nothing to send yet. Both throw ApiError when the engine failed.
-   * Absent: the protocol has no streams.
-   */
-  readonly stream?: { push(chunk: Buffer): Buffer | undefined; end(): Buffer | undefined };
-  /** A refusal that means more than its status says; undefined: told as any other. */
-  refusal?(status: number, body: Buffer): ApiError | undefined;
-}
-
-/** How an answer is read. */
-export interface AnswerFormat {
-  /** Its stream begins with the delta that carries the role. */
-  readonly isChat?: boolean;
-  /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
-  readonly endMark?: RegExp;
-  /** Absent: 4 MiB. A longer event breaks the stream. */
-  readonly eventLimitBytes?: number;
-  readonly translation?: AnswerTranslation;
-}
 
 /** Who sent the request. */
 export interface Sender {
@@ -170,7 +147,7 @@ export class Relay implements ExchangeEvents {
         this.#relayEvents();
         if (this.#isSettled) return;
         if (this.#events?.isWhole === true) this.#endStream();
-        else sink.refuse(new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" }));
+        else this.#refuse(new ApiError("dispatch.upstream_failed", { message: "the engine ended the stream early" }));
         break;
       case "bytes":
       case "head":
@@ -193,7 +170,7 @@ export class Relay implements ExchangeEvents {
     if (this.#isSettled) return;
     // Whatever comes after [DONE] takes nothing away from the answer.
     if (this.#events?.isDone === true) this.#endStream();
-    else this.#sink.refuse(error instanceof ApiError ? error : exchangeFailure(error));
+    else this.#refuse(error instanceof ApiError ? error : exchangeFailure(error));
     this.#settle();
   }
 
@@ -248,7 +225,7 @@ export class Relay implements ExchangeEvents {
     }
     if (failure === undefined) return;
     this.#exchange?.abort();
-    this.#sink.refuse(failure);
+    this.#refuse(failure);
     this.#settle();
   }
 
@@ -258,7 +235,7 @@ export class Relay implements ExchangeEvents {
       sink.end(this.#format.translation?.stream?.end());
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      sink.refuse(error);
+      this.#refuse(error);
     }
   }
 
@@ -266,6 +243,11 @@ export class Relay implements ExchangeEvents {
     this.#exchange?.abort();
     this.#sink.refuse(new ApiError("dispatch.upstream_failed", { message }));
     this.#settle();
+  }
+
+  #refuse(failure: ApiError): void {
+    const stream = this.#mode === "events" ? this.#format.translation?.stream : undefined;
+    this.#sink.refuse(failure, stream?.fail?.(failure));
   }
 
   #write(bytes: Buffer): void {

@@ -1,4 +1,6 @@
 import { scanBody } from "../../lib/json-scan.ts";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 
 const key = Buffer.from('"model"');
 const newline = 0x0a;
@@ -60,15 +62,25 @@ export class ModelRename {
     return Buffer.concat(parts);
   }
 
-  /** Takes the name from an answer's top level; false when it has none, or the right one. */
+  /** Takes the name from an answer's top level, or from its envelope; false when it has none, or the right one. */
   #learn(json: Buffer): boolean {
     const scanned = scanBody(json);
-    if (scanned?.model === undefined) return false;
-    const name = json.subarray(scanned.modelStart, scanned.modelEnd);
+    if (scanned === undefined) return false;
+    const name = scanned.modelStart < 0 ? nameWithin(json) : json.subarray(scanned.modelStart, scanned.modelEnd);
+    if (name === undefined) return false;
     if (name.equals(this.#to) || name.equals(this.#from)) return false;
     this.#from = Buffer.from(name);
     return true;
   }
+}
+
+/** The first events of Messages and Responses have their answer one level further down. */
+function nameWithin(json: Buffer): Buffer | undefined {
+  const event = parseJson(json);
+  if (!isRecord(event)) return undefined;
+  const answer = event["message"] ?? event["response"];
+  const name = isRecord(answer) ? answer["model"] : undefined;
+  return typeof name === "string" ? Buffer.from(JSON.stringify(name)) : undefined;
 }
 
 /** Names are short: a loop costs less than a call into native code. */

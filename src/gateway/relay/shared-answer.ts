@@ -38,7 +38,7 @@ export class SharedAnswer implements AnswerSink {
   #dropped = 0;
   #totalBytes = 0;
   #isBegun = false;
-  #ending: { readonly failure: ApiError | undefined } | undefined;
+  #ending: { readonly failure: ApiError | undefined; readonly events: string | undefined } | undefined;
   #onDrain: (() => void) | undefined;
 
   constructor({ budget, tally, behindLimitBytes: limit = behindLimitBytes, onDeserted }: SharedAnswerOptions) {
@@ -109,12 +109,12 @@ export class SharedAnswer implements AnswerSink {
     this.#finish(undefined);
   }
 
-  refuse(failure: ApiError): void {
-    this.#finish(failure);
+  refuse(failure: ApiError, events?: string): void {
+    this.#finish(failure, events);
   }
 
-  #finish(failure: ApiError | undefined): void {
-    this.#ending = { failure };
+  #finish(failure: ApiError | undefined, events?: string): void {
+    this.#ending = { failure, events };
     this.#each((reader) => this.#feed(reader));
     this.#drop();
   }
@@ -138,7 +138,7 @@ export class SharedAnswer implements AnswerSink {
     if (this.#ending === undefined || reader.given < this.#dropped + this.#chunks.length) return;
     this.#remove(reader);
     if (this.#ending.failure === undefined) reader.sink.end();
-    else reader.sink.refuse(this.#ending.failure);
+    else reader.sink.refuse(this.#ending.failure, this.#ending.events);
   }
 
   #cutBehind(limitBytes: number): boolean {

@@ -8,7 +8,7 @@ import { openTranscription, spoolMemoryBytes, type Transcription } from "../audi
 import { sendUpload } from "../audio/upload-exchange.ts";
 import type { KnownSlot } from "../index.ts";
 import { plainErrors } from "../relay/error-form.ts";
-import type { AnswerFormat } from "../relay/relay.ts";
+import type { AnswerFormat } from "../relay/answer-format.ts";
 import { jsonRoute } from "./json-route.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";

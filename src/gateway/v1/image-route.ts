@@ -9,7 +9,7 @@ import { decodeBody } from "../content-encoding.ts";
 import type { KnownSlot } from "../index.ts";
 import type { ScannedBody } from "../../lib/json-scan.ts";
 import { plainErrors } from "../relay/error-form.ts";
-import type { AnswerFormat } from "../relay/relay.ts";
+import type { AnswerFormat } from "../relay/answer-format.ts";
 import type { Pinned } from "../resolve.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import { checkJsonType, readModel, withModel } from "./json-route.ts";

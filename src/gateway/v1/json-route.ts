@@ -12,7 +12,7 @@ import type { KnownSlot } from "../index.ts";
 import type { Translation } from "../protocols/translation.ts";
 import { invalidJson } from "../relay/engine-failure.ts";
 import { plainErrors, type ErrorForm } from "../relay/error-form.ts";
-import type { AnswerFormat } from "../relay/relay.ts";
+import type { AnswerFormat } from "../relay/answer-format.ts";
 import { quotedName } from "../relay/rename.ts";
 import { applyRules } from "../request-rules.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";

@@ -7,7 +7,7 @@ import type { Endpoint } from "../admission/availability.ts";
 import type { BodyLimits } from "../body.ts";
 import type { KnownSlot } from "../index.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
-import type { AnswerFormat } from "../relay/relay.ts";
+import type { AnswerFormat } from "../relay/answer-format.ts";
 import type { Wanted } from "../resolve.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { ProviderBody } from "../upstreams/provider-body.ts";

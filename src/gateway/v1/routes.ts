@@ -5,7 +5,9 @@ import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
 import { RerankTranslation } from "../protocols/rerank.ts";
-import { responsesErrors } from "../protocols/responses.ts";
+import { responsesErrors } from "../protocols/responses-errors.ts";
+import { NumberedResponses } from "../protocols/responses-numbering.ts";
+import { ResponsesTranslation } from "../protocols/responses.ts";
 import { audioRoutes } from "./audio-routes.ts";
 import { imageRoute } from "./image-route.ts";
 import { jsonRoute, type JsonTarget } from "./json-route.ts";
@@ -40,15 +42,12 @@ const jsonRoutes: readonly V1Route[] = [
   }),
   jsonRoute({
     path: "/v1/responses",
-    summary: "The Responses protocol, where the engine speaks it",
+    summary: "The Responses protocol, translated where the engine does not speak it",
     errors: responsesErrors,
-    target(server) {
-      if (server.speaks("responses")) return responses;
-      throw new ApiError("dispatch.capability_mismatch", {
-        message: `${server.label} does not speak the Responses protocol; use /v1/chat/completions`,
-        details: { capability: "responses" },
-      });
-    },
+    target: (server) =>
+      server.speaks("responses")
+        ? { ...responses, translation: new NumberedResponses() }
+        : { ...chat, isChat: false, translation: new ResponsesTranslation() },
   }),
   jsonRoute({
     path: "/v1/messages/count_tokens",

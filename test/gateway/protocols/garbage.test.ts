@@ -4,6 +4,8 @@ import { ApiError, type ErrorCode } from "../../../src/api/errors.ts";
 import { MessagesTranslation } from "../../../src/gateway/protocols/messages.ts";
 import { RerankTranslation } from "../../../src/gateway/protocols/rerank.ts";
 import type { Translation } from "../../../src/gateway/protocols/translation.ts";
+import { NumberedResponses } from "../../../src/gateway/protocols/responses-numbering.ts";
+import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
 import { fc } from "../../support/fast-check.ts";
 
@@ -52,7 +54,18 @@ const requests: readonly (readonly [name: string, open: () => Translation, bodie
     () => new MessagesTranslation(),
     objectWith("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config"),
   ],
+  [
+    "Responses",
+    () => new ResponsesTranslation(),
+    objectWith("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include", "metadata"),
+  ],
 ];
+
+const streams = [
+  ["Messages", () => new MessagesTranslation()],
+  ["Responses", () => new ResponsesTranslation()],
+  ["Responses of its own", () => new NumberedResponses()],
+] as const;
 
 describe("whatever is sent", () => {
   for (const [name, open, bodies] of requests) {
@@ -82,6 +95,11 @@ describe("whatever is sent", () => {
         () => new MessagesTranslation(),
         `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"t","input_schema":{"a":${deep}}}]}`,
       ],
+      [
+        () => new ResponsesTranslation(),
+        `{"model":"m","input":"x","tools":[{"type":"function","name":"t","parameters":{"a":${deep}}}]}`,
+      ],
+      [() => new ResponsesTranslation(), `{"model":"m","input":"x","min_p":${deep}}`],
     ];
     for (const [open, body] of bodies) {
       assert.throws(() => open().request(Buffer.from(body)), {
@@ -103,30 +121,31 @@ describe("whatever is sent", () => {
     });
   }
 
-  it("by the engine as a stream of Messages is translated or the engine's failure", () => {
-    const delta = fc.record(
-      { content: fc.jsonValue(), tool_calls: fc.jsonValue(), reasoning: fc.jsonValue() },
-      { requiredKeys: [] },
-    );
-    const choice = fc.record({ index: fc.jsonValue(), delta, finish_reason: fc.jsonValue() }, { requiredKeys: [] });
-    const chunk = fc.record(
-      { id: fc.jsonValue(), choices: fc.oneof(fc.jsonValue(), fc.array(choice)) },
-      { requiredKeys: [] },
-    );
-    const line = fc.oneof(
-      chunk.map((value) => `data: ${JSON.stringify(value)}\n\n`),
-      fc.string(),
-      fc.constantFrom("\n", "data:", "\r\n\r\n", ":x\n"),
-    );
-    fc.assert(
-      fc.property(fc.array(line), (lines) => {
-        const { stream } = new MessagesTranslation();
-        succeedsOrFails(() => {
-          for (const each of lines) stream.push(Buffer.from(each));
-          stream.end();
-        }, "dispatch.upstream_failed");
-      }),
-      { numRuns: 200 },
-    );
-  });
+  for (const [name, open] of streams)
+    it(`by the engine as a stream of ${name} is translated or the engine's failure`, () => {
+      const delta = fc.record(
+        { content: fc.jsonValue(), tool_calls: fc.jsonValue(), reasoning: fc.jsonValue() },
+        { requiredKeys: [] },
+      );
+      const choice = fc.record({ index: fc.jsonValue(), delta, finish_reason: fc.jsonValue() }, { requiredKeys: [] });
+      const chunk = fc.record(
+        { id: fc.jsonValue(), choices: fc.oneof(fc.jsonValue(), fc.array(choice)) },
+        { requiredKeys: [] },
+      );
+      const line = fc.oneof(
+        chunk.map((value) => `data: ${JSON.stringify(value)}\n\n`),
+        fc.string(),
+        fc.constantFrom("\n", "data:", "\r\n\r\n", ":x\n"),
+      );
+      fc.assert(
+        fc.property(fc.array(line), (lines) => {
+          const { stream } = open();
+          succeedsOrFails(() => {
+            for (const each of lines) stream.push(Buffer.from(each));
+            stream.end();
+          }, "dispatch.upstream_failed");
+        }),
+        { numRuns: 200 },
+      );
+    });
 });

@@ -227,12 +227,52 @@ describe("Responses", () => {
   const openai = ({ url }: TestGateway): OpenAI => new OpenAI({ apiKey: "x", baseURL: `${url}/v1`, maxRetries: 0 });
   const created = { type: "response.created", sequence_number: 0, response: { id: "r", model: "engine-model" } };
 
-  it("are refused where the engine does not speak them", async () => {
+  it("are a chat where the engine does not speak them, whole and as a stream", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
-    const { error } = await envelopeOf(await gateway.post("/v1/responses", { model: "primary", input: "x" }));
-    assert.equal(error.code, "dispatch.capability_mismatch");
-    assert.equal(error.message, "slot primary does not speak the Responses protocol; use /v1/chat/completions");
+    const { responses } = openai(gateway);
+    const asked = { model: "primary", input: "hello", instructions: "be brief" };
+    const whole = await responses.create(asked);
+    const streamed = await responses.stream(asked).finalResponse();
+    for (const { model, output_text: text, status } of [whole, streamed])
+      assert.deepEqual([model, text, status], ["primary", "hello", "completed"]);
+    assert.deepEqual(
+      engine.seen.map(({ path }) => path),
+      ["/v1/chat/completions", "/v1/chat/completions"],
+    );
+    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), {
+      model: "engine-model",
+      messages: [
+        { role: "system", content: "be brief" },
+        { role: "user", content: "hello" },
+      ],
+    });
+  });
+
+  it("end with numbered events when an engine of chats dies, and refuse by name what is not possible", async () => {
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(helloChunks[0], () => response.destroy());
+    });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const text = await (await gateway.post("/v1/responses", { model: "primary", input: "x", stream: true })).text();
+    const types = [...text.matchAll(/^event: (.*)\ndata: .*?"sequence_number":(\d+)/gm)].map(([, type, at]) => [
+      type,
+      at,
+    ]);
+    assert.deepEqual(types, [
+      ["response.created", "0"],
+      ["response.in_progress", "1"],
+      ["error", "2"],
+      ["response.failed", "3"],
+    ]);
+    const asked = { model: "primary", input: "x", previous_response_id: "resp_1" };
+    const refused = await gateway.post("/v1/responses", asked);
+    const { error } = await envelopeOf(refused);
+    assert.deepEqual(
+      [refused.status, error.code, error.details?.["path"]],
+      [400, "dispatch.invalid_request", ["previous_response_id"]],
+    );
   });
 
   it("are relayed where it does, and end with their own error event when it dies", async () => {

@@ -225,4 +225,15 @@ describe("ModelRename", () => {
       'data: {"a":1,"model":"my/model:1"}\n',
     );
   });
+
+  for (const within of ["message", "response"])
+    it(`learns it too where the event has its answer in ${within}: an engine's name may be a path`, () => {
+      const event = (model: string): string => `data: ${JSON.stringify({ type: "x", [within]: { id: "1", model } })}\n`;
+      assert.equal(
+        rename()
+          .lines(Buffer.from(event("/models/file.gguf")))
+          .toString(),
+        event("my/model:1"),
+      );
+    });
 });

@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import {
-  Relay,
-  type AnswerFormat,
-  type AnswerTranslation,
-  type RelayOptions,
-  type Sender,
-} from "../../../src/gateway/relay/relay.ts";
+import type { AnswerFormat, AnswerTranslation } from "../../../src/gateway/relay/answer-format.ts";
+import { Relay, type RelayOptions, type Sender } from "../../../src/gateway/relay/relay.ts";
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
 import { ExchangeError } from "../../../src/lib/http1/client.ts";
 import { RecorderSink } from "./recorder.ts";

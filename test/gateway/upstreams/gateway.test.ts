@@ -126,7 +126,6 @@ describe("a provider behind the gateway", () => {
     const asked: readonly (readonly [path: string, body: unknown])[] = [
       ["/v1/rerank", { model: "big", query: "q", documents: ["d"] }],
       ["/v1/audio/speech", { model: "big", input: "x", voice: "v" }],
-      ["/v1/responses", { model: "big", input: "x" }],
     ];
     for (const [path, body] of asked) {
       const { error } = await envelopeOf(await gateway.post(path, body));

@@ -1,0 +1,150 @@
+import { randomUUID } from "node:crypto";
+import type { ChatUsage } from "../../api/chat-answer.ts";
+import type { ApiError } from "../../api/errors.ts";
+import type { ResponsesRequest } from "../../api/responses.ts";
+import { encodeRequest } from "./json.ts";
+
+/** What an answer repeats of its request is in memory for as long as the answer takes: more than this is left out. */
+const echoLimit = 32_768;
+
+/** How an item ends, and the answer. */
+export type Ending = "completed" | "incomplete";
+type Status = Ending | "in_progress";
+
+/** The object that every answer and every event of its beginning and end holds. */
+export class ResponseShell {
+  readonly id = `resp_${newId()}`;
+  readonly #createdAt = Math.floor(Date.now() / 1000);
+  #asked: object = {};
+
+  /** Throws ApiError `dispatch.invalid_request` for what is nested too deeply to be repeated. */
+  expect(request: ResponsesRequest): void {
+    this.#asked = { ...settingsOf(request), ...echoOf(request) };
+  }
+
+  begun(): object {
+    return this.#body("in_progress", { output: [], usage: null });
+  }
+
+  ended(finish: string | null | undefined, output: readonly object[], usage: ChatUsage | null | undefined): object {
+    const reason = cutBy(finish);
+    const incomplete = reason === undefined ? null : { reason };
+    const completed = reason === undefined ? { completed_at: Math.floor(Date.now() / 1000) } : {};
+    return this.#body(statusOf(finish), {
+      ...completed,
+      incomplete_details: incomplete,
+      output,
+      usage: usageOf(usage),
+    });
+  }
+
+  failed({ code, message }: ApiError, output: readonly object[]): object {
+    return this.#body("failed", { error: { code, message }, output, usage: null });
+  }
+
+  #body(status: string, fields: object): object {
+    return {
+      id: this.id,
+      object: "response",
+      created_at: this.#createdAt,
+      status,
+      background: false,
+      error: null,
+      incomplete_details: null,
+      ...this.#asked,
+      ...fields,
+    };
+  }
+}
+
+function settingsOf(request: ResponsesRequest): object {
+  return {
+    model: request.model,
+    max_output_tokens: request.max_output_tokens ?? null,
+    parallel_tool_calls: request.parallel_tool_calls ?? true,
+    previous_response_id: null,
+    reasoning: { effort: request.reasoning?.effort ?? null, summary: null },
+    store: false,
+    temperature: request.temperature ?? null,
+    top_p: request.top_p ?? null,
+    truncation: "disabled",
+  };
+}
+
+function echoOf({ instructions, metadata, text, tool_choice: choice, tools }: ResponsesRequest): object {
+  const plain = {
+    instructions: null,
+    metadata: {},
+    text: { format: { type: "text" } },
+    tool_choice: "auto",
+    tools: [],
+  };
+  const asked = {
+    instructions: instructions ?? plain.instructions,
+    metadata: metadata ?? plain.metadata,
+    text: { ...text, format: text?.format ?? plain.text.format },
+    tool_choice: choice ?? plain.tool_choice,
+    tools: tools ?? plain.tools,
+  };
+  return encodeRequest(asked).length > echoLimit ? plain : asked;
+}
+
+/** Why an answer is not whole; undefined where it is. */
+function cutBy(finish: string | null | undefined): string | undefined {
+  if (finish === "length") return "max_output_tokens";
+  return finish === "content_filter" ? "content_filter" : undefined;
+}
+
+/** Of an answer, and of the item that was written last. */
+export function statusOf(finish: string | null | undefined): Ending {
+  return cutBy(finish) === undefined ? "completed" : "incomplete";
+}
+
+export function usageOf(usage: ChatUsage | null | undefined): object {
+  const [input, output] = [usage?.prompt_tokens ?? 0, usage?.completion_tokens ?? 0];
+  return {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: usage?.prompt_tokens_details?.cached_tokens ?? 0 },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: usage?.completion_tokens_details?.reasoning_tokens ?? 0 },
+    total_tokens: input + output,
+  };
+}
+
+export function newId(): string {
+  return randomUUID().replaceAll("-", "");
+}
+
+/** What the model thought. */
+export function reasoningItem(id: string, status: Status, text: string | undefined): object {
+  const content = text === undefined ? [] : [{ type: "reasoning_text", text }];
+  return { id, type: "reasoning", summary: [], content, status };
+}
+
+/** A part of a message. */
+export type MessagePart =
+  | {
+      readonly type: "output_text";
+      readonly annotations: readonly [];
+      readonly logprobs: readonly [];
+      readonly text: string;
+    }
+  | { readonly type: "refusal"; readonly refusal: string };
+
+export function messagePart(type: MessagePart["type"], text: string): MessagePart {
+  return type === "refusal" ? { type, refusal: text } : { type, annotations: [], logprobs: [], text };
+}
+
+export function messageItem(id: string, status: Status, content: readonly MessagePart[]): object {
+  return { id, type: "message", status, role: "assistant", content };
+}
+
+export interface CalledFunction {
+  readonly callId: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+export function callItem(id: string, status: Status, { callId, name, arguments: text }: CalledFunction): object {
+  return { id, type: "function_call", status, call_id: callId, name, arguments: text };
+}

@@ -1,0 +1,28 @@
+import type { ApiError } from "../../api/errors.ts";
+import type { ErrorForm } from "../relay/error-form.ts";
+
+/**
+ * Errors as OpenAI's Responses protocol has them. What is not numbered by a stream's translation is the first event
+ * of its stream.
+ */
+export const responsesErrors: ErrorForm = {
+  body: (failure) => failure.envelope(),
+  event: (failure) => errorEvent(failure, 0),
+};
+
+/**
+ * Within a stream the protocol's reference documents flat fields, its service sends an `error` object, and SDKs read
+ * one or the other: the event carries both.
+ */
+export function errorEvent(failure: ApiError, sequence: number): string {
+  const { error } = failure.envelope();
+  const data = {
+    type: "error",
+    code: error.code,
+    message: error.message,
+    param: null,
+    sequence_number: sequence,
+    error: { ...error, param: null },
+  };
+  return `event: error\ndata: ${JSON.stringify(data)}\n\n`;
+}

@@ -1,0 +1,163 @@
+import { chatChunkSchema, type ChatChunk, type ChatUsage } from "../../api/chat-answer.ts";
+import { ApiError } from "../../api/errors.ts";
+import { parseJson } from "../../lib/json.ts";
+import { engineEventFailure } from "../relay/engine-failure.ts";
+import type { AnswerTranslation } from "../relay/answer-format.ts";
+import { thoughtsOf } from "./messages-answer.ts";
+import { statusOf, type ResponseShell } from "./responses-answer.ts";
+import { errorEvent } from "./responses-errors.ts";
+import { CallItem, MessageItem, ReasoningItem, type OpenItem } from "./responses-items.ts";
+import { SseDecoder } from "./sse-decoder.ts";
+
+/** Every event of the end repeats the text: this much of it is kept, and no answer of a model is so long. */
+const keptLimit = 16 * 1024 * 1024;
+
+/**
+ * A chat engine's stream as the events of OpenAI's Responses, numbered from 0. The text and the thoughts follow one
+ * another; calls stay open until the end, since engines may send their pieces in turn.
+ *
+ *   response.created response.in_progress
+ *     ( output_item.added … output_item.done )*  response.completed | response.incomplete
+ */
+export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]> {
+  readonly #decoder = new SseDecoder();
+  readonly #shell: ResponseShell;
+  #isBegun = false;
+  #isOver = false;
+  #sequence = 0;
+  #kept = 0;
+  readonly #items: OpenItem[] = [];
+  /** The text or the thoughts that are being written. */
+  #open: MessageItem | ReasoningItem | undefined;
+  readonly #calls = new Map<number, CallItem>();
+  #finish: string | null | undefined;
+  #usage: ChatUsage | null | undefined;
+  #out = "";
+
+  readonly #emit = (type: string, fields: object): void => {
+    const data = JSON.stringify({ type, sequence_number: this.#sequence++, ...fields });
+    this.#out += `event: ${type}\ndata: ${data}\n\n`;
+  };
+
+  constructor(shell: ResponseShell) {
+    this.#shell = shell;
+  }
+
+  push(chunk: Buffer): Buffer | undefined {
+    for (const item of this.#decoder.push(chunk)) {
+      if (this.#isOver) break;
+      if (item.kind === "comment") this.#out += ": ping\n\n";
+      else if (item.data === "[DONE]") this.#close();
+      else this.#chunk(item.data);
+    }
+    return this.#taken();
+  }
+
+  end(): Buffer | undefined {
+    if (!this.#isOver) {
+      if (typeof this.#finish !== "string") throw failed("the engine ended the stream early");
+      this.#close();
+    }
+    return this.#taken();
+  }
+
+  fail(failure: ApiError): string {
+    this.#out += errorEvent(failure, this.#sequence++);
+    const output = this.#items.map((item) => item.body("incomplete"));
+    if (this.#isBegun) this.#emit("response.failed", { response: this.#shell.failed(failure, output) });
+    const events = this.#out;
+    this.#out = "";
+    this.#isOver = true;
+    return events;
+  }
+
+  #chunk(json: string): void {
+    const chunk = parsed(json);
+    this.#begin();
+    this.#usage = chunk.usage ?? this.#usage;
+    const choice = chunk.choices.find(({ index }) => index === 0);
+    if (choice === undefined) return;
+    this.#finish = choice.finish_reason ?? this.#finish;
+    const { delta } = choice;
+    if (delta === null || delta === undefined) return;
+    const thoughts = thoughtsOf(delta);
+    if (thoughts !== "") {
+      if (!(this.#open instanceof ReasoningItem)) this.#openItem(new ReasoningItem(this.#items.length, this.#emit));
+      this.#open?.add(this.#counted(thoughts));
+    }
+    if (delta.content) this.#message().add(this.#counted(delta.content));
+    if (delta.refusal) this.#message().refuse(this.#counted(delta.refusal));
+    for (const { index, id, function: called } of delta.tool_calls ?? []) {
+      this.#openItem(undefined);
+      this.#call(index).add(id ?? undefined, called?.name ?? "", this.#counted(called?.arguments ?? ""));
+    }
+  }
+
+  #message(): MessageItem {
+    if (this.#open instanceof MessageItem) return this.#open;
+    const message = new MessageItem(this.#items.length, this.#emit);
+    this.#openItem(message);
+    return message;
+  }
+
+  #call(index: number): CallItem {
+    let call = this.#calls.get(index);
+    if (call === undefined) {
+      call = new CallItem(this.#items.length, this.#emit);
+      this.#calls.set(index, call);
+      this.#items.push(call);
+    }
+    return call;
+  }
+
+  /** Ends what is being written, and begins the next, if any. */
+  #openItem(next: MessageItem | ReasoningItem | undefined): void {
+    this.#open?.end("completed");
+    this.#open = next;
+    if (next !== undefined) this.#items.push(next);
+  }
+
+  #counted(text: string): string {
+    this.#kept += text.length;
+    if (this.#kept > keptLimit) throw failed("the engine's answer is longer than 16 MiB");
+    return text;
+  }
+
+  #begin(): void {
+    if (this.#isBegun) return;
+    this.#isBegun = true;
+    const response = this.#shell.begun();
+    this.#emit("response.created", { response });
+    this.#emit("response.in_progress", { response });
+  }
+
+  #close(): void {
+    this.#isOver = true;
+    this.#begin();
+    const status = statusOf(this.#finish);
+    const last = this.#items.at(-1);
+    for (const item of this.#items) item.end(item === last ? status : "completed");
+    const output = this.#items.map((item) => item.body(item === last ? status : "completed"));
+    this.#emit(`response.${status}`, { response: this.#shell.ended(this.#finish, output, this.#usage) });
+  }
+
+  #taken(): Buffer | undefined {
+    if (this.#out === "") return undefined;
+    const bytes = Buffer.from(this.#out);
+    this.#out = "";
+    return bytes;
+  }
+}
+
+function parsed(json: string): ChatChunk {
+  const value = parseJson(json);
+  if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
+  if (typeof value === "object" && value !== null && "error" in value) throw engineEventFailure(json);
+  const chunk = chatChunkSchema.safeParse(value).data;
+  if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");
+  return chunk;
+}
+
+function failed(message: string): ApiError {
+  return new ApiError("dispatch.upstream_failed", { message });
+}

@@ -1,0 +1,365 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
+import { decode, encode, failureOf } from "./bodies.ts";
+
+const base = { model: "primary" };
+const hello = { role: "user", content: "hello" };
+
+function chatOf(request: object): unknown {
+  return decode(new ResponsesTranslation().request(encode({ ...base, input: "hello", ...request })));
+}
+
+function answerOf(chat: object, request: object = {}): unknown {
+  const translation = new ResponsesTranslation();
+  translation.request(encode({ ...base, input: "hello", ...request }));
+  return decode(translation.answer(encode(chat)));
+}
+
+const city = { type: "function", name: "city", parameters: { type: "object" } };
+const cityTool = { type: "function", function: { name: "city", parameters: { type: "object" } } };
+
+describe("a Responses request for a chat engine", () => {
+  const fields: readonly (readonly [what: string, request: object, chat: object])[] = [
+    ["the least there can be", {}, {}],
+    ["instructions", { instructions: "be brief" }, { messages: [{ role: "system", content: "be brief" }, hello] }],
+    ["sampling", { temperature: 0, top_p: 0.5, max_output_tokens: 7 }, { temperature: 0, top_p: 0.5, max_tokens: 7 }],
+    [
+      "what only the engine knows",
+      { seed: 1, chat_template_kwargs: { enable_thinking: false } },
+      { seed: 1, chat_template_kwargs: { enable_thinking: false } },
+    ],
+    [
+      "nothing of what only its service has",
+      {
+        store: true,
+        truncation: "auto",
+        include: ["reasoning.encrypted_content"],
+        metadata: { a: "b" },
+        user: "u",
+        service_tier: "auto",
+        prompt_cache_key: "k",
+        previous_response_id: null,
+        conversation: null,
+        background: false,
+        tools: [],
+        tool_choice: "auto",
+        parallel_tool_calls: true,
+        n: 3,
+      },
+      {},
+    ],
+    ["how hard to think", { reasoning: { effort: "low", summary: "auto" } }, { reasoning_effort: "low" }],
+    ["a stream", { stream: true }, { stream: true, stream_options: { include_usage: true } }],
+    [
+      "a tool",
+      { tools: [{ ...city, strict: true, description: "where" }], tool_choice: "required", parallel_tool_calls: false },
+      {
+        tools: [
+          {
+            type: "function",
+            function: { name: "city", description: "where", parameters: { type: "object" }, strict: true },
+          },
+        ],
+        tool_choice: "required",
+        parallel_tool_calls: false,
+      },
+    ],
+    [
+      "a certain tool",
+      { tools: [city], tool_choice: { type: "function", name: "city" } },
+      { tools: [cityTool], tool_choice: { type: "function", function: { name: "city" } } },
+    ],
+    [
+      "allowed tools",
+      {
+        tools: [city, { ...city, name: "other" }],
+        tool_choice: { type: "allowed_tools", mode: "required", tools: [{ type: "function", name: "city" }] },
+      },
+      { tools: [cityTool], tool_choice: "required" },
+    ],
+    ["a text as the form of the answer", { text: { format: { type: "text" }, verbosity: "low" } }, {}],
+    ["any JSON", { text: { format: { type: "json_object" } } }, { response_format: { type: "json_object" } }],
+    [
+      "a schema",
+      { text: { format: { type: "json_schema", name: "sky", strict: true, schema: { type: "object" } } } },
+      {
+        response_format: {
+          type: "json_schema",
+          json_schema: { name: "sky", schema: { type: "object" }, strict: true },
+        },
+      },
+    ],
+  ];
+  for (const [what, request, chat] of fields) {
+    it(`carries ${what}`, () => assert.deepEqual(chatOf(request), { ...base, messages: [hello], ...chat }));
+  }
+
+  const url = "data:image/png;base64,QUJD";
+  const call = (id: string): object => ({
+    type: "function_call",
+    id: `fc_${id}`,
+    call_id: id,
+    name: "city",
+    arguments: "{}",
+  });
+  const called = (id: string): object => ({ id, type: "function", function: { name: "city", arguments: "{}" } });
+  const conversations: readonly (readonly [what: string, input: readonly object[], chat: readonly object[]])[] = [
+    ["a message without its type", [hello], [hello]],
+    [
+      "texts as one text",
+      [
+        {
+          type: "message",
+          role: "user",
+          content: [
+            { type: "input_text", text: "a" },
+            { type: "input_text", text: "b" },
+          ],
+        },
+      ],
+      [{ role: "user", content: "a\n\nb" }],
+    ],
+    [
+      "images among texts",
+      [
+        {
+          role: "user",
+          content: [
+            { type: "input_text", text: "look" },
+            { type: "input_image", image_url: url, detail: "low" },
+          ],
+        },
+      ],
+      [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "look" },
+            { type: "image_url", image_url: { url, detail: "low" } },
+          ],
+        },
+      ],
+    ],
+    [
+      "what leads as one system message, and what comes later where it stands",
+      [
+        { role: "developer", content: "a" },
+        { role: "system", content: "b" },
+        hello,
+        { role: "developer", content: "c" },
+      ],
+      [{ role: "system", content: "a\n\nb" }, hello, { role: "system", content: "c" }],
+    ],
+    [
+      "calls, what came of them, and the images among that",
+      [
+        hello,
+        { type: "reasoning", id: "rs", summary: [], content: [{ type: "reasoning_text", text: "hm" }] },
+        {
+          type: "message",
+          id: "msg",
+          role: "assistant",
+          status: "completed",
+          content: [{ type: "output_text", text: "let me see", annotations: [] }],
+        },
+        call("a"),
+        call("b"),
+        { type: "function_call_output", call_id: "a", output: "rain" },
+        {
+          type: "function_call_output",
+          call_id: "b",
+          output: [
+            { type: "input_text", text: "see" },
+            { type: "input_image", image_url: url },
+          ],
+        },
+        call("c"),
+        { type: "function_call_output", call_id: "c", output: "sun" },
+        { role: "assistant", content: [{ type: "refusal", refusal: "no" }] },
+      ],
+      [
+        hello,
+        { role: "assistant", content: "let me see", tool_calls: [called("a"), called("b")] },
+        { role: "tool", tool_call_id: "a", content: "rain" },
+        { role: "tool", tool_call_id: "b", content: "see" },
+        { role: "user", content: [{ type: "image_url", image_url: { url } }] },
+        { role: "assistant", content: null, tool_calls: [called("c")] },
+        { role: "tool", tool_call_id: "c", content: "sun" },
+        { role: "assistant", content: "no" },
+      ],
+    ],
+  ];
+  for (const [what, input, messages] of conversations) {
+    it(`carries ${what}`, () => assert.deepEqual(chatOf({ input }), { ...base, messages }));
+  }
+
+  const refused: readonly (readonly [request: object, path: readonly (string | number)[], message: RegExp])[] = [
+    [{ input: undefined }, ["input"], /must be a text or a list of items/],
+    [{ input: [] }, ["input"], /at least one item/],
+    [
+      { previous_response_id: "resp_1" },
+      ["previous_response_id"],
+      /^previous_response_id: .*not kept here: send the whole/,
+    ],
+    [{ conversation: "conv_1" }, ["conversation"], /^conversation: conversation is not possible/],
+    [{ conversation: { id: "conv_1" } }, ["conversation"], /not possible/],
+    [{ prompt: { id: "pmpt_1" } }, ["prompt"], /templates are not kept here/],
+    [{ background: true }, ["background"], /background is not possible/],
+    [{ include: ["message.output_text.logprobs"] }, ["include", 0], /chat\/completions has logprobs/],
+    [{ max_output_tokens: 0 }, ["max_output_tokens"], /at least 1/],
+    [{ text: { format: { type: "grammar" } } }, ["text", "format", "type"], /json_schema/],
+    [{ tools: [{ type: "made_up_by_me" }] }, ["tools", 0, "type"], /this type is no tool of this service/],
+    [{ input: [{ type: "item_reference", id: "msg_1" }] }, ["input", 0, "type"], /item_reference cannot be passed/],
+    [{ input: [{ type: "computer_call" }] }, ["input", 0, "type"], /computer_call cannot be passed/],
+    [
+      { input: [{ role: "user", content: [{ type: "input_file", file_id: "f" }] }] },
+      ["input", 0, "content", 0, "type"],
+      /input_file cannot be passed/,
+    ],
+    [
+      { input: [{ role: "user", content: [{ type: "input_image", file_id: "f" }] }] },
+      ["input", 0, "content", 0, "image_url"],
+      /files are not kept here/,
+    ],
+  ];
+  for (const [request, path, message] of refused) {
+    it(`refuses ${JSON.stringify(request)} by name`, () => {
+      const failure = failureOf(() => chatOf(request));
+      assert.equal(failure.code, "dispatch.invalid_request");
+      assert.deepEqual(failure.details?.["path"], path);
+      assert.match(failure.message, message);
+    });
+  }
+  for (const type of [
+    "web_search",
+    "web_search_preview",
+    "file_search",
+    "code_interpreter",
+    "mcp",
+    "image_generation",
+  ]) {
+    it(`refuses the tool ${type} by name`, () => {
+      const failure = failureOf(() => chatOf({ tools: [city, { type }] }));
+      assert.match(failure.message, new RegExp(`^tools\\.1\\.type: ${type} is no tool of this service`));
+    });
+  }
+});
+
+describe("a chat engine's answer as a response", () => {
+  const usage = {
+    prompt_tokens: 9,
+    completion_tokens: 4,
+    prompt_tokens_details: { cached_tokens: 3 },
+    completion_tokens_details: { reasoning_tokens: 2 },
+  };
+  const chat = (message: object, finish = "stop"): object => ({
+    id: "chatcmpl-1",
+    choices: [{ index: 0, message, finish_reason: finish }],
+    usage,
+  });
+
+  it("holds all that its protocol has", () => {
+    const response = answerOf(chat({ content: "hello" }), {
+      instructions: "be brief",
+      temperature: 0,
+      metadata: { a: "b" },
+    });
+    assert.ok(typeof response === "object" && response !== null);
+    const {
+      id,
+      created_at: created,
+      completed_at: completed,
+      output,
+      ...rest
+    } = { created_at: 0, completed_at: 0, id: "", output: [{ id: "" }], ...response };
+    assert.match(id, /^resp_[0-9a-f]{32}$/);
+    assert.match(output[0]?.id ?? "", /^msg_[0-9a-f]{32}$/);
+    assert.ok(created > 1.7e9 && completed >= created);
+    assert.deepEqual(output, [
+      {
+        id: output[0]?.id,
+        type: "message",
+        status: "completed",
+        role: "assistant",
+        content: [{ type: "output_text", annotations: [], logprobs: [], text: "hello" }],
+      },
+    ]);
+    assert.deepEqual(rest, {
+      object: "response",
+      status: "completed",
+      background: false,
+      error: null,
+      incomplete_details: null,
+      model: "primary",
+      instructions: "be brief",
+      max_output_tokens: null,
+      metadata: { a: "b" },
+      parallel_tool_calls: true,
+      previous_response_id: null,
+      reasoning: { effort: null, summary: null },
+      store: false,
+      temperature: 0,
+      text: { format: { type: "text" } },
+      tool_choice: "auto",
+      tools: [],
+      top_p: null,
+      truncation: "disabled",
+      usage: {
+        input_tokens: 9,
+        input_tokens_details: { cached_tokens: 3 },
+        output_tokens: 4,
+        output_tokens_details: { reasoning_tokens: 2 },
+        total_tokens: 13,
+      },
+    });
+  });
+
+  it("does not repeat a request of any length", () => {
+    const response = answerOf(chat({ content: "x" }), { instructions: "long ".repeat(20_000), metadata: { a: "b" } });
+    assert.ok(JSON.stringify(response).length < 2000);
+  });
+
+  it("is thoughts, text, refusal and calls in that order, and says where it was cut", () => {
+    const message = {
+      reasoning_content: "hm",
+      content: "well",
+      refusal: "no",
+      tool_calls: [
+        { id: "a", function: { name: "city", arguments: "{}" } },
+        { function: { name: "city", arguments: '{"x"' } },
+      ],
+    };
+    const response = answerOf(chat(message, "length"));
+    assert.ok(
+      typeof response === "object" && response !== null && "output" in response && Array.isArray(response.output),
+    );
+    assert.ok("status" in response && "incomplete_details" in response);
+    assert.deepEqual([response.status, response.incomplete_details], ["incomplete", { reason: "max_output_tokens" }]);
+    const [thoughts, text, first, second] = response.output.map(({ id: _id, ...item }) => item);
+    assert.deepEqual(thoughts, {
+      type: "reasoning",
+      summary: [],
+      content: [{ type: "reasoning_text", text: "hm" }],
+      status: "completed",
+    });
+    assert.deepEqual(
+      text.content.map(({ type }: { type: string }) => type),
+      ["output_text", "refusal"],
+    );
+    assert.deepEqual(first, {
+      type: "function_call",
+      status: "completed",
+      call_id: "a",
+      name: "city",
+      arguments: "{}",
+    });
+    assert.match(second.call_id, /^call_/);
+    assert.equal(second.status, "incomplete");
+  });
+
+  it("is the engine's failure where it is no chat", () => {
+    for (const body of [{}, { choices: [] }, "no"])
+      assert.equal(failureOf(() => new ResponsesTranslation().answer(encode(body))).code, "dispatch.upstream_failed");
+  });
+});
