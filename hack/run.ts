@@ -13,13 +13,14 @@ import { watchOutput } from "../src/main/lost-output.ts";
 import { startUp, type RunningUp } from "../src/main/up.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
+import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 /** `make run`: a model behind the gateway in one command, on embedded defaults, offline after set-up. */
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const runDir = process.env["BERTH_RUN_DIR"] || join(root, ".run");
+const runDir = resolve(process.env["BERTH_RUN_DIR"] || join(root, ".run"));
 const configDir = join(runDir, "config");
 const modelsDir = join(runDir, "models");
 const host = process.env["SVC_HOST"] || "127.0.0.1";
@@ -41,6 +42,8 @@ process.exit(await run());
 
 async function run(): Promise<number> {
   let image: string | undefined;
+  // What it makes is for nobody else to write.
+  process.umask(process.umask() | 0o022);
   try {
     await prepare();
     if (isDocker) image = await containerImage();
@@ -93,7 +96,14 @@ function complain(message: string): void {
 async function makeDirectory(path: string): Promise<void> {
   if (existsSync(path)) return;
   await makeDirectory(dirname(path));
-  await mkdir(path);
+  await mkdir(path, 0o755);
+}
+
+/** Another user who made it first, as in /tmp, would have a `command` run as this one. */
+async function refuseForeign(directory: string): Promise<void> {
+  const found = await distrust(directory, { depth: 2 });
+  if (found === undefined) return;
+  throw new Stop(`${directory} is not safe: ${found.reason}; ${found.next}`);
 }
 
 async function prepare(): Promise<void> {
@@ -104,7 +114,7 @@ async function prepare(): Promise<void> {
   if ((await listenFailure(operatorPort, "127.0.0.1")) === "EADDRINUSE")
     throw new Stop(
       `port ${operatorPort}, the operator's, is taken: does another Berth run? Stop it, or give this one ports and a ` +
-        "directory of its own: SVC_OPERATOR_PORT=8078 SVC_PORT=8090 BERTH_RUN_DIR=/tmp/berth make run",
+        'directory of its own: SVC_OPERATOR_PORT=8078 SVC_PORT=8090 BERTH_RUN_DIR="$HOME/berth" make run',
     );
   const failure = await listenFailure(port, host);
   if (failure === "EADDRINUSE")
@@ -115,9 +125,12 @@ async function prepare(): Promise<void> {
   for (const directory of [join(configDir, "slots"), modelsDir]) {
     try {
       await makeDirectory(directory);
+      // Before anything is written there, and after nobody else can make it any more.
+      await refuseForeign(runDir);
       await access(directory, fileModes.W_OK);
-    } catch {
-      throw new Stop(`${directory} cannot be written; choose another place: BERTH_RUN_DIR=/tmp/berth make run`);
+    } catch (error) {
+      if (error instanceof Stop) throw error;
+      throw new Stop(`${directory} cannot be written; choose another place: BERTH_RUN_DIR="$HOME/berth" make run`);
     }
   }
   if (model !== undefined) await checkModel(resolve(model));

@@ -15,6 +15,8 @@ const systemSteps: Readonly<Record<string, string>> = {
 };
 
 watchOutput();
+// Whatever a shell or a unit says: what others may write would be refused by the next command.
+process.umask(process.umask() | 0o022);
 /** Exit codes: 0 done, 1 failed, 2 usage. */
 process.exitCode = await run(process.argv);
 // The channel to `berth up` would keep a part that could not start alive, and `up` waiting for its end.

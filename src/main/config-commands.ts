@@ -21,6 +21,11 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
     .action(async (directory: string | undefined) => {
       const { configDirOf, validateConfig } = await import("./config.ts");
       const checked = directory ?? configDirOf(env);
+      // One that is named may lie anywhere, as in a job of a pipeline: nothing there is run.
+      if (directory === undefined) {
+        const { takeConfigDir } = await import("./settings.ts");
+        await takeConfigDir(env, checked);
+      }
       const problems = await validateConfig(checked);
       write(problems.length === 0 ? `${checked}: valid\n` : problems.map((line) => `${line}\n`).join(""));
       if (problems.length > 0) exit(1);
@@ -55,7 +60,10 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
     .action(async (directory: string | undefined, { check }: { check: boolean }) => {
       const { configDirOf } = await import("./config.ts");
       const { migrateConfig } = await import("./config-migrate.ts");
-      const { text, count } = await migrateConfig(directory ?? configDirOf(env), { isCheck: check, now: new Date() });
+      const { takeConfigDir } = await import("./settings.ts");
+      const configDir = directory ?? configDirOf(env);
+      await takeConfigDir(env, configDir);
+      const { text, count } = await migrateConfig(configDir, { isCheck: check, now: new Date() });
       write(text);
       if (check && count > 0) exit(1);
     });

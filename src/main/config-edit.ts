@@ -9,6 +9,7 @@ import { errorCode } from "../lib/error-code.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { readText } from "../lib/read-text.ts";
 import { configDirOf } from "./config.ts";
+import { takeConfigDir } from "./settings.ts";
 
 export interface Editing {
   readonly env: NodeJS.ProcessEnv;
@@ -26,6 +27,8 @@ export interface Editing {
  */
 export async function editConfig({ env, what, note, again }: Editing): Promise<string> {
   const configDir = resolve(configDirOf(env));
+  // The editor too is its owner's: it could be told to open, or to run, anything.
+  await takeConfigDir(env, configDir);
   const file = await fileOf(configDir, what);
   const original = await readText(file);
   const copy = join(await mkdtemp(join(tmpdir(), "berth-edit-")), basename(file));

@@ -4,11 +4,12 @@ import { defaultConfigDir } from "../api/config.ts";
 import { shownSettings } from "../api/shown-settings.ts";
 import { diagnosticLine } from "../api/diagnostic.ts";
 import { cell, render, renderOne, type Column, type Format } from "../cli/output.ts";
-import { placesOf, readSettings } from "./settings.ts";
+import { become } from "./owner.ts";
+import { placesOf, readSettings, withAbsolutePaths } from "./settings.ts";
 
 /** The directory to validate: the one named, else the one a service would use. */
 export function configDirOf(env: NodeJS.ProcessEnv): string {
-  return env["SVC_CONFIG_DIR"] || defaultConfigDir(placesOf(env)) || ".";
+  return withAbsolutePaths(env)["SVC_CONFIG_DIR"] || defaultConfigDir(placesOf(env)) || ".";
 }
 
 /** `berth config validate`: problems one per line as `file:line:column: path: message`. Empty: valid. */
@@ -32,7 +33,7 @@ const settingColumns: readonly Column[] = [
 
 /** `berth config show`: what is in force, where each value comes from, secrets masked. Throws SettingsError. */
 export async function configText(env: NodeJS.ProcessEnv, format: Format): Promise<string> {
-  const { config, origins } = await readSettings(env);
+  const { config, origins } = await readSettings(env, { takeOwner: (owner) => become(owner, env) });
   const ofDirectory = {
     value: config.configDir,
     origin: env["SVC_CONFIG_DIR"] ? "environment" : "default",

@@ -1,6 +1,7 @@
 import type { Config } from "../api/config.ts";
 import { CommandError } from "../cli/client.ts";
 import { explainStart } from "./failure.ts";
+import { become } from "./owner.ts";
 import { readSettings } from "./settings.ts";
 
 const patience = { stopSeconds: 30, lookMs: 15_000 } as const;
@@ -9,7 +10,8 @@ const patience = { stopSeconds: 30, lookMs: 15_000 } as const;
  * `berth down`: ends every engine of this instance. Throws CommandError, SettingsError. Resolves with the exit code.
  */
 export async function down(options: { env: NodeJS.ProcessEnv }): Promise<number> {
-  const { config } = await readSettings(options.env);
+  // Records name the processes to end: as root, whoever writes them could have any process ended.
+  const { config } = await readSettings(options.env, { takeOwner: (owner) => become(owner, options.env) });
   const slots = await endEngines(config);
   process.stdout.write(
     slots.length === 0

@@ -3,6 +3,7 @@ import type { EngineImages, EngineLock } from "../api/engine-images.ts";
 import { CommandError } from "../cli/client.ts";
 import { render, type Format } from "../cli/output.ts";
 import { shippedImages } from "./shipped-images.ts";
+import { actAs } from "./owner.ts";
 import { readSettings } from "./settings.ts";
 
 interface Row {
@@ -56,7 +57,9 @@ async function read(
   env: NodeJS.ProcessEnv,
   file = shippedImages,
 ): Promise<{ readonly images: EngineImages; readonly lock: EngineLock }> {
-  const { config } = await readSettings(env);
+  // The lock is the service's, and engines.yaml whoever's has installed Berth.
+  using stack = new DisposableStack();
+  const { config } = await readSettings(env, { takeOwner: async (owner) => void stack.use(await actAs(owner)) });
   const { EngineLockFile, readEngineImages } = await import("../store/engine-images.ts");
   return await understood(async () => ({
     images: await readEngineImages(file),

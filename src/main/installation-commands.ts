@@ -15,6 +15,7 @@ interface Uninstall {
   readonly yes: boolean;
   readonly force: boolean;
   readonly keepData: boolean;
+  readonly models: boolean;
   readonly config: boolean;
   readonly dev: boolean;
 }
@@ -54,16 +55,18 @@ export function addInstallationCommands(program: Command, { env, write }: Comman
     .description("stop every engine and remove what Berth keeps on this machine; tells first, and asks for --yes")
     .option("-y, --yes", "do it", false)
     .option("--force", "the same as --yes", false)
-    .option("--keep-data", "leave tokens, models and found digests", false)
+    .option("--keep-data", "leave tokens and found digests", false)
+    .option("--models", "remove the model files too, and whatever else lies in their directory", false)
     .option("--config", "remove the manifests and berth.toml too", false)
     .option("--dev", "in a clone: what `make setup` has installed too", false)
-    .action(async ({ yes, force, keepData, config, dev }: Uninstall) => {
+    .action(async ({ yes, force, keepData, models, config, dev }: Uninstall) => {
       const { uninstall: run } = await import("./uninstall.ts");
       await run({
         env,
         root,
         isConfirmed: yes || force,
         keepsData: keepData,
+        removesModels: models,
         removesConfig: config,
         isDev: dev,
         write,
@@ -71,7 +74,7 @@ export function addInstallationCommands(program: Command, { env, write }: Comman
     });
   withExamples(
     uninstall,
-    ["berth uninstall", "what it would remove, and what it would leave"],
+    ["berth uninstall", "what it would remove, how large that is, and what it would leave"],
     ["berth uninstall --yes --keep-data", "all but tokens, models and your manifests"],
   );
 }

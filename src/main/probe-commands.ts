@@ -69,7 +69,8 @@ async function asked(context: ProbeCommandContext): Promise<Readonly<Record<stri
 
 async function looked({ env }: ProbeCommandContext): Promise<Readonly<Record<string, unknown>>> {
   const { readSettings } = await import("./settings.ts");
-  const { config } = await readSettings(env);
+  const { become } = await import("./owner.ts");
+  const { config } = await readSettings(env, { takeOwner: (owner) => become(owner, env) });
   const { lookOf } = await import("./hardware.ts");
   const { withSuggestions } = await import("../engines/suggestion.ts");
   const look = await lookOf(config);

@@ -59,7 +59,8 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .action(async () => {
       const { installEmbedded } = await import("./engine-install.ts");
       const { readSettings } = await import("./settings.ts");
-      const { config: settings } = await readSettings(env);
+      const { become } = await import("./owner.ts");
+      const { config: settings } = await readSettings(env, { takeOwner: (owner) => become(owner, env) });
       exit(await installEmbedded({ stateDir: settings.stateDir, onLine: (line) => write(`${line}\n`) }));
     });
   const list = engine

@@ -1,5 +1,8 @@
+import { resolve } from "node:path";
 import { defaultConfigDir, loadConfig, type Config, type ConfigPlaces, type LoadedConfig } from "../api/config.ts";
 import { diagnosticLine } from "../api/diagnostic.ts";
+import { distrust, type TrustOptions } from "../lib/trusted-path.ts";
+import { become, isStartedByRoot, ownerToActAs, type Owner } from "./owner.ts";
 
 /** The configuration is unusable: one line per problem, each with what to do. */
 export class SettingsError extends Error {
@@ -18,12 +21,28 @@ export interface Settings {
   readonly warnings: readonly string[];
 }
 
-/** Environment over `<config>/berth.toml` over defaults. Throws SettingsError. */
-export async function readSettings(env: NodeJS.ProcessEnv): Promise<Settings> {
+export interface ReadOptions {
+  /**
+   * For a command that root runs on directories of the service's user: called with that user before anything there is
+   * opened. Absent, as for the service itself: such a directory is refused.
+   */
+  readonly takeOwner?: (owner: Owner) => Promise<void>;
+  /** For a command that tells of an unsafe state or models directory itself, and uses neither. */
+  readonly isOnlyTold?: boolean;
+}
+
+/**
+ * Environment over `<config>/berth.toml` over defaults. Throws SettingsError, also where somebody else could change
+ * what the configuration, the state or the models directory holds: a manifest's `command` runs as this user.
+ */
+export async function readSettings(variables: NodeJS.ProcessEnv, options: ReadOptions = {}): Promise<Settings> {
+  const env = withAbsolutePaths(variables);
   const places = placesOf(env);
   const configDir = env["SVC_CONFIG_DIR"] || defaultConfigDir(places);
   let values: Readonly<Record<string, unknown>> = {};
   if (configDir !== undefined) {
+    await takeOwnerOf(configDir, options);
+    await refuseForeign("configuration", configDir, configTrust);
     const { readBerthToml } = await import("../store/berth-toml.ts");
     const file = await readBerthToml(configDir);
     if (file.diagnostics.length > 0) {
@@ -33,15 +52,58 @@ export async function readSettings(env: NodeJS.ProcessEnv): Promise<Settings> {
   }
   const { config, origins, problems, warnings } = loadConfig(env, values, places);
   if (config === undefined) throw new SettingsError(problems.map(({ key, message }) => `${key} ${message}`));
+  await takeOwnerOf(config.stateDir, options);
+  if (options.isOnlyTold !== true) {
+    await refuseForeign("state", config.stateDir, stateTrust);
+    await refuseForeign("models", config.modelsDir, {});
+  }
   // The container tools' own variable: where they find the daemon, Berth does.
   const dockerHost = config.dockerHost ?? (env["DOCKER_HOST"] || undefined);
   return { config: { ...config, ...(dockerHost === undefined ? {} : { dockerHost }) }, origins, warnings };
 }
 
+async function takeOwnerOf(directory: string, { takeOwner }: ReadOptions): Promise<void> {
+  const owner = takeOwner === undefined ? undefined : await ownerToActAs(directory);
+  if (owner !== undefined) await takeOwner?.(owner);
+}
+
+/**
+ * For a command that reads and writes the configuration directory alone: as its owner where root runs it. Throws
+ * SettingsError where somebody else could change what is there.
+ */
+export async function takeConfigDir(env: NodeJS.ProcessEnv, configDir: string): Promise<void> {
+  const owner = await ownerToActAs(configDir);
+  if (owner !== undefined) await become(owner, env);
+  await refuseForeign("configuration", configDir, configTrust);
+}
+
+/** Manifests and berth.toml name programs. */
+const configTrust = {
+  depth: 2,
+  entries: /^(slots|models|upstreams|groups)(\/[^/]+\.(toml|ya?ml))?$|^berth\.toml$/,
+} as const;
+/** `auth/tokens` and `requests/removals` are two levels down. */
+export const stateTrust = { depth: 2 } as const;
+
+async function refuseForeign(what: string, directory: string, trust: TrustOptions): Promise<void> {
+  const found = await distrust(directory, trust);
+  if (found !== undefined)
+    throw new SettingsError([`the ${what} directory ${directory} is not safe: ${found.reason}; ${found.next}`]);
+}
+
+/** A shell's user means the directory that the shell is in. A file has none: there a path stays as it is, and is refused. */
+export function withAbsolutePaths(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const paths = ["SVC_CONFIG_DIR", "SVC_STATE_DIR", "SVC_MODELS_DIR"].flatMap((name) => {
+    const path = env[name];
+    return path === undefined || path === "" ? [] : [[name, resolve(path)]];
+  });
+  return { ...env, ...Object.fromEntries(paths) };
+}
+
 /** Where this user keeps configuration and state, as far as the environment tells. */
 export function placesOf(env: NodeJS.ProcessEnv): ConfigPlaces {
   return {
-    isRoot: process.getuid?.() === 0,
+    isRoot: isStartedByRoot,
     home: env["HOME"] || undefined,
     xdgConfigHome: env["XDG_CONFIG_HOME"] || undefined,
     xdgStateHome: env["XDG_STATE_HOME"] || undefined,

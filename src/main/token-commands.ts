@@ -79,7 +79,8 @@ async function withSource<T>(context: TokenCommandContext, act: (source: TokenSo
   const { remoteTokens } = await import("../cli/tokens.ts");
   if (context.isRemote()) return await overHttp(act, remoteTokens(await context.client()));
   const { readSettings } = await import("./settings.ts");
-  const { config } = await readSettings(context.env);
+  const { become } = await import("./owner.ts");
+  const { config } = await readSettings(context.env, { takeOwner: (owner) => become(owner, context.env) });
   const { TokenStore } = await import("../store/tokens.ts");
   try {
     const { lastAuthMode } = await import("../store/token-confirmations.ts");

@@ -1,11 +1,15 @@
+import { spawn } from "node:child_process";
 import { lstat, readdir, rm, rmdir } from "node:fs/promises";
 import { existsSync } from "node:fs";
-import { join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Config } from "../api/config.ts";
 import { CommandError } from "../cli/client.ts";
+import { bytes } from "../cli/output.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { isClone } from "./clone.ts";
 import { endEngines } from "./down.ts";
+import { actAs, ownerToActAs } from "./owner.ts";
 import { readSettings } from "./settings.ts";
 import { hasLiveGateway } from "./state-files.ts";
 
@@ -15,8 +19,10 @@ export interface UninstallOptions {
   readonly root: string;
   /** False: only tells. */
   readonly isConfirmed: boolean;
-  /** Tokens, models and found digests stay. */
+  /** Tokens and found digests stay. */
   readonly keepsData: boolean;
+  /** The model files below the state directory go too: they may be a person's own, and take days to fetch again. */
+  readonly removesModels: boolean;
   readonly removesConfig: boolean;
   /** In a clone: what `make setup` has put there goes too. */
   readonly isDev: boolean;
@@ -49,7 +55,8 @@ export const stateParts: readonly string[] = [
   "slots",
   "spool",
 ];
-export const dataParts: readonly string[] = ["auth", "engines.lock.yaml", "models"];
+export const dataParts: readonly string[] = ["auth", "engines.lock.yaml"];
+export const modelsPart = "models";
 const configParts = ["slots", "models", "upstreams", "berth.toml", ".backup", "credentials.json"];
 const cloneParts = ["node_modules", "engines/node_modules", ".cache"];
 
@@ -59,11 +66,11 @@ const cloneParts = ["node_modules", "engines/node_modules", ".cache"];
  */
 export async function uninstall(options: UninstallOptions): Promise<void> {
   const { write, isConfirmed } = options;
-  const { config } = await readSettings(options.env);
+  const { config, hasOwner } = await settingsAsOwner(options.env);
   const { goes, stays } = await removalOf(config, options);
   if (!isConfirmed) {
     write("would stop every engine of this instance\n");
-    for (const path of goes) write(`would remove ${path}\n`);
+    for (const path of goes) write(`would remove ${path} (${bytes(await sizeOf(path))})\n`);
     for (const line of stays) write(`would leave ${line}\n`);
     write("nothing has been done; --yes does it\n");
     return;
@@ -76,30 +83,84 @@ export async function uninstall(options: UninstallOptions): Promise<void> {
     );
   }
   // A state directory that no operator has used has no engines; asking would begin to use it.
-  const slots = isUsed(config.stateDir) ? await endEngines(config) : [];
-  write(slots.length === 0 ? "no engine runs\n" : `stopped ${slots.join(", ")}\n`);
+  if (!isUsed(config.stateDir)) write("no engine runs\n");
+  else if (hasOwner) write(await endInOwnersName(options.env));
+  else {
+    const slots = await endEngines(config);
+    write(slots.length === 0 ? "no engine runs\n" : `stopped ${slots.join(", ")}\n`);
+  }
   // Whoever ends engines leaves traces of his own.
   const { goes: all, emptied } = await removalOf(config, options);
   for (const path of all) {
-    await rm(path, { recursive: true, force: true });
+    await inOwnersName(dirname(path), async () => await rm(path, { recursive: true, force: true }));
     write(`removed ${path}\n`);
   }
   for (const path of emptied) {
     const left = await namesIn(path);
     if (left === undefined) continue;
     if (left.length === 0) {
-      await rmdir(path);
+      await inOwnersName(dirname(path), async () => await rmdir(path));
       write(`removed ${path}\n`);
     } else write(`left ${path}: ${left.join(", ")}\n`);
   }
   for (const line of stays) write(`left ${line}\n`);
 }
 
+async function settingsAsOwner(env: NodeJS.ProcessEnv): Promise<{ config: Config; hasOwner: boolean }> {
+  using stack = new DisposableStack();
+  let hasOwner = false;
+  const { config } = await readSettings(env, {
+    takeOwner: async (owner) => {
+      hasOwner = true;
+      stack.use(await actAs(owner));
+    },
+  });
+  return { config, hasOwner };
+}
+
+/** Root's files are removed as root, the service's as the service: a link there leads to nothing else of root's. */
+async function inOwnersName(directory: string, act: () => Promise<void>): Promise<void> {
+  const owner = await ownerToActAs(directory);
+  using stack = new DisposableStack();
+  if (owner !== undefined) stack.use(await actAs(owner));
+  await act();
+}
+
+/** `berth down` as another process, which becomes that user for good: this one has root's files to remove as well. */
+async function endInOwnersName(env: NodeJS.ProcessEnv): Promise<string> {
+  const entry = fileURLToPath(new URL(`berth.${import.meta.url.endsWith(".ts") ? "ts" : "js"}`, import.meta.url));
+  const child = spawn(process.execPath, [...process.execArgv, entry, "down"], {
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let said = "";
+  let failure = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (failure += text));
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+  if (code === 0) return said;
+  const [first = "", ...next] = failure.trimEnd().split("\n");
+  const [, name = "down.failed", message = first] = /^([a-z._]+): (.*)$/.exec(first) ?? [];
+  throw new CommandError(name, message, next.length === 0 ? undefined : next.join("\n"));
+}
+
+/** What the files below take, links not followed; what cannot be read counts nothing. */
+async function sizeOf(path: string): Promise<number> {
+  const status = await lstat(path).catch(() => undefined);
+  if (status === undefined || !status.isDirectory()) return status?.size ?? 0;
+  let sum = 0;
+  for (const name of await readdir(path).catch(() => [])) sum += await sizeOf(join(path, name));
+  return sum;
+}
+
 const isUsed = (stateDir: string): boolean => existsSync(join(stateDir, "instance"));
 
 async function removalOf(config: Config, options: UninstallOptions): Promise<Removal> {
   const { stateDir, configDir, modelsDir } = config;
-  const { keepsData, removesConfig, isDev, root, env } = options;
+  const { keepsData, removesConfig, removesModels, isDev, root, env } = options;
   if (stateDir === "/" || stateDir === env["HOME"])
     throw new CommandError("state.shared", `${stateDir} is not Berth's alone`, "remove its parts there by hand");
   const goes: string[] = [];
@@ -109,11 +170,16 @@ async function removalOf(config: Config, options: UninstallOptions): Promise<Rem
     for (const part of parts) if (await isThere(join(directory, part))) goes.push(join(directory, part));
   };
   if (isUsed(stateDir) || (await isThere(join(stateDir, "auth")))) {
-    await take(stateDir, keepsData ? stateParts : [...stateParts, ...dataParts].toSorted());
+    const data = keepsData ? [] : dataParts;
+    await take(stateDir, [...stateParts, ...data, ...(removesModels ? [modelsPart] : [])].toSorted());
     emptied.push(stateDir);
   }
-  if (relative(stateDir, modelsDir) !== "models" && (await isThere(modelsDir)))
-    stays.push(`${modelsDir}: models that you have put there`);
+  const areBelow = relative(stateDir, modelsDir) === modelsPart;
+  if (!(areBelow && removesModels) && (await isThere(modelsDir))) {
+    const size = bytes(await sizeOf(modelsDir));
+    const next = areBelow ? "; --models removes them" : "";
+    stays.push(`${modelsDir} (${size}): models, and whatever else you have put there${next}`);
+  }
   if (removesConfig) {
     if (config.readOnly || (await isThere(join(configDir, ".berth-read-only"))))
       throw new CommandError("config.read_only", `${configDir} belongs to somebody else`, "leave out --config");

@@ -4,7 +4,7 @@ import { adminRecordSchema, type AdminRecord } from "../api/admin.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { parseJson } from "../lib/json.ts";
 import { readText } from "../lib/read-text.ts";
-import { giveToOwner, privateDirectory } from "./state-owner.ts";
+import { privateDirectory } from "./state-owner.ts";
 
 /** 2^12 rounds: a quarter of a second per guess. The proxy checks it; this service never does. */
 const cost = 12;
@@ -28,6 +28,5 @@ export async function keepAdmin(stateDir: string, user: string, password: string
   const record: AdminRecord = { schema: 1, user, bcrypt: await hash(password, cost) };
   const path = join(await privateDirectory(stateDir), "admin.json");
   await writeFileAtomic(path, JSON.stringify(record), { fsync: true, mode: 0o600 });
-  await giveToOwner(stateDir, path);
   return record;
 }

@@ -1,9 +1,11 @@
-import { chmod, chown, mkdir, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * Makes `<state>/auth/<names>`, closed to everybody but the owner of the state directory: a looser mode, by an old
- * umask or a copy, would show labels and hashes.
+ * Makes `<state>/auth/<names>`, closed to everybody but its owner: a looser mode, by an old umask or a copy, would show
+ * labels and hashes. Rejects with ELOOP or ENOTDIR where a link stands in its place: what it leads to is not ours to
+ * close. Commands of root have become the owner of the state directory before (`src/main/owner.ts`).
  */
 export async function privateDirectory(stateDir: string, ...names: readonly string[]): Promise<string> {
   await mkdir(stateDir, { recursive: true });
@@ -11,15 +13,8 @@ export async function privateDirectory(stateDir: string, ...names: readonly stri
   for (const name of ["auth", ...names]) {
     path = join(path, name);
     await mkdir(path, { recursive: true, mode: 0o700 });
-    await chmod(path, 0o700);
-    await giveToOwner(stateDir, path);
+    await using directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+    await directory.chmod(0o700);
   }
   return path;
-}
-
-/** What root writes must be readable by the service, which may be another user. */
-export async function giveToOwner(stateDir: string, path: string): Promise<void> {
-  if (process.getuid?.() !== 0) return;
-  const { uid, gid } = await stat(stateDir);
-  await chown(path, uid, gid);
 }

@@ -5,7 +5,7 @@ import { authModeSchema, tokenRecordSchema } from "../api/token.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { parseJson } from "../lib/json.ts";
 import { readText } from "../lib/read-text.ts";
-import { giveToOwner, privateDirectory } from "./state-owner.ts";
+import { privateDirectory } from "./state-owner.ts";
 
 /**
  * Which tokens count. A token that was made while everybody could reach the API proves nothing: its own file alone does
@@ -31,7 +31,6 @@ export class TokenConfirmations {
     await privateDirectory(this.#stateDir, "confirmed");
     const file = join(this.#path, id);
     await writeFileAtomic(file, `${new Date().toISOString()}\n`, { fsync: true, mode: 0o600 });
-    await giveToOwner(this.#stateDir, file);
   }
 
   async remove(id: string): Promise<void> {
@@ -57,7 +56,6 @@ export async function noteAuthMode(stateDir: string, isEnabled: boolean): Promis
   await privateDirectory(stateDir);
   const file = modeFile(stateDir);
   await writeFileAtomic(file, JSON.stringify({ schema: 1, is_enabled: isEnabled }), { fsync: true, mode: 0o600 });
-  await giveToOwner(stateDir, file);
 }
 
 function modeFile(stateDir: string): string {

@@ -13,7 +13,7 @@ import {
 } from "../api/token.ts";
 import { removeLeftovers, syncDirectory, temporaryFor } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
-import { giveToOwner, privateDirectory } from "./state-owner.ts";
+import { privateDirectory } from "./state-owner.ts";
 import { TokenConfirmations } from "./token-confirmations.ts";
 import { TokenUse } from "./token-use.ts";
 import { parseJson } from "../lib/json.ts";
@@ -240,7 +240,6 @@ export class TokenStore implements AsyncDisposable {
     const temporary = temporaryFor(this.#file(id));
     try {
       await writeFile(temporary, text, { flag: "wx", mode: 0o600, flush: true });
-      await giveToOwner(this.#stateDir, temporary);
       await link(temporary, this.#file(id));
     } catch (error) {
       if (errorCode(error) === "EEXIST") return false;

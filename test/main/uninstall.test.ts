@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promis
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { bootId } from "../../src/lib/boot-id.ts";
-import { dataParts, stateParts, uninstall, type UninstallOptions } from "../../src/main/uninstall.ts";
+import { dataParts, modelsPart, stateParts, uninstall, type UninstallOptions } from "../../src/main/uninstall.ts";
 import { CommandError } from "../../src/cli/client.ts";
 import { acquireLock } from "../../src/store/lock.ts";
 import { runBerth } from "../support/command.ts";
@@ -45,6 +45,7 @@ async function installation(...files: readonly string[]): Promise<Installation> 
         root: join(path, "clone"),
         isConfirmed: true,
         keepsData: false,
+        removesModels: false,
         removesConfig: false,
         isDev: false,
         write: (more) => {
@@ -67,14 +68,15 @@ left images that containers ran from: \`docker image ls\` lists them
 describe("berth uninstall", { concurrency: true }, () => {
   it("only tells, until it is told to", async () => {
     await using at = await installation(...used, "config/slots/a.toml");
+    await at.put("state/auth/tokens/t.json", "x".repeat(4096));
     const text = await at.run({ isConfirmed: false });
     assert.equal(
       text,
       `would stop every engine of this instance
-would remove DIR/state/auth
-would remove DIR/state/instance
-would remove DIR/state/operator.json
-would remove DIR/state/slots
+would remove DIR/state/auth (4.0 KiB)
+would remove DIR/state/instance (1 B)
+would remove DIR/state/operator.json (0 B)
+would remove DIR/state/slots (0 B)
 ${stays.replaceAll("left ", "would leave ")}nothing has been done; --yes does it
 `,
     );
@@ -85,7 +87,7 @@ ${stays.replaceAll("left ", "would leave ")}nothing has been done; --yes does it
     await using at = await installation(...used, "config/slots/a.toml", "state/mine.txt", "elsewhere/m.gguf");
     await symlink(join(at.path, "elsewhere"), join(at.path, "state/models"));
     assert.equal(
-      await at.run(),
+      await at.run({ removesModels: true }),
       `no engine runs
 removed DIR/state/aside
 removed DIR/state/auth
@@ -111,6 +113,22 @@ ${stays}`,
     assert.deepEqual(await at.left("state"), ["auth", "engines.lock.yaml", "models"]);
   });
 
+  it("leaves the models, which may be a person's own, until they are named", async () => {
+    await using at = await installation(...used);
+    await at.put("state/models/m.gguf", "x".repeat(2048));
+    await at.put("state/models/notes/mine.txt", "mine");
+    const told = await at.run();
+    assert.match(told, /^left DIR\/state: models$/m);
+    assert.match(
+      told,
+      /^left DIR\/state\/models \(2\.0 KiB\): models, and whatever else you have put there; --models removes them$/m,
+    );
+    assert.deepEqual(await at.left("state/models/notes"), ["mine.txt"]);
+    const all = await installation(...used, "state/models/m.gguf");
+    await using _all = all;
+    assert.match(await all.run({ removesModels: true }), /^removed DIR\/state\/models\n.*^removed DIR\/state\n/ms);
+  });
+
   it("removes the configuration and a clone's packages when told, and no more of either", async () => {
     const more = ["config/slots/a.toml", "config/berth.toml", "config/.git/HEAD", "clone/node_modules/x/index.js"];
     await using at = await installation(...used, ...more);
@@ -121,10 +139,11 @@ ${stays}`,
   });
 
   it("leaves models that lie elsewhere, and says so", async () => {
-    await using at = await installation(...used, "big/m.gguf");
+    await using at = await installation(...used);
+    await at.put("big/m.gguf", "abc");
     assert.match(
-      await at.run({}, { SVC_MODELS_DIR: join(at.path, "big") }),
-      /left DIR\/big: models that you have put there\n/,
+      await at.run({ removesModels: true }, { SVC_MODELS_DIR: join(at.path, "big") }),
+      /left DIR\/big \(3 B\): models, and whatever else you have put there\n/,
     );
     assert.deepEqual(await at.left("big"), ["m.gguf"]);
   });
@@ -136,7 +155,7 @@ ${stays}`,
     const named = cells.flatMap((cell) =>
       [...cell.matchAll(/`([^`]+)`/g)].map(([, path = ""]) => path.split("/")[0] ?? ""),
     );
-    assert.deepEqual([...new Set(named)].toSorted(), [...stateParts, ...dataParts].toSorted());
+    assert.deepEqual([...new Set(named)].toSorted(), [...stateParts, ...dataParts, modelsPart].toSorted());
   });
 
   it("touches nothing while something runs", async () => {

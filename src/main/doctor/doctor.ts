@@ -1,5 +1,6 @@
 import type { HardwareFacts } from "../../api/hardware.ts";
 import { accessFindings } from "./access.ts";
+import { become } from "../owner.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { configurationFindings, settingsFindings } from "./configuration.ts";
 import { engineFindings } from "./engines.ts";
@@ -26,7 +27,8 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
   yield nodeFinding(nodeVersion);
   let settings: Settings;
   try {
-    settings = await readSettings(env);
+    // What the service finds, and not what root finds: a program of another user's berth.toml runs as that user.
+    settings = await readSettings(env, { takeOwner: (owner) => become(owner, env), isOnlyTold: true });
   } catch (error) {
     if (!(error instanceof Error) || error.name !== "SettingsError") throw error;
     const next = "correct it, and look again: the rest follows from the settings";
@@ -37,7 +39,7 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
   yield* settingsFindings(settings);
   const { findings, slots } = await configurationFindings(config.configDir);
   yield* findings;
-  yield* await stateFindings(config.stateDir);
+  yield* await stateFindings(config);
   const operator = await operatorFindings(config, now());
   yield* operator.findings;
   yield* await portFindings(config, operator.isRunning, now());

@@ -5,34 +5,46 @@ import { knownPart } from "../../api/known-part.ts";
 import { heartbeatTtlMs, publishedOperatorSchema, type PublishedOperator } from "../../api/status.ts";
 import { bootId } from "../../lib/boot-id.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { distrust } from "../../lib/trusted-path.ts";
 import { parseJson } from "../../lib/json.ts";
 import { readText } from "../../lib/read-text.ts";
 import type { TokenView } from "../../api/token.ts";
+import { stateTrust } from "../settings.ts";
 import { fail, ok, warn, type Finding } from "./finding.ts";
 
-type Places = Pick<Config, "stateDir" | "configDir" | "authEnabled">;
+type Places = Pick<Config, "stateDir" | "configDir" | "modelsDir" | "authEnabled">;
 
 /** Whether state can be kept. Makes nothing. */
-export async function stateFindings(stateDir: string): Promise<Finding[]> {
+export async function stateFindings({ stateDir, modelsDir }: Places): Promise<Finding[]> {
   const owned = "run this as the user that runs Berth, or set SVC_STATE_DIR to a directory of yours";
   try {
     const status = await stat(stateDir);
     if (!status.isDirectory())
       return [fail("state", `${stateDir} is no directory`, "set SVC_STATE_DIR to another place")];
     await access(stateDir, constants.W_OK | constants.X_OK);
-    if ((status.mode & 0o002) !== 0) {
-      const why = `everybody may write ${stateDir}: whoever does may make tokens and have programs run`;
-      return [fail("state", why, `chmod o-w ${stateDir}`)];
-    }
-    return [ok("state", stateDir)];
+    return [(await unsafeFinding({ stateDir, modelsDir })) ?? ok("state", stateDir)];
   } catch (error) {
     const code = errorCode(error);
     if (code !== "ENOENT")
       return [fail("state", `${stateDir} cannot be written (${code ?? errorMessage(error)})`, owned)];
   }
+  const unsafe = await unsafeFinding({ stateDir, modelsDir });
+  if (unsafe !== undefined) return [unsafe];
   return (await canBeMade(stateDir))
     ? [ok("state", `${stateDir} is made by the first start`)]
     : [fail("state", `${stateDir} is not there and cannot be made`, owned)];
+}
+
+/** Nothing starts with such a directory. */
+async function unsafeFinding({
+  stateDir,
+  modelsDir,
+}: Pick<Places, "stateDir" | "modelsDir">): Promise<Finding | undefined> {
+  const ofState = await distrust(stateDir, stateTrust);
+  const found = ofState ?? (await distrust(modelsDir));
+  if (found === undefined) return undefined;
+  const why = "whoever writes there may make tokens and have programs run";
+  return fail(ofState === undefined ? "models" : "state", `${found.reason}: ${why}`, found.next);
 }
 
 async function canBeMade(path: string): Promise<boolean> {

@@ -1,7 +1,9 @@
-import { readFile, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { open, type FileHandle } from "node:fs/promises";
 import { adminPasswordSchema, adminUserSchema, type AdminRecord } from "../../api/admin.ts";
 import { CommandError } from "../../cli/client.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { actAs } from "../owner.ts";
 import { readSettings, type Settings } from "../settings.ts";
 import { caddyfile, isPrivateName } from "./caddyfile.ts";
 
@@ -18,7 +20,9 @@ export interface RenderOptions {
  * state directory where there is one, and needs it no more afterwards. Throws CommandError.
  */
 export async function renderProxy(options: RenderOptions): Promise<{ text: string; notes: string[] }> {
-  const settings = await readSettings(options.env);
+  // The Caddyfile is root's to write, the hash in the state directory the service's.
+  using stack = new DisposableStack();
+  const settings = await readSettings(options.env, { takeOwner: async (owner) => void stack.use(await actAs(owner)) });
   const { config } = settings;
   const { hostname, tlsEmail } = config;
   if (!/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/i.test(hostname)) throw invalid("SVC_HOSTNAME must be a host name");
@@ -55,12 +59,26 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
  * where it was so already. Rejects as the file system does.
  */
 export async function writeProxyFile(path: string, text: string): Promise<"kept" | "replaced" | "new"> {
-  const known = await readFile(path, "utf8").catch(() => undefined);
-  if (known === text) return "kept";
+  // A link is replaced and never followed: where another user may write the directory, it leads to a file of root's.
+  const known = await openPlain(path);
+  if (known === undefined) {
+    await writeFileAtomic(path, text, { fsync: true, mode: 0o640 });
+    return "new";
+  }
+  await using file = known;
+  if ((await file.readFile("utf8")) === text) return "kept";
   // Debian's Caddy runs as a user of its own: a file that it could read must stay so.
-  const like = known === undefined ? undefined : await stat(path);
-  await writeFileAtomic(path, text, { fsync: true, mode: 0o640, ...(like === undefined ? {} : { like }) });
-  return known === undefined ? "new" : "replaced";
+  await writeFileAtomic(path, text, { fsync: true, mode: 0o640, like: await file.stat() });
+  return "replaced";
+}
+
+/** Undefined where there is no plain file. */
+async function openPlain(path: string): Promise<FileHandle | undefined> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  const file = await open(path, flags).catch(() => undefined);
+  if (file === undefined || (await file.stat()).isFile()) return file;
+  await file.close();
+  return undefined;
 }
 
 async function adminOf({ config, origins }: Settings, notes: string[]): Promise<AdminRecord> {

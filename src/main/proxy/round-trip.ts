@@ -2,6 +2,7 @@ import { lookup } from "node:dns/promises";
 import { readFile } from "node:fs/promises";
 import { CommandError } from "../../cli/client.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { actAs, become, type Owner } from "../owner.ts";
 import { readSettings } from "../settings.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { checkProxy, type Finding } from "./check.ts";
@@ -22,8 +23,18 @@ export async function* proxyFindings(
   url: string | undefined,
   options: RoundTripOptions,
 ): AsyncGenerator<Finding> {
-  const { config } = await readSettings(env);
+  let owner: Owner | undefined;
+  using stack = new DisposableStack();
+  const { config } = await readSettings(env, {
+    takeOwner: async (found) => {
+      owner = found;
+      stack.use(await actAs(found));
+    },
+  });
+  // The root certificate is written as whoever runs this, tokens as the service's user.
+  stack.dispose();
   const target = await targetOf(url ?? `https://${config.hostname}`, options);
+  if (owner !== undefined) await become(owner, env);
   const { readAdmin } = await import("../../store/admin.ts");
   const user = config.adminUser ?? (await readAdmin(config.stateDir).catch(() => undefined))?.user;
   const { TokenStore } = await import("../../store/tokens.ts");

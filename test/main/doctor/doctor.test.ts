@@ -148,8 +148,8 @@ warn  settings: SVC_UNHEARD_OF_THING is not a setting and is ignored
 ok    configuration: DIR/config: slots 2, models 0, upstreams 0
 fail  manifests: DIR/config/slots/primary.toml:1:11: invalid value
       → correct it; the last good spec runs meanwhile
-fail  state: everybody may write DIR/state: whoever does may make tokens and have programs run
-      → chmod o-w DIR/state
+fail  state: DIR/state may be written by everybody (mode 777): whoever writes there may make tokens and have programs run
+      → chmod go-w DIR/state
 fail  operator: process PID holds the lock, and its last heartbeat is 40 s old
       → its log tells why; stop it and start it again: engines go on meanwhile
 warn  operator: it is paused: it plans and starts nothing
