@@ -1,4 +1,5 @@
 import type { Step } from "../api/plan.ts";
+import type { Observed } from "../api/workload.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import { errorMessage } from "../lib/error-code.ts";
@@ -63,7 +64,7 @@ export async function act(
         case "warm": {
           const process = input.observed.find(({ role }) => role === step.role);
           if (process === undefined || engine === undefined || engineInput === undefined) break;
-          world.health.warm(process, engine.probe(engineInput, step.role), warmUpTimeoutMs(input));
+          world.health.warm(process, engine.probe(engineInput, step.role), warmUpTimeoutMs(input, process));
           break;
         }
         case "drain":
@@ -91,11 +92,10 @@ async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<
   }
 }
 
-/** The rest of the start-up time: a large model's first token may take long. */
-function warmUpTimeoutMs(input: SlotInput): number {
+/** The rest of this very process's start-up time: a large model's first token may take long. */
+function warmUpTimeoutMs(input: SlotInput, process: Observed): number {
   const limitMs = (input.spec?.probe.startupSeconds ?? 600) * 1000;
-  const oldest = Math.min(...input.observed.map((process) => startOf(input, process)));
-  return Math.min(limitMs, Math.max(1000, limitMs - (input.now.getTime() - oldest)));
+  return Math.min(limitMs, Math.max(1000, limitMs - (input.now.getTime() - startOf(input, process))));
 }
 
 /** The verdict when a step of it could not be carried out. */

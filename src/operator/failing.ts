@@ -79,8 +79,8 @@ export function restarted(input: SlotInput): Verdict | undefined {
   });
   if (again === undefined) return undefined;
   const message = "somebody else restarted its container";
-  const isSteady = wasSteady(input, at(publishedProcess(input, again.role)?.startedAt));
-  return failure(input, { reason: "Restarted", message, isSteady, gone: [again], steps: [] });
+  // Somebody's wish, and no failure of the engine: it does not add to those before.
+  return failure(input, { reason: "Restarted", message, isSteady: true, gone: [again], steps: [] });
 }
 
 /** The slot, and this very process, had been ready for long. */
@@ -147,9 +147,14 @@ export function backingOff(input: SlotInput): Verdict | undefined {
     row: isServing ? "loadedRetrying" : "retrying",
     reason,
     message,
-    steps: [{ do: "wait", reason: `failure ${status.failures} in a row; next try`, until: status.nextRetryAt }],
+    steps: [{ do: "wait", reason: waits(input.name, status.failures), until: status.nextRetryAt }],
     requeueMs: left,
   };
+}
+
+/** A person need not wait: what was changed or asked for since the failure begins anew. */
+function waits(slot: string, failures: number): string {
+  return `failure ${failures} in a row; \`berth slot restart ${slot}\` or an edit starts it at once; next try`;
 }
 
 function fail(input: SlotInput, process: Observed, reason: string, message: string): Verdict {

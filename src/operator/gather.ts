@@ -21,8 +21,11 @@ export interface Gathered {
   readonly engineInput: SlotInputs | undefined;
 }
 
-/** Reads everything about one slot again: spec, requests, demand, processes, health, models, ports. */
-export async function gather(world: World, name: string): Promise<Gathered> {
+/**
+ * Reads everything about one slot again: spec, requests, demand, processes, health, models, ports. Unless it is paused,
+ * what the next engine needs begins to be fetched.
+ */
+export async function gather(world: World, name: string, isPaused = false): Promise<Gathered> {
   const desired = world.source.get("Slot", name);
   const builtin = desired === undefined && isBuiltin(name) ? unconfiguredSlot(name) : undefined;
   const before = world.published.get(name);
@@ -32,7 +35,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
       ? completeSlot(name, { ...(before?.spec ?? unconfiguredSlot("primary")), enabled: true })
       : undefined;
   const spec = desired?.spec ?? builtin ?? leftover;
-  const requests = await askedOf(world, name);
+  const requests = await askedOf(world, name, isPaused);
   const held = heldModel(spec, requests);
   const model = held.ref === undefined ? undefined : world.models().get(held.ref);
   const looked = await look(world, name, spec, before);
@@ -76,7 +79,7 @@ export async function gather(world: World, name: string): Promise<Gathered> {
     const make = (given: SlotInputs): SlotInput["workloads"] =>
       isRefused(ports) ? ports : engine.workloads({ ...given, threads: threads.value, ports });
     workloads = make(engineInput);
-    if (silence === undefined) {
+    if (silence === undefined && !isPaused) {
       const attempt = attemptOf(base.specHash, requests);
       const prepared = await heard(prepare(world, workloads, observed, attempt));
       if ("silence" in prepared) silence = prepared.silence;

@@ -30,7 +30,7 @@ const unwrittenMs = 1000;
 
 /** gather → plan → act → summarise, for one slot. Safe to run twice, late, or after a crash at any line. */
 export async function reconcile(world: World, name: string, options: ReconcileOptions): Promise<Done> {
-  const gathered = await gather(world, name);
+  const gathered = await gather(world, name, options.isPaused);
   const { check, ...decided } = plan(gathered.input);
   const verdict = options.isPaused ? whilePaused(gathered.input, decided) : decided;
   explain(options.log, gathered.input, verdict, check);

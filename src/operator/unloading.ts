@@ -160,7 +160,9 @@ function leaveBeside(input: SlotInput, leaving: readonly Observed[], message: st
   const isServing = leaving.some(({ role }) => publishedProcess(input, role)?.isReady === true);
   if (!isServing && told === undefined) return { ...result, steps: stop(leaving, message), requeueMs: 0 };
   const since = told === undefined || isServing ? undefined : at(told.lastTransitionTime);
-  return { requeueMs: 0, ...result, ...drained(input, leaving, message, since) };
+  const verdict = { requeueMs: 0, ...result, ...drained(input, leaving, message, since) };
+  // Told only now: a second look sees whether anybody must be waited for. Without a gateway no event would bring it.
+  return since === undefined ? { ...verdict, requeueMs: 0 } : verdict;
 }
 
 /**

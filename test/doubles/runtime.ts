@@ -60,6 +60,8 @@ export class RuntimeDouble implements Runtime {
   beforeStart: Promise<void> | undefined;
   /** Every removal waits for it: engines that take their time to end. */
   beforeRemoval: Promise<void> | undefined;
+  /** Warm-up requests so far. */
+  readonly warmUps: { readonly port: number; readonly timeoutMs: number }[] = [];
   /** What is said of what a container needs; absent: all is here. */
   preparation: (() => Promise<Preparation>) | undefined;
   readonly #clock: ManualClock;
@@ -196,7 +198,8 @@ export class RuntimeDouble implements Runtime {
   async [Symbol.asyncDispose](): Promise<void> {}
 
   /** Answers probes as the engine on that port would. */
-  readonly probe: Probe = async ({ port, path, body }) => {
+  readonly probe: Probe = async ({ port, path, body, timeoutMs }) => {
+    if (body !== undefined) this.warmUps.push({ port, timeoutMs });
     const engine = [...this.#engines.values()].find(
       ({ workload, exit }) => exit === undefined && workload.port === port,
     );

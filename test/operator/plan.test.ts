@@ -407,7 +407,13 @@ const rows: Row[] = [
       row: "retrying",
       reason: "Exited",
       message: "exited with code 1",
-      steps: [{ do: "wait", reason: "failure 3 in a row; next try", until: later(104).toISOString() }],
+      steps: [
+        {
+          do: "wait",
+          reason: "failure 3 in a row; `berth slot restart primary` or an edit starts it at once; next try",
+          until: later(104).toISOString(),
+        },
+      ],
       requeueMs: 4000,
     },
   },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
-import { custom, Site } from "./site.ts";
+import { custom, noContainers, Site } from "./site.ts";
 
 describe("on demand", () => {
   const cold = custom({ load: "onDemand", idleSeconds: 30 });
@@ -370,6 +370,30 @@ describe("two processes", () => {
     assert.deepEqual([site.condition("embed", "Ready"), ...ready()], ["True/Loaded", "main true", "rerank true"]);
   });
 
+  test("a second process that starts late has its own time for its first answer", async () => {
+    await using site = new Site();
+    site.source.save("embed", { ...embed, probe: { startupSeconds: 60 } });
+    await site.start();
+    await site.advance(200);
+    site.runtime.kill("embed", "rerank");
+    await site.advance(5);
+    assert.equal(site.condition("embed", "Ready"), "True/Loaded");
+    const port = site.runtime.portOf("embed", "rerank");
+    const last = site.runtime.warmUps.findLast((warmUp) => warmUp.port === port);
+    assert.ok(last !== undefined && last.timeoutMs > 50_000, JSON.stringify(last));
+  });
+
+  test("one that is no longer named goes at once where no gateway runs", async () => {
+    await using site = new Site();
+    site.demand.isGone = true;
+    site.source.save("embed", embed);
+    await site.start();
+    await site.advance(5);
+    site.source.save("embed", { model: { default: "tiny" } });
+    await site.advance(0.5);
+    assert.deepEqual(site.deeds("embed"), ["start main", "start rerank", "stop rerank"]);
+  });
+
   test("one that is no longer named is stopped, and the other goes on", async () => {
     await using site = new Site();
     site.source.save("embed", embed);
@@ -401,6 +425,34 @@ describe("paused", () => {
     await site.start();
     await site.advance(5);
     assert.equal(site.state("a"), "ready");
+  });
+
+  test("fetches nothing, and leaves a request as it is", async () => {
+    await using site = new Site();
+    let asked = 0;
+    site.runtime.preparation = async () => {
+      asked += 1;
+      return { state: "ready", digest: `sha256:${"0".repeat(64)}` };
+    };
+    const remembered: string[] = [];
+    site.containers = {
+      ...noContainers,
+      isAnswering: () => true,
+      remember: async (image) => void remembered.push(image),
+    };
+    site.source.save("a", { engine: "custom", runtime: "docker", image: "x:1", model: { default: "m" } });
+    await site.start({ isPaused: true });
+    const requestedAt = new Date(site.clock.now().getTime() + 3_600_000).toISOString();
+    await site.request("a", "restart", { requestedAt });
+    await site.advance(60);
+    assert.deepEqual([asked, remembered, site.requests.list("a")[0]?.requestedAt], [0, [], requestedAt]);
+    assert.deepEqual(
+      site.slot("a").plan.steps.map((step) => step.do),
+      ["start"],
+    );
+    await site.start();
+    await site.advance(5);
+    assert.deepEqual([asked > 0, remembered.length > 0, site.state("a")], [true, true, "ready"]);
   });
 
   test("leaves what runs, shows what an edit would do, and counts a crash once", async () => {
