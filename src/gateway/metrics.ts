@@ -1,5 +1,6 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
+import { collectProcessMetrics } from "../lib/process-metrics.ts";
 import { slotsInOrder, type ResolutionIndex } from "./index.ts";
 import type { Admission } from "./admission/admission.ts";
 import { RouteHistogram, type RouteSeries } from "./route-histogram.ts";
@@ -34,8 +35,7 @@ export class GatewayMetrics {
     newcomers: () => number;
   }) {
     const registers = [this.registry];
-    // Its default samples the event loop every 10 ms, which would be all that wakes a process at rest.
-    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 1000 });
+    collectProcessMetrics(this.registry);
     const routes = this.#routes;
     new Counter({
       name: "berth_requests_total",

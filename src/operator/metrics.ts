@@ -1,7 +1,8 @@
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { WorkQueue } from "./queue.ts";
+import { collectProcessMetrics } from "../lib/process-metrics.ts";
 
 const loadBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800];
 const reconcileBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -22,8 +23,7 @@ export class OperatorMetrics {
 
   constructor(queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">) {
     const registers = [this.registry];
-    // Its default samples the event loop every 10 ms, which would be all that wakes a process at rest.
-    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: 1000 });
+    collectProcessMetrics(this.registry);
     this.#reconciles = new Counter({
       name: "berth_reconcile_total",
       help: "Reconciles by outcome",
