@@ -63,7 +63,8 @@ export async function* chat(
 
 async function failed(slot: string, error: Record<string, unknown>): Promise<CommandError> {
   const details = isRecord(error["details"]) ? error["details"] : {};
-  return await failure(cell(error["code"]), cell(error["message"]), { slot, ...details });
+  const about = "upstream" in details ? details : { slot, ...details };
+  return await failure(cell(error["code"]), cell(error["message"]), about);
 }
 
 function choiceOf({ choices }: Record<string, unknown>): Record<string, unknown> {

@@ -262,8 +262,10 @@ async function failureOf({ statusCode = 0, headers }: IncomingMessage, body: str
 /** An error as the service tells it, with what to do about it. */
 export async function failure(code: string, message: string, details?: unknown, request = "-"): Promise<CommandError> {
   const { nextStep } = await import("./next-steps.ts");
-  const slot = isRecord(details) && typeof details["slot"] === "string" ? details["slot"] : undefined;
-  return new CommandError(printable(code), printable(message), nextStep(code, { slot, request }));
+  const about = isRecord(details) ? details : {};
+  const word = (field: string): string | undefined => (typeof about[field] === "string" ? about[field] : undefined);
+  const { slot, upstream, reason } = { slot: word("slot"), upstream: word("upstream"), reason: word("reason") };
+  return new CommandError(printable(code), printable(message), nextStep(code, { slot, upstream, reason, request }));
 }
 
 function isEnvelope(value: unknown): value is { error: { code: string; message: string; details?: unknown } } {

@@ -3,6 +3,7 @@ import type { CommandContext } from "./context.ts";
 import { outputOption, watchOption, whole, withExamples, type Shown } from "./options.ts";
 import { addModelCommands } from "./model-commands.ts";
 import { addSlotCommands } from "./slot-commands.ts";
+import { addUpstreamCommands } from "./upstream-commands.ts";
 import { show } from "./watch.ts";
 
 /** The commands that need nothing but the service's API. What they do is loaded when it is done. */
@@ -74,4 +75,5 @@ export function addApiCommands(program: Command, context: CommandContext): void 
   );
   addSlotCommands(program, context);
   addModelCommands(program, context);
+  addUpstreamCommands(program, context);
 }

@@ -43,9 +43,39 @@ const nextSteps: Readonly<Record<ErrorCode, string>> = {
   "system.internal": "the log of the service has the cause, under the request id REQUEST",
 };
 
+/** Where the failure is a provider's: no slot has a log of it. */
+const providerSteps: Readonly<Partial<Record<ErrorCode, string>>> = {
+  "dispatch.capability_mismatch": "see what the provider is for: `berth upstream show NAME`",
+  "dispatch.upstream_failed": "see `berth upstream check NAME`",
+  "dispatch.upstream_unavailable": "see `berth upstream check NAME`, or try again later",
+  "dispatch.upstream_timeout": "try again with less, or raise `timeoutSeconds` in the provider's manifest",
+  "slot.overloaded": "try again later, or raise `maxConcurrent` in the provider's manifest",
+};
+
+/** Where the reason says more than the code. */
+const reasonSteps: Readonly<Record<string, string>> = {
+  Unloaded: "load it with `berth slot load NAME`",
+};
+
+interface About {
+  readonly slot?: string | undefined;
+  readonly upstream?: string | undefined;
+  /** The reason in the error's details. */
+  readonly reason?: string | undefined;
+  /** The request's id. */
+  readonly request: string;
+}
+
 /** Undefined for a code that this version does not know. */
-export function nextStep(code: string, about: { slot: string | undefined; request: string }): string | undefined {
-  const steps: Readonly<Record<string, string>> = nextSteps;
-  if (!Object.hasOwn(steps, code)) return undefined;
-  return steps[code]?.replace("NAME", about.slot ?? "NAME").replace("REQUEST", about.request);
+export function nextStep(code: string, { slot, upstream, reason, request }: About): string | undefined {
+  const name = slot ?? upstream ?? "NAME";
+  const step =
+    (slot === undefined && upstream !== undefined ? known(providerSteps, code) : undefined) ??
+    (code === "slot.not_ready" && reason !== undefined ? known(reasonSteps, reason) : undefined) ??
+    known(nextSteps, code);
+  return step?.replace("NAME", name).replace("REQUEST", request);
+}
+
+function known(steps: Readonly<Partial<Record<string, string>>>, key: string): string | undefined {
+  return Object.hasOwn(steps, key) ? steps[key] : undefined;
 }

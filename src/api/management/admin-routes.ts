@@ -31,6 +31,14 @@ export const adminRoutes = {
     manifest: "Upstream",
     answers: { 201: z.strictObject({ name: z.string() }), 202: z.strictObject({ name: z.string() }) },
   },
+  checkUpstream: {
+    method: "POST",
+    path: "/api/upstreams/{name}/check",
+    scope: "admin",
+    tag: "upstreams",
+    summary: "Asks a provider for its models now, with its key: whether it answers",
+    answers: { 200: view.upstreamCheckSchema },
+  },
   deleteUpstream: {
     method: "DELETE",
     path: "/api/upstreams/{name}",

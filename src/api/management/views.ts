@@ -133,6 +133,14 @@ export const upstreamViewSchema = z.strictObject({
   problem: z.string().nullable(),
 });
 
+export const upstreamCheckSchema = z.strictObject({
+  name: z.string(),
+  ok: z.boolean(),
+  milliseconds: count,
+  models: count.nullable().describe("How many it lists; null where it listed none"),
+  problem: z.string().nullable().describe("Why it is not ok, without secrets"),
+});
+
 export const statusSchema = z.strictObject({
   name: z.literal("berth"),
   version: z.string(),

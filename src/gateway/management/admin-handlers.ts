@@ -10,11 +10,13 @@ import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { guardKeySource } from "./exec-fields.ts";
 import { readManifest } from "./manifest-body.ts";
+import { checkProvider } from "../upstreams/check.ts";
 
 type AdminHandlers = Pick<
   Handlers,
   | "listUpstreams"
   | "putUpstream"
+  | "checkUpstream"
   | "deleteUpstream"
   | "getConfig"
   | "validateConfig"
@@ -52,10 +54,14 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       void reply.code(outcome === "created" ? 201 : 202);
       return { name };
     },
+    checkUpstream: async ({ params: { name = "" } }) => {
+      const provider = upstreams.get(name);
+      if (provider === undefined) throw noUpstream(name);
+      return { name, ...(await checkProvider(provider)) };
+    },
     deleteUpstream: async ({ params: { name = "" } }) => {
       const isKnown = upstreams.get(name) !== undefined;
-      if (!(await writer.remove("Upstream", name, { isKnown })) && !isKnown)
-        throw new ApiError("system.not_found", { message: `no upstream is called "${name.slice(0, 64)}"` });
+      if (!(await writer.remove("Upstream", name, { isKnown })) && !isKnown) throw noUpstream(name);
       return { name };
     },
     getConfig: async () => ({
@@ -159,4 +165,8 @@ function checkName(name: string): void {
   if (!parsed.success) {
     throw invalidRequest([{ path: ["name"], message: parsed.error.issues[0]?.message ?? "is no name of an upstream" }]);
   }
+}
+
+function noUpstream(name: string): ApiError {
+  return new ApiError("system.not_found", { message: `no upstream is called "${name.slice(0, 64)}"` });
 }

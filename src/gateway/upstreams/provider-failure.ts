@@ -31,19 +31,20 @@ export function isRetried(status: number): boolean {
  */
 export function refusalFailure(upstream: string, { status, retryAfter, body }: Refusal): ApiError {
   const headers = retryAfter === undefined ? {} : { "retry-after": retryAfter };
+  const details = { upstream };
   if (status === 401 || status === 403) {
     const message = `upstream ${upstream} refused Berth's own credentials (${status})`;
-    return new ApiError("dispatch.upstream_failed", { message });
+    return new ApiError("dispatch.upstream_failed", { message, details });
   }
   if (status >= 400 && status < 500) {
-    const { message, details } = engineRefusal(status, body, undefined);
-    const said = message === `the engine answered ${status}` ? `upstream ${upstream} answered ${status}` : message;
-    return new ApiError("dispatch.rejected", { status, headers, message: said, ...(details && { details }) });
+    const { message, details: said } = engineRefusal(status, body, undefined);
+    const words = message === `the engine answered ${status}` ? `upstream ${upstream} answered ${status}` : message;
+    return new ApiError("dispatch.rejected", { status, headers, message: words, ...(said && { details: said }) });
   }
   const message = `upstream ${upstream} answered ${status}`;
-  if (status === 503) return new ApiError("dispatch.upstream_unavailable", { message, headers });
-  if (status === 504) return new ApiError("dispatch.upstream_timeout", { message });
-  return new ApiError("dispatch.upstream_failed", { message });
+  if (status === 503) return new ApiError("dispatch.upstream_unavailable", { message, headers, details });
+  if (status === 504) return new ApiError("dispatch.upstream_timeout", { message, details });
+  return new ApiError("dispatch.upstream_failed", { message, details });
 }
 
 /** How far a request got before its connection failed. */
@@ -60,27 +61,36 @@ export function connectionFailure(
   progress: Progress,
 ): { failure: ApiError; outcome: Outcome; isRetried: boolean } {
   const code = errorCode(error) ?? error.name;
+  const details = { upstream };
   if (code === "UND_ERR_HEADERS_TIMEOUT" || code === "UND_ERR_BODY_TIMEOUT") {
     const message = `upstream ${upstream} was silent for too long`;
-    return { failure: new ApiError("dispatch.upstream_timeout", { message }), outcome: "timeout", isRetried: false };
+    return {
+      failure: new ApiError("dispatch.upstream_timeout", { message, details }),
+      outcome: "timeout",
+      isRetried: false,
+    };
   }
   const isGarbage = error.name === "HTTPParserError";
   switch (progress) {
     case "connecting": {
       const message = `upstream ${upstream} cannot be reached (${code})`;
-      const failure = new ApiError("dispatch.upstream_unavailable", { message });
+      const failure = new ApiError("dispatch.upstream_unavailable", { message, details });
       return { failure, outcome: "unreachable", isRetried: true };
     }
     case "waiting": {
       const message = isGarbage
         ? `the answer of upstream ${upstream} is no HTTP`
         : `upstream ${upstream} closed the connection without an answer (${code})`;
-      const failure = new ApiError("dispatch.upstream_failed", { message });
+      const failure = new ApiError("dispatch.upstream_failed", { message, details });
       return { failure, outcome: "broken", isRetried: !isGarbage };
     }
     case "answering": {
       const message = `upstream ${upstream} broke off within its answer (${code})`;
-      return { failure: new ApiError("dispatch.upstream_failed", { message }), outcome: "broken", isRetried: false };
+      return {
+        failure: new ApiError("dispatch.upstream_failed", { message, details }),
+        outcome: "broken",
+        isRetried: false,
+      };
     }
     default:
       return progress satisfies never;

@@ -107,7 +107,7 @@ export class Provider {
       admitted.of === "provider"
         ? `upstream ${name} keeps failing; it is asked again after a pause`
         : `upstream ${name} keeps failing for this model (${admitted.of.outcome}); it is asked again after a pause`;
-    return new ApiError("dispatch.upstream_unavailable", { message, headers });
+    return new ApiError("dispatch.upstream_unavailable", { message, headers, details: { upstream: name } });
   }
 
   /** There is no place for one more. When there may be is an estimate from how long requests have taken. */
@@ -229,6 +229,6 @@ export class Provider {
     const { name } = this.options;
     this.options.onProblem(error.message);
     const message = `upstream ${name} has no usable key; the gateway's log names the reason`;
-    return new ApiError("dispatch.upstream_failed", { message, cause: error });
+    return new ApiError("dispatch.upstream_failed", { message, details: { upstream: name }, cause: error });
   }
 }

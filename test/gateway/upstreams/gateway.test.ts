@@ -307,3 +307,29 @@ describe("a provider behind the gateway", () => {
     assert.equal(await gateway.metric('berth_upstream_models{upstream="acme"}'), 1);
   });
 });
+
+describe("a check of a provider", () => {
+  const checkOf = async (gateway: TestGateway): Promise<unknown> => {
+    const response = await gateway.post("/api/upstreams/acme/check", {});
+    assert.equal(response.status, 200);
+    return await response.json();
+  };
+
+  it("says how many models it lists, or why it does not", async () => {
+    await using double = await startProvider({ key: secretKey, models: ["m1", "m2"] });
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    assert.partialDeepStrictEqual(await checkOf(gateway), { name: "acme", ok: true, models: 2, problem: null });
+    const wrong = { type: "bearer", valueFrom: { env: "BERTH_TEST_NO_SUCH_KEY" } };
+    for (const [spec, problem] of [
+      [{ baseUrl: double.baseUrl, auth: { type: "none" } }, /^the provider answered 401 when asked for its models$/],
+      [{ baseUrl: double.baseUrl, auth: wrong }, /^the environment variable BERTH_TEST_NO_SUCH_KEY is not set$/],
+      [{ baseUrl: `http://127.0.0.1:${await freePort()}/v1` }, /ECONNREFUSED/],
+    ] as const) {
+      await using other = await startGateway({ registry: { upstreams: acme(spec) } });
+      const check = await checkOf(other);
+      assert.partialDeepStrictEqual(check, { ok: false, models: null });
+      assert.match(JSON.stringify(check), new RegExp(`"problem":"[^"]*${problem.source.replace(/^\^|\$$/g, "")}`));
+    }
+    assert.equal((await gateway.post("/api/upstreams/nobody/check", {})).status, 404);
+  });
+});

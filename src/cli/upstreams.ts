@@ -1,0 +1,114 @@
+import { didYouMean, nearest } from "../api/nearest.ts";
+import { CommandError, notBerth, type Client } from "./client.ts";
+import { cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
+
+type Row = Readonly<Record<string, unknown>>;
+
+const circuits: Readonly<Record<string, string>> = {
+  closed: "serving",
+  open: "paused: it keeps failing",
+  halfOpen: "tried again",
+};
+
+function stateOf({ circuit }: Row): string {
+  return circuits[String(circuit)] ?? cell(circuit);
+}
+
+function specOf({ spec }: Row): Row {
+  return isRecord(spec) ? spec : {};
+}
+
+const columns: readonly Column[] = [
+  { title: "NAME", value: (row) => cell(row["name"]) },
+  { title: "STATE", value: stateOf, colour: (text) => (text === "serving" ? "green" : "yellow") },
+  { title: "MODELS", value: (row) => cell(row["models"]) },
+  { title: "IN-FLIGHT", value: (row) => cell(row["in_flight"]) },
+  { title: "QUEUED", value: (row) => cell(row["queued"]) },
+  { title: "URL", isWide: true, value: (row) => cell(specOf(row)["baseUrl"]) },
+  { title: "PROBLEM", value: (row) => cell(row["problem"]) },
+];
+
+const path = "/api/upstreams";
+
+/** `berth upstream list`. Throws CommandError. */
+export async function upstreamTable(client: Client, format: Format): Promise<string> {
+  return await render(await client.list(path), columns, format, "name");
+}
+
+/** `berth upstream show`. Throws CommandError. */
+export async function upstreamShow(client: Client, name: string, format: Format): Promise<string> {
+  const all = await client.list(path);
+  const found = all.find((each) => each["name"] === name) ?? missing(name, all);
+  if (format === "json" || format === "yaml") return await renderOne(found, format);
+  if (format === "name") return `${name}\n`;
+  const { baseUrl, auth, models, discover, capabilities, maxConcurrent, retries, timeoutSeconds } = specOf(found);
+  const lines: readonly (readonly [title: string, value: unknown])[] = [
+    ["name", name],
+    ["state", stateOf(found)],
+    ["problem", found["problem"]],
+    ["url", baseUrl],
+    ["key", keyOf(auth)],
+    ["capabilities", Array.isArray(capabilities) ? capabilities.map(cell).join(", ") : capabilities],
+    ["models", found["models"]],
+    ["declared", Array.isArray(models) ? models.filter(isRecord).map(modelOf).join(", ") : undefined],
+    ["discovers", isRecord(discover) ? `every ${cell(discover["intervalSeconds"])} s` : "no"],
+    ["in flight", found["in_flight"]],
+    ["queued", found["queued"]],
+    ["at once", maxConcurrent ?? "any number"],
+    ["retries", retries],
+    ["silence", `${cell(timeoutSeconds)} s at most`],
+  ];
+  return lines.map(([title, value]) => `${`${title}:`.padEnd(16)}${cell(value)}\n`).join("");
+}
+
+function modelOf({ ref, upstreamModel }: Row): string {
+  return upstreamModel === undefined || upstreamModel === ref ? cell(ref) : `${cell(ref)} (${cell(upstreamModel)})`;
+}
+
+/** Where the key comes from; the service never tells a key itself. */
+function keyOf(auth: unknown): string {
+  if (!isRecord(auth) || auth["type"] === "none") return "none";
+  const source = isRecord(auth["valueFrom"]) ? auth["valueFrom"] : {};
+  const as = auth["type"] === "header" ? `, sent as ${cell(auth["header"])}` : "";
+  if (typeof source["env"] === "string") return `variable ${cell(source["env"])} of the gateway${as}`;
+  if (typeof source["file"] === "string") return `file ${cell(source["file"])}${as}`;
+  return `${cell(source)}${as}`;
+}
+
+/** `berth upstream check`: a line for each. Throws CommandError. */
+export async function upstreamChecks(
+  client: Client,
+  name: string | undefined,
+): Promise<{ readonly text: string; readonly isOk: boolean }> {
+  const all = await client.list(path);
+  const names = all.map((each) => cell(each["name"]));
+  if (name !== undefined && !names.includes(name)) missing(name, all);
+  const wanted = name === undefined ? names : [name];
+  if (wanted.length === 0) return { text: "no provider is declared\n", isOk: true };
+  const checks = await Promise.all(wanted.map((each) => check(client, each)));
+  return { text: checks.map(({ line }) => `${line}\n`).join(""), isOk: checks.every(({ isOk }) => isOk) };
+}
+
+async function check(client: Client, name: string): Promise<{ readonly line: string; readonly isOk: boolean }> {
+  const answer = await client.send("POST", `${path}/${encodeURIComponent(name)}/check`);
+  if (!isRecord(answer) || typeof answer["ok"] !== "boolean") {
+    throw notBerth(`${client.server} answered with something else than a check`);
+  }
+  const { ok, models, milliseconds, problem } = answer;
+  const line = ok
+    ? `${name}: ok, ${cell(models)} models listed in ${cell(milliseconds)} ms`
+    : `${name}: ${cell(problem)}`;
+  return { line, isOk: ok };
+}
+
+function missing(name: string, all: readonly Row[]): never {
+  const near = nearest(
+    name,
+    all.map((each) => cell(each["name"])),
+  );
+  throw new CommandError(
+    "system.not_found",
+    `there is no provider called ${name}${didYouMean(near)}`,
+    "see `berth upstream list`; docs/upstreams.md says how one is declared",
+  );
+}
