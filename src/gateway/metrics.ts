@@ -1,6 +1,6 @@
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
-import { collectProcessMetrics } from "../lib/process-metrics.ts";
+import { hardlyEverMs, loopDelays } from "../lib/loop-delays.ts";
 import { slotsInOrder, type ResolutionIndex } from "./index.ts";
 import type { Admission } from "./admission/admission.ts";
 import { RouteHistogram, type RouteSeries } from "./route-histogram.ts";
@@ -35,7 +35,19 @@ export class GatewayMetrics {
     newcomers: () => number;
   }) {
     const registers = [this.registry];
-    collectProcessMetrics(this.registry);
+    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: hardlyEverMs });
+    for (const { name, help, read } of loopDelays()) {
+      this.registry.removeSingleMetric(name);
+      new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          const seconds = read();
+          if (seconds !== undefined) this.set(seconds);
+        },
+      });
+    }
     const routes = this.#routes;
     new Counter({
       name: "berth_requests_total",
