@@ -8,6 +8,9 @@ export interface Problem {
   readonly message: string;
 }
 
+/** Of one map: each is compared with all that are known, and nobody reads more. */
+const mostUnknown = 100;
+
 /** `dispatch.invalid_request` with `path` and `message` of the first problem, and the others under `more`. */
 export function invalidRequest(problems: readonly Problem[]): ApiError {
   const [first = { path: [], message: "the body has the wrong shape" }, ...more] = problems;
@@ -31,7 +34,9 @@ export function problemsOf(
   return error.issues.flatMap((issue): Problem[] => {
     if (issue.code !== "unrecognized_keys") return [flatten(issue, [])];
     const known = schema === undefined ? [] : knownKeys(schema, issue.path).map(spell);
-    return issue.keys.map((key) => ({ path: texts([...issue.path, key]), message: unknownKey(spell(key), known) }));
+    return issue.keys
+      .slice(0, mostUnknown)
+      .map((key) => ({ path: texts([...issue.path, key]), message: unknownKey(spell(key), known) }));
   });
 }
 

@@ -3,6 +3,8 @@ import { invalidRequest } from "../api/problems.ts";
 
 /** Deeper than any manifest; what walks a value further down on the stack must not run out of it. */
 const deepest = 64;
+/** More than any manifest says; what looks at every value of a body must not hold up the others. */
+const mostValues = 10_000;
 
 /**
  * JSON is the only body that Fastify's routes take, with or without a body where none is needed: whatever a form of
@@ -19,8 +21,9 @@ export function takeJsonOnly(app: FastifyInstance): void {
       return;
     }
     const text = body.toString();
-    if (isDeeperThan(text, deepest)) {
-      done(refused(`is nested more than ${deepest} deep`));
+    const excess = excessOf(text);
+    if (excess !== undefined) {
+      done(refused(excess));
       return;
     }
     void parse(request, text, (error, value: unknown) => {
@@ -35,8 +38,9 @@ function refused(why: string): Error {
 }
 
 /** Looked for before anything is parsed, and without a stack of its own. */
-function isDeeperThan(text: string, limit: number): boolean {
+function excessOf(text: string): string | undefined {
   let depth = 0;
+  let values = 1;
   let isInText = false;
   for (let at = 0; at < text.length; at += 1) {
     const letter = text[at];
@@ -46,10 +50,14 @@ function isDeeperThan(text: string, limit: number): boolean {
     } else if (letter === '"') isInText = true;
     else if (letter === "{" || letter === "[") {
       depth += 1;
-      if (depth > limit) return true;
+      if (depth > deepest) return `is nested more than ${deepest} deep`;
     } else if (letter === "}" || letter === "]") depth -= 1;
+    else if (letter === ",") {
+      values += 1;
+      if (values > mostValues) return `holds more than ${mostValues} values`;
+    }
   }
-  return false;
+  return undefined;
 }
 
 function isWellFormed(value: unknown): boolean {

@@ -8,10 +8,9 @@ import { steadyNow } from "../lib/steady-clock.ts";
 import { openDemandWriter } from "../store/demand.ts";
 import { DiscoveredStore } from "../store/discovered.ts";
 import { openHardwareStore } from "../store/hardware.ts";
-import { lazyManifestWriter } from "../store/lazy-manifest-writer.ts";
 import { openPublished } from "../store/published.ts";
-import { removalRecorder } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
+import { ManifestThread } from "../store/thread/manifest-thread.ts";
 import { noteAuthMode } from "../store/token-confirmations.ts";
 import { TokenStore } from "../store/tokens.ts";
 import { AccessLog } from "./access-log.ts";
@@ -185,6 +184,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   metrics.onSharedReaders(() => dispatcher.sharedReaders);
   stack.defer(() => dispatcher.close());
   const images = new ImageCache(join(config.stateDir, "images"));
+  const manifests = stack.use(new ManifestThread());
   const v1 = v1Routes({ stateDir: config.stateDir, images });
   const app = await buildApp({
     dispatcher,
@@ -204,10 +204,11 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       upstreams,
       requests: stack.use(await openRequestStore(config.stateDir)),
       hardware: stack.use(await openHardwareStore(config.stateDir)),
-      writer: lazyManifestWriter({
+      manifests,
+      writer: manifests.writer({
         configDir: config.configDir,
+        stateDir: config.stateDir,
         isReadOnly: config.readOnly,
-        removals: removalRecorder(config.stateDir),
       }),
       authenticator,
       tokens,

@@ -26,9 +26,33 @@ export type ParseResult = { readonly documents: readonly ParsedDocument[] } | { 
 /** Reads a manifest file's text by its ending. Never throws on what a person wrote. */
 export function parseDocuments(file: string, text: string): ParseResult {
   if (text.trim() === "") return { problem: { line: 1, column: 1, message: "the file is empty" } };
+  const excess = excessOf(text);
+  if (excess !== undefined) return { problem: { line: 1, column: 1, message: excess } };
   // A byte order mark is no column, and the TOML parser that knows places does not take it.
   const plain = text.replace(/^\uFEFF/, "");
   return file.endsWith(".toml") ? tomlDocument(plain) : yamlDocuments(plain);
+}
+
+/** A large manifest has a few thousand. Parsers make something of each, a hundred times as large as its character. */
+const mostMarks = 20_000;
+const marks: ReadonlySet<string> = new Set("\n\r,:.?%\"'[]{}");
+/** The parsers' own bounds are below. */
+const mostDepth = 5000;
+
+/** Looked for before anything is parsed, in texts too: nobody writes so many there. */
+function excessOf(text: string): string | undefined {
+  if (text.length <= mostDepth) return undefined;
+  let count = 0;
+  let depth = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    const letter = text[at] ?? "";
+    // A dash is a mark in front of a space: `- - - x` is a list in a list in a list.
+    if (marks.has(letter) || (letter === "-" && (text[at + 1] ?? " ") <= " ")) count += 1;
+    if (letter === "[" || letter === "{") depth += 1;
+    else if (letter === "]" || letter === "}") depth -= 1;
+    if (depth > mostDepth) return "it is nested too deeply";
+  }
+  return count > mostMarks ? `it holds more than ${mostMarks} line ends and punctuation marks` : undefined;
 }
 
 function tomlDocument(text: string): ParseResult {
@@ -89,15 +113,29 @@ function tomlPlaces(text: string): Map<string, Place> {
   return places;
 }
 
+/** More than a person writes; the parser's time grows with their square. */
+const mostAnchors = 500;
+const mostDocuments = 1000;
+
 function yamlDocuments(text: string): ParseResult {
+  const anchors = text.matchAll(/(?<![^\s[\]{},:?-])[&*!](?=[^\s[\]{},])/g);
+  if (anchors.drop(mostAnchors).next().done !== true) {
+    return { problem: { line: 1, column: 1, message: `it holds more than ${mostAnchors} anchors, aliases and tags` } };
+  }
   const lines = new LineCounter();
-  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { lineCounter: lines });
+  // Its own look for a key that stands twice compares each with each.
+  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { lineCounter: lines, uniqueKeys: false });
   const documents: ParsedDocument[] = [];
   for (const document of parsed) {
     const [error] = document.errors;
     if (error !== undefined) {
       const { line, col } = lines.linePos(error.pos[0]);
       return { problem: { line, column: col, message: withoutText(error.message) } };
+    }
+    const repeated = repeatedKey(document.contents);
+    if (repeated !== undefined) {
+      const { line, col } = lines.linePos(repeated);
+      return { problem: { line, column: col, message: "Map keys must be unique" } };
     }
     let value: unknown;
     try {
@@ -108,10 +146,31 @@ function yamlDocuments(text: string): ParseResult {
     }
     // An empty document between two separators says nothing.
     if (value === null || value === undefined) continue;
+    if (documents.length >= mostDocuments) {
+      return { problem: { line: 1, column: 1, message: `it holds more than ${mostDocuments} documents` } };
+    }
     documents.push({ value, place: (path) => yamlPlace(document.contents, path, lines) });
   }
   if (documents.length === 0) return { problem: { line: 1, column: 1, message: "the file holds no document" } };
   return { documents };
+}
+
+/** Where a key begins that its map has already. */
+function repeatedKey(root: Node | null): number | undefined {
+  const left: unknown[] = [root];
+  while (left.length > 0) {
+    const node = left.pop();
+    if (isSeq(node)) for (const item of node.items) left.push(item);
+    if (!isMap(node)) continue;
+    const known = new Set<unknown>();
+    for (const { key, value } of node.items) {
+      left.push(value);
+      if (!isScalar(key)) continue;
+      if (known.has(key.value)) return key.range?.[0] ?? 0;
+      known.add(key.value);
+    }
+  }
+  return undefined;
 }
 
 /** A YAML error without what it quotes of the text: that may be a secret. */

@@ -30,7 +30,7 @@ type AdminHandlers = Pick<
 
 /** Handlers of upstreams, configuration, tokens and what else concerns the service as a whole. */
 export function adminHandlers(context: ManagementContext): AdminHandlers {
-  const { upstreams, writer, tokens, authenticator, config, log } = context;
+  const { upstreams, writer, manifests, tokens, authenticator, config, log } = context;
   return {
     listUpstreams: () => ({
       object: "list",
@@ -70,7 +70,9 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       settings: settingsOf(context),
     }),
     validateConfig: async ({ body }) => {
-      const found = await findProblems(body?.files, config.configDir);
+      const found = await (body === undefined
+        ? manifests.validateDirectory(config.configDir)
+        : manifests.validateFiles(body.files));
       const diagnostics = found.map((each) => diagnosticView(each, body === undefined ? config.configDir : undefined));
       return { valid: diagnostics.length === 0, diagnostics };
     },
@@ -111,21 +113,6 @@ function openToEverybody(): ApiError {
     message:
       "authentication is off, so no token is made over HTTP: use `berth token create` on the service's machine, or switch authentication on",
   });
-}
-
-/** In the files given, else in the directory. The parsers of TOML and YAML are loaded for whoever asks. */
-async function findProblems(
-  files: Readonly<Record<string, string>> | undefined,
-  configDir: string,
-): Promise<readonly Diagnostic[]> {
-  if (files === undefined) {
-    const { validateDirectory } = await import("../../store/validate.ts");
-    return await validateDirectory(configDir);
-  }
-  const { readManifests } = await import("../../store/manifest.ts");
-  return Object.entries(files).flatMap(([file, text]) =>
-    readManifests(file, text).flatMap(({ diagnostics }) => diagnostics),
-  );
 }
 
 /** Labels and names are a person's own words: told to whoever lists tokens, not to the log. */

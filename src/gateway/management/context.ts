@@ -8,6 +8,7 @@ import type { PublishedOperator } from "../../api/status.ts";
 import type { HardwareStore } from "../../store/hardware.ts";
 import type { RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/tokens.ts";
+import type { ManifestThread } from "../../store/thread/manifest-thread.ts";
 import type { ManifestWriter } from "../../store/writer.ts";
 import type { Admission } from "../admission/admission.ts";
 import { isOperatorLost } from "../admission/availability.ts";
@@ -31,6 +32,8 @@ export interface ManagementContext {
   readonly requests: RequestStore;
   readonly hardware: Pick<HardwareStore, "found" | "pending" | "ask" | "watch">;
   readonly writer: ManifestWriter;
+  /** Reads what clients send, however long that takes. */
+  readonly manifests: Pick<ManifestThread, "validateFiles" | "validateDirectory">;
   readonly authenticator: Authenticator;
   readonly tokens: Pick<TokenStore, "list" | "create" | "revoke">;
   readonly log: Logger;

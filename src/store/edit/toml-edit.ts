@@ -16,11 +16,58 @@ export function editToml(text: string, changes: readonly FieldChange[]): string 
   // The parser with ranges does not take the mark that some editors begin a file with.
   const mark = text.startsWith("\uFEFF") ? "\uFEFF" : "";
   let edited = text.slice(mark.length);
-  for (const { path, value } of changes) {
+  let left = changes.map(({ path, value }): Change => {
     const spelled = pathToToml(path).map(String);
-    edited = value === undefined ? removeField(edited, spelled) : put(edited, spelled, spelledValue(path, value));
+    return { path: spelled, value: value === undefined ? undefined : spelledValue(path, value) };
+  });
+  while (left.length > 0) {
+    const run = firstRun(left);
+    left = left.slice(run.length);
+    edited = run.length > 1 ? putAll(edited, run) : run.reduce(changed, edited);
   }
   return mark + edited;
+}
+
+type Change = FieldChange;
+
+function changed(text: string, { path, value }: Change): string {
+  return value === undefined ? removeField(text, path) : put(text, path, value);
+}
+
+/** The values at the beginning that go into one map: each change alone would read the whole text. */
+function firstRun(changes: readonly Change[]): readonly Change[] {
+  const parent = changes[0]?.path.slice(0, -1) ?? [];
+  const end = changes.findIndex(({ path, value }) => value === undefined || !isSame(path.slice(0, -1), parent));
+  return end < 0 ? changes : changes.slice(0, Math.max(1, end));
+}
+
+/** As one `put` after the other, of values in one map. */
+function putAll(text: string, changes: readonly Change[]): string {
+  const nodes = new Map(look(text).pairs.map(({ path, node }) => [path.join("\0"), node.value]));
+  const found = changes.flatMap(({ path, value }) => {
+    const node = nodes.get(path.join("\0"));
+    return node === undefined ? [] : [{ node, value }];
+  });
+  // From the end on, so that what comes before stays where it was.
+  const order = found.toSorted((a, b) => b.node.range[0] - a.node.range[0]);
+  const rewritten = order.reduce((edited, { node, value }) => replaceValue(edited, node, value), text);
+  const [first, ...more] = changes.filter(({ path }) => !nodes.has(path.join("\0")));
+  if (first === undefined) return rewritten;
+  // The first brings the table where there is none.
+  const begun = changed(rewritten, first);
+  return more.length === 0 ? begun : (addAll(begun, more) ?? more.reduce(changed, begun));
+}
+
+/** With new keys at the end of their table; undefined where it is not there yet, or has one of them. */
+function addAll(text: string, changes: readonly Change[]): string | undefined {
+  const parent = changes[0]?.path.slice(0, -1) ?? [];
+  const { pairs, tables } = look(text);
+  const table = tables.find((each) => isSame(each.path, parent));
+  const taken = new Set([...pairs, ...tables].map(({ path }) => path.slice(0, parent.length + 1).join("\0")));
+  if (table === undefined || changes.some(({ path, value }) => isSectioned(value) || taken.has(path.join("\0"))))
+    return undefined;
+  const lines = changes.map(({ path, value }) => `${keyText(path.slice(-1))} = ${inlineText(value)}`);
+  return withLines(text, nextLine(text, table.end), lines);
 }
 
 /** A spec as a new TOML file. */

@@ -44,7 +44,7 @@ interface Spot {
 /** Documents that say something, as the reader counts them. */
 function documentAt(text: string, index: number): Document.Parsed | undefined {
   const documents: Document.Parsed[] = [];
-  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { keepSourceTokens: true });
+  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { keepSourceTokens: true, uniqueKeys: false });
   for (const document of parsed) if (document.toJS() !== null) documents.push(document);
   return documents[index];
 }

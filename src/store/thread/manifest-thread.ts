@@ -1,0 +1,95 @@
+import { ApiError } from "../../api/errors.ts";
+import { errorCode } from "../../lib/error-code.ts";
+import { TaskNotDone, TaskThread } from "../../lib/task-thread.ts";
+import type { Diagnostic } from "../store.ts";
+import type { ManifestWriter } from "../writer.ts";
+import type { Answer, Failure, Given, Taken, TaskName, Where } from "./task.ts";
+
+/** A manifest within the bounds of `parseDocuments` takes its parser less than a second and 100 MB. */
+const options = {
+  module: new URL("worker.ts", import.meta.url),
+  limitMs: 10_000,
+  idleMs: 30_000,
+  most: 32,
+  heapMegabytes: 512,
+} as const;
+
+/**
+ * Everything that reads or writes manifests for the API, on threads of their own: a text of a client's choosing may take
+ * its parser seconds, and the event loop that serves everybody must not wait. Looking and writing do not wait for each other.
+ */
+export class ManifestThread implements AsyncDisposable {
+  readonly #readers = new TaskThread(options);
+  readonly #writers = new TaskThread(options);
+
+  /** Problems of manifests that are not saved, by file name. */
+  async validateFiles(files: Readonly<Record<string, string>>): Promise<readonly Diagnostic[]> {
+    return await ask(this.#readers, "validateFiles", files);
+  }
+
+  /** Problems of a configuration directory. */
+  async validateDirectory(configDir: string): Promise<readonly Diagnostic[]> {
+    return await ask(this.#readers, "validateDirectory", configDir);
+  }
+
+  writer(where: Where): ManifestWriter {
+    const writers = this.#writers;
+    return {
+      readOnlyReason: async () => await ask(this.#readers, "readOnlyReason", where),
+      create: async (kind, name, change) => await ask(writers, "create", { ...where, kind, name, change }),
+      replace: async (kind, name, change) => await ask(writers, "replace", { ...where, kind, name, change }),
+      set: async (kind, name, path, value) => {
+        await ask(writers, "set", { ...where, kind, name, path, value });
+      },
+      specHash: async (kind, name) => await ask(writers, "specHash", { ...where, kind, name }),
+      remove: async (kind, name, { isKnown }) => await ask(writers, "remove", { ...where, kind, name, isKnown }),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#readers[Symbol.asyncDispose](), this.#writers[Symbol.asyncDispose]()]);
+  }
+}
+
+/** Rejects with ApiError where the task did; `system.overloaded` or `config.invalid` where it was not done. */
+async function ask<K extends TaskName>(thread: TaskThread, name: K, input: Taken<K>): Promise<Given<K>> {
+  try {
+    const answer = await thread.ask<Answer<K>>({ name, input });
+    if ("failure" in answer) throw errorOf(answer.failure);
+    return answer.value;
+  } catch (error) {
+    throw error instanceof TaskNotDone ? notDone(error) : error;
+  }
+}
+
+function notDone(error: TaskNotDone): ApiError {
+  switch (error.reason) {
+    case "busy":
+      return new ApiError("system.overloaded", {
+        message: "too many manifests are being read and written",
+        headers: { "retry-after": "5" },
+      });
+    case "ended":
+      if (errorCode(error.cause) !== "ERR_WORKER_OUT_OF_MEMORY")
+        return new ApiError("system.internal", { cause: error });
+      return tooMuch(error);
+    case "late":
+      return tooMuch(error);
+    default:
+      return error.reason satisfies never;
+  }
+}
+
+function tooMuch(cause: TaskNotDone): ApiError {
+  return new ApiError("config.invalid", {
+    message: "the manifest takes too much time or memory to read: make it smaller or simpler",
+    cause,
+  });
+}
+
+function errorOf(failure: Failure): Error {
+  if (failure.kind === "api") return new ApiError(failure.code, failure.options);
+  const { message, stack, code } = failure;
+  const error = new Error(message);
+  return Object.assign(error, stack === undefined ? {} : { stack }, code === undefined ? {} : { code });
+}

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { TaskThread, type TaskThreadOptions } from "../../src/lib/task-thread.ts";
+
+/** Answers with what it was sent; `spin` never ends, `grow` takes all memory, `throw` breaks the thread. */
+const source = `
+  import { parentPort, threadId } from "node:worker_threads";
+  parentPort.on("message", (text) => {
+    if (text === "spin") for (;;);
+    if (text === "grow") for (const all = []; ; ) all.push(new Array(1e6).fill(text));
+    if (text === "throw") throw new Error("broken");
+    parentPort.postMessage(text === "thread" ? threadId : text);
+  });
+`;
+
+function thread(options: Partial<TaskThreadOptions> = {}): TaskThread {
+  return new TaskThread({
+    module: new URL(`data:text/javascript,${encodeURIComponent(source)}`),
+    limitMs: 60_000,
+    idleMs: 60_000,
+    most: 3,
+    heapMegabytes: 64,
+    ...options,
+  });
+}
+
+describe("a thread for tasks", { concurrency: true }, () => {
+  it("answers one after the other, and takes no more than it may", async () => {
+    await using tasks = thread();
+    const asked = ["a", "b", "c"].map((text) => tasks.ask<string>(text));
+    await assert.rejects(tasks.ask("d"), { name: "TaskNotDone", reason: "busy" });
+    assert.deepEqual(await Promise.all(asked), ["a", "b", "c"]);
+    assert.equal(await tasks.ask("d"), "d");
+  });
+
+  it("ends what takes too long, and goes on with the next on another thread", async () => {
+    await using tasks = thread({ limitMs: 300 });
+    const late = tasks.ask("spin");
+    const next = tasks.ask("next");
+    await assert.rejects(late, { name: "TaskNotDone", reason: "late" });
+    await assert.doesNotReject(next.catch(() => tasks.ask("again")));
+  });
+
+  it("outlives what takes all memory or breaks", async () => {
+    await using tasks = thread();
+    for (const text of ["grow", "throw"]) {
+      await assert.rejects(tasks.ask(text), { name: "TaskNotDone", reason: "ended" });
+      assert.equal(await tasks.ask("next"), "next");
+    }
+  });
+
+  it("keeps its thread for the next task, and not when there is none for a while", async () => {
+    await using kept = thread();
+    assert.equal(await kept.ask("thread"), await kept.ask("thread"));
+    await using ended = thread({ idleMs: 0 });
+    const first = await ended.ask<number>("thread");
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    assert.notEqual(await ended.ask("thread"), first);
+  });
+});
