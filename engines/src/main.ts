@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { readArguments, type EngineArguments } from "./arguments.ts";
 import { loadModel, type LoadedModel } from "./llama.ts";
+import { Gate } from "./gate.ts";
 import { errorMessage, Refusal } from "./refusal.ts";
 import { readBody } from "./requests.ts";
 import { answerPost, json } from "./routes.ts";
@@ -15,6 +16,9 @@ try {
   process.exit(2);
 }
 
+const gate = new Gate(process.env["LLAMA_API_KEY"]);
+// What a crash prints of its environment must not hold it.
+delete process.env["LLAMA_API_KEY"];
 let model: LoadedModel | undefined;
 
 const server = createServer((request, response) => {
@@ -24,7 +28,9 @@ const server = createServer((request, response) => {
       response.end(`data: ${refusal.body()}\n\n`);
       return;
     }
-    response.writeHead(refusal.status, { "content-type": "application/json" }).end(refusal.body());
+    // A body that was not asked for is not waited for.
+    const end = request.complete ? {} : { connection: "close" };
+    response.writeHead(refusal.status, { "content-type": "application/json", ...end }).end(refusal.body());
   });
 });
 // The gateway keeps connections; it must never meet one that this server closes at the same moment.
@@ -55,6 +61,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => pr
 
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = request.url?.split("?")[0];
+  gate.check(request, path === "/health" || path === "/v1/health");
   if (request.method === "GET") {
     if (model === undefined) throw new Refusal(503, "Loading model");
     if (path === "/health" || path === "/v1/health") return json(response, { status: "ok" });

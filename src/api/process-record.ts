@@ -12,6 +12,8 @@ export const recordSchema = z.strictObject({
   port: z.int(),
   /** Another one for every start, random, and known to the engine alone, which carries it in its label. */
   start: z.string(),
+  /** What it wants of whoever asks it; absent: it asks for nothing. */
+  bearer: z.string().optional(),
   /** The user that it was started as; absent in records of versions that did not note it. */
   uid: z.int().optional(),
   bootId: z.string(),

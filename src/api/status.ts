@@ -2,12 +2,12 @@ import { z } from "zod";
 import { computeSchema } from "./compute.ts";
 import { conditionSchema } from "./conditions.ts";
 import { modelRecordSchema } from "./model.ts";
-import { engineProtocols, kinds, modelRefSchema, slotCapabilities, slotNameSchema } from "./names.ts";
+import { engineProtocols, kinds, modelRefSchema, processRoles, slotCapabilities, slotNameSchema } from "./names.ts";
 import { planSchema } from "./plan.ts";
 import { slotSpecSchema } from "./slot.ts";
 import { slotStates } from "./states.ts";
 import { upstreamSpecSchema } from "./upstream.ts";
-import { processStatusSchema } from "./workload.ts";
+import { bearerSchema, processStatusSchema } from "./workload.ts";
 
 const time = z.iso.datetime();
 
@@ -123,6 +123,8 @@ export const publishedSlotSchema = z.strictObject({
   spec: slotSpecSchema,
   status: slotStatusSchema,
   plan: planSchema,
+  /** What each process that runs wants of whoever asks it: for gateways alone, and no part of what a person is shown. */
+  bearers: z.partialRecord(z.enum(processRoles), bearerSchema).optional(),
 });
 export type PublishedSlot = z.infer<typeof publishedSlotSchema>;
 
@@ -161,6 +163,8 @@ export const demandSchema = z.strictObject({
   pid: z.int(),
   bootId: z.string(),
   heartbeat: time,
+  /** It sends engines their bearers: those of earlier versions do not, and engines started for these take none. */
+  sendsBearers: z.boolean().optional(),
   slots: z.record(
     z.string(),
     z.strictObject({

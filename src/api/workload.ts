@@ -14,6 +14,8 @@ export interface Workload {
   /** Program and arguments; for containers it replaces the entrypoint only when `replacesEntrypoint`. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, EnvValue>>;
+  /** The variable by which the engine takes a bearer of its own: another one at every start, unless `env` has it. */
+  readonly bearer?: { readonly env: string };
   readonly workingDir: string | undefined;
   readonly host: string;
   /** Port on the host, 8081-8099. */
@@ -63,12 +65,17 @@ export interface Observed {
   /** Somebody else listens on our port. */
   readonly isPortTaken: boolean;
   readonly startedAt: Date;
+  /** What it wants of whoever asks it; a secret. Absent: it asks for nothing. */
+  readonly bearer?: string;
   /** Something about it is no longer as it was made; `ensure` puts it right without a restart. */
   readonly drift?: { readonly reason: "Paused" | "Renamed"; readonly message: string };
   readonly id: { readonly pid: number } | { readonly containerId: string } | { readonly podName: string };
   /** Only when exited. `unknown` when an adopted process went away unseen. */
   readonly exit?: Exit;
 }
+
+/** A bearer as a header can carry it, and one variable of an environment. */
+export const bearerSchema = z.string().regex(/^[\x21-\x7E]{1,4096}$/);
 
 export const exitSchema = z.strictObject({
   reason: z.enum(["Exited", "Signalled", "OOMKilled", "StartFailed", "PortInUse", "Unknown"]),

@@ -19,6 +19,9 @@ const insidePort = 8080;
  */
 const environment = { LLAMA_ARG_CORS_ORIGINS: "http://berth.invalid" };
 
+/** Never as a flag: every user of the machine can read those. */
+const bearer = "LLAMA_API_KEY";
+
 /**
  * llama.cpp: as a container, or a `llama-server` of this machine, else the embedded engine, which takes the same flags
  * (https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md). Embeddings and reranking are launch
@@ -108,7 +111,8 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   const projector = mode === "chat" ? projectorOf(input) : undefined;
   const container = { port: insidePort, ...(projector === undefined ? {} : { files: [projector] }) };
   if (spec.command !== undefined) {
-    return workloadOf(input, { role, command: [], identity: undefined, ref: ref ?? slot, model, port, container });
+    const own = { role, command: [], identity: undefined, ref: ref ?? slot, model, bearer, port, container };
+    return workloadOf(input, own);
   }
   if (ref === undefined) return { reason: "ModelNotFound", message: "the slot names no model" };
   const refusal =
@@ -149,7 +153,7 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
   // Which llama.cpp runs is derived, and so is what it is given beyond the spec: neither restarts an engine.
   const identity = [...flags, ...eyes];
   const env = { ...environment, ...settings.env };
-  return workloadOf(input, { role, command, identity, ref, model, env, port, container });
+  return workloadOf(input, { role, command, identity, ref, model, env, bearer, port, container });
 }
 
 /** llama-server shares what this flag says among the requests it works on; the manifest says what each may have. */

@@ -32,19 +32,26 @@ export interface Launch {
   readonly model: ModelRecord | undefined;
   /** What the engine itself wants in its environment; the manifest's `env` wins. */
   readonly env?: Readonly<Record<string, string>>;
+  /** The variable by which the engine takes a bearer, where it does. */
+  readonly bearer?: string;
   readonly port: number;
   readonly container: ContainerNeeds;
   /** How an image takes its words; not for a manifest's own command. */
   readonly join?: (words: readonly string[]) => readonly string[];
 }
 
+/** As the value of a variable: what Berth makes for each start, for an engine of one's own that takes such a key. */
+const ownBearer = "$(BEARER)";
+
 /** The one way to make a workload: environment, expansion, a manifest's overrides, and the hash. */
 export function workloadOf(input: EngineInput, launch: Launch): Workload | EngineRefusal {
   const { spec, slot, placement } = input;
   const given = variables(slot, { ...launch, ...listenOf(input, launch.port, launch.container) });
   const env: Record<string, EnvValue> = { ...gpuHidingEnv(input), ...launch.env, ...given };
+  let { bearer } = launch;
   for (const [name, value] of Object.entries(spec.env)) {
-    if (typeof value === "string") env[name] = expand(value, given);
+    if (value === ownBearer) bearer = name;
+    else if (typeof value === "string") env[name] = expand(value, given);
     else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };
     else {
       return {
@@ -70,6 +77,7 @@ export function workloadOf(input: EngineInput, launch: Launch): Workload | Engin
     runtime: placement.runtime,
     command,
     env,
+    ...(bearer === undefined ? {} : { bearer: { env: bearer } }),
     workingDir: spec.workingDir,
     host,
     port: launch.port,

@@ -76,6 +76,7 @@ export class DemandPublisher implements AsyncDisposable {
         ...(lastByteAt === 0 ? {} : { lastByteAt: wallTimeOf(lastByteAt).toISOString() }),
       };
     }
-    return { schema: 1, gateway, pid: process.pid, bootId: bootId(), heartbeat: new Date().toISOString(), slots };
+    const heartbeat = new Date().toISOString();
+    return { schema: 1, gateway, pid: process.pid, bootId: bootId(), heartbeat, sendsBearers: true, slots };
   }
 }

@@ -1,5 +1,5 @@
 import type { Step } from "../api/plan.ts";
-import type { Observed } from "../api/workload.ts";
+import type { Observed, Workload } from "../api/workload.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import { errorMessage } from "../lib/error-code.ts";
@@ -47,7 +47,7 @@ export async function act(
           if (isStopping || isRefusal(input.workloads)) break;
           const workload = input.workloads.find(({ role }) => role === step.role);
           if (workload === undefined) break;
-          await world.runtime.ensure(workload);
+          await world.runtime.ensure(sendBearers(world) ? workload : withoutBearer(workload));
           started += 1;
           hasChanged = true;
           break;
@@ -79,6 +79,15 @@ export async function act(
     }
   }
   return { started, hasChanged };
+}
+
+/** A gateway of an earlier version that serves now would be refused by an engine that wants a bearer. */
+function sendBearers(world: World): boolean {
+  return world.demand.list().every(({ sendsBearers }) => sendsBearers === true);
+}
+
+function withoutBearer({ bearer: _none, ...workload }: Workload): Workload {
+  return workload;
 }
 
 async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {

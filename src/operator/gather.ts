@@ -211,6 +211,7 @@ function lastPublished(slot: string, before: PublishedSlot | undefined): readonl
             isListening: true,
             isPortTaken: false,
             startedAt: new Date(startedAt),
+            ...(before?.bearers?.[role] === undefined ? {} : { bearer: before.bearers[role] }),
             id: { containerId },
           },
         ],

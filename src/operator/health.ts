@@ -23,7 +23,11 @@ interface Memory extends Health {
 }
 
 /** One or more questions to one process. Never rejects. */
-type Ask<Result> = (request: { readonly port: number; readonly signal: AbortSignal }) => Promise<Result>;
+type Ask<Result> = (request: {
+  readonly port: number;
+  readonly bearer: string | undefined;
+  readonly signal: AbortSignal;
+}) => Promise<Result>;
 
 interface Asking {
   readonly process: string;
@@ -185,7 +189,7 @@ export class HealthBook implements Disposable {
    * where it is another that is being asked: a warm-up request may take minutes. Never rejects.
    */
   #ask<Result>(
-    { slot, role, port, ...rest }: Observed,
+    { slot, role, port, bearer, ...rest }: Observed,
     question: Asking["question"],
     ask: Ask<Result>,
     conclude: (before: Memory, result: Result) => Memory,
@@ -194,7 +198,7 @@ export class HealthBook implements Disposable {
     const identity = identityOf(rest);
     const current = this.#asking.get(key);
     if (current?.process === identity) return current.question === question ? current.done : Promise.resolve();
-    const done = ask({ port, signal: this.#closing.signal }).then((result) => {
+    const done = ask({ port, bearer, signal: this.#closing.signal }).then((result) => {
       if (this.#asking.get(key)?.process === identity) this.#asking.delete(key);
       const before = this.#memory.get(key);
       // The answer of a process that has been replaced meanwhile tells nothing.

@@ -17,6 +17,8 @@ export interface ProbeRequest {
   readonly body?: unknown;
   /** A POST of a form with one file. */
   readonly form?: Pick<Extract<WarmUp, { file: unknown }>, "fields" | "file">;
+  /** What the engine wants of whoever asks it. */
+  readonly bearer?: string | undefined;
   /** Ends the request; the result is then a failure. */
   readonly signal?: AbortSignal;
 }
@@ -39,7 +41,7 @@ export const httpProbe: Probe = async (probe) => {
 /** A probe must not keep a socket that a stopping engine would wait for. */
 const closing = new Agent({ keepAlive: false });
 
-async function ask({ port, path, timeoutMs, body, form, signal }: ProbeRequest): Promise<ProbeResult> {
+async function ask({ port, path, timeoutMs, body, form, bearer, signal }: ProbeRequest): Promise<ProbeResult> {
   const { payload, type } = await encoded(body, form);
   return await new Promise((resolve) => {
     const outgoing = request(
@@ -50,7 +52,10 @@ async function ask({ port, path, timeoutMs, body, form, signal }: ProbeRequest):
         method: payload === undefined ? "GET" : "POST",
         agent: closing,
         ...(signal === undefined ? {} : { signal }),
-        headers: payload === undefined ? {} : { "content-type": type, "content-length": payload.length },
+        headers: {
+          ...(payload === undefined ? {} : { "content-type": type, "content-length": payload.length }),
+          ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+        },
       },
       (response) => {
         const chunks: Buffer[] = [];

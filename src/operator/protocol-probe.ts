@@ -17,7 +17,7 @@ const absent: readonly (number | undefined)[] = [404, 405, 501];
 export async function spokenProtocols(
   probe: Probe,
   claimed: readonly EngineProtocol[],
-  request: Pick<ProbeRequest, "port" | "timeoutMs"> & { readonly signal: AbortSignal },
+  request: Pick<ProbeRequest, "port" | "timeoutMs" | "bearer"> & { readonly signal: AbortSignal },
 ): Promise<readonly EngineProtocol[]> {
   const spoken: EngineProtocol[] = [];
   for (const protocol of claimed) {

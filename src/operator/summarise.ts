@@ -98,11 +98,18 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     spec,
     status,
     plan: planOf(verdict),
+    ...bearersOf(running),
   };
 }
 
 function planOf({ reason, message, steps }: Verdict): Plan {
   return { reason, message, steps: [...steps] };
+}
+
+/** For gateways: beside the status, which people are shown. */
+function bearersOf(running: SlotInput["observed"]): Pick<PublishedSlot, "bearers"> {
+  const found = running.flatMap(({ role, bearer }) => (bearer === undefined ? [] : [[role, bearer] as const]));
+  return found.length === 0 ? {} : { bearers: Object.fromEntries(found) };
 }
 
 function generationOf(input: SlotInput): number {

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { closeSync, fstatSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import type { EnvValue, Workload } from "../api/workload.ts";
+import { bearerSchema, type EnvValue, type Workload } from "../api/workload.ts";
 import { readEntry } from "../lib/process-identity.ts";
 import { readSmallText, UnfitFile } from "../lib/small-file.ts";
 import type { Ended } from "./exits.ts";
@@ -16,18 +17,26 @@ const inheritedNames =
 /** What the kernel takes as one string of a program's environment (MAX_ARG_STRLEN: execve(2)). */
 const variableLimitBytes = 131_072;
 
+/** What an engine is given that nobody else may see. */
+export interface Given {
+  readonly env: Record<string, string>;
+  /** What it will want of whoever asks it. */
+  readonly bearer?: string;
+}
+
 /** The whole environment of an engine. Throws BadWorkload, naming the variable, when a value cannot be had. */
 export async function environmentFor(
   workload: Workload,
   inherited: NodeJS.ProcessEnv,
   label: Label,
   user?: EngineUser,
-): Promise<Record<string, string>> {
+): Promise<Given> {
   const environment = inheritedPart(inherited);
   if (user !== undefined) environment["HOME"] = user.home;
   // Python's setproctitle would write the title over the environment, and with it over our label.
   environment["SPT_NOENV"] = "1";
-  return { ...environment, ...(await resolvedEnv(workload)), ...labelVariables(label) };
+  const { env, ...bearer } = await givenTo(workload);
+  return { env: { ...environment, ...env, ...labelVariables(label) }, ...bearer };
 }
 
 /** What engines get of the operator's environment. */
@@ -39,11 +48,27 @@ export function inheritedPart(inherited: NodeJS.ProcessEnv): Record<string, stri
   return environment;
 }
 
-/** The manifest's variables with secrets read. Throws BadWorkload, naming the variable, when a value cannot be had. */
-export async function resolvedEnv(workload: Workload): Promise<Record<string, string>> {
-  const found: Record<string, string> = {};
-  for (const [name, value] of Object.entries(workload.env)) found[name] = await resolved(name, value);
-  return found;
+/**
+ * The manifest's variables with secrets read, and a bearer for this start where the engine takes one. One that the
+ * manifest names is the engine's; an empty one leaves the engine without. Throws BadWorkload, naming the variable, when
+ * a value cannot be had.
+ */
+export async function givenTo(workload: Workload): Promise<Given> {
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(workload.env)) env[name] = await resolved(name, value);
+  const name = workload.bearer?.env;
+  if (name === undefined) return { env };
+  const own = env[name];
+  if (own === "") {
+    delete env[name];
+    return { env };
+  }
+  // llama-server takes several, with commas between.
+  const bearer = own?.split(",")[0]?.trim() ?? randomBytes(32).toString("base64url");
+  if (!bearerSchema.safeParse(bearer).success)
+    throw new BadWorkload(`env.${name}: a key holds printable characters, and neither spaces nor commas`);
+  env[name] = own ?? bearer;
+  return { env, bearer };
 }
 
 /** Never quotes the value: it may be a secret, and the message is published. */

@@ -60,7 +60,7 @@ export function startedAt(startTime: string): Date {
 const openAt = new Map<string, string>();
 const listeningOn = new Map<number, { readonly inodes: ReadonlySet<string>; readonly readAt: number }>();
 /** A program of the same user may begin to share a port (SO_REUSEPORT): the table is read again after this. */
-const knownForMs = 10_000;
+const knownForMs = 60_000;
 
 /** 127.0.0.1 as the kernel's tables write it: words of the machine's own order. */
 const loopback = endianness() === "LE" ? "0100007F" : "7F000001";

@@ -8,7 +8,7 @@ import { bootId } from "../lib/boot-id.ts";
 import { pidNamespace, readProc } from "../lib/process-identity.ts";
 import { everySecond } from "../lib/pulse.ts";
 import { Subscribers } from "../lib/subscribers.ts";
-import { environmentFor, startChild, type StartedChild } from "./child.ts";
+import { environmentFor, startChild, type Given, type StartedChild } from "./child.ts";
 import { EngineGroup } from "./engine-group.ts";
 import { exitOf, lastLine, type Ended } from "./exits.ts";
 import { labelFor, Trust } from "./label.ts";
@@ -102,14 +102,14 @@ class ProcessRuntime implements Runtime {
     await this.#groupOf(slot, role).end({ stopSeconds: 0 }, this.#closing.signal);
     await this.#rotate(slot, role);
     const start = randomUUID();
-    const base: Omit<ProcessRecord, "pid" | "startTime" | "uid" | "logOffset"> = {
+    const base: Omit<ProcessRecord, keyof StartedChild> = {
       schema: 1,
       ...labelFor(workload, this.#options.instance, start),
       bootId: bootId(),
       pidNamespace: pidNamespace(),
       startedAt: new Date().toISOString(),
     };
-    let child: StartedChild;
+    let child: StartedChild & Pick<Given, "bearer">;
     try {
       child = await this.#start(workload, start);
     } catch (error) {
@@ -120,11 +120,11 @@ class ProcessRuntime implements Runtime {
       this.#tell(slot);
       return;
     }
-    const { pid, startTime, uid, logOffset, ended } = child;
-    const made: ProcessRecord = { ...base, pid, startTime, uid, logOffset };
+    const { ended, ...rest } = child;
+    const made: ProcessRecord = { ...base, ...rest };
     // Told before the record is written: from here on nothing can lose this child.
     const written = this.#records.put(made);
-    this.#own.set(recordKey(slot, role), { pid, noted: ended.then((end) => this.#onOwnEnded(made, end)) });
+    this.#own.set(recordKey(slot, role), { pid: made.pid, noted: ended.then((end) => this.#onOwnEnded(made, end)) });
     this.#tell(slot);
     await written;
   }
@@ -148,15 +148,13 @@ class ProcessRuntime implements Runtime {
     await this.#records.settled();
   }
 
-  async #start(workload: Workload, start: string): Promise<StartedChild> {
+  async #start(workload: Workload, start: string): Promise<StartedChild & Pick<Given, "bearer">> {
     const { instance, inherited, engineUser } = this.#options;
     const user = await findUser(engineUser);
     const label = labelFor(workload, instance, start);
-    return await startChild(workload, {
-      env: await environmentFor(workload, inherited ?? process.env, label, user),
-      logPath: this.#logOf(workload.slot, workload.role),
-      user,
-    });
+    const { env, ...bearer } = await environmentFor(workload, inherited ?? process.env, label, user);
+    const logPath = this.#logOf(workload.slot, workload.role);
+    return { ...(await startChild(workload, { env, logPath, user })), ...bearer };
   }
 
   async #observeRole(slot: string, role: ProcessRole): Promise<Observed | undefined> {
@@ -286,7 +284,8 @@ class ProcessRuntime implements Runtime {
 }
 
 function observed(record: ProcessRecord, port: Pick<Observed, "isListening" | "isPortTaken">): Observed {
-  const { slot, role, hash, pid } = record;
+  const { slot, role, hash, pid, bearer } = record;
   const startedAt = new Date(record.startedAt);
-  return { slot, role, hash, port: record.port, phase: "running", ...port, startedAt, id: { pid } };
+  const secret = bearer === undefined ? {} : { bearer };
+  return { slot, role, hash, port: record.port, phase: "running", ...port, startedAt, ...secret, id: { pid } };
 }

@@ -28,7 +28,8 @@ const usage = `A fake engine. Defaults come from HOST, PORT and MODEL in the env
   --fork-session            starts a child that idles, in a session of its own
 POST /double/log prints the body as a line; POST /double/exit ends with the code in the body; POST /double/deafen closes
 the listening socket, and requests under way go on;
-from a POST /double/fall-ill on, /health answers 500 with that body.`;
+from a POST /double/fall-ill on, /health answers 500 with that body.
+With LLAMA_API_KEY or DOUBLE_KEY in the environment a POST to /v1 needs it as a bearer.`;
 
 const { values: flags } = parseArgs({
   options: {
@@ -55,6 +56,7 @@ const { values: flags } = parseArgs({
   },
 });
 
+const key = process.env["LLAMA_API_KEY"] ?? process.env["DOUBLE_KEY"];
 const host = flags.host ?? process.env["HOST"] ?? "127.0.0.1";
 const port = whole(flags.port ?? process.env["PORT"], 0);
 const model = flags.model ?? (process.env["MODEL"] || "double");
@@ -262,6 +264,10 @@ function crash(): never {
 function onRequest(request: IncomingMessage, response: ServerResponse): void {
   const path = request.url?.split("?")[0] ?? "/";
   if (request.method !== "POST") return onGet(path, response);
+  if (key !== undefined && path.startsWith("/v1/") && request.headers.authorization !== `Bearer ${key.split(",")[0]}`) {
+    refuse(response, 401, "Invalid API Key");
+    return;
+  }
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
   request.once("end", () => onPost(path, Buffer.concat(chunks), response));

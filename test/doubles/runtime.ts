@@ -116,10 +116,12 @@ export class RuntimeDouble implements Runtime {
     this.#lookedAt = now;
     if (this.#looks > 500) throw new Error(`${slot} is looked at again and again, and no time goes by`);
     return this.#of(slot).map(({ workload, startedAt, startedMs, pid, exit, isDeaf = false }) => {
-      const { role, hash, port } = workload;
+      const { role, hash, port, bearer } = workload;
       const isPortTaken = exit === undefined && this.strangers.has(port);
       const isUp = exit === undefined && !isDeaf && now >= startedMs + this.manner(slot).startMs;
-      const seen = { slot, role, hash, port, startedAt, id: { pid }, isPortTaken, isListening: isUp && !isPortTaken };
+      const place = { slot, role, hash, port, startedAt, id: { pid } };
+      const secret = bearer === undefined ? {} : { bearer: `bearer-${pid}` };
+      const seen = { ...place, ...secret, isPortTaken, isListening: isUp && !isPortTaken };
       return exit === undefined ? { ...seen, phase: "running" } : { ...seen, phase: "exited", exit };
     });
   }

@@ -172,6 +172,8 @@ export class DemandDouble implements DemandStore {
   readonly slots: Demand["slots"] = {};
   /** Told to have seen nothing of what was published. */
   isSlow = false;
+  /** Its gateway is of a version that knows of bearers. */
+  sendsBearers = true;
   /** No gateway lives. */
   isGone = false;
   readonly #publisher: PublisherDouble;
@@ -217,7 +219,11 @@ export class DemandDouble implements DemandStore {
       slots[name] = { ...base, seenRevision: this.isSlow ? 0 : revision };
     }
     for (const [name, demand] of Object.entries(this.slots)) slots[name] ??= demand;
-    return [{ schema: 1, gateway: "g1", pid: 1, bootId: "boot", heartbeat: "2026-01-01T00:00:00.000Z", slots }];
+    const { sendsBearers } = this;
+    const heartbeat = "2026-01-01T00:00:00.000Z";
+    return [
+      { schema: 1, gateway: "g1", pid: 1, bootId: "boot", heartbeat, slots, ...(sendsBearers ? { sendsBearers } : {}) },
+    ];
   }
 
   watch(onSlots: (slots: readonly string[]) => void): Disposable {

@@ -16,15 +16,18 @@ export interface RunningEngine extends AsyncDisposable {
 /** The embedded engine alone, with a tiny model, loaded and listening on a port of its own. */
 export async function startEngine(
   model: TinyOptions | "tool caller",
-  ...args: readonly string[]
+  ...flags: readonly (string | { readonly key: string })[]
 ): Promise<RunningEngine> {
   await using stack = new AsyncDisposableStack();
   const { path } = stack.use(await tempDir());
   const file = join(path, "model.gguf");
   await (model === "tool caller" ? writeToolCaller(file) : writeTinyModel(file, model));
   const port = await freePort();
+  const args = flags.filter((flag) => typeof flag === "string");
+  const [key] = flags.filter((flag) => typeof flag !== "string");
+  const env = { ...process.env, ...(key === undefined ? {} : { LLAMA_API_KEY: key.key }) };
   const line = [embeddedProgram, "--model", file, "--alias", "tiny", "--port", String(port), "--threads", "1", ...args];
-  const child = spawn(process.execPath, line, { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, line, { env, stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   child.stdout.on("data", (chunk: Buffer) => (log += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));

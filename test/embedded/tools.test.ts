@@ -172,6 +172,7 @@ test("a model of noise that must call a tool", async (t) => {
     const leaving = new AbortController();
     const response = await fetch(`${engine.url}/v1/chat/completions`, {
       method: "POST",
+      headers: { "content-type": "application/json" },
       body: JSON.stringify({ ...chat, max_tokens: 1500, stream: true, tools: [weather] }),
       signal: leaving.signal,
     });

@@ -31,6 +31,7 @@ test("a chat slot's whole workload", () => {
       MODEL: "tiny",
       MODEL_PATH: "/models/tiny.gguf",
     },
+    bearer: { env: "LLAMA_API_KEY" },
     workingDir: undefined,
     host: "127.0.0.1",
     port: 8081,

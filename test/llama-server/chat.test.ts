@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
@@ -8,7 +8,7 @@ import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { scriptedCall, writeToolCaller } from "../support/scripted-model.ts";
 import { until } from "../support/until.ts";
 import { ask, callPieces, choice, events, joined, list, post, record } from "../support/openai.ts";
-import { llamaServer, processOf, programOf, startWithLlamaServer } from "./fixture.ts";
+import { keyOf, llamaServer, processOf, programOf, startWithLlamaServer } from "./fixture.ts";
 
 const chat = { model: "primary", messages: [{ role: "user", content: "hello" }], max_tokens: 4, temperature: 0 };
 const weather = {
@@ -36,19 +36,34 @@ test("a chat slot on the real llama-server", async (t) => {
   });
   const slot = await berth.state("primary", "ready");
   const { pid, endpoint } = processOf(slot);
+  const headers = await keyOf(berth, "primary");
 
   await t.test("the launch line is one that this version takes", async () => {
     assert.equal(await programOf(pid), llamaServer());
     assert.deepEqual(slot["capabilities"], ["chat", "completions", "messages", "responses"]);
-    const models = await (await fetch(`${endpoint}/v1/models`)).json();
+    const models = await (await fetch(`${endpoint}/v1/models`, { headers })).json();
     assert.equal(list(record(models)["data"])[0]?.["id"], "tiny");
   });
 
   await t.test("each request has the whole context of the manifest", async () => {
-    const places = list(await (await fetch(`${endpoint}/slots`)).json());
+    const places = list(await (await fetch(`${endpoint}/slots`, { headers })).json());
     assert.deepEqual(
       places.map((place) => place["n_ctx"]),
       [512, 512],
+    );
+  });
+
+  await t.test("only who knows its key is answered, and the key is no argument", async () => {
+    for (const path of ["/slots", "/metrics", "/props"]) {
+      assert.equal((await fetch(`${endpoint}${path}`)).status, 401);
+    }
+    assert.equal((await post(endpoint, "/v1/chat/completions", chat)).status, 401);
+    const { authorization = "" } = headers;
+    const line = await readFile(`/proc/${pid}/cmdline`, "utf8");
+    assert.equal(line.includes(authorization.slice(7)), false);
+    assert.equal(
+      (await readFile(join(berth.stateDir, "logs/primary.main.log"), "utf8")).includes(authorization.slice(7)),
+      false,
     );
   });
 
@@ -167,7 +182,10 @@ test("a chat slot on the real llama-server", async (t) => {
   });
 
   await t.test("its own metrics are there for whoever scrapes engines", async () => {
-    assert.match(await (await fetch(`${endpoint}/metrics`)).text(), /^llamacpp:tokens_predicted_total \d/m);
+    assert.match(
+      await (await fetch(`${endpoint}/metrics`, { headers })).text(),
+      /^llamacpp:tokens_predicted_total \d/m,
+    );
   });
 
   await t.test("killed with SIGKILL it is gone from the status at once, and repaired", async () => {

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { until } from "../support/until.ts";
 import { ask, list, record } from "../support/openai.ts";
-import { processes, processOf, startWithLlamaServer } from "./fixture.ts";
+import { keyOf, processes, processOf, startWithLlamaServer } from "./fixture.ts";
 
 test("embeddings and reranking: one slot, two real llama-server processes", async (t) => {
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
@@ -42,7 +42,12 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
     assert.ok(Number(results[0]?.["relevance_score"]) >= Number(results[1]?.["relevance_score"]));
     for (const { index, document } of results) assert.deepEqual(document, { text: documents[Number(index)] });
     const { endpoint } = processOf(await berth.slot("embed"), "rerank");
-    const whole = list((await ask(endpoint, "/v1/rerank", { model: "ranker", query: "which", documents }))["results"]);
+    const answer = await fetch(`${endpoint}/v1/rerank`, {
+      method: "POST",
+      headers: { ...(await keyOf(berth, "embed", "rerank")), "content-type": "application/json" },
+      body: JSON.stringify({ model: "ranker", query: "which", documents }),
+    });
+    const whole = list(record(await answer.json())["results"]);
     assert.deepEqual(new Set(whole.map(({ index }) => index)), new Set([0, 1, 2]));
   });
 

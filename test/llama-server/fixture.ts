@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readlink } from "node:fs/promises";
 import { isRecord } from "../../src/cli/output.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { readPublished } from "../support/published.ts";
 
 /** A whole Berth whose llama slots run the real llama-server; `make test-llama-server` builds it and names it here. */
 export async function startWithLlamaServer(
@@ -37,6 +38,17 @@ export function processOf(slot: Record<string, unknown>, role = "main"): EngineP
   const found = processes(slot).get(role);
   assert.ok(found !== undefined, `the slot has no process ${role}: ${JSON.stringify(slot["processes"])}`);
   return found;
+}
+
+/** The header by which the gateway is known to that engine. */
+export async function keyOf(
+  berth: RunningBerth,
+  slot: string,
+  role: "main" | "rerank" = "main",
+): Promise<Record<string, string>> {
+  const bearer = (await readPublished(berth.stateDir, slot))?.bearers?.[role];
+  assert.ok(bearer !== undefined, `the ${role} engine of ${slot} asks for no bearer`);
+  return { authorization: `Bearer ${bearer}` };
 }
 
 export async function programOf(pid: number): Promise<string> {

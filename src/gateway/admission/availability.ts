@@ -12,6 +12,13 @@ export interface Endpoint {
   readonly port: number;
   /** Which start of an engine this is: another one may have the port later. */
   readonly process: string;
+  /** What the engine wants of whoever asks it; it never reaches a client. */
+  readonly bearer?: string;
+}
+
+/** The header line by which an engine knows the gateway; empty for an engine that asks for nothing. */
+export function bearerLine({ bearer }: Pick<Endpoint, "bearer">): string {
+  return bearer === undefined ? "" : `authorization: Bearer ${bearer}\r\n`;
 }
 
 /** What a request for a slot meets: an engine, a reason to wait, or a reason to give up. */
@@ -63,7 +70,7 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surro
     return { kind: "shut", failure: notReady(name, "offline", "OperatorLost") };
   const process = status.processes.find((candidate) => candidate.role === role);
   if (process?.isReady === true && status.state !== "unloading")
-    return { kind: "open", endpoint: { host: "127.0.0.1", port: process.port, process: identityOf(process) } };
+    return { kind: "open", endpoint: endpointOf(slot, process) };
   if (status.state === "error") return failed(name, status, around.now);
   if (role !== "main" && isAvailable(status.state) && isFailing(status)) return failed(name, status, around.now, role);
   const reason = findCondition(status.conditions, "Available")?.reason ?? status.state;
@@ -73,6 +80,13 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surro
 
 function identityOf({ pid, containerId, startedAt }: SlotStatus["processes"][number]): string {
   return `${pid ?? containerId ?? ""} ${startedAt ?? ""}`;
+}
+
+function endpointOf({ published }: KnownSlot, process: SlotStatus["processes"][number]): Endpoint {
+  const { role, port } = process;
+  const bearer = published?.bearers?.[role];
+  const endpoint = { host: "127.0.0.1", port, process: identityOf(process) };
+  return bearer === undefined ? endpoint : { ...endpoint, bearer };
 }
 
 /** Its manifest has been invalid since the operator first saw it: there is no spec to act on. */

@@ -96,7 +96,7 @@ const languages: Readonly<Record<string, string>> = {
 
 /** FastAPI's `{"detail"}`: an object of the application's, or a list of what its validation found. */
 function fastApiRefusal(status: number, body: Buffer): ApiError | undefined {
-  if (status < 400 || status >= 500) return undefined;
+  if (status < 400 || status >= 500 || status === 401) return undefined;
   const parsed = parseJson(body);
   const message = isRecord(parsed) ? messageOf(parsed["detail"]) : undefined;
   if (message === undefined) return undefined;

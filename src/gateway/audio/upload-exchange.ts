@@ -3,12 +3,12 @@ import { connect } from "node:net";
 import type { ApiError } from "../../api/errors.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents, type Timeouts } from "../../lib/http1/client.ts";
 import { longestTimerMs } from "../../lib/longest-timer.ts";
+import type { Endpoint } from "../admission/availability.ts";
 import { toApiError } from "../answer.ts";
 import type { ForwardedUpload } from "./transcription.ts";
 
 export interface UploadCall {
-  readonly host: string;
-  readonly port: number;
+  readonly endpoint: Pick<Endpoint, "host" | "port" | "bearer">;
   readonly path: string;
   readonly requestId: string;
   readonly timeouts: Timeouts;
@@ -44,7 +44,7 @@ class UploadExchange implements Exchange {
   constructor(call: UploadCall, events: UploadEvents) {
     this.#call = call;
     this.#events = events;
-    this.#socket = connect({ host: call.host, port: call.port, noDelay: true });
+    this.#socket = connect({ host: call.endpoint.host, port: call.endpoint.port, noDelay: true });
     this.#arm(connectTimeoutMs, "connect");
     this.#socket.once("connect", () => this.#send());
     this.#socket.on("error", (error) => this.#fail(new ExchangeError(this.#phase(), error.message)));
@@ -69,14 +69,21 @@ class UploadExchange implements Exchange {
 
   #send(): void {
     if (this.#isOver) return;
-    const { host, port, path, requestId, timeouts } = this.#call;
+    const { endpoint, path, requestId, timeouts } = this.#call;
+    const { host, port, bearer } = endpoint;
     const { headers, body } = this.#call.forward();
     const request = httpRequest({
       method: "POST",
       host,
       port,
       path,
-      headers: { ...headers, "x-request-id": requestId, accept: "*/*", connection: "close" },
+      headers: {
+        ...headers,
+        "x-request-id": requestId,
+        accept: "*/*",
+        connection: "close",
+        ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+      },
       createConnection: () => this.#socket,
     });
     this.#request = request;

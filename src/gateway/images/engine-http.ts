@@ -1,12 +1,10 @@
 import { request } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { errorCode } from "../../lib/error-code.ts";
+import type { Endpoint } from "../admission/availability.ts";
 import { parseJson } from "../../lib/json.ts";
 
-export interface EngineEndpoint {
-  readonly host: string;
-  readonly port: number;
-}
+export type EngineEndpoint = Pick<Endpoint, "host" | "port" | "bearer">;
 
 interface EngineCall {
   readonly method: "GET" | "POST";
@@ -29,11 +27,14 @@ export interface EngineAnswer {
  * are few, and a kept-alive one may be dead after the engine restarted. Rejects with ApiError
  * `dispatch.upstream_unavailable`, `_timeout` or `_failed`, and with the signal's reason once it is aborted.
  */
-export async function callEngine({ host, port }: EngineEndpoint, call: EngineCall): Promise<EngineAnswer> {
+export async function callEngine({ host, port, bearer }: EngineEndpoint, call: EngineCall): Promise<EngineAnswer> {
   const { method, path, signal, timeoutMs, limitBytes } = call;
   signal?.throwIfAborted();
   const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
-  const headers = body === undefined ? {} : { "content-type": "application/json", "content-length": body.length };
+  const headers = {
+    ...(body === undefined ? {} : { "content-type": "application/json", "content-length": body.length }),
+    ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+  };
   return await new Promise<EngineAnswer>((resolve, reject) => {
     const sent = request({ host, port, method, path, headers, agent: false, ...(signal && { signal }) });
     const fail = (error: Error): void => {

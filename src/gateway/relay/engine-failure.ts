@@ -26,6 +26,9 @@ export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
  */
 export function engineRefusal(status: number, body: Buffer, request: Buffer | undefined): ApiError {
   if (request !== undefined && !isJson(request)) return invalidJson(request);
+  // Of a client's credentials none reach an engine: what it refuses are ours.
+  if (status === 401)
+    return new ApiError("dispatch.upstream_failed", { message: "the engine refused Berth's own key" });
   if (status >= 500 || status < 400)
     return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
   const upstream = parseJson(body);

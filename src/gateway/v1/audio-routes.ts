@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeEvents } from "../../lib/http1/client.ts";
+import { bearerLine } from "../admission/availability.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../audio/speech.ts";
 import { transcriptionAnswers } from "../audio/transcription-answer.ts";
 import { openTranscription, spoolMemoryBytes, type Transcription } from "../audio/transcription.ts";
@@ -84,8 +85,7 @@ class TranscriptionRequest implements V1Request {
       send: ({ endpoint, requestId, timeouts }, events) =>
         sendUpload(
           {
-            host: endpoint.host,
-            port: endpoint.port,
+            endpoint,
             path: "/v1/audio/transcriptions",
             requestId,
             timeouts,
@@ -157,7 +157,7 @@ class VoicesRequest implements V1Request {
 function getVoices({ endpoint, pool, requestId, timeouts }: Destination, events: ExchangeEvents): Exchange {
   const head =
     `GET /v1/audio/voices HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\n` +
-    `x-request-id: ${requestId}\r\naccept: application/json\r\n\r\n`;
+    `x-request-id: ${requestId}\r\naccept: application/json\r\n${bearerLine(endpoint)}\r\n`;
   return pool.request(head, [], timeouts, events);
 }
 

@@ -6,6 +6,7 @@ import type { SlotSpec } from "../../api/slot.ts";
 import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
 import { isRecord } from "../../lib/record.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
+import { bearerLine } from "../admission/availability.ts";
 import { readRequestBody } from "../body.ts";
 import { decodeBody } from "../content-encoding.ts";
 import type { KnownSlot } from "../index.ts";
@@ -170,7 +171,7 @@ class JsonLeg implements Leg {
     // Only what an engine needs: credentials, cookies and forwarding headers stay here.
     const head =
       `POST ${this.format.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
-      `content-length: ${this.bytes}\r\nx-request-id: ${requestId}\r\naccept: ${this.#accept}\r\n\r\n`;
+      `content-length: ${this.bytes}\r\nx-request-id: ${requestId}\r\naccept: ${this.#accept}\r\n${bearerLine(endpoint)}\r\n`;
     return pool.request(head, this.#parts, timeouts, events);
   }
 }

@@ -4,7 +4,7 @@ import { processRoles, type ProcessRole } from "../../api/names.ts";
 import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { aborted } from "../../lib/aborted.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import { resolvedEnv } from "../child.ts";
+import { givenTo } from "../child.ts";
 import { defaultLogBytes } from "../log-rotation.ts";
 import type { Preparation, RemoveOptions, Runtime } from "../runtime.ts";
 import { BadWorkload } from "../start-failure.ts";
@@ -228,12 +228,12 @@ class DockerRuntime implements Runtime {
     if (allowsHostMounts !== true) {
       await refusePrivilegedMounts([...container.mounts, ...models], await this.#mountGuard(container));
     }
-    const env = await resolvedEnv(workload);
+    const { env, bearer } = await givenTo(workload);
     const id = await makeContainer(this.#daemon, nameFor(workload, instance), (name) =>
       containerOptions(workload, container, {
         name,
         network,
-        labels: labelsFor(workload, instance, name),
+        labels: labelsFor(workload, instance, name, bearer !== undefined),
         env,
         facts,
       }),

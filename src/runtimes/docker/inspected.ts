@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import type { ContainerInspectInfo } from "dockerode";
-import type { Exit, Observed } from "../../api/workload.ts";
+import { bearerSchema, type Exit, type Observed } from "../../api/workload.ts";
 import type { ContainerLabel } from "./label.ts";
 import type { Listeners } from "./listening.ts";
 
@@ -32,9 +32,18 @@ export function observed(container: Inspected, lastLine: string, listeners: List
     ...base,
     phase: "running",
     isListening: !info.State.Paused && listeners.has(container),
+    ...bearerOf(container),
     ...(drift === undefined ? {} : { drift }),
     id: { containerId: id },
   };
+}
+
+/** Read from where the engine has it: a container's environment is kept by the daemon, and shown to its users. */
+function bearerOf({ label, info }: Inspected): Pick<Observed, "bearer"> {
+  const name = `${label.bearer ?? ""}=`;
+  const found = label.bearer === undefined ? undefined : info.Config.Env.find((pair) => pair.startsWith(name));
+  const bearer = bearerSchema.safeParse(found?.slice(name.length).split(",")[0]?.trim()).data;
+  return bearer === undefined ? {} : { bearer };
 }
 
 /** What runs; else what ended last. */

@@ -10,14 +10,21 @@ export interface ContainerLabel {
   readonly port: number;
   /** The name it was given: somebody may have renamed it. */
   readonly name: string;
+  /** The variable of its environment that holds its bearer. */
+  readonly bearer?: string;
 }
 
 const prefix = "dev.berth.";
 export const instanceLabel = `${prefix}instance`;
 
 /** The labels by which a container is known to be ours. */
-export function labelsFor(workload: Workload, instance: string, name: string): Record<string, string> {
-  const { slot, role, hash, port } = workload;
+export function labelsFor(
+  workload: Workload,
+  instance: string,
+  name: string,
+  hasBearer = false,
+): Record<string, string> {
+  const { slot, role, hash, port, bearer } = workload;
   return {
     [instanceLabel]: instance,
     [`${prefix}slot`]: slot,
@@ -25,6 +32,7 @@ export function labelsFor(workload: Workload, instance: string, name: string): R
     [`${prefix}hash`]: hash,
     [`${prefix}port`]: String(port),
     [`${prefix}name`]: name,
+    ...(hasBearer && bearer !== undefined ? { [`${prefix}bearer`]: bearer.env } : {}),
   };
 }
 
@@ -43,6 +51,7 @@ export function labelIn(
   const slot = slotNameSchema.safeParse(get("slot")).data;
   const role = processRoles.find((known) => known === get("role"));
   if (get("instance") !== instance || slot === undefined || role === undefined) return undefined;
+  const bearer = get("bearer");
   return {
     instance,
     slot,
@@ -50,6 +59,7 @@ export function labelIn(
     hash: get("hash") ?? "",
     port: Number(get("port") ?? 0),
     name: get("name") ?? "",
+    ...(bearer === undefined ? {} : { bearer }),
   };
 }
 

@@ -87,7 +87,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
         onError: (error) => reject(error instanceof ExchangeError ? exchangeFailure(error) : error),
       };
       const exchange = sendUpload(
-        { ...engine, path, requestId: "test", timeouts, forward: () => upload.forward("whisper-served") },
+        { endpoint: engine, path, requestId: "test", timeouts, forward: () => upload.forward("whisper-served") },
         events,
       );
       response.once("close", () => exchange.abort());

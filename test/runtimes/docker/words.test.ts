@@ -266,6 +266,12 @@ describe("labels and names", () => {
     assert.equal(labelIn(undefined, "one"), undefined);
   });
 
+  it("name the variable that holds a bearer, never the bearer", () => {
+    const withBearer = { ...workload, bearer: { env: "LLAMA_API_KEY" } };
+    assert.equal(labelIn(labelsFor(withBearer, "one", "n", true), "one")?.bearer, "LLAMA_API_KEY");
+    assert.equal(labelIn(labelsFor(withBearer, "one", "n", false), "one")?.bearer, undefined);
+  });
+
   it("never give two processes one name", () => {
     const names = (["main", "rerank"] as const).flatMap((role) =>
       ["a", "a-rerank"].map((slot) => nameFor({ slot, role }, "0f8e-1234567890")),

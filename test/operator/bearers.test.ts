@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { custom, Site } from "./site.ts";
+
+const keyed = custom({ env: { ENGINE_KEY: "$(BEARER)" } });
+
+describe("an engine's bearer", () => {
+  it("is published for gateways, and neither in the status nor in the plan", async () => {
+    await using site = new Site();
+    site.source.save("a", keyed);
+    await site.start();
+    await site.advance(5);
+    const { bearers, ...shown } = site.slot("a");
+    assert.match(bearers?.main ?? "", /^bearer-\d+$/);
+    assert.doesNotMatch(JSON.stringify(shown), /bearer-/);
+  });
+
+  it("is not asked for while a gateway serves that would not send it", async () => {
+    await using site = new Site();
+    site.demand.sendsBearers = false;
+    site.source.save("a", keyed);
+    await site.start();
+    await site.advance(5);
+    assert.deepEqual([site.state("a"), site.slot("a").bearers], ["ready", undefined]);
+    site.demand.sendsBearers = true;
+    await site.advance(70);
+    assert.deepEqual([site.deeds("a"), site.slot("a").bearers], [["start main"], undefined]);
+  });
+});
