@@ -75,7 +75,12 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   await using stack = new AsyncDisposableStack();
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
   const writer = await openDemandWriter(config.stateDir, gateway);
-  const published = stack.use(await openPublished(config.stateDir));
+  const published = stack.use(
+    await openPublished(config.stateDir, {
+      onUnknown: (what) =>
+        log.warn(`another version of the operator has published what this one does not know: ${what}`),
+    }),
+  );
   const discovered = stack.use(
     await DiscoveredStore.open(config.stateDir, {
       onError: (error) => log.warn({ err: error }, "a provider's list of models could not be kept"),

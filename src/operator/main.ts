@@ -87,7 +87,9 @@ export async function runOperator(
   stack.use(await withReserve(config.stateDir, () => acquireLock(lockPath, { ...usualLock, onLost })));
   await keepReserve(config.stateDir);
   instance = await instanceId(config.stateDir);
-  const publisher = await openPublisher(config.stateDir);
+  const publisher = await openPublisher(config.stateDir, {
+    onUnknown: (what) => log.warn(`another version of the operator has left what this one does not know: ${what}`),
+  });
   const published = await readPublished(publisher, config.stateDir, bootId());
   const removals = stack.use(await openRemovals(config.stateDir));
   const seed = [...published.values()];

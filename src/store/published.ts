@@ -6,7 +6,6 @@ import { slotNameSchema } from "../api/names.ts";
 import {
   publishedOperatorSchema,
   publishedRegistrySchema,
-  publishedSlotSchema,
   type PublishedOperator,
   type PublishedRegistry,
   type PublishedSlot,
@@ -17,30 +16,46 @@ import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { setAside } from "../lib/aside.ts";
+import { nameIn, once, readPublishedSlot, readRemnant, type OnUnknown } from "../api/published-slot.ts";
 import type { PublishedChange, PublishedStore, Publisher } from "./store.ts";
 
 const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] };
 
 /** Reads what the operator publishes and follows it. Needs no operator: an absent state is an empty one. */
-export async function openPublished(stateDir: string, options: { sweepMs?: number } = {}): Promise<PublishedStore> {
+export async function openPublished(
+  stateDir: string,
+  options: { sweepMs?: number; onUnknown?: OnUnknown } = {},
+): Promise<PublishedStore> {
+  const told = once(options.onUnknown);
   const subscribers = new Subscribers<[change: PublishedChange]>();
   await using stack = new AsyncDisposableStack();
   const top = stack.use(
     await JsonDirectory.open<PublishedOperator | PublishedRegistry>(stateDir, {
       ...options,
       include: (file) => file === "operator.json" || file === "registry.json",
-      parse: (value) => knownPart(publishedOperatorSchema, value) ?? knownPart(publishedRegistrySchema, value),
+      parse: (value) =>
+        knownPart(publishedOperatorSchema, value) ??
+        knownPart(publishedRegistrySchema, value, { onUnknown: (what) => told(`registry: ${what}`) }),
       onChange: (names) =>
         subscribers.tell({ slots: [], registry: names.includes("registry"), operator: names.includes("operator") }),
     }),
   );
+  const opened: { slots?: JsonDirectory<PublishedSlot> } = {};
+  const readAnySlot = (value: unknown): PublishedSlot | undefined => {
+    const read = readPublishedSlot(value, (what) => told(`slot ${nameIn(value)}: ${what}`));
+    if (read !== undefined) return read;
+    const remnant = readRemnant(value, opened.slots?.get(nameIn(value)));
+    told(`slot ${nameIn(value)}: ${remnant === undefined ? "nothing" : "no more than where its engine answers"}`);
+    return remnant;
+  };
   const slots = stack.use(
     await JsonDirectory.open<PublishedSlot>(join(stateDir, "slots"), {
       ...options,
-      parse: (value) => knownPart(publishedSlotSchema, value),
+      parse: (value) => readAnySlot(value),
       onChange: (names) => subscribers.tell({ slots: names, registry: false, operator: false }),
     }),
   );
+  opened.slots = slots;
   const owned = stack.move();
   return {
     slots: () => [...slots.values()].map(([, slot]) => slot),
@@ -59,7 +74,8 @@ export async function openPublished(stateDir: string, options: { sweepMs?: numbe
 }
 
 /** The operator's pen. Generations soon survive a power cut; status need not: it is observed anew. */
-export async function openPublisher(stateDir: string): Promise<Publisher> {
+export async function openPublisher(stateDir: string, options: { onUnknown?: OnUnknown } = {}): Promise<Publisher> {
+  const told = once(options.onUnknown);
   const slotsDir = join(stateDir, "slots");
   for (const dir of [stateDir, ...["slots", "demand", "requests"].map((name) => join(stateDir, name))]) {
     await mkdir(dir, { recursive: true });
@@ -76,7 +92,7 @@ export async function openPublisher(stateDir: string): Promise<Publisher> {
           await rm(join(slotsDir, file), { force: true }).catch(() => setAside(stateDir, join(slotsDir, file), file));
           continue;
         }
-        const slot = readSlot(join(slotsDir, file));
+        const slot = readSlot(join(slotsDir, file), (what) => told(`${file}: ${what}`));
         if (slot !== undefined && `${slot.name}.json` === file) found.push(slot);
         else await setAside(stateDir, join(slotsDir, file), file);
       }
@@ -142,9 +158,9 @@ async function write(path: string, value: unknown): Promise<void> {
 }
 
 /** Blocks: once at the start, a thousand small files take a tenth of the time that they would take one by one. */
-function readSlot(path: string): PublishedSlot | undefined {
+function readSlot(path: string, onUnknown: OnUnknown): PublishedSlot | undefined {
   try {
-    return knownPart(publishedSlotSchema, JSON.parse(readFileSync(path, "utf8")));
+    return readPublishedSlot(JSON.parse(readFileSync(path, "utf8")), onUnknown);
   } catch (error) {
     // A directory under that name is no state of ours either.
     if (error instanceof SyntaxError || errorCode(error) === "EISDIR") return undefined;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -15,6 +16,7 @@ import { isRecord } from "../../src/lib/record.ts";
 import { openDemandStore } from "../../src/store/demand.ts";
 import { openPublished, openPublisher } from "../../src/store/published.ts";
 import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
 
 // As 0.1.0-alpha.0 writes them. Later versions must read these as they stand: they are never edited, only added to.
 const at = "2026-11-21T20:00:00.000Z";
@@ -83,6 +85,29 @@ function later(value: unknown, isMap = false): unknown {
   return { ...Object.fromEntries(fields), ...(isMap ? {} : { sinceThen: { more: true } }) };
 }
 
+/** As a later version might write it: with values that this one has not heard of. */
+function strange(value: unknown): unknown {
+  if (value === registry) {
+    return { ...registry, models: registry.models.map((model) => ({ ...model, capabilities: ["chat", "telepathy"] })) };
+  }
+  if (value !== slot) return value;
+  const { status, plan } = slot;
+  return {
+    ...slot,
+    spec: { ...slot.spec, engine: "quantum" },
+    status: {
+      ...status,
+      state: "hibernating",
+      conditions: [...status.conditions, ...status.conditions.map((each) => ({ ...each, status: "Perhaps" }))],
+      capabilities: ["chat", "telepathy"],
+      protocols: ["telegraph"],
+      processes: [...status.processes, { ...status.processes[0], role: "draft", port: 8082 }],
+      transitions: [...status.transitions, { ...status.transitions[0], to: "hibernating" }],
+    },
+    plan: { ...plan, steps: [...plan.steps, { do: "defragment", reason: "it is time" }] },
+  };
+}
+
 async function write(stateDir: string, change: (value: unknown) => unknown): Promise<void> {
   const files = { operator, registry, "slots/primary": slot, "demand/g": demand };
   for (const directory of ["slots", "demand"]) await mkdir(join(stateDir, directory), { recursive: true });
@@ -121,6 +146,82 @@ describe("state of another version", () => {
       const dropped = Object.keys(value).filter((key) => !(key in shape));
       assert.deepEqual(dropped, [], "a field that was required is dropped with the next `schema` only");
     }
+  });
+
+  it("is read without the values that a later one has added, which are told once", async () => {
+    await using dir = await tempDir();
+    await write(dir.path, strange);
+    const told: string[] = [];
+    await using published = await openPublished(dir.path, { sweepMs: 10, onUnknown: (what) => told.push(what) });
+    const found = published.slot("primary");
+    assert.deepEqual(found?.status, {
+      ...slotStatusSchema.parse(slot.status),
+      // Its main process answers.
+      state: "ready",
+      transitions: slot.status.transitions,
+    });
+    assert.deepEqual([found.spec.engine, found.plan.steps.map((step) => step.do)], ["custom", ["wait"]]);
+    assert.deepEqual(
+      published.registry().models.map(({ ref, capabilities }) => [ref, capabilities]),
+      [["m", ["chat"]]],
+    );
+    const news = [
+      'registry: models.0.capabilities.1 = "telepathy"',
+      'slot primary: plan.steps.1.do = "defragment"',
+      'slot primary: spec.engine = "quantum"',
+      'slot primary: status.capabilities.1 = "telepathy"',
+      'slot primary: status.conditions.1.status = "Perhaps"',
+      'slot primary: status.processes.1.role = "draft"',
+      'slot primary: status.protocols.0 = "telegraph"',
+      'slot primary: status.state = "hibernating"',
+      'slot primary: status.transitions.1.to = "hibernating"',
+    ];
+    assert.deepEqual(told.toSorted(), news);
+    const next = { ...slot, revision: 4, status: { ...slot.status, state: "hibernating", processes: [] } };
+    await writeFile(join(dir.path, "slots/primary.json"), JSON.stringify(next));
+    await until("the next one is read", () => published.slot("primary")?.revision === 4);
+    assert.deepEqual([published.slot("primary")?.status.state, told.length], ["offline", news.length]);
+  });
+
+  it("keeps its history for an earlier operator that is started again", async () => {
+    await using dir = await tempDir();
+    await write(dir.path, strange);
+    const told: string[] = [];
+    const publisher = await openPublisher(dir.path, { onUnknown: (what) => told.push(what) });
+    const [found] = await publisher.readSlots();
+    assert.deepEqual(
+      [found?.generation, found?.status.counters.restarts, found?.status.transitions],
+      [1, 0, slot.status.transitions],
+    );
+    assert.equal(told.length, 8);
+    assert.equal(existsSync(join(dir.path, "aside")), false);
+  });
+
+  it("tells a gateway to let go, and where the engine answers, though nothing else of it can be read", async () => {
+    await using dir = await tempDir();
+    await write(dir.path, (value) => value);
+    const told: string[] = [];
+    await using published = await openPublished(dir.path, { sweepMs: 10, onUnknown: (what) => told.push(what) });
+    const publish = async (revision: number, state: string): Promise<void> => {
+      const other = {
+        ...slot,
+        schema: 2,
+        revision,
+        labels: "none",
+        status: { ...slot.status, state, restarts: "many" },
+      };
+      await writeFile(join(dir.path, "slots/primary.json"), JSON.stringify(other));
+      await until("it is read", () => published.slot("primary")?.revision === revision);
+    };
+    await publish(4, "unloading");
+    assert.equal(published.slot("primary")?.status.state, "unloading");
+    await publish(5, "hibernating");
+    assert.deepEqual(
+      [published.slot("primary")?.status.state, published.slot("primary")?.status.processes[0]?.port],
+      ["ready", 8081],
+    );
+    assert.deepEqual(published.slot("primary")?.spec.model, publishedSlotSchema.parse(slot).spec.model);
+    assert.deepEqual(told, ["slot primary: no more than where its engine answers"]);
   });
 
   it("is not read where something is missing or is another thing", () => {
