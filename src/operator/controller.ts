@@ -5,6 +5,7 @@ import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { ModelRegistry } from "../models/registry.ts";
+import { memoryReason } from "./facts.ts";
 import { Complaints } from "./complaints.ts";
 import type { OperatorMetrics } from "./metrics.ts";
 import { Outage } from "../lib/outage.ts";
@@ -209,10 +210,25 @@ export class Controller implements AsyncDisposable {
       log: this.#log,
       isPaused: this.#isPaused,
       signal: this.#closing.signal,
-      onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => this.#metrics.published(after, before),
+      onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => {
+        this.#metrics.published(after, before);
+        this.#noteMemory(name, after);
+      },
     });
-    if (wasKnown && !this.#world.published.has(name)) this.#metrics.deleted(name);
+    if (wasKnown && !this.#world.published.has(name)) {
+      this.#metrics.deleted(name);
+      this.#noteMemory(name, undefined);
+    }
     return done;
+  }
+
+  /** Who lacked memory is tried again once another slot has given some back. */
+  #noteMemory(name: string, after: PublishedSlot | undefined): void {
+    const { freed, clock, published } = this.#world;
+    if (!freed.note(name, after, clock.now())) return;
+    for (const [other, { status }] of published) {
+      if (other !== name && status.lastError?.reason === memoryReason && status.failures > 0) this.#enqueue(other);
+    }
   }
 
   async #syncRegistry(): Promise<Done> {

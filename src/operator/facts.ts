@@ -8,6 +8,9 @@ import { isRefusal } from "../engines/engine.ts";
 import { at, requestOf, type SlotInput } from "./input.ts";
 import type { Verdict } from "./verdict.ts";
 
+/** An engine was refused memory, the machine's or a GPU's. */
+export const memoryReason = "OutOfMemory";
+
 /** One rule: what follows when it applies, undefined when it does not. */
 export type Check = (input: SlotInput) => Verdict | undefined;
 
@@ -55,13 +58,14 @@ export function needsStart(input: SlotInput): readonly Workload[] {
 }
 
 /**
- * Failures before an edit, before somebody asked for a restart or load, or before a clock was set back no longer count.
+ * Failures before an edit, before memory that they lacked was given back, before somebody asked for a restart or load, or before a clock was set back no longer count.
  */
 export function failuresInForce(input: SlotInput): number {
   const { before } = input;
   if (before === undefined || before.specHash !== input.specHash) return 0;
   const askedAt = Math.max(at(requestOf(input, "restart")?.requestedAt), at(requestOf(input, "load")?.requestedAt));
   const failedAt = at(before.status.lastError?.time);
+  if (before.status.lastError?.reason === memoryReason && at(input.freedAt) > failedAt) return 0;
   return askedAt > failedAt || failedAt > input.now.getTime() ? 0 : before.status.failures;
 }
 

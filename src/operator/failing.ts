@@ -2,6 +2,7 @@ import type { Observed } from "../api/workload.ts";
 import {
   failuresInForce,
   isMainServing,
+  memoryReason,
   needsStart,
   publishedProcess,
   running,
@@ -12,6 +13,7 @@ import {
 } from "./facts.ts";
 import { at, type SlotInput } from "./input.ts";
 import { loaded } from "./loading.ts";
+import { tellsOfMemory } from "../runtimes/trouble.ts";
 import { silentReason } from "./silent.ts";
 import { leave } from "./unloading.ts";
 import type { Verdict } from "./verdict.ts";
@@ -57,12 +59,20 @@ export function crashed(input: SlotInput): Verdict | undefined {
   );
   const [first] = gone;
   if (first === undefined && vanished === undefined) return undefined;
-  const reason = first?.exit?.reason ?? (first === undefined ? "Vanished" : "Unknown");
-  const message = first?.exit?.message ?? "the engine is gone and nobody saw it end";
+  const said = first?.exit?.message ?? "the engine is gone and nobody saw it end";
+  const hasRunOut = tellsOfMemory(said);
+  const reason = hasRunOut ? memoryReason : (first?.exit?.reason ?? (first === undefined ? "Vanished" : "Unknown"));
+  // Loading the same weights again would end the same way. One that had been ready had its memory: what it asked for beside that, it may get the next time.
+  const isTerminal =
+    terminalReasons.has(reason) ||
+    (hasRunOut && first !== undefined && publishedProcess(input, first.role)?.isReady !== true);
+  const next = "tried again once another slot gives memory back, after an edit or when asked for";
+  const message = hasRunOut && isTerminal ? `${said}; ${next}` : said;
   const startedAt = first?.startedAt ?? (vanished && publishedProcess(input, vanished.role)?.startedAt);
   return failure(input, {
     reason,
     message,
+    isTerminal,
     isSteady: wasSteady(input, at(startedAt)),
     gone,
     steps: stop(gone, "clear what has exited"),
@@ -94,15 +104,16 @@ function failure(
   {
     reason,
     message,
+    isTerminal = terminalReasons.has(reason),
     isSteady,
     gone,
     steps,
   }: Pick<Verdict, "reason" | "message" | "steps"> & {
+    isTerminal?: boolean;
     isSteady: boolean;
     gone: readonly Observed[];
   },
 ): Verdict {
-  const isTerminal = terminalReasons.has(reason);
   const isServing = isMainServing(input) && !gone.some(({ role }) => role === "main");
   return {
     state: isServing ? "ready" : "error",
@@ -117,8 +128,11 @@ function failure(
 
 /** After a failure that only a person can mend. */
 export function stalled(input: SlotInput): Verdict | undefined {
-  const lastError = input.before?.status.lastError;
-  if (lastError === undefined || !terminalReasons.has(lastError.reason)) return undefined;
+  const { lastError, nextRetryAt } = input.before?.status ?? {};
+  if (lastError === undefined) return undefined;
+  const isTerminal =
+    terminalReasons.has(lastError.reason) || (lastError.reason === memoryReason && nextRetryAt === undefined);
+  if (!isTerminal) return undefined;
   if (needsStart(input).length === 0 || failuresInForce(input) === 0) return undefined;
   const isServing = isMainServing(input);
   const { reason, message } = lastError;

@@ -123,9 +123,15 @@ export async function gather(world: World, name: string, isPaused = false): Prom
     ...(engine?.derived === undefined || engineInput === undefined ? {} : { derived: engine.derived(engineInput) }),
     ...(missing === undefined ? {} : { missing }),
     ...(silence === undefined ? {} : { silence }),
+    ...freedBeside(world, name),
     threads,
   });
   return { input, engine, engineInput };
+}
+
+function freedBeside(world: World, name: string): Pick<SlotInput, "freedAt"> {
+  const freedAt = world.freed.beside(name);
+  return freedAt === undefined ? {} : { freedAt };
 }
 
 /** A swap holds until the manifest names another model than the one it was made against. */

@@ -70,6 +70,8 @@ export interface SlotInput {
   readonly missing?: Missing;
   /** The runtime cannot be asked now, and why: `observed` is what was last published. */
   readonly silence?: string;
+  /** When another slot last gave memory back; undefined: not since this operator began. */
+  readonly freedAt?: Date;
   readonly threads: { readonly value: number; readonly reason: string };
 }
 

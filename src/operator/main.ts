@@ -30,6 +30,7 @@ import { Complaints } from "./complaints.ts";
 import { ConflictIndex } from "./conflicts.ts";
 import { Controller } from "./controller.ts";
 import { followHardware, type Look } from "./hardware.ts";
+import { FreedMemory } from "./freed-memory.ts";
 import { HealthBook } from "./health.ts";
 import { startHeartbeat } from "./heartbeat.ts";
 import { OperatorMetrics } from "./metrics.ts";
@@ -139,6 +140,7 @@ export async function runOperator(
       lock: () => lock.lock,
       remember: (image, digest) => lock.record(image, digest),
     },
+    freed: new FreedMemory(published.values()),
     models: () => models.current,
     published,
   };

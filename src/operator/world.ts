@@ -8,6 +8,7 @@ import type { Runtime } from "../runtimes/runtime.ts";
 import type { DemandStore, DesiredSource, Publisher, RequestStore } from "../store/store.ts";
 import type { ConflictIndex } from "./conflicts.ts";
 import type { Containers } from "./placing.ts";
+import type { FreedMemory } from "./freed-memory.ts";
 import type { HealthBook } from "./health.ts";
 import type { Backoff, Clock } from "./queue.ts";
 import type { Written } from "./written.ts";
@@ -41,6 +42,8 @@ export interface World {
   /** What `SVC_RUNTIME` or the hardware chose for slots with `runtime: auto`. */
   readonly defaultRuntime: (typeof runtimeKinds)[number];
   readonly containers: Containers;
+  /** When slots have given memory back, kept by the controller. */
+  readonly freed: FreedMemory;
   /** Records by ref, kept by the controller. */
   models(): ReadonlyMap<string, ModelRecord>;
   /** What this operator has published last, by slot. */

@@ -1,10 +1,12 @@
 import { open } from "node:fs/promises";
 import type { Exit } from "../api/workload.ts";
+import { tellingLine } from "./trouble.ts";
 
 /** How a child ended, as its parent learns it; `undefined` when nobody of us was its parent. */
 export type Ended = { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined;
 
-const hintBytes = 4096;
+/** The trace of an engine that aborts stands behind the cause. */
+const hintBytes = 32_768;
 const hintLength = 300;
 
 /** How a process ended; `hint` is what it said last, `unseen` what to say when nobody saw its end. */
@@ -19,13 +21,15 @@ export function exitOf(ended: Ended, hint: string, unseen: string): Exit {
 }
 
 /**
- * The last thing an engine said since `offset` of its log, to stand beside its exit code; "" when it said nothing.
- * `textOf` gives what the engine said of a line of the log, "" where that was somebody else.
+ * Why an engine ended by its own words since `offset` of its log, to stand beside its exit code; "" when it said nothing.
+ * `textOf` gives what the engine said of a line of the log, "" where that was somebody else. `isKilled`: it could not
+ * know of its end.
  */
 export async function lastLine(
   path: string,
   offset: number,
   textOf: (line: string) => string = (line) => line,
+  isKilled = false,
 ): Promise<string> {
   const file = await open(path, "r").catch(() => undefined);
   if (file === undefined) return "";
@@ -39,20 +43,13 @@ export async function lastLine(
       .toString()
       .split(/[\r\n]/)
       .map((line) => plain(textOf(line)));
-    return telling(lines).slice(0, hintLength);
+    return tellingLine(lines, isKilled).slice(0, hintLength);
   } catch {
     // A hint that cannot be read is no hint; the exit itself must be reported.
     return "";
   } finally {
     await file.close();
   }
-}
-
-/** The last line; of a Node program that threw, what it threw, which stands before the stack and the version. */
-function telling(lines: readonly string[]): string {
-  const last = lines.findLast((line) => line !== "") ?? "";
-  if (!/^Node\.js v\d/.test(last)) return last;
-  return lines.findLast((line) => /^(Uncaught )?[A-Za-z]*Error\b.*:/.test(line)) ?? last;
 }
 
 /** Without colours and other control sequences: the line goes into conditions and terminals. */

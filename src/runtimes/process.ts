@@ -217,7 +217,8 @@ class ProcessRuntime implements Runtime {
 
   /** Never rejects: an exit that cannot be written is still known here, and a successor will see that it is gone. */
   async #noteExit(record: ProcessRecord, end: Ended): Promise<Exit> {
-    const hint = await lastLine(this.#logOf(record.slot, record.role), record.logOffset);
+    const log = this.#logOf(record.slot, record.role);
+    const hint = await lastLine(log, record.logOffset, undefined, end?.signal === "SIGKILL");
     const unseen =
       record.bootId === bootId()
         ? "ended unseen: it was not started by this operator"

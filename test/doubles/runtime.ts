@@ -12,6 +12,8 @@ export interface Manner {
   loadMs: number;
   /** It ends by itself this long after each start. */
   crashAfterMs: number | undefined;
+  /** What it says of that. */
+  lastWords?: string;
   /** It cannot be started at all; nor can, whatever this says, the program /nope. */
   cannotStart: boolean;
   probe: "healthy" | "failing" | "warm-up-fails" | "hanging";
@@ -172,7 +174,12 @@ export class RuntimeDouble implements Runtime {
       this.#clock.after(crashAfterMs, () => {
         if (this.#engines.get(key) !== engine) return;
         const now = this.#clock.now().toISOString();
-        this.#end(slot, role, { reason: "Exited", code: 1, message: "exited with code 1", at: now });
+        this.#end(slot, role, {
+          reason: "Exited",
+          code: 1,
+          message: ["exited with code 1", this.manner(slot).lastWords].filter(Boolean).join(": "),
+          at: now,
+        });
         this.#tell(slot);
       });
     }

@@ -7,6 +7,7 @@ import { noDevices } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
 import { ConflictIndex } from "../../src/operator/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
+import { FreedMemory } from "../../src/operator/freed-memory.ts";
 import { HealthBook } from "../../src/operator/health.ts";
 import { OperatorMetrics } from "../../src/operator/metrics.ts";
 import { Written } from "../../src/operator/written.ts";
@@ -104,6 +105,7 @@ export class Site implements AsyncDisposable {
       backoff: { firstMs: 1000, limitMs: 300_000, random: () => 0.5 },
       cores: 4,
       defaultRuntime: "auto",
+      freed: new FreedMemory(published.values()),
       models: () => records.current,
       published,
       containers: this.containers,

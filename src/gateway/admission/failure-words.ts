@@ -20,6 +20,7 @@ const sentences: Readonly<Record<string, string>> = {
   NotListening: "its engine no longer takes connections",
   NotAModel: "its model's file is no model",
   OOMKilled: "its engine needed more memory than there is",
+  OutOfMemory: "its engine needed more memory than there is",
   PortInUse: "another process has its port",
   ProjectorNotFound: "its projector is not known",
   PullFailed: "what it needs could not be fetched",
