@@ -29,11 +29,16 @@ export interface ChatRequest {
 
 /** A loaded model; what it can do follows from the mode it was loaded for. */
 export interface LoadedModel {
+  /** As llama.cpp counts them: with the output layer. */
+  readonly layers: number;
   chat(request: ChatRequest, signal: AbortSignal): Pieces;
   complete(prompt: string, sampling: Sampling, format: AnswerFormat | undefined, signal: AbortSignal): Pieces;
   embed(texts: readonly string[]): Promise<{ vectors: (readonly number[])[]; tokens: number }>;
   rerank(query: string, documents: readonly string[]): Promise<{ scores: readonly number[]; tokens: number }>;
 }
+
+/** What it answers. */
+type Model = Omit<LoadedModel, "layers">;
 
 /** Loads the model for its mode, and makes its context. Rejects when llama.cpp cannot read it or lacks memory. */
 export async function loadModel(options: EngineArguments): Promise<LoadedModel> {
@@ -48,18 +53,19 @@ export async function loadModel(options: EngineArguments): Promise<LoadedModel> 
   const model = await llama.loadModel({ modelPath: options.model });
   const contextSize = Math.min(options.contextSize ?? defaultContextSize, Math.max(8, model.trainContextSize));
   const kinds = { chat: chatModel, embedding: embeddingModel, reranking: rankingModel };
-  return await kinds[options.mode](model, options, contextSize);
+  const loaded = await kinds[options.mode](model, options, contextSize);
+  return { ...loaded, layers: model.fileInsights.totalLayers };
 }
 
 /** Of a model that was loaded for `mode`: what it cannot do is refused. */
-function loadedFor(mode: string, can: Partial<LoadedModel>): LoadedModel {
+function loadedFor(mode: string, can: Partial<Model>): Model {
   const refuse = (): never => {
     throw new Refusal(501, `this engine was started for ${mode}`);
   };
   return { chat: refuse, complete: refuse, embed: refuse, rerank: refuse, ...can };
 }
 
-async function chatModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
+async function chatModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
   const context = await model.createContext({
     contextSize,
     sequences: options.parallel,
@@ -112,7 +118,7 @@ function withBos(model: LlamaModel, tokens: Token[]): Token[] {
   return shouldPrependBosToken && bos !== null && tokens[0] !== bos ? [bos, ...tokens] : tokens;
 }
 
-async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
+async function embeddingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
   const context = await model.createEmbeddingContext({ contextSize, threads: options.threads });
   return loadedFor("embeddings", {
     async embed(texts) {
@@ -137,7 +143,7 @@ function normalized(vector: readonly number[]): readonly number[] {
   return length === 0 ? vector : vector.map((value) => value / length);
 }
 
-async function rankingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<LoadedModel> {
+async function rankingModel(model: LlamaModel, options: EngineArguments, contextSize: number): Promise<Model> {
   const context = await model.createRankingContext({ contextSize, threads: options.threads });
   return loadedFor("reranking", {
     async rerank(query, documents) {

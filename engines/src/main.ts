@@ -44,6 +44,8 @@ server.listen(options.port, options.host, () => {
   loadModel(options).then(
     (loaded) => {
       model = loaded;
+      // In llama.cpp's words, by which Berth knows what an engine computes on.
+      console.log(`load_tensors: offloaded 0/${loaded.layers} layers to GPU: this engine computes on the CPU`);
       console.log(`loaded ${options.alias} in ${Math.round(performance.now() - began)} ms`);
     },
     (error: unknown) => {

@@ -9,3 +9,4 @@ export const computeSchema = z.strictObject({
   /** What it allocated for weights, context and work, by device; drivers take some more. */
   buffers: z.array(z.strictObject({ device: z.string(), bytes: z.int().min(0) })).optional(),
 });
+export type Compute = z.infer<typeof computeSchema>;

@@ -15,8 +15,16 @@ export const conditionSchema = z.strictObject({
 export type Condition = z.infer<typeof conditionSchema>;
 export type ConditionStatus = Condition["status"];
 
-/** The condition types of a slot. `NameConflict` and `ModelChanged` are extra facts, never summaries. */
-export const conditionTypes = ["Ready", "Available", "Reconciling", "Stalled", "NameConflict", "ModelChanged"] as const;
+/** The condition types of a slot. Those after `Stalled` are extra facts, never summaries. */
+export const conditionTypes = [
+  "Ready",
+  "Available",
+  "Reconciling",
+  "Stalled",
+  "NameConflict",
+  "ModelChanged",
+  "Degraded",
+] as const;
 export type ConditionType = (typeof conditionTypes)[number];
 
 /** What a reconcile wants to say; `lastTransitionTime` follows from what was said before. */

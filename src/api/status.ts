@@ -49,7 +49,8 @@ export const slotStatusSchema = z.strictObject({
   /** What its processes hold, measured now and then; absent: not measured. */
   memory: z
     .strictObject({
-      hostBytes: z.int().min(0),
+      /** Absent: it cannot be told, as of a container. */
+      hostBytes: z.int().min(0).optional(),
       devices: z.array(z.strictObject({ id: z.string(), bytes: z.int().min(0) })),
     })
     .optional(),

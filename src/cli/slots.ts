@@ -78,6 +78,7 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
     .map((field) => `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${cell(slot[field])}`);
   const memory = slot["memory_bytes"];
   if (typeof memory === "number") lines.push(`${"memory:".padEnd(20)}${bytes(memory)}`);
+  lines.push(...computeLines(slot["compute"]), ...deviceLines(slot["memory"]));
   const processes = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
   for (const { role, containerId } of processes)
     if (typeof containerId === "string") {
@@ -97,6 +98,20 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   for (const { at, from, to, message } of transitions.slice(-10))
     lines.push(`  ${cell(at)}  ${cell(from)} → ${cell(to)}: ${cell(message)}`);
   return `${lines.join("\n")}\n`;
+}
+
+/** What the engine says that it computes on. */
+function computeLines(compute: unknown): string[] {
+  if (!isRecord(compute)) return [];
+  const devices = Array.isArray(compute["devices"]) ? compute["devices"].map(cell) : [];
+  const total = compute["layers_total"];
+  const layers = typeof total === "number" ? `, ${cell(compute["layers_offloaded"])} of ${total} layers on a GPU` : "";
+  return [`${"computes on:".padEnd(20)}${devices.length === 0 ? "CPU" : devices.join(", ")}${layers}`];
+}
+
+function deviceLines(memory: unknown): string[] {
+  const devices = isRecord(memory) && Array.isArray(memory["devices"]) ? memory["devices"].filter(isRecord) : [];
+  return devices.map((device) => `${"GPU memory:".padEnd(20)}${bytes(device["bytes"])} of ${cell(device["id"])}`);
 }
 
 /** `berth slot plan`: what the operator does next. Throws CommandError. */

@@ -1,3 +1,4 @@
+import type { Compute } from "../api/compute.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineImages, EngineLock } from "../api/engine-images.ts";
 import type { Backend, EngineKind, EngineProtocol, ProcessRole, RuntimeKind, SlotCapability } from "../api/names.ts";
@@ -111,6 +112,8 @@ export interface Engine {
   probe(input: SlotInputs & Partial<Pick<EngineInput, "ports">>, role: ProcessRole): ProbeTarget;
   /** What it derives for a start, by name, for status; absent: nothing but what every engine has. */
   derived?(input: SlotInputs): Readonly<Record<string, Derived>>;
+  /** What its own words since the start say of what it computes on; undefined: nothing. Absent: it never says. */
+  computeIn?(input: SlotInputs, said: string): Compute | undefined;
   /** The model name that the engine expects in requests. */
   servedModel(input: SlotInputs): string;
 }

@@ -33,3 +33,8 @@ export function gpuHidingEnv({ spec, placement }: SlotInputs): Readonly<Record<s
   // Images for CUDA ask for every GPU by this variable, where NVIDIA's runtime is the daemon's default.
   return placement.runtime === "process" ? hidden : { ...hidden, NVIDIA_VISIBLE_DEVICES: "void" };
 }
+
+/** Variables of a manifest that decide which GPUs an engine sees. */
+export function ownGpuVariables({ spec }: Pick<SlotInputs, "spec">): readonly string[] {
+  return Object.keys(spec.env).filter((name) => name in hidden);
+}

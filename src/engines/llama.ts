@@ -7,6 +7,7 @@ import type { Engine, EngineInput, EngineRefusal, ProbeTarget, SlotInputs } from
 import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
 import { isServer, programOf } from "./llama-program.ts";
+import { computeIn } from "./llama-report.ts";
 import { derivedPromptCache, serverSettings } from "./llama-settings.ts";
 import { listenOf, modelRefusal, probePath, workloadOf } from "./workload.ts";
 
@@ -86,6 +87,8 @@ export const llama = {
 
   derived: (input) =>
     input.spec.command === undefined ? { ...derivedContext(input), ...derivedPromptCache(input) } : {},
+
+  computeIn: (input, said) => (input.spec.command === undefined ? computeIn(said) : undefined),
 
   servedModel: (input) => input.ref ?? input.slot,
 } as const satisfies Engine;

@@ -106,6 +106,11 @@ export async function gather(world: World, name: string, isPaused = false): Prom
       health[process.role] = await world.health.look(process, target, spec, before, now, silence !== undefined);
     }
   }
+  const main = observed.find(({ role, phase }) => role === "main" && phase === "running");
+  const compute =
+    main !== undefined && health.main?.isWarm === true && engine !== undefined && engineInput !== undefined
+      ? await world.compute.look(main, engine, engineInput, before)
+      : undefined;
   const input: SlotInput = Object.freeze({
     ...base,
     now: world.clock.now(),
@@ -123,6 +128,7 @@ export async function gather(world: World, name: string, isPaused = false): Prom
     ...(engine?.derived === undefined || engineInput === undefined ? {} : { derived: engine.derived(engineInput) }),
     ...(missing === undefined ? {} : { missing }),
     ...(silence === undefined ? {} : { silence }),
+    ...(compute === undefined ? {} : { compute }),
     ...freedBeside(world, name),
     threads,
   });

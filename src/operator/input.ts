@@ -1,3 +1,4 @@
+import type { Compute } from "../api/compute.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineProtocol, ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
@@ -70,6 +71,8 @@ export interface SlotInput {
   readonly missing?: Missing;
   /** The runtime cannot be asked now, and why: `observed` is what was last published. */
   readonly silence?: string;
+  /** What the main process says that it computes on. */
+  readonly compute?: Compute;
   /** When another slot last gave memory back; undefined: not since this operator began. */
   readonly freedAt?: Date;
   readonly threads: { readonly value: number; readonly reason: string };

@@ -14,6 +14,7 @@ import { bootId } from "../lib/boot-id.ts";
 import { readText } from "../lib/read-text.ts";
 import { openRegistry } from "../models/registry.ts";
 import { openPortLeases, type HeldPort } from "../runtimes/ports.ts";
+import { firstWords } from "../runtimes/said.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import type { Runtime } from "../runtimes/runtime.ts";
 import { openDemandStore } from "../store/demand.ts";
@@ -27,6 +28,7 @@ import { openRequestStore } from "../store/requests.ts";
 import { keepReserve, withReserve } from "../store/reserve.ts";
 import type { SourceProblem } from "../store/store.ts";
 import { Complaints } from "./complaints.ts";
+import { ComputeBook } from "./compute.ts";
 import { ConflictIndex } from "./conflicts.ts";
 import { Controller } from "./controller.ts";
 import { followHardware, type Look } from "./hardware.ts";
@@ -121,6 +123,7 @@ export async function runOperator(
     engines,
     host: options.host,
     health: new HealthBook(httpProbe),
+    compute: new ComputeBook((process) => firstWords(config.stateDir, process)),
     conflicts: new ConflictIndex(),
     clock: systemClock,
     backoff: defaultBackoff,

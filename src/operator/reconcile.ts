@@ -152,6 +152,7 @@ async function publish(
 async function forget(world: World, { name, requests }: SlotInput): Promise<void> {
   world.ports.release(name);
   world.health.forget(name);
+  world.compute.forget(name);
   for (const { kind, token } of requests) await world.requests.remove(name, kind, token);
 }
 

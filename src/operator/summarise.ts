@@ -4,6 +4,7 @@ import type { EngineProtocol, ProcessRole, SlotCapability } from "../api/names.t
 import type { Plan } from "../api/plan.ts";
 import { slotSpecSchema, completeSlot } from "../api/slot.ts";
 import { emptyStatus, transitionLimit, type PublishedSlot, type SlotStatus, type Transition } from "../api/status.ts";
+import { computeClaims } from "./compute.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { failuresInForce } from "./facts.ts";
 import { steadyMs } from "./failing.ts";
@@ -57,6 +58,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     runtime: input.runtime,
     backend: input.backend ?? (spec.backend === "auto" ? "cpu" : spec.backend),
     decisions: decisionsOf(input, before, running.length > 0),
+    ...(running.length > 0 && input.compute !== undefined ? { compute: input.compute } : {}),
     ...endpointOf(input, outcome),
     processes: running.map((process) => ({
       role: process.role,
@@ -151,6 +153,7 @@ function claimsFor(input: SlotInput, verdict: Verdict): ConditionClaim[] {
     const message = "the model's file was replaced after it was loaded; a restart loads the new one";
     claims.push({ type: "ModelChanged", status: "True", reason: "ModelChanged", message });
   }
+  if (isRunning) claims.push(...computeClaims(input));
   return claims;
 }
 

@@ -6,6 +6,7 @@ import type { EngineKind } from "../api/names.ts";
 import type { runtimeKinds } from "../api/names.ts";
 import type { Runtime } from "../runtimes/runtime.ts";
 import type { DemandStore, DesiredSource, Publisher, RequestStore } from "../store/store.ts";
+import type { ComputeBook } from "./compute.ts";
 import type { ConflictIndex } from "./conflicts.ts";
 import type { Containers } from "./placing.ts";
 import type { FreedMemory } from "./freed-memory.ts";
@@ -35,6 +36,7 @@ export interface World {
   readonly engines: Readonly<Record<EngineKind, Engine>>;
   readonly host: EngineHost;
   readonly health: HealthBook;
+  readonly compute: ComputeBook;
   readonly conflicts: ConflictIndex;
   readonly clock: Clock;
   readonly backoff: Backoff;

@@ -5,6 +5,7 @@ import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { PublishedSlot, RequestKind, SlotRequest } from "../../src/api/status.ts";
 import { noDevices } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
+import { ComputeBook } from "../../src/operator/compute.ts";
 import { ConflictIndex } from "../../src/operator/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
 import { FreedMemory } from "../../src/operator/freed-memory.ts";
@@ -50,6 +51,8 @@ export class Site implements AsyncDisposable {
   readonly log: string[] = [];
   /** Unless a test gives another, no container engine answers. */
   containers: World["containers"] = noContainers;
+  /** What engines have said since they were started, by slot. */
+  readonly said = new Map<string, string>();
   #controller: Controller | undefined;
   #onModels: () => void = () => undefined;
   #fault: { left: number; isDeath: boolean } | undefined;
@@ -100,6 +103,7 @@ export class Site implements AsyncDisposable {
         },
         () => this.clock.elapsedMs(),
       ),
+      compute: new ComputeBook(async ({ slot }) => this.said.get(slot) ?? ""),
       conflicts: new ConflictIndex(),
       clock: this.clock,
       backoff: { firstMs: 1000, limitMs: 300_000, random: () => 0.5 },

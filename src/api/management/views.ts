@@ -62,6 +62,24 @@ export const slotViewSchema = z.strictObject({
     .min(0)
     .nullable()
     .describe("Resident memory of the engine's own processes; null for containers"),
+  compute: z
+    .strictObject({
+      devices: z.array(z.string()).describe("GPUs that hold something of the model; none: the processor alone"),
+      layers_offloaded: count.nullable(),
+      layers_total: count.nullable(),
+      buffers: z
+        .array(z.strictObject({ device: z.string(), bytes: count }))
+        .describe("What the engine allocated on GPUs; drivers take some more"),
+    })
+    .nullable()
+    .describe("What the engine itself says that it computes on; null where it does not say"),
+  memory: z
+    .strictObject({
+      host_bytes: count.nullable(),
+      devices: z.array(z.strictObject({ id: z.string().describe("As in /api/hardware"), bytes: count })),
+    })
+    .nullable()
+    .describe("What its processes hold on the host and on each GPU, measured every ten seconds; null: not measured"),
   uptime_seconds: seconds,
   processes: z.array(processStatusSchema),
   decisions: slotStatusSchema.shape.decisions.unwrap(),

@@ -56,6 +56,8 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
         : round((load.startSeconds ?? 0) + load.warmSeconds + (load.pullSeconds ?? 0)),
     // Nobody watches what an operator that is lost has told of.
     memory_bytes: isOperatorLost ? null : memoryOf(status?.processes ?? []),
+    compute: computeOf(status?.compute),
+    memory: isOperatorLost ? null : measuredOf(status?.memory),
     uptime_seconds:
       status?.readySince === undefined ? null : Math.floor((Date.now() - Date.parse(status.readySince)) / 1000),
     processes: status?.processes ?? [],
@@ -89,6 +91,21 @@ function progressOf(progress: SlotStatus["progress"]): SlotView["progress"] {
   if (progress === undefined) return null;
   const { bytesDone, bytesTotal, bytesPerSecond } = progress;
   return { bytes_done: bytesDone, bytes_total: bytesTotal ?? null, bytes_per_second: bytesPerSecond ?? null };
+}
+
+function computeOf(compute: SlotStatus["compute"]): SlotView["compute"] {
+  if (compute === undefined) return null;
+  const { devices, layersOffloaded, layersTotal, buffers } = compute;
+  return {
+    devices,
+    layers_offloaded: layersOffloaded ?? null,
+    layers_total: layersTotal ?? null,
+    buffers: buffers ?? [],
+  };
+}
+
+function measuredOf(memory: SlotStatus["memory"]): SlotView["memory"] {
+  return memory === undefined ? null : { host_bytes: memory.hostBytes ?? null, devices: memory.devices };
 }
 
 /** Of all processes that run on this machine and can be told; null where none can, such as containers. */

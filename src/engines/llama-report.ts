@@ -1,0 +1,41 @@
+import type { Compute } from "../api/compute.ts";
+
+const mebibyte = 1024 ** 2;
+
+/** Where llama.cpp begins to load weights: what stands before is of an attempt to fit, or of an earlier start. */
+const beginning = /load_tensors: loading model tensors|offload(?:ing|ed) \d+.* layers to GPU/;
+const offloaded = /offloaded (\d+)\/(\d+) layers to GPU/;
+const layers = /print_info: n_layer +(?:= *)(\d+)/;
+const buffer = /(\S+)\s+(?:model|KV|RS|compute|output) buffer size = +([\d.]+) MiB/g;
+/** Memory of the host, pinned for a GPU or rearranged for the processor. */
+const ofHost = /^CPU|_Host$|^BLAS$/;
+
+/**
+ * What llama.cpp says in its log that it computes on; undefined where it did not say. Without a GPU it may still count
+ * its layers as offloaded: where no GPU holds a buffer of the model, none is.
+ */
+export function computeIn(log: string): Compute | undefined {
+  const start = log.search(beginning);
+  if (start < 0) return undefined;
+  const told = log.slice(start);
+  const counts = offloaded.exec(told);
+  const buffers = new Map<string, number>();
+  const holding = new Set<string>();
+  for (const [line, device = "", mebibytes] of told.matchAll(buffer)) {
+    if (ofHost.test(device)) continue;
+    const bytes = Math.round(Number(mebibytes) * mebibyte);
+    buffers.set(device, (buffers.get(device) ?? 0) + bytes);
+    // A GPU may be given work without holding a layer.
+    if (bytes > 0 && !line.includes("compute")) holding.add(device);
+  }
+  const isOnGpu = holding.size > 0;
+  const all = layers.exec(log)?.[1];
+  const total = counts?.[2] ?? (all === undefined ? undefined : String(Number(all) + 1));
+  return {
+    devices: [...holding].toSorted(),
+    ...(total === undefined
+      ? {}
+      : { layersOffloaded: isOnGpu ? Number(counts?.[1] ?? 0) : 0, layersTotal: Number(total) }),
+    ...(buffers.size === 0 ? {} : { buffers: [...buffers].map(([device, bytes]) => ({ device, bytes })) }),
+  };
+}

@@ -1,0 +1,80 @@
+import type { Compute } from "../api/compute.ts";
+import type { ConditionClaim } from "../api/conditions.ts";
+import type { SlotSpec } from "../api/slot.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import type { Observed } from "../api/workload.ts";
+import type { Engine, SlotInputs } from "../engines/engine.ts";
+import { gpuBackends, ownGpuVariables } from "../engines/gpu-use.ts";
+import type { SlotInput } from "./input.ts";
+
+/** What an engine has said since it was started. */
+export type FirstWords = (process: Observed) => Promise<string>;
+
+/** What engines say that they compute on: read once per process, when it is warm. */
+export class ComputeBook {
+  readonly #firstWords: FirstWords;
+  readonly #known = new Map<string, { readonly process: string; readonly compute: Compute | undefined }>();
+
+  constructor(firstWords: FirstWords) {
+    this.#firstWords = firstWords;
+  }
+
+  /** Of a process that an earlier operator has read about, what that has published: its log may be gone by now. */
+  async look(
+    process: Observed,
+    engine: Engine,
+    input: SlotInputs,
+    before: PublishedSlot | undefined,
+  ): Promise<Compute | undefined> {
+    if (engine.computeIn === undefined) return undefined;
+    const { slot } = process;
+    const identity = `${JSON.stringify(process.id)} ${process.startedAt.toISOString()}`;
+    const known = this.#known.get(slot);
+    if (known?.process === identity) return known.compute;
+    const compute = publishedOf(process, before) ?? engine.computeIn(input, await this.#firstWords(process));
+    this.#known.set(slot, { process: identity, compute });
+    return compute;
+  }
+
+  forget(slot: string): void {
+    this.#known.delete(slot);
+  }
+}
+
+function publishedOf({ role, id, startedAt }: Observed, before: PublishedSlot | undefined): Compute | undefined {
+  const known = before?.status.processes.find((process) => process.role === role);
+  const isSame = "pid" in id ? known?.pid === id.pid : "containerId" in id && known?.containerId === id.containerId;
+  return isSame && known?.startedAt === startedAt.toISOString() ? before?.status.compute : undefined;
+}
+
+/** The engine computes on something else than the slot was given: told, for nothing else would but its slowness. */
+export function computeClaims({ spec, compute, backend }: SlotInput): ConditionClaim[] {
+  if (spec === undefined || compute === undefined || backend === undefined) return [];
+  const claim = gpuBackends.has(backend) ? offGpu(spec, compute, backend) : onGpu(spec, compute, backend);
+  return claim === undefined ? [] : [{ type: "Degraded", status: "True", ...claim }];
+}
+
+type Told = Pick<ConditionClaim, "reason" | "message">;
+
+function offGpu({ model, backend: asked }: SlotSpec, compute: Compute, backend: string): Told | undefined {
+  const { devices, layersOffloaded = 0, layersTotal } = compute;
+  const wanted = Math.min(model.gpuLayers ?? Infinity, layersTotal ?? Infinity);
+  const isThere = devices.length > 0 && (layersTotal === undefined || layersOffloaded >= wanted);
+  if (isThere || wanted === 0) return undefined;
+  const who = asked === "auto" ? `${backend} was chosen` : `the spec asks for ${backend}`;
+  const share =
+    layersTotal === undefined ? "nothing of the model is" : `${layersOffloaded} of ${layersTotal} layers are`;
+  const next =
+    devices.length === 0
+      ? "does the engine's program see it (berth doctor)?"
+      : "the rest computes on the CPU: a smaller context, model or quantisation may fit";
+  return { reason: "NotOnGpu", message: `${who}, and ${share} on a GPU; ${next}` };
+}
+
+function onGpu(spec: SlotSpec, { buffers = [] }: Compute, backend: string): Told | undefined {
+  if (backend !== "cpu" || buffers.length === 0) return undefined;
+  const variables = ownGpuVariables({ spec });
+  const why = variables.length === 0 ? "" : `: env.${variables.join(", env.")} of the manifest says so`;
+  const where = buffers.map(({ device }) => device).join(", ");
+  return { reason: "OnGpu", message: `the slot is to compute on the CPU, and its engine uses ${where}${why}` };
+}
