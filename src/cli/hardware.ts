@@ -61,13 +61,25 @@ function memoryLine(memory: Row): string {
 function gpuLine(gpu: Row): string {
   const name = typeof gpu["name"] === "string" ? cell(gpu["name"]) : `${cell(gpu["vendor"])} ${cell(gpu["device_id"])}`;
   const memory = [
-    ...(typeof gpu["memory_bytes"] === "number" ? [bytes(gpu["memory_bytes"])] : []),
+    ...(typeof gpu["memory_bytes"] === "number" ? [`${bytes(gpu["memory_bytes"])}${roomOf(gpu)}`] : []),
     ...(typeof gpu["shared_memory_bytes"] === "number" ? [`${bytes(gpu["shared_memory_bytes"])} shared`] : []),
   ];
   const architecture = typeof gpu["architecture"] === "string" ? [cell(gpu["architecture"])] : [];
+  if (typeof gpu["compute_capability"] === "string")
+    architecture.push(`compute capability ${cell(gpu["compute_capability"])}`);
+  if (typeof gpu["cuda_version"] === "string") architecture.push(`CUDA ${cell(gpu["cuda_version"])}`);
+  if (gpu["mig"] === true) architecture.push("divided by MIG");
   const driver = gpu["driver"] === null ? "no driver" : `driver ${cell(gpu["driver"])}`;
   const backends = list(gpu["backends"]) || "no backend";
   return `${cell(gpu["id"])} ${[name, ...architecture, ...memory, driver, backends].join(", ")}`;
+}
+
+function roomOf(gpu: Row): string {
+  const known = [
+    ...(typeof gpu["memory_usable_bytes"] === "number" ? [`${bytes(gpu["memory_usable_bytes"])} usable`] : []),
+    ...(typeof gpu["memory_free_bytes"] === "number" ? [`${bytes(gpu["memory_free_bytes"])} free`] : []),
+  ];
+  return known.length === 0 ? "" : ` (${known.join(", ")})`;
 }
 
 function npuLine(npu: Row): string {

@@ -71,11 +71,33 @@ async function onPci(pci: PciDevice, around: Surroundings): Promise<Gpu> {
     integrated: isIntegrated(vendor, address),
     driver: driver ?? null,
     memory_bytes: nvidia?.memoryBytes ?? (await witness.count(`${directory}/mem_info_vram_total`)) ?? null,
+    ...known({
+      memory_usable_bytes: nvidia?.usableBytes,
+      memory_free_bytes: nvidia?.freeBytes ?? (await freeOf(directory, witness)),
+      compute_capability: nvidia?.computeCapability,
+      cuda_version: nvidia?.cudaVersion,
+      mig: nvidia?.isMig,
+    }),
     shared_memory_bytes: (await witness.count(`${directory}/mem_info_gtt_total`)) ?? null,
     render_node: renderNode ?? null,
     backends,
     evidence: witness.evidence,
   };
+}
+
+/** What is not known of a GPU is not said of it. */
+function known(facts: { readonly [K in LaterFact]: Gpu[K] }): Pick<Gpu, LaterFact> {
+  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined));
+}
+type LaterFact = "memory_usable_bytes" | "memory_free_bytes" | "compute_capability" | "cuda_version" | "mig";
+
+/** AMD's driver counts what is used of its own memory. */
+async function freeOf(directory: string, witness: Witness): Promise<number | undefined> {
+  const [total, used] = [
+    await witness.count(`${directory}/mem_info_vram_total`),
+    await witness.count(`${directory}/mem_info_vram_used`),
+  ];
+  return total === undefined || used === undefined ? undefined : Math.max(0, total - used);
 }
 
 async function nameOf(pci: PciDevice, { machine }: Surroundings, witness: Witness): Promise<string | undefined> {

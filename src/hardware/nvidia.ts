@@ -6,11 +6,20 @@ import { countIn, fieldsOf, type Witness } from "./witness.ts";
 export interface NvidiaGpu {
   readonly name: string | undefined;
   readonly memoryBytes: number | undefined;
+  /** Of it, what programs may have: the driver keeps the rest. */
+  readonly usableBytes?: number | undefined;
+  readonly freeBytes?: number | undefined;
+  /** `9.0`. */
+  readonly computeCapability?: string | undefined;
+  /** What the driver can run, `13.0`. */
+  readonly cudaVersion?: string | undefined;
+  readonly isMig?: boolean | undefined;
 }
 
 /** nvidia-smi may wait for a driver that is stuck. */
 const limitMs = 5000;
 const program = "nvidia-smi";
+const mebibyte = 1024 ** 2;
 
 /**
  * GPUs by PCI address: names from /proc/driver/nvidia, memory from `nvidia-smi` where that is there and `asking` says until when.
@@ -29,12 +38,23 @@ export async function nvidiaGpus(
   }
   if (asking === undefined) return gpus;
   const signal = AbortSignal.any([asking, AbortSignal.timeout(limitMs)]);
-  const query = ["--query-gpu=pci.bus_id,name,memory.total", "--format=csv,noheader,nounits"];
   try {
-    for (const line of (await machine.run(program, query, signal)).split("\n")) {
-      const [id = "", name, mebibytes] = line.split(",").map((field) => field.trim());
+    const text = await asked(machine, signal);
+    const cudaVersion = /CUDA Version: *(\d+\.\d+)/.exec(await machine.run(program, [], signal).catch(() => ""))?.[1];
+    for (const line of text.split("\n")) {
+      const [id = "", name, total, reserved, free, capability, mig] = line.split(",").map((field) => field.trim());
       if (!id.includes(":")) continue;
-      gpus.set(addressOf(id), { name, memoryBytes: countIn(mebibytes, 1024 ** 2) });
+      const memoryBytes = countIn(total, mebibyte);
+      const kept = countIn(reserved, mebibyte);
+      gpus.set(addressOf(id), {
+        name,
+        memoryBytes,
+        usableBytes: memoryBytes === undefined || kept === undefined ? undefined : memoryBytes - kept,
+        freeBytes: countIn(free, mebibyte),
+        computeCapability: /^\d+\.\d+$/.test(capability ?? "") ? capability : undefined,
+        cudaVersion,
+        isMig: mig === "Enabled" ? true : mig === "Disabled" ? false : undefined,
+      });
     }
   } catch (error) {
     witness.note(program, errorCode(error) === "ENOENT" ? "is not on PATH: memory is not known" : messageOf(error));
@@ -42,8 +62,25 @@ export async function nvidiaGpus(
   return gpus;
 }
 
-/** The tool writes eight digits of domain, the kernel four. */
-function addressOf(id: string): string {
+const fields = ["pci.bus_id", "name", "memory.total"];
+/** Fields that drivers may lack: they refuse the whole question then. */
+const moreFields = ["memory.reserved", "memory.free", "compute_cap", "mig.mode.current"];
+
+async function asked(machine: Machine, signal: AbortSignal): Promise<string> {
+  const query = (names: readonly string[]): string[] => [
+    `--query-gpu=${names.join(",")}`,
+    "--format=csv,noheader,nounits",
+  ];
+  try {
+    return await machine.run(program, query([...fields, ...moreFields]), signal);
+  } catch (error) {
+    if (errorCode(error) === "ENOENT" || signal.aborted) throw error;
+    return await machine.run(program, query(fields), signal);
+  }
+}
+
+/** As the kernel writes it: the tool has eight digits of domain, the kernel four. */
+export function addressOf(id: string): string {
   return id.toLowerCase().replace(/^0{4}(?=[0-9a-f]{4}:)/, "");
 }
 

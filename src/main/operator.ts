@@ -2,7 +2,7 @@ import { errorMessage } from "../lib/error-code.ts";
 import { findEmbedded } from "./embedded.ts";
 import { findImages } from "./shipped-images.ts";
 import { explainStart } from "./failure.ts";
-import { lookOf } from "./hardware.ts";
+import { holdingsHere, lookOf } from "./hardware.ts";
 import { findLlamaServer } from "./llama-server.ts";
 import { openLog } from "./log.ts";
 import { tellParent } from "./parent.ts";
@@ -62,6 +62,7 @@ export async function operator(options: {
         embedded: findEmbedded(config.stateDir),
       },
       look: await lookOf(config),
+      holdings: await holdingsHere(),
       images: await findImages(config.llamaImage),
     });
   } catch (error) {

@@ -1,7 +1,7 @@
 import type { Compute } from "../api/compute.ts";
 import type { ConditionClaim } from "../api/conditions.ts";
 import type { SlotSpec } from "../api/slot.ts";
-import type { PublishedSlot } from "../api/status.ts";
+import type { PublishedSlot, SlotStatus } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
 import type { Engine, SlotInputs } from "../engines/engine.ts";
 import { gpuBackends, ownGpuVariables } from "../engines/gpu-use.ts";
@@ -45,6 +45,11 @@ function publishedOf({ role, id, startedAt }: Observed, before: PublishedSlot | 
   const known = before?.status.processes.find((process) => process.role === role);
   const isSame = "pid" in id ? known?.pid === id.pid : "containerId" in id && known?.containerId === id.containerId;
   return isSame && known?.startedAt === startedAt.toISOString() ? before?.status.compute : undefined;
+}
+
+/** For status, while the engine runs. */
+export function reportOf({ compute, memory }: SlotInput): Pick<SlotStatus, "compute" | "memory"> {
+  return { ...(compute === undefined ? {} : { compute }), ...(memory === undefined ? {} : { memory }) };
 }
 
 /** The engine computes on something else than the slot was given: told, for nothing else would but its slowness. */

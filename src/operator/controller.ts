@@ -82,7 +82,7 @@ export class Controller implements AsyncDisposable {
    * Reads the world once, then follows it. Resolves when every slot has been reconciled once, or disposal has begun.
    */
   async start(): Promise<void> {
-    const { source, demand, requests, runtime, health, containers } = this.#world;
+    const { source, demand, requests, runtime, health, memory, containers } = this.#world;
     const seeded = this.#seedConflicts();
     await this.#syncRegistry();
     const slots = await this.#allSlots();
@@ -103,6 +103,7 @@ export class Controller implements AsyncDisposable {
     }
     this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
+    this.#stack.use(memory.watch((name) => this.#enqueue(name)));
     // Where a slot can run may be another now: one that could not, waits for nothing else.
     this.#stack.use(containers.watch(() => source.list("Slot").forEach(({ name }) => this.#enqueue(name))));
     // Whatever changed before there was a watch told nobody.
@@ -205,7 +206,7 @@ export class Controller implements AsyncDisposable {
     // One that was never valid says so in its state, which is logged.
     const diagnostics = desired?.spec === undefined ? [] : desired.diagnostics;
     this.#complaints.tell(`Slot/${name}`, diagnostics.map(diagnosticLine));
-    const wasKnown = this.#world.published.has(name);
+    const last = this.#world.published.get(name);
     const done = await reconcile(this.#world, name, {
       log: this.#log,
       isPaused: this.#isPaused,
@@ -213,10 +214,12 @@ export class Controller implements AsyncDisposable {
       onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => {
         this.#metrics.published(after, before);
         this.#noteMemory(name, after);
+        // It has all that it takes for its weights by now.
+        if (after.status.state === "ready" && before?.status.state !== "ready") void this.#world.memory.measure();
       },
     });
-    if (wasKnown && !this.#world.published.has(name)) {
-      this.#metrics.deleted(name);
+    if (last !== undefined && !this.#world.published.has(name)) {
+      this.#metrics.deleted(name, last);
       this.#noteMemory(name, undefined);
     }
     return done;

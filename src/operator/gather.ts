@@ -111,6 +111,7 @@ export async function gather(world: World, name: string, isPaused = false): Prom
     main !== undefined && health.main?.isWarm === true && engine !== undefined && engineInput !== undefined
       ? await world.compute.look(main, engine, engineInput, before)
       : undefined;
+  const memory = world.memory.of(name);
   const input: SlotInput = Object.freeze({
     ...base,
     now: world.clock.now(),
@@ -129,6 +130,7 @@ export async function gather(world: World, name: string, isPaused = false): Prom
     ...(missing === undefined ? {} : { missing }),
     ...(silence === undefined ? {} : { silence }),
     ...(compute === undefined ? {} : { compute }),
+    ...(memory === undefined ? {} : { memory }),
     ...freedBeside(world, name),
     threads,
   });

@@ -2,7 +2,7 @@ import type { Compute } from "../api/compute.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineProtocol, ProcessRole, RuntimeKind } from "../api/names.ts";
 import type { SlotSpec } from "../api/slot.ts";
-import type { PublishedSlot, SlotRequest } from "../api/status.ts";
+import type { PublishedSlot, SlotRequest, SlotStatus } from "../api/status.ts";
 import type { Observed, Workload } from "../api/workload.ts";
 import type { Derived, EngineRefusal } from "../engines/engine.ts";
 import type { Diagnostic } from "../store/store.ts";
@@ -73,6 +73,8 @@ export interface SlotInput {
   readonly silence?: string;
   /** What the main process says that it computes on. */
   readonly compute?: Compute;
+  /** What its processes hold, when that was last worth telling. */
+  readonly memory?: SlotStatus["memory"];
   /** When another slot last gave memory back; undefined: not since this operator began. */
   readonly freedAt?: Date;
   readonly threads: { readonly value: number; readonly reason: string };

@@ -35,6 +35,7 @@ import { followHardware, type Look } from "./hardware.ts";
 import { FreedMemory } from "./freed-memory.ts";
 import { HealthBook } from "./health.ts";
 import { startHeartbeat } from "./heartbeat.ts";
+import { MemoryBook, type GpuHoldings } from "./memory.ts";
 import { OperatorMetrics } from "./metrics.ts";
 import { httpProbe } from "./probe.ts";
 import { defaultBackoff, systemClock } from "./queue.ts";
@@ -64,6 +65,7 @@ export async function runOperator(
     log: Logger;
     host: EngineHost;
     look: Look;
+    holdings: GpuHoldings;
     images: EngineImages;
     isPaused: boolean;
     /** Once aborted, the first look at every slot is waited for no more. */
@@ -123,6 +125,7 @@ export async function runOperator(
     engines,
     host: options.host,
     health: new HealthBook(httpProbe),
+    memory: new MemoryBook(options.holdings, published),
     compute: new ComputeBook((process) => firstWords(config.stateDir, process)),
     conflicts: new ConflictIndex(),
     clock: systemClock,

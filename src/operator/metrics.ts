@@ -20,6 +20,7 @@ export class OperatorMetrics {
   readonly #restarts: Counter<"slot">;
   readonly #load: Histogram<"slot" | "phase">;
   readonly #state: Gauge<"slot" | "state">;
+  readonly #memory: Gauge<"slot" | "device">;
 
   constructor(queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">) {
     const registers = [this.registry];
@@ -74,6 +75,12 @@ export class OperatorMetrics {
       labelNames: ["slot", "state"],
       registers,
     });
+    this.#memory = new Gauge({
+      name: "berth_slot_memory_bytes",
+      help: "What the engine's processes hold, on the host and on each GPU",
+      labelNames: ["slot", "device"],
+      registers,
+    });
     new Gauge({
       name: "berth_reconcile_queue_depth",
       help: "Keys that wait for a reconcile",
@@ -107,6 +114,10 @@ export class OperatorMetrics {
     const restarts = after.status.counters.restarts - (before?.status.counters.restarts ?? 0);
     this.#restarts.inc({ slot }, Math.max(0, restarts));
     for (const state of slotStates) this.#state.set({ slot, state }, after.status.state === state ? 1 : 0);
+    for (const device of devicesIn(before)) this.#memory.remove({ slot, device });
+    const { hostBytes, devices = [] } = after.status.memory ?? {};
+    if (hostBytes !== undefined) this.#memory.set({ slot, device: host }, hostBytes);
+    for (const { id, bytes } of devices) this.#memory.set({ slot, device: id }, bytes);
     const load = after.status.lastLoad;
     const earlier = before?.status.lastLoad;
     if (load === undefined || before === undefined) return;
@@ -122,10 +133,19 @@ export class OperatorMetrics {
     }
   }
 
-  deleted(slot: string): void {
+  /** `last`: what was published of it before it went. */
+  deleted(slot: string, last: PublishedSlot | undefined): void {
+    for (const device of devicesIn(last)) this.#memory.remove({ slot, device });
     for (const state of slotStates) this.#state.remove({ slot, state });
     this.#restarts.remove({ slot });
     for (const to of slotStates) this.#transitions.remove({ slot, to });
     for (const phase of ["pull", "start", "warm"]) this.#load.remove({ slot, phase });
   }
+}
+
+/** Label of the machine's own memory, beside GPUs' addresses. */
+const host = "host";
+
+function devicesIn(published: PublishedSlot | undefined): readonly string[] {
+  return [host, ...(published?.status.memory?.devices ?? []).map(({ id }) => id)];
 }

@@ -4,7 +4,7 @@ import type { EngineProtocol, ProcessRole, SlotCapability } from "../api/names.t
 import type { Plan } from "../api/plan.ts";
 import { slotSpecSchema, completeSlot } from "../api/slot.ts";
 import { emptyStatus, transitionLimit, type PublishedSlot, type SlotStatus, type Transition } from "../api/status.ts";
-import { computeClaims } from "./compute.ts";
+import { computeClaims, reportOf } from "./compute.ts";
 import { backoffMs, type Backoff } from "./queue.ts";
 import { failuresInForce } from "./facts.ts";
 import { steadyMs } from "./failing.ts";
@@ -58,7 +58,7 @@ export function summarise(input: SlotInput, verdict: Verdict, outcome: Outcome, 
     runtime: input.runtime,
     backend: input.backend ?? (spec.backend === "auto" ? "cpu" : spec.backend),
     decisions: decisionsOf(input, before, running.length > 0),
-    ...(running.length > 0 && input.compute !== undefined ? { compute: input.compute } : {}),
+    ...(running.length > 0 ? reportOf(input) : {}),
     ...endpointOf(input, outcome),
     processes: running.map((process) => ({
       role: process.role,

@@ -11,6 +11,7 @@ import type { ConflictIndex } from "./conflicts.ts";
 import type { Containers } from "./placing.ts";
 import type { FreedMemory } from "./freed-memory.ts";
 import type { HealthBook } from "./health.ts";
+import type { MemoryBook } from "./memory.ts";
 import type { Backoff, Clock } from "./queue.ts";
 import type { Written } from "./written.ts";
 
@@ -37,6 +38,7 @@ export interface World {
   readonly host: EngineHost;
   readonly health: HealthBook;
   readonly compute: ComputeBook;
+  readonly memory: MemoryBook;
   readonly conflicts: ConflictIndex;
   readonly clock: Clock;
   readonly backoff: Backoff;

@@ -15,7 +15,7 @@ export interface MachineSketch {
   /** Of device files; others may be opened and belong to group 0. */
   readonly nodes?: Readonly<Record<string, NodeLook>>;
   /** What `nvidia-smi` prints, or what it fails with; absent: there is none. */
-  readonly smi?: string | Error;
+  readonly smi?: string | Error | ((words: readonly string[]) => string);
   /** Paths that may not be read. */
   readonly closed?: readonly string[];
 }
@@ -109,8 +109,9 @@ export async function probed(sketch: MachineSketch): Promise<HardwareFacts> {
       return found === undefined ? undefined : (sketch.nodes?.[path] ?? nodeOf(0));
     },
     space: async () => ({ totalBytes: 100 * gib, freeBytes: 50 * gib }),
-    async run() {
+    async run(_program, words) {
       if (typeof sketch.smi === "string") return sketch.smi;
+      if (typeof sketch.smi === "function") return sketch.smi(words);
       throw sketch.smi ?? Object.assign(new Error("spawn nvidia-smi ENOENT"), { code: "ENOENT" });
     },
     now: () => new Date("2026-01-01T00:00:00.000Z"),

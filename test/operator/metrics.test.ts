@@ -65,7 +65,7 @@ test("a slot that is gone leaves no series behind", async () => {
   const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
   const before = published();
   metrics.published(before, undefined);
-  metrics.deleted("primary");
+  metrics.deleted("primary", undefined);
   assert.deepEqual(
     (await page(metrics)).filter((line) => line.includes("primary")),
     [],

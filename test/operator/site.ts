@@ -10,6 +10,7 @@ import { ConflictIndex } from "../../src/operator/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
 import { FreedMemory } from "../../src/operator/freed-memory.ts";
 import { HealthBook } from "../../src/operator/health.ts";
+import { MemoryBook, type GpuHoldings } from "../../src/operator/memory.ts";
 import { OperatorMetrics } from "../../src/operator/metrics.ts";
 import { Written } from "../../src/operator/written.ts";
 import type { World } from "../../src/operator/world.ts";
@@ -51,6 +52,8 @@ export class Site implements AsyncDisposable {
   readonly log: string[] = [];
   /** Unless a test gives another, no container engine answers. */
   containers: World["containers"] = noContainers;
+  /** What processes hold on GPUs. */
+  holdings: Awaited<ReturnType<GpuHoldings>> = [];
   /** What engines have said since they were started, by slot. */
   readonly said = new Map<string, string>();
   #controller: Controller | undefined;
@@ -103,6 +106,7 @@ export class Site implements AsyncDisposable {
         },
         () => this.clock.elapsedMs(),
       ),
+      memory: new MemoryBook(async () => this.holdings, published),
       compute: new ComputeBook(async ({ slot }) => this.said.get(slot) ?? ""),
       conflicts: new ConflictIndex(),
       clock: this.clock,
