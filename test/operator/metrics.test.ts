@@ -52,6 +52,8 @@ test("the page holds every family, and what two published statuses have told", a
     ...["offline", "pulling", "starting", "warming", "ready", "serving", "idle", "unloading", "error"].map(
       (state) => `berth_operator_slot_state{slot="primary",state="${state}"} ${state === "ready" ? 1 : 0}`,
     ),
+    "# HELP berth_slot_memory_bytes What the engine's processes hold, on the host and on each GPU",
+    "# TYPE berth_slot_memory_bytes gauge",
     "# HELP berth_reconcile_queue_depth Keys that wait for a reconcile",
     "# TYPE berth_reconcile_queue_depth gauge",
     "berth_reconcile_queue_depth 3",

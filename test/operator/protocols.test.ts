@@ -42,25 +42,41 @@ test("what it was seen to speak counts for more than what its adapter says", () 
   assert.deepEqual(protocols(input({ before, health: { main: seen } })), ["messages"], "not once it is gone");
 });
 
-test("an engine is asked for each protocol it may speak, and only a missing route is a no", async () => {
-  const status = { "/v1/responses": 404, "/v1/messages": 500, "/v1/messages/count_tokens": 405 };
-  const asked: unknown[] = [];
+const messages = [{ role: "user", content: "hi" }];
+const countResponse = ["/v1/responses/input_tokens", { input: "hi" }];
+const countMessage = ["/v1/messages/count_tokens", { messages }];
+
+/** What an engine that has those routes is seen to speak, and what it was asked. */
+async function asked(routes: Readonly<Record<string, "healthy" | number>>): Promise<readonly [unknown, unknown]> {
+  const questions: unknown[] = [];
   const spoken = await spokenProtocols(
     async ({ path, body }) => {
-      asked.push([path, body]);
-      const [, code] = Object.entries(status).find(([known]) => known === path) ?? [];
-      return code === undefined
-        ? { outcome: "failed", message: "silence" }
-        : { outcome: "failed", message: "", status: code };
+      questions.push([path, body]);
+      const answer = routes[path] ?? 404;
+      return answer === "healthy" ? { outcome: answer } : { outcome: "failed", message: "", status: answer };
     },
     ["responses", "messages", "count_tokens"],
     { port: 1, timeoutMs: 1, signal: AbortSignal.timeout(180_000) },
   );
-  assert.deepEqual(spoken, ["messages"]);
-  assert.deepEqual(
-    asked,
-    Object.keys(status).map((path) => [path, {}]),
-  );
+  return [spoken, questions];
+}
+
+test("an engine is asked for what it may speak by requests that leave no warning in its log", async () => {
+  const routes = { "/v1/responses/input_tokens": "healthy", "/v1/messages/count_tokens": "healthy" } as const;
+  assert.deepEqual(await asked(routes), [
+    ["responses", "messages", "count_tokens"],
+    [countResponse, countMessage],
+  ]);
+});
+
+test("a version that counts nothing is asked with nothing, and only a missing route is a no", async () => {
+  assert.deepEqual(await asked({ "/v1/responses": 400, "/v1/messages": 405, "/v1/messages/count_tokens": 501 }), [
+    ["responses"],
+    [countResponse, ["/v1/responses", {}], countMessage, ["/v1/messages", {}]],
+  ]);
+});
+
+test("an engine that does not answer is taken at its adapter's word", async () => {
   const silent = await spokenProtocols(
     () => Promise.resolve({ outcome: "failed", message: "no answer" }),
     ["messages"],

@@ -5,6 +5,7 @@ import { readSettings, type Settings } from "../settings.ts";
 import { configurationFindings, settingsFindings } from "./configuration.ts";
 import { engineFindings } from "./engines.ts";
 import { fail, type Finding } from "./finding.ts";
+import { gpuFindings } from "./gpu.ts";
 import { engineUserFinding, hardwareFindings, nodeFinding } from "./host.ts";
 import { portFindings } from "./network.ts";
 import { operatorFindings, stateFindings, tokenFindings } from "./state.ts";
@@ -48,5 +49,7 @@ export async function* doctorFindings(options: DoctorOptions): AsyncGenerator<Fi
   yield* await accessFindings(config, isPasswordInFile);
   yield* await engineFindings(config, { env, slots, embedded: options.embedded(config.stateDir) });
   yield* await engineUserFinding(uid, config.engineUser);
-  yield* await hardwareFindings(await look(settings));
+  const facts = await look(settings);
+  yield* await hardwareFindings(facts);
+  yield* await gpuFindings(config, { env, slots, facts });
 }

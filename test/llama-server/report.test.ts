@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { isRecord } from "../../src/cli/output.ts";
+import { ask } from "../support/openai.ts";
+import { startWithLlamaServer } from "./fixture.ts";
+
+test("a llama-server tells of itself what it computes on, what was derived for it, and is asked without a warning", async () => {
+  await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
+    await writeTinyModel(join(modelsDir, "tiny.gguf"));
+    await writeFile(join(configDir, "slots/primary.toml"), '[model]\ndefault = "tiny"\nparallel = 17\n');
+  });
+  await berth.state("primary", "ready");
+  const messages = [{ role: "user", content: "canary" }];
+  await ask(berth.url, "/v1/chat/completions", { model: "primary", messages, max_tokens: 4 });
+  const slot = await berth.slot("primary");
+  assert.deepEqual(slot["compute"], { devices: [], layers_offloaded: 0, layers_total: 3, buffers: [] });
+  assert.equal(slot["backend"], "cpu");
+  const decisions = isRecord(slot["decisions"]) ? slot["decisions"] : {};
+  assert.deepEqual(decisions["contextSize"], {
+    value: "2048",
+    reason: "of the model's 2048 for each of 17 requests at once: within a quarter of the memory",
+  });
+  assert.ok(isRecord(decisions["promptCacheBytes"]));
+  const types = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord).map(({ type }) => type) : [];
+  assert.deepEqual(types, ["Ready", "Available"]);
+  const log = await readFile(join(berth.stateDir, "logs/primary.main.log"), "utf8");
+  assert.match(log, /n_slots = 17, n_ctx_slot = 2048, kv_unified = 'true'/);
+  assert.match(log, /prompt cache is enabled, size limit: \d{1,4} MiB/);
+  const warnings = log.split("\n").filter((line) => / [WE] /.test(line) && line.includes("exception"));
+  assert.deepEqual(warnings, []);
+  assert.ok(!log.includes("canary"), "no prompt is in its log");
+});
