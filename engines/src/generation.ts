@@ -7,7 +7,7 @@ import {
   type Token,
 } from "node-llama-cpp";
 import type { Finished, Pieces } from "./pieces.ts";
-import { errorMessage, Refusal } from "./refusal.ts";
+import { contextExceeded, errorMessage, Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
 
 /** Tokens that repetition penalties look back at, as in llama-server. */
@@ -82,7 +82,7 @@ export async function* generate(
 /** Tokens that may be generated behind a prompt. Throws Refusal when there is no place for one. */
 export function tokenLimit(sequence: LlamaContextSequence, promptTokens: number, { maxTokens }: Sampling): number {
   const room = sequence.contextSize - promptTokens - 1;
-  if (room < 1) throw new Refusal(400, `the prompt has ${promptTokens} tokens, the context ${sequence.contextSize}`);
+  if (room < 1) throw contextExceeded(promptTokens, sequence.contextSize);
   return Math.min(maxTokens ?? room, room);
 }
 

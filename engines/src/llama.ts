@@ -11,7 +11,7 @@ import type { AnswerFormat, ChatMessage, ToolUse } from "./chat-request.ts";
 import { answerGrammar } from "./grammar.ts";
 import { generate } from "./generation.ts";
 import type { Pieces } from "./pieces.ts";
-import { Refusal } from "./refusal.ts";
+import { contextExceeded, Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
 import { Sequences } from "./sequences.ts";
 import { renderChat } from "./template.ts";
@@ -126,9 +126,8 @@ async function embeddingModel(model: LlamaModel, options: EngineArguments, conte
       const vectors: (readonly number[])[] = [];
       for (const text of texts) {
         const tokenized = model.tokenize(text);
-        if (tokenized.length + 2 > contextSize) {
-          throw new Refusal(400, `the input has ${tokenized.length} tokens, the context ${contextSize}`);
-        }
+        // With those that begin and end it.
+        if (tokenized.length + 2 > contextSize) throw contextExceeded(tokenized.length + 2, contextSize);
         tokens += tokenized.length;
         const { vector } = await context.getEmbeddingFor(tokenized);
         vectors.push(normalized(vector));
@@ -149,8 +148,7 @@ async function rankingModel(model: LlamaModel, options: EngineArguments, context
     async rerank(query, documents) {
       for (const document of documents) {
         const tokens = context.calculateInputLength(query, document);
-        if (tokens >= contextSize)
-          throw new Refusal(400, `query and document have ${tokens} tokens, the context ${contextSize}`);
+        if (tokens >= contextSize) throw contextExceeded(tokens, contextSize);
       }
       const scores = await context.rankAll(query, [...documents]);
       const tokens = [query, ...documents].reduce((sum, text) => sum + model.tokenize(text).length, 0);

@@ -2,16 +2,29 @@
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly status: number;
+  readonly #fields: object;
 
-  constructor(status: number, message: string) {
+  /** `fields` stand beside the usual ones of its body, or take their place. */
+  constructor(status: number, message: string, fields: object = {}) {
     super(message);
     this.status = status;
+    this.#fields = fields;
   }
 
   body(): string {
     const type = this.status >= 500 ? "server_error" : "invalid_request_error";
-    return JSON.stringify({ error: { message: this.message, type, code: this.status } });
+    return JSON.stringify({ error: { message: this.message, type, code: this.status, ...this.#fields } });
   }
+}
+
+/** A prompt that the context cannot hold, as `llama-server` says it: SDKs know these words and counts. */
+export function contextExceeded(promptTokens: number, contextTokens: number): Refusal {
+  const message = `request (${promptTokens} tokens) exceeds the available context size (${contextTokens} tokens), try increasing it`;
+  return new Refusal(400, message, {
+    type: "exceed_context_size_error",
+    n_prompt_tokens: promptTokens,
+    n_ctx: contextTokens,
+  });
 }
 
 /** What anything that was thrown says. */

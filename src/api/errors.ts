@@ -43,10 +43,33 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable;
 export type ErrorType =
-  "invalid_request_error" | "authentication_error" | "permission_error" | "rate_limit_error" | "server_error";
+  | "invalid_request_error"
+  | "authentication_error"
+  | "permission_error"
+  | "rate_limit_error"
+  | "server_error"
+  /** llama.cpp's, for a prompt that is longer than the context. */
+  | "exceed_context_size_error";
+
+/** What stands beside the envelope's own fields for clients that were written for other services. */
+export interface FamiliarFields {
+  /** OpenAI's code for the same, where it has one and clients act on it: `code` is ours. */
+  readonly openai_code?: "model_not_found" | "context_length_exceeded";
+  /** OpenAI's: the field of the request that is at fault. */
+  readonly param?: string;
+  /** llama.cpp's: tokens that the prompt has, and that the context holds. */
+  readonly n_prompt_tokens?: number;
+  readonly n_ctx?: number;
+}
+
+const noSuchModel = { openai_code: "model_not_found", param: "model" } as const;
+const familiarOf: Readonly<Partial<Record<ErrorCode, FamiliarFields>>> = {
+  "model.not_found": noSuchModel,
+  "model.not_loaded": noSuchModel,
+};
 
 export interface ErrorEnvelope {
-  readonly error: {
+  readonly error: FamiliarFields & {
     readonly code: ErrorCode;
     readonly message: string;
     readonly type: ErrorType;
@@ -70,6 +93,10 @@ export interface ApiErrorOptions {
   /** Response headers, e.g. `retry-after`. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
+  /** Absent: that of the status. */
+  readonly type?: ErrorType;
+  /** Absent: those of the code. */
+  readonly familiar?: FamiliarFields | undefined;
 }
 
 /**
@@ -82,6 +109,8 @@ export class ApiError extends Error {
   readonly status: number;
   readonly details: Readonly<Record<string, unknown>> | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  readonly type: ErrorType;
+  readonly familiar: FamiliarFields;
 
   constructor(code: ErrorCode, options: ApiErrorOptions = {}) {
     const { stackTraceLimit } = Error;
@@ -92,6 +121,8 @@ export class ApiError extends Error {
     this.status = options.status ?? errorTable[code][0];
     this.details = options.details;
     this.headers = options.headers ?? {};
+    this.type = options.type ?? errorType(this.status);
+    this.familiar = options.familiar ?? familiarOf[code] ?? {};
   }
 
   envelope(): ErrorEnvelope {
@@ -99,7 +130,8 @@ export class ApiError extends Error {
       error: {
         code: this.code,
         message: this.message,
-        type: errorType(this.status),
+        type: this.type,
+        ...this.familiar,
         ...(this.details === undefined ? {} : { details: this.details }),
       },
     };

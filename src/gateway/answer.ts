@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ApiError } from "../api/errors.ts";
 import { atEndOfTurn } from "../lib/end-of-turn.ts";
 import { diskFailure } from "./disk-failure.ts";
+import { plainErrors, type ErrorForm } from "./relay/error-form.ts";
 
 const idPattern = /^[A-Za-z0-9._-]{1,128}$/;
 const prefix = randomBytes(5).toString("hex");
@@ -33,14 +34,15 @@ export function sendError(
   response: ServerResponse,
   error: ApiError,
   requestId: string,
-  form: unknown = error.envelope(),
+  form: ErrorForm = plainErrors,
 ): void {
   if (response.headersSent || response.destroyed) return;
-  const body = JSON.stringify(form);
+  const body = JSON.stringify(form.body(error));
   response.writeHead(error.status, {
     "content-type": "application/json; charset=utf-8",
     "content-length": Buffer.byteLength(body),
     "x-request-id": requestId,
+    ...(form.idHeader === undefined ? {} : { [form.idHeader]: requestId }),
     "x-content-type-options": "nosniff",
     "content-security-policy": "sandbox",
     ...(error.code === "dispatch.payload_too_large" ? { connection: "close" } : {}),

@@ -72,6 +72,8 @@ describe("errors", () => {
         code: "model.not_found",
         message: "The model matches no slot, registry ref or upstream",
         type: "invalid_request_error",
+        openai_code: "model_not_found",
+        param: "model",
       },
     });
   });

@@ -71,7 +71,7 @@ test("the embedded engine answers chats and completions", async (t) => {
     assert.equal(response.status, 400);
     assert.match(
       String(record(record(await response.json())["error"])["message"]),
-      /^the prompt has \d+ tokens, the context 512$/,
+      /^request \(\d+ tokens\) exceeds the available context size \(512 tokens\), try increasing it$/,
     );
   });
 

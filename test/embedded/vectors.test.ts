@@ -24,7 +24,10 @@ test("the embedded engine embeds", async (t) => {
   await t.test("an input beyond the context is refused", async () => {
     const response = await post(engine.url, "/v1/embeddings", { input: "the and ".repeat(3000) });
     assert.equal(response.status, 400);
-    assert.match(String(record(record(await response.json())["error"])["message"]), /^the input has \d+ tokens/);
+    assert.match(
+      String(record(record(await response.json())["error"])["message"]),
+      /^request \(\d+ tokens\) exceeds the available context size/,
+    );
   });
 });
 

@@ -157,6 +157,19 @@ test("a chat slot on the real llama-server", async (t) => {
     assert.match(String(record(record(await response.json())["error"])["message"]), /context/);
   });
 
+  await t.test("what it tells as a failure of its own is the client's mistake, with its reason", async () => {
+    const image = { type: "image_url", image_url: { url: "data:image/png;base64,QUJD" } };
+    for (const [asked, said] of [
+      [{ messages: [{ role: "user", content: [image] }] }, /no projector/],
+      [{ ...chat, tools: [{ type: "function" }] }, /^Failed to parse tools: Missing tool function/],
+    ] as const) {
+      const response = await post(berth.url, "/v1/chat/completions", { model: "primary", ...asked });
+      const error = record(record(await response.json())["error"]);
+      assert.deepEqual([response.status, error["code"]], [400, "dispatch.rejected"]);
+      assert.match(String(error["message"]), said);
+    }
+  });
+
   await t.test("the protocols that are published are those the engine answers", async () => {
     const { readPublished } = await import("../support/published.ts");
     const published = await readPublished(berth.stateDir, "primary");

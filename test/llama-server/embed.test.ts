@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { until } from "../support/until.ts";
-import { ask, list, record } from "../support/openai.ts";
+import { ask, list, post, record } from "../support/openai.ts";
 import { keyOf, processes, processOf, startWithLlamaServer } from "./fixture.ts";
 
 test("embeddings and reranking: one slot, two real llama-server processes", async (t) => {
@@ -30,6 +30,18 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
     const asked = { model: "embed", input: "hello", encoding_format: "base64" };
     const encoded = list((await ask(berth.url, "/v1/embeddings", asked))["data"])[0]?.["embedding"];
     assert.equal(Buffer.from(String(encoded), "base64").length, 64 * 4);
+  });
+
+  await t.test("inputs that it tells as failures of its own are the client's mistakes, with their reason", async () => {
+    for (const [input, said] of [
+      [{ a: 1 }, /^the input must be a text/],
+      ["the and of ".repeat(3000), /^request \(\d+ tokens\) exceeds the available context size \(\d+ tokens\)/],
+    ] as const) {
+      const response = await post(berth.url, "/v1/embeddings", { model: "embed", input });
+      const error = record(record(await response.json())["error"]);
+      assert.deepEqual([response.status, error["code"]], [400, "dispatch.rejected"]);
+      assert.match(String(error["message"]), said);
+    }
   });
 
   await t.test("the second process ranks", async () => {

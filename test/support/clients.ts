@@ -187,14 +187,21 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
   await t.test("each meets a refusal as an error of its own", async () => {
     const long = { ...chat, messages: [{ role: "user" as const, content: "the and of ".repeat(3000) }] };
     const refused = await rejectionOf(openai.chat.completions.create(long), OpenAI.BadRequestError);
-    assert.equal(refused.code, "dispatch.rejected");
+    assert.deepEqual([refused.code, refused.type], ["dispatch.rejected", "exceed_context_size_error"]);
+    assert.match(refused.message, /request \(\d+ tokens\) exceeds the available context size \(\d+ tokens\)/);
+    const told = record(refused.error);
+    assert.equal(told["openai_code"], "context_length_exceeded");
+    assert.ok(Number(told["n_prompt_tokens"]) > Number(told["n_ctx"]) && Number(told["n_ctx"]) > 0);
     const unknown = await rejectionOf(
       openai.completions.create({ model: "primry", prompt: "x" }),
       OpenAI.NotFoundError,
     );
-    assert.equal(unknown.code, "model.not_found");
+    assert.deepEqual([unknown.code, unknown.param], ["model.not_found", "model"]);
+    assert.equal(record(unknown.error)["openai_code"], "model_not_found");
     const other = await rejectionOf(anthropic.messages.create(long), Anthropic.APIError);
     assert.deepEqual([other.status, other.type], [400, "invalid_request_error"]);
+    assert.match(other.message, /exceeds the available context size/);
+    assert.match(other.requestID ?? "", /^[\w.-]+$/);
     const nobody = await rejectionOf(anthropic.messages.create({ ...chat, model: "nobody" }), Anthropic.APIError);
     assert.deepEqual([nobody.status, nobody.type], [404, "not_found_error"]);
   });

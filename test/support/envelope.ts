@@ -5,6 +5,10 @@ const schema = z.strictObject({
     code: z.string(),
     message: z.string(),
     type: z.string(),
+    openai_code: z.string().optional(),
+    param: z.string().optional(),
+    n_prompt_tokens: z.number().optional(),
+    n_ctx: z.number().optional(),
     details: z.record(z.string(), z.unknown()).optional(),
   }),
 });

@@ -1,5 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import { isRecord } from "../../lib/record.ts";
+import { withoutPaths } from "../../lib/without-paths.ts";
 import { jsonOf, type EngineAnswer } from "./engine-http.ts";
 
 /** An image that ComfyUI has made and offers at `/view`. */
@@ -103,11 +104,6 @@ function executionFailure(messages: unknown): ApiError {
     });
   }
   return failed("the image engine failed and gave no reason");
-}
-
-/** A 5xx names no path (CONTRACT "Errors"); the file's own name helps. */
-function withoutPaths(message: string): string {
-  return message.replaceAll(/(?:[A-Za-z]:)?(?:[\\/][^\\/\s'":]+)+[\\/]([^\\/\s'":]+)/g, "$1");
 }
 
 function word(value: unknown): string | undefined {

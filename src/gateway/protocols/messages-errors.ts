@@ -6,6 +6,7 @@ import type { ErrorForm } from "../relay/error-form.ts";
  * details stand beside, as in every other answer of ours.
  */
 export const messagesErrors: ErrorForm = {
+  idHeader: "request-id",
   body: form,
   event: (failure) => `event: error\ndata: ${JSON.stringify(form(failure))}\n\n`,
 };

@@ -20,9 +20,9 @@ export function errorEvent(failure: ApiError, sequence: number): string {
     type: "error",
     code: error.code,
     message: error.message,
-    param: null,
+    param: error.param ?? null,
     sequence_number: sequence,
-    error: { ...error, param: null },
+    error: { ...error, param: error.param ?? null },
   };
   return `event: error\ndata: ${JSON.stringify(data)}\n\n`;
 }

@@ -120,6 +120,7 @@ export class Answer implements AnswerSink, Flushable {
       "content-security-policy",
       "sandbox",
     ];
+    if (this.#errors.idHeader !== undefined) list.push(this.#errors.idHeader, this.#requestId);
     const length = headers["content-length"];
     // An answer without content has no length either (RFC 9110, 8.6): HTTP/2 behind a proxy breaks on one.
     if (length !== undefined && status !== 204) list.push("content-length", String(length));
@@ -177,7 +178,7 @@ export class Answer implements AnswerSink, Flushable {
     if (this.isOver) return;
     this.failure = failure;
     this.#isEnded = true;
-    if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors.body(failure));
+    if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors);
     else if (this.#isStream) {
       // One event of its own: within another, both would be lost.
       const last = Buffer.from(`${this.#isWithinEvent ? "\n" : ""}${events ?? this.#errors.event(failure)}`);

@@ -1,6 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { ExchangeError } from "../../lib/http1/client.ts";
 import { parseJson } from "../../lib/json.ts";
+import { asTold, clientMistake, errorIn } from "./client-mistake.ts";
 
 /** What a client learns when the engine gave no whole answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
@@ -21,28 +22,25 @@ export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
 }
 
 /**
- * The engine's own refusal in our envelope: its 4xx keeps status and message; anything else is a failure behind us,
- * of which the client learns no more than the status (CONTRACT "Errors"). `request` is the body that was refused.
+ * The engine's own refusal in our envelope: its 4xx keeps status and message, and so does a 5xx by which it means the
+ * client's mistake, as a 400; anything else is a failure behind us, of which the client learns no more than the status
+ * (CONTRACT "Errors"). `request` is the body that was refused.
  */
 export function engineRefusal(status: number, body: Buffer, request: Buffer | undefined): ApiError {
   if (request !== undefined && !isJson(request)) return invalidJson(request);
   // Of a client's credentials none reach an engine: what it refuses are ours.
   if (status === 401)
     return new ApiError("dispatch.upstream_failed", { message: "the engine refused Berth's own key" });
-  if (status >= 500 || status < 400)
-    return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
+  if (status < 400) return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
   const upstream = parseJson(body);
+  const mistake = clientMistake(status, upstream);
+  if (mistake !== undefined) return mistake;
+  if (status >= 500) return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
   return new ApiError("dispatch.rejected", {
     status,
-    message: (messageOf(upstream) ?? `the engine answered ${status}`).slice(0, 2000),
-    details: { upstream: isShallow(upstream) ? upstream : body.toString("utf8", 0, 2000) },
+    message: (errorIn(upstream).message ?? `the engine answered ${status}`).slice(0, 2000),
+    details: { upstream: asTold(upstream) ?? body.toString("utf8", 0, 2000) },
   });
-}
-
-/** What is nested without end can be read, but not be written: nothing may come of it that reaches a client as JSON. */
-function isShallow(value: unknown, left = 50): boolean {
-  if (value === undefined || left === 0) return false;
-  return typeof value !== "object" || value === null || Object.values(value).every((each) => isShallow(each, left - 1));
 }
 
 /** What an engine says in the middle of its stream, in our envelope. */
@@ -50,7 +48,8 @@ export function engineEventFailure(json: string): ApiError {
   const event = parseJson(json);
   const error = typeof event === "object" && event !== null && "error" in event ? event.error : undefined;
   const code = typeof error === "object" && error !== null && "code" in error ? Number(error.code) : 500;
-  if (code >= 400 && code < 500) return engineRefusal(code, Buffer.from(json), undefined);
+  const refusal = code >= 400 ? engineRefusal(code, Buffer.from(json), undefined) : undefined;
+  if (refusal?.code === "dispatch.rejected") return refusal;
   return new ApiError("dispatch.upstream_failed", { message: "the engine failed within its answer" });
 }
 
@@ -67,12 +66,4 @@ export function invalidJson(body: Buffer): ApiError {
 
 function isJson(body: Buffer): boolean {
   return parseJson(body) !== undefined;
-}
-
-function messageOf(body: unknown): string | undefined {
-  if (typeof body !== "object" || body === null) return undefined;
-  const inner: unknown = "error" in body ? body.error : body;
-  if (typeof inner === "string") return inner;
-  if (typeof inner !== "object" || inner === null || !("message" in inner)) return undefined;
-  return typeof inner.message === "string" ? inner.message : undefined;
 }

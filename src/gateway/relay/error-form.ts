@@ -2,6 +2,8 @@ import type { ApiError } from "../../api/errors.ts";
 
 /** How a protocol tells its clients of a failure. */
 export interface ErrorForm {
+  /** Another header that tells the request's id to the protocol's clients. */
+  readonly idHeader?: string;
   /** Body of a response that has not begun. */
   body(failure: ApiError): unknown;
   /** The last event of a stream, blank line included. */

@@ -37,9 +37,11 @@ export function refusalFailure(upstream: string, { status, retryAfter, body }: R
     return new ApiError("dispatch.upstream_failed", { message, details });
   }
   if (status >= 400 && status < 500) {
-    const { message, details: said } = engineRefusal(status, body, undefined);
+    const refusal = engineRefusal(status, body, undefined);
+    const { message, details: said, type, familiar } = refusal;
     const words = message === `the engine answered ${status}` ? `upstream ${upstream} answered ${status}` : message;
-    return new ApiError("dispatch.rejected", { status, headers, message: words, ...(said && { details: said }) });
+    const told = { status: refusal.status, headers, message: words, type, familiar, ...(said && { details: said }) };
+    return new ApiError("dispatch.rejected", told);
   }
   const message = `upstream ${upstream} answered ${status}`;
   if (status === 503) return new ApiError("dispatch.upstream_unavailable", { message, headers, details });

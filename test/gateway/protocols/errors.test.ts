@@ -79,9 +79,10 @@ describe("errors by protocol", () => {
     it(`are ${type} for ${code} in Messages`, () => {
       const failed = new ApiError(code, { details: { slot: "primary" } });
       const [, message] = errorTable[code];
+      const familiar = code === "model.not_found" ? { openai_code: "model_not_found", param: "model" } : {};
       assert.deepEqual(messagesErrors.body(failed), {
         type: "error",
-        error: { type, code, message, details: { slot: "primary" } },
+        error: { type, code, message, ...familiar, details: { slot: "primary" } },
       });
     });
   }

@@ -43,6 +43,8 @@ describe("Messages over an engine that speaks chat", () => {
       messages: [{ role: "system", content: "be brief" }, ...ask.messages],
       max_tokens: 9,
     });
+    // Where Anthropic's clients look for it.
+    assert.match(whole._request_id ?? "", /^[\w.-]+$/);
     for (const { headers } of engine.seen) {
       assert.equal(headers["x-api-key"], undefined);
       assert.equal(headers["anthropic-version"], undefined);

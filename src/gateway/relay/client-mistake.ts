@@ -1,0 +1,116 @@
+import { ApiError } from "../../api/errors.ts";
+import { isRecord } from "../../lib/record.ts";
+import { withoutPaths } from "../../lib/without-paths.ts";
+
+/** What an engine says of a failure, in any of the shapes that engines have for it. */
+interface EngineError {
+  readonly message: string | undefined;
+  readonly type: unknown;
+  readonly code: unknown;
+  readonly asked: unknown;
+  readonly size: unknown;
+}
+
+/**
+ * The failure by which an engine means that the client has to ask for something else, whatever its status: a prompt
+ * beyond the context is told in the same words for every engine, llama.cpp's, by which SDKs know it; some mistakes
+ * `llama-server` tells as failures of its own, which SDKs would try again. Undefined for anything else.
+ */
+export function clientMistake(status: number, body: unknown): ApiError | undefined {
+  const error = errorIn(body);
+  const overflow = overflowOf(error);
+  if (overflow !== undefined) return contextExceeded(overflow, status < 500 ? asTold(body) : undefined);
+  // 502 and above speak of what is behind the engine, or of its load.
+  if (status !== 500 && status !== 501) return undefined;
+  const words = mistakeWords(error);
+  return words === undefined ? undefined : new ApiError("dispatch.rejected", { message: words });
+}
+
+/** What of an engine's body may be shown: what is nested without end can be read, but not be written. */
+export function asTold(body: unknown): unknown {
+  return isShallow(body) ? body : undefined;
+}
+
+/** The engine's error: `{"error": {…}}`, `{"error": "…"}`, or the fields at the top. */
+export function errorIn(body: unknown): EngineError {
+  const inner = isRecord(body) && "error" in body ? body["error"] : body;
+  const { message, type, code, n_prompt_tokens: asked, n_ctx: size } = isRecord(inner) ? inner : { message: inner };
+  return { message: typeof message === "string" ? message : undefined, type, code, asked, size };
+}
+
+interface Overflow {
+  readonly asked?: number | undefined;
+  readonly size?: number | undefined;
+}
+
+/** Tokens of the prompt and of the context in engines' own words, in this order. */
+const overflowWords: readonly RegExp[] = [
+  // llama.cpp, of embeddings and ranking.
+  /input \((?<asked>\d+) tokens\) is too large to process.*batch size: (?<size>\d+)/,
+  // Embedded engines of earlier versions.
+  /^(?:the (?:prompt|input) has|query and document have) (?<asked>\d+) tokens, the context (?<size>\d+)$/,
+  // OpenAI, vLLM.
+  /maximum context length is (?<size>\d+) tokens\b.{0,200}?\b(?:resulted in|requested|request has|contains at least) (?<asked>\d+)\b/s,
+  // SGLang.
+  /input \((?<asked>\d+) tokens\) is longer than the model's context length \((?<size>\d+) tokens\)/,
+  // Anthropic.
+  /prompt is too long: (?<asked>\d+) tokens > (?<size>\d+) maximum/,
+];
+
+function overflowOf({ message, type, code, asked, size }: EngineError): Overflow | undefined {
+  const isNamed = type === "exceed_context_size_error" || code === "context_length_exceeded";
+  if (isNamed && typeof asked === "number" && typeof size === "number") return { asked, size };
+  const words = (message ?? "").slice(0, 2000);
+  for (const pattern of overflowWords) {
+    const found = pattern.exec(words)?.groups;
+    const counts = { asked: Number(found?.["asked"]), size: Number(found?.["size"]) };
+    // What else is asked for beside the prompt, such as `max_tokens`, may be what is too much.
+    if (found !== undefined && counts.asked >= counts.size) return counts;
+  }
+  return isNamed ? {} : undefined;
+}
+
+function contextExceeded({ asked, size }: Overflow, upstream: unknown): ApiError {
+  const tokens = (count: number | undefined): string => (count === undefined ? "" : ` (${count} tokens)`);
+  return new ApiError("dispatch.rejected", {
+    message: `request${tokens(asked)} exceeds the available context size${tokens(size)}, try increasing it`,
+    type: "exceed_context_size_error",
+    familiar: {
+      openai_code: "context_length_exceeded",
+      ...(asked === undefined ? {} : { n_prompt_tokens: asked }),
+      ...(size === undefined ? {} : { n_ctx: size }),
+    },
+    ...(upstream === undefined ? {} : { details: { upstream } }),
+  });
+}
+
+/** Mistakes that `llama-server` tells with a 500, and what a client learns of them; absent: its own words. */
+const serverMistakes: readonly { readonly words: RegExp; readonly told?: string }[] = [
+  {
+    words: /^(?:image|audio|video) input is not supported/,
+    told: "the slot's model takes texts alone: it has no projector (model.projector) for images or sound",
+  },
+  { words: /^"prompt" elements must be/, told: "the input must be a text, a list of tokens, or a list of these" },
+  { words: /^Failed to (?:parse (?:messages|tools|tool_choice)|load (?:image|audio))\b/ },
+];
+/** By their own account. */
+const mistakeTypes: ReadonlySet<unknown> = new Set(["invalid_request_error", "not_supported_error"]);
+
+function mistakeWords({ message, type }: EngineError): string | undefined {
+  const known = serverMistakes.find(({ words }) => words.test(message ?? ""));
+  if (known === undefined && !mistakeTypes.has(type)) return undefined;
+  return known?.told ?? cleaned(message ?? "the engine refused the request");
+}
+
+/** Words that were said of a failure within the engine may hold its paths and addresses (CONTRACT "Errors"). */
+function cleaned(message: string): string {
+  const line = message.slice(0, 2000).replace(/; (?:messages|tools) = .*$|\n.*$/s, "");
+  return withoutPaths(
+    line.replaceAll(/\b[a-z][a-z0-9+.-]*:\/\/[^\s'"]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/gi, "…"),
+  ).slice(0, 500);
+}
+
+function isShallow(value: unknown, left = 50): boolean {
+  if (value === undefined || left === 0) return false;
+  return typeof value !== "object" || value === null || Object.values(value).every((each) => isShallow(each, left - 1));
+}

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import OpenAI from "openai";
+import { clientMistake } from "../../../src/gateway/relay/client-mistake.ts";
+import { engineEventFailure } from "../../../src/gateway/relay/engine-failure.ts";
+import { refusalFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
+import { startGateway } from "../../support/gateway.ts";
+import { json, scriptedEngine } from "../../support/scripted-engine.ts";
+
+const overflow = "request (900 tokens) exceeds the available context size (512 tokens), try increasing it";
+
+describe("a prompt beyond the context", () => {
+  const said: readonly (readonly [engine: string, status: number, body: unknown])[] = [
+    [
+      "llama-server",
+      400,
+      { error: { code: 400, message: overflow, type: "exceed_context_size_error", n_prompt_tokens: 900, n_ctx: 512 } },
+    ],
+    [
+      "llama-server that embeds",
+      500,
+      {
+        error: {
+          code: 500,
+          message:
+            "input (900 tokens) is too large to process. increase the physical batch size (current batch size: 512)",
+          type: "server_error",
+        },
+      },
+    ],
+    [
+      "an embedded engine of before",
+      400,
+      { error: { message: "the prompt has 900 tokens, the context 512", code: 400 } },
+    ],
+    [
+      "OpenAI",
+      400,
+      {
+        error: {
+          message:
+            "This model's maximum context length is 512 tokens. However, your messages resulted in 900 tokens. Please reduce the length of the messages.",
+          type: "invalid_request_error",
+          param: "messages",
+          code: "context_length_exceeded",
+        },
+      },
+    ],
+    [
+      "vLLM",
+      400,
+      {
+        object: "error",
+        message: "This model's maximum context length is 512 tokens. However, your request has 900 input tokens.",
+        type: "BadRequestError",
+        code: 400,
+      },
+    ],
+    ["SGLang", 400, { message: "The input (900 tokens) is longer than the model's context length (512 tokens)." }],
+    ["Anthropic", 400, { type: "error", error: { message: "prompt is too long: 900 tokens > 512 maximum" } }],
+  ];
+  for (const [engine, status, body] of said) {
+    it(`is told in one way, with llama.cpp's type and counts, whatever ${engine} says`, () => {
+      const failure = clientMistake(status, body);
+      const { details: _details, ...error } = failure?.envelope().error ?? { details: undefined };
+      assert.equal(failure?.status, 400);
+      assert.deepEqual(error, {
+        code: "dispatch.rejected",
+        message: overflow,
+        type: "exceed_context_size_error",
+        openai_code: "context_length_exceeded",
+        n_prompt_tokens: 900,
+        n_ctx: 512,
+      });
+    });
+  }
+
+  it("is told without counts where nobody gives any", () => {
+    const { message, familiar } =
+      clientMistake(400, { error: { code: "context_length_exceeded", message: "no" } }) ?? {};
+    assert.equal(message, "request exceeds the available context size, try increasing it");
+    assert.deepEqual(familiar, { openai_code: "context_length_exceeded" });
+  });
+
+  it("is not what a limit of the answer is that is too high", () => {
+    const message =
+      "'max_tokens' is too large: 900. This model's maximum context length is 512 tokens and your request has 100 input tokens.";
+    assert.equal(clientMistake(400, { error: { message, type: "BadRequestError" } }), undefined);
+  });
+
+  it("is told so of a provider, and within a stream", () => {
+    const body = Buffer.from(JSON.stringify({ error: { message: "prompt is too long: 900 tokens > 512 maximum" } }));
+    const failure = refusalFailure("acme", { status: 400, retryAfter: undefined, body });
+    assert.deepEqual(
+      [failure.message, failure.type, failure.familiar.n_ctx],
+      [overflow, "exceed_context_size_error", 512],
+    );
+    const event = engineEventFailure(
+      JSON.stringify({
+        error: { code: 500, message: "input (900 tokens) is too large to process. (current batch size: 512)" },
+      }),
+    );
+    assert.deepEqual([event.code, event.message], ["dispatch.rejected", overflow]);
+  });
+});
+
+describe("a mistake of the client's that an engine tells as a failure of its own", () => {
+  const mistakes: readonly (readonly [message: string, type: string, status: number, told: string])[] = [
+    [
+      "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+      "server_error",
+      500,
+      "the slot's model takes texts alone: it has no projector (model.projector) for images or sound",
+    ],
+    [
+      '"prompt" elements must be a string, a list of tokens, a JSON object containing a prompt string, or a list of mixed strings & tokens.',
+      "server_error",
+      500,
+      "the input must be a text, a list of tokens, or a list of these",
+    ],
+    [
+      'Failed to parse tools: Missing tool function: {}; tools = [\n  {\n    "type": "secret"\n  }\n]',
+      "server_error",
+      500,
+      "Failed to parse tools: Missing tool function: {}",
+    ],
+    [
+      "no such voice in /srv/models/a.bin at http://10.0.0.1:8081/x",
+      "invalid_request_error",
+      500,
+      "no such voice in a.bin at …",
+    ],
+    [
+      "This server does not support embeddings.",
+      "not_supported_error",
+      501,
+      "This server does not support embeddings.",
+    ],
+  ];
+  for (const [message, type, status, told] of mistakes) {
+    it(`is 400 with its reason: ${told}`, () => {
+      const failure = clientMistake(status, { error: { code: status, message, type } });
+      assert.deepEqual([failure?.code, failure?.status, failure?.message], ["dispatch.rejected", 400, told]);
+      assert.equal(failure?.details, undefined);
+    });
+  }
+
+  for (const [status, body] of [
+    [500, { error: { code: 500, message: "cudaMalloc failed: out of memory", type: "server_error" } }],
+    [500, { error: "no" }],
+    [500, "Internal Server Error"],
+    [502, { error: { message: "x", type: "invalid_request_error" } }],
+    [503, { error: { message: "Loading model", type: "unavailable_error" } }],
+    [400, { error: { message: "temperature must be a number", type: "invalid_request_error" } }],
+  ] as const)
+    it(`is not ${status} ${JSON.stringify(body)}`, () => assert.equal(clientMistake(status, body), undefined));
+
+  it("is not tried again by an SDK", async () => {
+    const message = "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj";
+    await using engine = await scriptedEngine((response) =>
+      json(response, { error: { code: 500, message, type: "server_error" } }, 500),
+    );
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const client = new OpenAI({ apiKey: "x", baseURL: `${gateway.url}/v1`, maxRetries: 2 });
+    const content = [{ type: "image_url" as const, image_url: { url: "data:image/png;base64,QUJD" } }];
+    await assert.rejects(client.chat.completions.create({ model: "primary", messages: [{ role: "user", content }] }), {
+      status: 400,
+      code: "dispatch.rejected",
+      message: /no projector/,
+    });
+    assert.equal(engine.seen.length, 1);
+  });
+});
