@@ -1,12 +1,12 @@
 # What a clone can do. `make help` lists it.
 SHELL := /bin/sh
-NODE := node_modules/node/bin/node
+NODE := node_modules/.bin/node
 RUN := $(NODE) --disable-warning=ExperimentalWarning
 TEST := $(RUN) --test --test-reporter=./test/support/reporter.ts
 TESTS := $(wildcard test/api test/lib test/store test/engines test/hardware test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge test-soak verify generate pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge test-bare test-soak verify generate pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -35,12 +35,15 @@ test-podman: setup ## the same suite over Podman's socket; needs root, installs 
 test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
 	@hack/test-edge.sh
 
+test-bare: ## follow the README as a newcomer in a bare Debian 13; needs root, installs debootstrap
+	@hack/test-bare.sh
+
 test-soak: setup ## thousands of mixed requests; nothing may be left behind: BERTH_SOAK_REQUESTS=100000 for more
 	@$(TEST) "test/soak/**/*.test.ts"
 
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc
-	@PATH="$(CURDIR)/node_modules/node/bin:$$PATH" node_modules/.bin/oxlint --type-aware --deny-warnings src test hack engines/src
+	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" node_modules/.bin/oxlint --type-aware --deny-warnings src test hack engines/src
 	@$(NODE) node_modules/prettier/bin/prettier.cjs --check --log-level warn .
 	@$(NODE) node_modules/knip/bin/knip.js
 	@$(RUN) hack/generate.ts --check
@@ -49,7 +52,7 @@ generate: setup ## write CRDs, schemas and the reference page anew
 	@$(RUN) hack/generate.ts
 
 pack: setup ## build the npm package as a .tgz
-	@npm pack --loglevel=error
+	@npm pack --ignore-scripts=false --loglevel=error
 
 test-pack: setup ## install the npm package into an empty directory and run it (needs the npm registry)
 	@$(TEST) "test/pack/**/*.test.ts"

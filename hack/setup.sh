@@ -3,7 +3,7 @@
 # when the lockfiles are those of the last time.
 set -eu
 cd "$(dirname "$0")/.."
-node=node_modules/node/bin/node
+node=node_modules/.bin/node
 stamp=node_modules/.setup
 
 fail() {
@@ -44,13 +44,18 @@ if [ ! -t 2 ]; then
   trap 'kill "$reporter" 2>/dev/null || true' EXIT INT TERM
 fi
 # `install` and not `ci`: some registries lack platform packages that only other machines need, and `ci` insists.
+# No package's install script runs (.npmrc): what is unpacked is what the lockfile's hashes name, and nothing is compiled
+# by the system's Node that Node 24 would load.
 npm install --no-save --no-fund --no-audit --loglevel=error $offline ||
   fail "npm could not install the packages: is the package registry in reach? run make setup again"
-# Where npm's settings forbid the install scripts that fetch Node for this machine, this one package may run its own.
-[ -x "$node" ] || npm rebuild --loglevel=error --ignore-scripts=false node || true
 [ -n "$reporter" ] && kill "$reporter" 2>/dev/null || true
+# Node 24 comes as a package for Linux on x64 and arm64; elsewhere the system's own has to be new enough.
+if [ ! -x "$node" ]; then
+  mkdir -p "$(dirname "$node")"
+  ln -sf "$(command -v node)" "$node"
+fi
 "$node" -e 'if (+process.versions.node.split(".")[0] < 24) process.exit(1)' 2>/dev/null ||
-  fail "Node 24 was not installed: npm ran no install script of the package node; try: npm rebuild node"
+  fail "Node 24 is needed and npm installed none for $(uname -s) on $(uname -m); install Node 24 or newer, then run make setup again"
 
 # Its npm is not ours to give a flag. It only wants directories that a clone does not use.
 [ -z "$offline" ] || export npm_config_offline=true

@@ -93,7 +93,7 @@ until [ -S "$socket" ]; do
   sleep 0.1
 done
 export BERTH_TEST_DOCKER="$socket" BERTH_TEST_ENGINE="$engine"
-node=node_modules/node/bin/node
+node=node_modules/.bin/node
 "$node" --disable-warning=ExperimentalWarning test/docker/prepare.ts
 # Not exec: the daemon must be ended after the tests.
 "$node" --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=2 "$@"

@@ -24,4 +24,4 @@ if [ -n "$missing" ]; then
   [ -z "$policy" ] || rm -f "$policy"
   [ "${installed:-yes}" = yes ] || exit 1
 fi
-node_modules/node/bin/node --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=1 "test/edge/**/*.test.ts"
+node_modules/.bin/node --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=1 "test/edge/**/*.test.ts"

@@ -23,7 +23,7 @@ export async function embeddedImage(
   if ((await api.listImages({ filters })).length > 0) return image;
   say(`making the image ${image} of the embedded engine`);
   await using stage = Stage.open();
-  await stage.addProgram(join(root, "node_modules/node/bin/node"), "/usr/bin/node");
+  await stage.addProgram(process.execPath, "/usr/bin/node");
   for (const part of ["package.json", "src", "node_modules"])
     await stage.add(join(root, "engines", part), `/app/${part}`);
   for (const library of await nativeLibraries()) await stage.addLibrariesOf(library);

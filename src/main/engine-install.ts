@@ -4,13 +4,15 @@ import { arch, platform } from "node:os";
 import { dirname, join } from "node:path";
 import { isClone } from "./clone.ts";
 import { embeddedInClone, embeddedInState } from "./embedded.ts";
+import { integrityProblem, removePackage } from "./engine-integrity.ts";
 
-/** CPU builds of llama.cpp by machine; the CUDA and Vulkan ones weigh more than half a gigabyte and are not wanted. */
+/**
+ * CPU builds of llama.cpp by machine, each with its hash in engines/package-lock.json; the CUDA and Vulkan builds weigh more
+ * than half a gigabyte and are not wanted.
+ */
 const platformPackages: Readonly<Record<string, string>> = {
   "linux x64": "linux-x64",
   "linux arm64": "linux-arm64",
-  "darwin arm64": "mac-arm64-metal",
-  "darwin x64": "mac-x64",
 };
 
 /**
@@ -52,13 +54,20 @@ export async function installEmbedded(options: {
     "--fetch-timeout=60000",
     "--fetch-retries=1",
   ];
+  const platformPackage = `@node-llama-cpp/${library}`;
   const code =
     (await npm(["install", "--no-save", ...quiet], target, onLine)) ||
     (await npm(
-      ["install", "--no-save", "--no-package-lock", ...quiet, `@node-llama-cpp/${library}@${version ?? ""}`],
+      ["install", "--no-save", "--no-package-lock", ...quiet, `${platformPackage}@${version ?? ""}`],
       target,
       onLine,
     ));
+  const problem = code === 0 ? await integrityProblem(target, platformPackage) : undefined;
+  if (problem !== undefined) {
+    await removePackage(target, platformPackage);
+    onLine(`${problem}; it was removed`);
+    return 1;
+  }
   onLine(
     code === 0
       ? "the embedded engine is installed; a Berth that runs takes it after its next start"

@@ -13,7 +13,7 @@ export const engineImage = "berth-test/engine:1";
 const entrypoint = ["/usr/bin/node", "/app/engine.ts"] as const;
 
 async function addEngine(stage: Stage): Promise<void> {
-  await stage.addProgram(join(root, "node_modules/node/bin/node"), "/usr/bin/node");
+  await stage.addProgram(process.execPath, "/usr/bin/node");
   await stage.add(join(root, "test/doubles/engine.ts"), "/app/engine.ts");
 }
 

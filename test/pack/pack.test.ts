@@ -18,7 +18,7 @@ const quiet = ["--no-fund", "--no-audit", "--loglevel=error", "--prefer-offline"
 
 /** Packs what is here, and installs the tarball globally below a directory of its own. Returns the command. */
 async function installed(directory: string): Promise<string> {
-  await run("npm", ["pack", "--pack-destination", directory, ...quiet], { cwd: root });
+  await run("npm", ["pack", "--ignore-scripts=false", "--pack-destination", directory, ...quiet], { cwd: root });
   const [tarball = ""] = (await readdir(directory)).filter((name) => name.endsWith(".tgz"));
   const empty = join(directory, "empty");
   await mkdir(empty);

@@ -1,8 +1,8 @@
 import { Agent } from "node:http";
 import { inspect } from "node:util";
-import Dockerode from "dockerode";
 import { errorCode } from "../../lib/error-code.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+import { Dockerode } from "./client.ts";
 import { elsewhere, socketPath } from "./socket.ts";
 
 /** The daemon answered, and said no. */
