@@ -32,6 +32,8 @@ fi
 cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/bare
 base=$cache/$suite-$(uname -m).tar
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/berth-bare-XXXXXX")
+chmod 755 "$root"
+chroot=$(command -v chroot || echo /usr/sbin/chroot)
 trap 'umount -l "$root/proc" "$root/dev" 2>/dev/null; rm -rf --one-file-system "$root"' EXIT
 trap 'exit 130' INT TERM
 
@@ -49,7 +51,7 @@ cp /etc/resolv.conf "$root/etc/resolv.conf"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 
-bare() { env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
+bare() { env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive "$chroot" "$root" "$@"; }
 
 packages=$(sed -n 's/.*`\(apt-get install [^`]*nodejs npm\)`.*/\1/p' README.md)
 [ -n "$packages" ] || fail "README.md names no packages for Debian"
@@ -66,14 +68,13 @@ passed=$(env | grep -E '^(npm_config_|NPM_CONFIG_|https?_proxy=|HTTPS?_PROXY=|no
 newcomer() {
   # shellcheck disable=SC2086
   env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME=/home/newcomer $passed BERTH_BARE_TESTS="${BERTH_BARE_TESTS:-}" \
-    chroot --userspec=newcomer:newcomer "$root" sh -c "cd /home/newcomer/berth && exec /home/newcomer/newcomer.sh $1"
+    "$chroot" --userspec=newcomer:newcomer "$root" sh -c "cd /home/newcomer/berth && exec /home/newcomer/newcomer.sh $1"
 }
 newcomer setup
 # Loopback alone: who still fetches something fails here.
-export -p >/dev/null
-passed=$passed root=$root unshare --net sh -euc '
+chroot=$chroot root=$root unshare --net sh -euc '
   ip link set lo up
   env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME=/home/newcomer BERTH_BARE_TESTS="${BERTH_BARE_TESTS:-}" \
-    chroot --userspec=newcomer:newcomer "$root" sh -c "cd /home/newcomer/berth && exec /home/newcomer/newcomer.sh use"
+    "$chroot" --userspec=newcomer:newcomer "$root" sh -c "cd /home/newcomer/berth && exec /home/newcomer/newcomer.sh use"
 '
 echo "make test-bare: 1 passed, 0 failed"
