@@ -32,7 +32,6 @@ fi
 cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/bare
 base=$cache/$suite-$(uname -m).tar
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/berth-bare-XXXXXX")
-chmod 755 "$root"
 chroot=$(command -v chroot || echo /usr/sbin/chroot)
 trap 'umount -l "$root/proc" "$root/dev" 2>/dev/null; rm -rf --one-file-system "$root"' EXIT
 trap 'exit 130' INT TERM
@@ -47,6 +46,7 @@ if [ ! -f "$base" ]; then
 else
   tar -C "$root" -xf "$base"
 fi
+chmod 755 "$root"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
