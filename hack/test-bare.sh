@@ -63,8 +63,12 @@ git clone -q --no-local . "$root/home/newcomer/berth"
 install -m 755 hack/bare-newcomer.sh "$root/home/newcomer/newcomer.sh"
 bare chown -R newcomer:newcomer /home/newcomer
 
-# What npm and the network of this machine need to reach the registry, where they need anything.
+# What this machine's network needs to reach the registry, where it needs anything: proxies, authorities of its own.
 passed=$(env | grep -E '^(npm_config_|NPM_CONFIG_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' || true)
+if [ -f "${NODE_EXTRA_CA_CERTS:-}" ]; then
+  install -m 644 "$NODE_EXTRA_CA_CERTS" "$root/etc/ssl/extra.crt"
+  passed="$passed NODE_EXTRA_CA_CERTS=/etc/ssl/extra.crt"
+fi
 newcomer() {
   # shellcheck disable=SC2086
   env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME=/home/newcomer $passed BERTH_BARE_TESTS="${BERTH_BARE_TESTS:-}" \
