@@ -50,10 +50,14 @@ npm install --no-save --no-fund --no-audit --loglevel=error $offline ||
   fail "npm could not install the packages: is the package registry in reach? run make setup again"
 [ -n "$reporter" ] && kill "$reporter" 2>/dev/null || true
 # Node 24 comes as a package for Linux on x64 and arm64; elsewhere the system's own has to be new enough.
-if [ ! -x "$node" ]; then
+# npm 9 makes no link in .bin for a package of one platform.
+for own in node_modules/node-linux-*/bin/node "$(command -v node)"; do
+  [ -x "$node" ] && break
+  [ -x "$own" ] || continue
+  case $own in /*) ;; *) own=../../$own ;; esac
   mkdir -p "$(dirname "$node")"
-  ln -sf "$(command -v node)" "$node"
-fi
+  ln -sf "$own" "$node"
+done
 "$node" -e 'if (+process.versions.node.split(".")[0] < 24) process.exit(1)' 2>/dev/null ||
   fail "Node 24 is needed and npm installed none for $(uname -s) on $(uname -m); install Node 24 or newer, then run make setup again"
 
