@@ -1,0 +1,31 @@
+#!/bin/sh
+# `make test-bare`: the README in a bare Debian 13. The packages that the README names are installed, and an ordinary user
+# follows the README in a clone of what is committed here: Debian's Node sets up, Node 24 runs. After the set-up the user
+# has loopback alone, so that whatever still fetches something fails. BERTH_BARE_TESTS=all runs all of `make test` there.
+set -eu
+cd "$(dirname "$0")/../.."
+target=test-bare
+. test/bare/root.sh
+if [ "${1:-}" != inside ]; then
+  want ip iproute2
+  install_missing
+  exec unshare --mount --pid --fork --kill-child "$0" inside
+fi
+make_root
+
+packages=$(sed -n 's/.*`\(apt-get install [^`]*nodejs npm\)`.*/\1/p' README.md)
+[ -n "$packages" ] || fail "README.md names no packages for Debian"
+echo "as root: $packages"
+apt "$packages -y -q"
+bare useradd --create-home --shell /bin/sh newcomer
+git clone -q --no-local . "$root/home/newcomer/berth"
+install -m 755 test/bare/newcomer.sh "$root/home/newcomer/newcomer.sh"
+bare chown -R newcomer:newcomer /home/newcomer
+
+# newcomer PART: the user's commands; what precedes `env` decides which network there is.
+newcomer='env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME=/home/newcomer $passed BERTH_BARE_TESTS="${BERTH_BARE_TESTS:-}" \
+  "$chroot" --userspec=newcomer:newcomer "$root" sh -c "cd /home/newcomer/berth && exec /home/newcomer/newcomer.sh $1"'
+export passed chroot root
+sh -euc "$newcomer" sh setup
+unshare --net sh -euc "ip link set lo up; $newcomer" sh use
+echo "make test-bare: 1 passed, 0 failed"
