@@ -52,8 +52,8 @@ make_root() {
   chroot=$(command -v chroot || echo /usr/sbin/chroot)
   passed=$(env | grep -E '^(npm_config_|NPM_CONFIG_|https?_proxy=|HTTPS?_PROXY=|no_proxy=|NO_PROXY=)' || true)
   if [ -f "${NODE_EXTRA_CA_CERTS:-}" ]; then
-    install -m 644 "$NODE_EXTRA_CA_CERTS" "$root/etc/ssl/extra.crt"
-    passed="$passed NODE_EXTRA_CA_CERTS=/etc/ssl/extra.crt"
+    install -m 644 "$NODE_EXTRA_CA_CERTS" "$root/etc/extra.crt"
+    passed="$passed NODE_EXTRA_CA_CERTS=/etc/extra.crt"
   fi
 }
 
