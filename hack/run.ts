@@ -133,7 +133,7 @@ async function prepare(): Promise<void> {
       throw new Stop(`${directory} cannot be written; choose another place: BERTH_RUN_DIR="$HOME/berth" make run`);
     }
   }
-  if (model !== undefined) await checkModel(resolve(model));
+  if (model !== undefined) await checkModel(modelPath(model));
   for (const [name, embedding] of [
     [tinyModel, false],
     [`${tinyModel}-embed`, true],
@@ -148,7 +148,7 @@ async function prepare(): Promise<void> {
   }
   // The manifests name their editor schemas by `../../schemas`.
   await cp(join(root, "manifests/schemas"), join(runDir, "schemas"), { recursive: true });
-  if (model !== undefined) await useModel(resolve(model));
+  if (model !== undefined) await useModel(modelPath(model));
 }
 
 async function containerImage(): Promise<string> {
@@ -176,6 +176,16 @@ async function containerImage(): Promise<string> {
   } finally {
     for (const signal of stopSignals) process.off(signal, onSignal);
   }
+}
+
+/** The path of what MODEL names. An address is refused in its own words, before anything looks for a file of that name. */
+function modelPath(given: string): string {
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(given))
+    throw new Stop(
+      `MODEL=${given} is an address, and this version downloads no models; fetch the GGUF file with a browser or curl, ` +
+        "then: make run MODEL=/path/to/model.gguf",
+    );
+  return resolve(given);
 }
 
 async function checkModel(path: string): Promise<void> {

@@ -26,6 +26,7 @@ bare sh -euxc 'REPOSITORY=/srv/berth.git; export REPOSITORY; . /srv/program.sh' 
 
 {
   echo 'set -eux'
+  echo 'trap "[ -e /srv/result ] || journalctl --no-pager -u berth-operator -u berth-gateway | tail -40" EXIT'
   for section in "The user and the directories" "A first slot" "The services"; do steps "$section"; done
   cat test/bare/installed.sh
   steps "Authentication and the first token"

@@ -17,14 +17,14 @@ packages=$(sed -n 's/.*`\(apt-get install [^`]*nodejs npm\)`.*/\1/p' README.md)
 [ -n "$packages" ] || fail "README.md names no packages for Debian"
 echo "as root: $packages"
 apt "$packages -y -q"
-bare useradd --create-home --shell /bin/sh newcomer
-git clone -q --no-local . "$root/home/newcomer/berth"
-install -m 755 test/bare/newcomer.sh "$root/home/newcomer/newcomer.sh"
-bare chown -R newcomer:newcomer /home/newcomer
+bare useradd --create-home --home-dir /srv/newcomer --shell /bin/sh newcomer
+git clone -q --no-local . "$root/srv/newcomer/berth"
+install -m 755 test/bare/newcomer.sh "$root/srv/newcomer/newcomer.sh"
+bare chown -R newcomer:newcomer /srv/newcomer
 
 # newcomer PART: the user's commands; what precedes `env` decides which network there is.
-newcomer='env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME=/home/newcomer $passed BERTH_BARE_TESTS="${BERTH_BARE_TESTS:-}" \
-  "$chroot" --userspec=newcomer:newcomer "$root" sh -c "cd /home/newcomer/berth && exec /home/newcomer/newcomer.sh $1"'
+newcomer='env -i PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 HOME=/srv/newcomer $passed BERTH_BARE_TESTS="${BERTH_BARE_TESTS:-}" \
+  "$chroot" --userspec=newcomer:newcomer "$root" sh -c "cd /srv/newcomer/berth && exec /srv/newcomer/newcomer.sh $1"'
 export passed chroot root
 sh -euc "$newcomer" sh setup
 unshare --net sh -euc "ip link set lo up; $newcomer" sh use

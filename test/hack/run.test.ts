@@ -87,6 +87,10 @@ describe("make run", () => {
           { MODEL: "/nowhere/m.gguf" },
           /^make run: MODEL=\/nowhere\/m\.gguf is not there; give the path of a GGUF file\n$/,
         ],
+        [
+          { MODEL: "hf://owner/repo/model.gguf" },
+          /^make run: MODEL=hf:\/\/owner\/repo\/model\.gguf is an address, and this version downloads no models; fetch the GGUF file with a browser or curl, then: make run MODEL=\/path\/to\/model\.gguf\n$/,
+        ],
         [{ MODEL: directory.path }, /^make run: MODEL=\S+ is a directory; give the path of a GGUF file\n$/],
         [
           { MODEL: page },
