@@ -1,5 +1,5 @@
 # Part of test/bare/install.sh: runs within the booted machine, after the services have been started.
-user_of() { ps -o user= -p "$(systemctl show --property=MainPID --value "$1")"; }
+user_of() { stat -c %U "/proc/$(systemctl show --property=MainPID --value "$1")"; }
 [ "$(user_of berth-operator)" = berth ]
 [ "$(user_of berth-gateway)" = berth ]
 engine() { berth slot show primary -o json | sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' | head -1; }

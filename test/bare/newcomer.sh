@@ -40,7 +40,12 @@ use)
     fail "the README's curl was not answered whole"
   kill -TERM "$run"
   wait "$run" || true
-  left=$(ps -o pid=,args= -u newcomer 2>/dev/null | grep -E 'berth|engines/src' | grep -v grep | grep -v newcomer.sh || true)
+  left=
+  for process in /proc/[0-9]*; do
+    [ "$(stat -c %U "$process" 2>/dev/null)" = newcomer ] || continue
+    line=$(tr '\0' ' ' <"$process/cmdline" 2>/dev/null) || continue
+    case $line in *src/main* | *engines/src*) left="$left $line" ;; esac
+  done
   [ -z "$left" ] || fail "make run left these running: $left"
   # Where Docker's client crashed the process: without a daemon, and in the tests that load it.
   SVC_RUNTIME=docker alive make run
