@@ -24,7 +24,10 @@ describe("install scripts", () => {
     it(`of ${lockfile} are those that are named here`, () => {
       const { packages } = JSON.parse(read(lockfile) ?? "{}");
       const found = Object.keys(packages).filter((path) => packages[path].hasInstallScript === true);
-      assert.deepEqual(found, names.map((name) => `node_modules/${name}`));
+      assert.deepEqual(
+        found,
+        names.map((name) => `node_modules/${name}`),
+      );
     });
   }
 
