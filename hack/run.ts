@@ -1,8 +1,8 @@
 import { constants as fileModes, existsSync } from "node:fs";
-import { access, copyFile, cp, mkdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { access, copyFile, cp, mkdir } from "node:fs/promises";
 import { createServer } from "node:net";
 import { constants } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client, CommandError } from "../src/cli/client.ts";
@@ -11,10 +11,11 @@ import { isRecord } from "../src/cli/output.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
 import { watchOutput } from "../src/main/lost-output.ts";
 import { startUp, type RunningUp } from "../src/main/up.ts";
-import { readGguf } from "../src/models/gguf.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
+import { checkModel, modelPath, useModel } from "./run-model.ts";
+import { exists, Stop } from "./run-stop.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 /** `make run`: a model behind the gateway in one command, on embedded defaults, offline after set-up. */
@@ -33,9 +34,6 @@ const pollMs = 50;
 const stopSignals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 /** `SVC_RUNTIME=docker make run`: the embedded engine in a container, its image made from this clone. */
 const isDocker = process.env["SVC_RUNTIME"] === "docker";
-
-/** A line for a person, with what to do. */
-class Stop extends Error {}
 
 watchOutput();
 process.exit(await run());
@@ -148,7 +146,7 @@ async function prepare(): Promise<void> {
   }
   // The manifests name their editor schemas by `../../schemas`.
   await cp(join(root, "manifests/schemas"), join(runDir, "schemas"), { recursive: true });
-  if (model !== undefined) await useModel(modelPath(model));
+  if (model !== undefined) await useModel(modelPath(model), runDir);
 }
 
 async function containerImage(): Promise<string> {
@@ -176,71 +174,6 @@ async function containerImage(): Promise<string> {
   } finally {
     for (const signal of stopSignals) process.off(signal, onSignal);
   }
-}
-
-/** The path of what MODEL names. An address is refused in its own words, before anything looks for a file of that name. */
-function modelPath(given: string): string {
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(given))
-    throw new Stop(
-      `MODEL=${given} is an address, and this version downloads no models; fetch the GGUF file with a browser or curl, ` +
-        "then: make run MODEL=/path/to/model.gguf",
-    );
-  return resolve(given);
-}
-
-async function checkModel(path: string): Promise<void> {
-  if (!(await exists(path))) throw new Stop(`MODEL=${path} is not there; give the path of a GGUF file`);
-  if ((await stat(path)).isDirectory()) throw new Stop(`MODEL=${path} is a directory; give the path of a GGUF file`);
-  try {
-    await readGguf(path);
-  } catch (error) {
-    throw new Stop(`MODEL=${path} ${errorMessage(error)}; give the path of a GGUF file`);
-  }
-}
-
-/** Puts the given file where the example slot finds it: under the name that its manifest asks for. */
-async function useModel(path: string): Promise<void> {
-  const { ref, files } = linksFor(path);
-  for (const [name, file] of files) {
-    const target = join(modelsDir, name);
-    if (target === file) continue;
-    await rm(target, { force: true });
-    await symlink(file, target);
-  }
-  const manifest = join(configDir, "slots", "primary.toml");
-  const text = await readFile(manifest, "utf8");
-  const line = /^default = .*$/m;
-  if (!line.test(text))
-    throw new Stop(`${manifest} has no line \`default = "..."\` under [model]; add one for MODEL to set`);
-  const next = text.replace(line, () => `default = ${JSON.stringify(ref)}`);
-  if (next !== text) await writeFile(manifest, next);
-}
-
-/** A name for the model that a manifest may say, and the links by which its file, or all of its parts, are found. */
-function linksFor(path: string): { ref: string; files: readonly (readonly [name: string, file: string])[] } {
-  const [, stem = "", count = ""] = /^(.*)-\d{5}-of-(\d{5})$/.exec(basename(path, ".gguf")) ?? [];
-  const plain = (name: string): string =>
-    name
-      .replaceAll(/[^A-Za-z0-9._-]+/g, "-")
-      .replace(/^[^A-Za-z0-9]+/, "")
-      .slice(0, 180) || "model";
-  if (count === "") {
-    const ref = plain(basename(path, ".gguf"));
-    return { ref, files: [[`${ref}.gguf`, path]] };
-  }
-  const ref = plain(stem);
-  const parts = Array.from(
-    { length: Number(count) },
-    (_, index) => `-${String(index + 1).padStart(5, "0")}-of-${count}`,
-  );
-  return { ref, files: parts.map((part) => [`${ref}${part}.gguf`, join(dirname(path), `${stem}${part}.gguf`)]) };
-}
-
-async function exists(path: string): Promise<boolean> {
-  return await access(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** Why nothing can listen there; undefined: it can. */

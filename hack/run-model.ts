@@ -1,0 +1,64 @@
+import { readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { errorMessage } from "../src/lib/error-code.ts";
+import { readGguf } from "../src/models/gguf.ts";
+import { exists, Stop } from "./run-stop.ts";
+
+/** The path of what MODEL names. An address is refused in its own words, before anything looks for a file of that name. */
+export function modelPath(given: string): string {
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(given))
+    throw new Stop(
+      `MODEL=${given} is an address, and this version downloads no models; fetch the GGUF file with a browser or curl, ` +
+        "then: make run MODEL=/path/to/model.gguf",
+    );
+  return resolve(given);
+}
+
+/** Throws Stop where the path is not that of a GGUF file. */
+export async function checkModel(path: string): Promise<void> {
+  if (!(await exists(path))) throw new Stop(`MODEL=${path} is not there; give the path of a GGUF file`);
+  if ((await stat(path)).isDirectory()) throw new Stop(`MODEL=${path} is a directory; give the path of a GGUF file`);
+  try {
+    await readGguf(path);
+  } catch (error) {
+    throw new Stop(`MODEL=${path} ${errorMessage(error)}; give the path of a GGUF file`);
+  }
+}
+
+/** Puts the given file where the example slot of `runDir` finds it: under the name that its manifest asks for. */
+export async function useModel(path: string, runDir: string): Promise<void> {
+  const { ref, files } = linksFor(path);
+  for (const [name, file] of files) {
+    const target = join(runDir, "models", name);
+    if (target === file) continue;
+    await rm(target, { force: true });
+    await symlink(file, target);
+  }
+  const manifest = join(runDir, "config/slots/primary.toml");
+  const text = await readFile(manifest, "utf8");
+  const line = /^default = .*$/m;
+  if (!line.test(text))
+    throw new Stop(`${manifest} has no line \`default = "..."\` under [model]; add one for MODEL to set`);
+  const next = text.replace(line, () => `default = ${JSON.stringify(ref)}`);
+  if (next !== text) await writeFile(manifest, next);
+}
+
+/** A name for the model that a manifest may say, and the links by which its file, or all of its parts, are found. */
+function linksFor(path: string): { ref: string; files: readonly (readonly [name: string, file: string])[] } {
+  const [, stem = "", count = ""] = /^(.*)-\d{5}-of-(\d{5})$/.exec(basename(path, ".gguf")) ?? [];
+  const plain = (name: string): string =>
+    name
+      .replaceAll(/[^A-Za-z0-9._-]+/g, "-")
+      .replace(/^[^A-Za-z0-9]+/, "")
+      .slice(0, 180) || "model";
+  if (count === "") {
+    const ref = plain(basename(path, ".gguf"));
+    return { ref, files: [[`${ref}.gguf`, path]] };
+  }
+  const ref = plain(stem);
+  const parts = Array.from(
+    { length: Number(count) },
+    (_, index) => `-${String(index + 1).padStart(5, "0")}-of-${count}`,
+  );
+  return { ref, files: parts.map((part) => [`${ref}${part}.gguf`, join(dirname(path), `${stem}${part}.gguf`)]) };
+}
