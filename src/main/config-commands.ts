@@ -19,7 +19,7 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
     .description("check a configuration directory without a running service")
     .argument("[directory]", "the directory; absent: the one a service would use")
     .action(async (directory: string | undefined) => {
-      const { configDirOf, validateConfig } = await import("./config.ts");
+      const { configDirOf, configWarnings, validateConfig } = await import("./config.ts");
       const checked = directory ?? configDirOf(env);
       // One that is named may lie anywhere, as in a job of a pipeline: nothing there is run.
       if (directory === undefined) {
@@ -27,6 +27,7 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
         await takeConfigDir(env, checked);
       }
       const problems = await validateConfig(checked);
+      for (const warning of await configWarnings(checked)) note(`${warning}\n`);
       write(problems.length === 0 ? `${checked}: valid\n` : problems.map((line) => `${line}\n`).join(""));
       if (problems.length > 0) exit(1);
     });

@@ -24,6 +24,15 @@ export async function validateConfig(directory: string): Promise<readonly string
   return (await validateDirectory(directory)).map(diagnosticLine);
 }
 
+/** What is valid and should be known, one per line: a secret in plain text. */
+export async function configWarnings(directory: string): Promise<readonly string[]> {
+  const { declared, secretFindings } = await import("./doctor/configuration.ts");
+  const { slots } = await declared(directory);
+  return [...slots]
+    .flatMap(([name, spec]) => secretFindings(name, spec))
+    .map(({ message, next }) => `warning: ${message}; ${next ?? ""}`);
+}
+
 const settingColumns: readonly Column[] = [
   { title: "SETTING", value: (row) => cell(row["environment"]) },
   { title: "VALUE", value: (row) => cell(row["value"]) },

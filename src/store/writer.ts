@@ -31,3 +31,15 @@ export interface ManifestWriter {
    */
   remove(kind: Kind, name: string, options: { readonly isKnown: boolean }): Promise<boolean>;
 }
+
+/** What was written, and the hash that the operator publishes once it has seen that: of the same moment. */
+export interface Written {
+  readonly outcome: "created" | "changed" | "unchanged";
+  readonly specHash: string | undefined;
+}
+
+/** A writer on another thread, where somebody else may write between two questions. */
+export interface AsyncManifestWriter extends Omit<ManifestWriter, "create" | "replace"> {
+  create(kind: Kind, name: string, change: ManifestChange): Promise<Written>;
+  replace(kind: Kind, name: string, change: ManifestChange): Promise<Written>;
+}

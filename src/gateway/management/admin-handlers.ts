@@ -50,7 +50,7 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       const before = { ...upstreams.get(name)?.options.spec };
       const isAllowed = config.apiExec || config.authEnabled;
       guardKeySource(spec, before, { isAllowed, file: `upstreams/${name}.toml` });
-      const outcome = await writer.replace("Upstream", name, { spec, labels });
+      const { outcome } = await writer.replace("Upstream", name, { spec, labels });
       void reply.code(outcome === "created" ? 201 : 202);
       return { name };
     },

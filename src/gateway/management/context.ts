@@ -1,15 +1,17 @@
+import type { FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../../api/config.ts";
 import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
 import { slotNameSchema } from "../../api/names.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
+import { isGranted } from "../../api/scopes.ts";
 import type { PublishedOperator } from "../../api/status.ts";
 import type { HardwareStore } from "../../store/hardware.ts";
 import type { RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/tokens.ts";
 import type { ManifestThread } from "../../store/thread/manifest-thread.ts";
-import type { ManifestWriter } from "../../store/writer.ts";
+import type { AsyncManifestWriter } from "../../store/writer.ts";
 import type { Admission } from "../admission/admission.ts";
 import { isOperatorLost } from "../admission/availability.ts";
 import type { Authenticator } from "../auth/authenticator.ts";
@@ -31,7 +33,7 @@ export interface ManagementContext {
   readonly upstreams: Upstreams;
   readonly requests: RequestStore;
   readonly hardware: Pick<HardwareStore, "found" | "pending" | "ask" | "watch">;
-  readonly writer: ManifestWriter;
+  readonly writer: AsyncManifestWriter;
   /** Reads what clients send, however long that takes. */
   readonly manifests: Pick<ManifestThread, "validateFiles" | "validateDirectory">;
   readonly authenticator: Authenticator;
@@ -59,6 +61,11 @@ export function viewOf(context: ManagementContext): ViewContext {
     admission: context.admission,
     isOperatorLost: isOperatorLost(context.operator()),
   };
+}
+
+/** Whether the caller may see what a manifest says in plain text. */
+export function mayAdminister({ identity }: FastifyRequest): boolean {
+  return identity !== undefined && isGranted(identity.scope, "admin");
 }
 
 /** Throws ApiError `slot.not_found`, and `slot.not_ready` while an operator that has just started looks for it. */

@@ -1,10 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { isGranted } from "../../api/scopes.ts";
 import { slotsInOrder } from "../index.ts";
 import type { Handlers } from "./api-server.ts";
 import { ChangeFeed, type FeedEvent } from "./change-feed.ts";
-import { viewOf, type ManagementContext } from "./context.ts";
+import { mayAdminister, viewOf, type ManagementContext } from "./context.ts";
 import { openEvents } from "./event-response.ts";
 import { slotView } from "./views.ts";
 
@@ -53,10 +52,10 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       clearInterval(looking);
     },
     async events({ request, reply }) {
-      const mayAdminister = request.identity !== undefined && isGranted(request.identity.scope, "admin");
+      const isAdmin = mayAdminister(request);
       const { response, left } = openEvents(reply, context.stopping);
       const send = ({ id, event, data }: FeedEvent): void => {
-        if (response.writableEnded || (event === "config" && !mayAdminister)) return;
+        if (response.writableEnded || (event === "config" && !isAdmin)) return;
         if (response.writableLength <= behindLimitBytes) {
           response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
           return;

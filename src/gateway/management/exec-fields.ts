@@ -1,20 +1,10 @@
 import { ApiError } from "../../api/errors.ts";
+import { reaching, type Reaching } from "../../api/reach.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 
-/** Fields that run code or reach files of this machine (DECISIONS 1); `env` beside them, variable by variable. */
-const execFields = [
-  "command",
-  "args",
-  "image",
-  "imageDigest",
-  "mounts",
-  "devices",
-  "podTemplate",
-  "workingDir",
-] as const;
-
 /**
- * With authentication off the API is open to the network, and these fields run code: they are for the manifest, unless
+ * With authentication off the API is open to the network, and some fields run code or name files (`slotReach`; in `env` plain
+ * values too, since NODE_OPTIONS, LD_PRELOAD and their like are code): they are for the manifest, unless
  * SVC_API_EXEC=1. What stays as it is may be sent along; leaving it out takes it away. Throws ApiError `auth.forbidden`
  * that names the file.
  */
@@ -24,24 +14,29 @@ export function guardExecFields(
   { isAllowed, file }: { isAllowed: boolean; file: string },
 ): void {
   if (isAllowed) return;
-  const [touched] = [...execFields.filter((field) => differs(spec[field], before[field])), ...envIn(spec, before)];
+  const now = byPath(reaching(spec));
+  const known = byPath(reaching(before));
+  const gone = [...known]
+    .filter(([key, { mayGo }]) => !mayGo && !now.has(key))
+    .map(([, { path }]) => ({ path, value: undefined }));
+  const touched = [...now.values(), ...gone].find(({ path, value }) => differs(value, known.get(keyOf(path))?.value));
   if (touched === undefined) return;
   throw new ApiError("auth.forbidden", {
-    message: `${touched} may not be written over the API: edit ${file}, or start with SVC_API_EXEC=1`,
-    details: { path: touched.split("."), file },
+    message: `${touched.path.join(".")} may not be written over the API: edit ${file}, or start with SVC_API_EXEC=1`,
+    details: { path: touched.path, file },
   });
+}
+
+function byPath(values: readonly Reaching[]): ReadonlyMap<string, Reaching> {
+  return new Map(values.map((each) => [keyOf(each.path), each]));
+}
+
+function keyOf(path: readonly string[]): string {
+  return path.join("\0");
 }
 
 function differs(now: unknown, before: unknown): boolean {
   return canonicalJson(now ?? []) !== canonicalJson(before ?? []);
-}
-
-/** Plain values too: NODE_OPTIONS, LD_PRELOAD and their like are code. */
-function envIn(spec: Readonly<Record<string, unknown>>, before: Readonly<Record<string, unknown>>): string[] {
-  const known = new Map(entriesOf(before["env"]));
-  return entriesOf(spec["env"])
-    .filter(([name, value]) => differs(value, known.get(name)))
-    .map(([name]) => `env.${name}`);
 }
 
 /**
@@ -60,8 +55,4 @@ export function guardKeySource(
     message: `auth.valueFrom may not be written over the API while authentication is off: edit ${file}, or start with SVC_API_EXEC=1`,
     details: { path: ["auth", "valueFrom"], file },
   });
-}
-
-function entriesOf(value: unknown): [string, unknown][] {
-  return typeof value === "object" && value !== null ? Object.entries(value) : [];
 }

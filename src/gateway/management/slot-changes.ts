@@ -143,8 +143,8 @@ export async function createSlot(
   if (known?.published?.file !== undefined)
     throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });
   guardExecFields(spec, {}, { isAllowed: context.config.apiExec, file: `slots/${name}.toml` });
-  await context.writer.create("Slot", name, { spec, labels });
-  return await written(context, name, query, client);
+  const { specHash } = await context.writer.create("Slot", name, { spec, labels });
+  return await written(context, name, specHash, query, client);
 }
 
 /** Writes the manifest of a slot, new (201) or not (202), and waits where the query asks for it. Throws ApiError. */
@@ -167,9 +167,9 @@ export async function putSlot(
       file: before?.file ?? `slots/${name}.toml`,
     },
   );
-  const outcome = await context.writer.replace("Slot", name, { spec, labels });
+  const { outcome, specHash } = await context.writer.replace("Slot", name, { spec, labels });
   void reply.code(outcome === "created" ? 201 : 202);
-  return await written(context, name, query, request);
+  return await written(context, name, specHash, query, request);
 }
 
 /** Removes a slot's manifest; answers with what the slot was. Throws ApiError. */
@@ -190,11 +190,11 @@ export async function deleteSlot(context: ManagementContext, name: string): Prom
 async function written(
   context: ManagementContext,
   name: string,
+  specHash: string | undefined,
   query: WaitQuery,
   client: IncomingMessage,
 ): Promise<SlotDetail> {
   const { index, writer } = context;
-  const specHash = await writer.specHash("Slot", name);
   let awaited = specHash;
   let before = index().slots.get(name)?.published?.specHash;
   const isSeen = ({ published }: KnownSlot): boolean => published?.specHash === awaited;

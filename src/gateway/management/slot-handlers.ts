@@ -1,6 +1,6 @@
 import { slotsInOrder } from "../index.ts";
 import type { Handlers } from "./api-server.ts";
-import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
+import { mayAdminister, slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { sendLogs } from "./logs.ts";
 import { changeSlot, createSlot, deleteSlot, putSlot } from "./slot-changes.ts";
 import { planView, slotDetail, slotView } from "./views.ts";
@@ -28,8 +28,10 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
       const view = viewOf(context);
       return { object: "list", data: slotsInOrder(view.index).map((slot) => slotView(slot, view)) };
     },
-    getSlot: ({ params: { name = "" } }) => slotDetail(slotNamed(context, name), viewOf(context)),
-    planSlot: ({ params: { name = "" } }) => planView(slotNamed(context, name)),
+    getSlot: ({ params: { name = "" }, request }) =>
+      slotDetail(slotNamed(context, name), viewOf(context), { isMasked: !mayAdminister(request) }),
+    planSlot: ({ params: { name = "" }, request }) =>
+      planView(slotNamed(context, name), { isMasked: !mayAdminister(request) }),
     createSlot: async ({ body, query, request }) => await createSlot(context, body, query, request.raw),
     putSlot: async ({ params: { name = "" }, body, query, reply, request }) =>
       await putSlot(context, name, body, query, { reply, request: request.raw }),

@@ -1,5 +1,6 @@
 import type { ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView, V1Model } from "../../api/management/views.ts";
+import { maskedPlan, maskedSpec } from "../../api/masked.ts";
 import type { Condition } from "../../api/conditions.ts";
 import { duration } from "../../api/duration.ts";
 import { withTranslated } from "../../api/names.ts";
@@ -67,9 +68,10 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
   };
 }
 
-/** A slot with its history, for one slot only. */
-export function slotDetail(slot: KnownSlot, context: ViewContext): SlotDetail {
-  return { ...slotView(slot, context), transitions: slot.status?.transitions ?? [], spec: slot.spec };
+/** A slot with its history, for one slot only. `isMasked`: for a caller below admin. */
+export function slotDetail(slot: KnownSlot, context: ViewContext, { isMasked = false } = {}): SlotDetail {
+  const spec = isMasked ? maskedSpec(slot.spec) : slot.spec;
+  return { ...slotView(slot, context), transitions: slot.status?.transitions ?? [], spec };
 }
 
 function conditionsOf(conditions: readonly Condition[], isOperatorLost: boolean): Condition[] {
@@ -120,13 +122,17 @@ function round(seconds: number): number {
   return Math.round(seconds * 1000) / 1000;
 }
 
-/** What the operator does next with a slot, also as text for a person. */
-export function planView({ name, published }: Pick<KnownSlot, "name" | "published">, now = Date.now()): PlanView {
-  const plan = published?.plan ?? {
+/** What the operator does next with a slot, also as text for a person. `isMasked`: for a caller below admin. */
+export function planView(
+  { name, published }: Pick<KnownSlot, "name" | "published">,
+  { now = Date.now(), isMasked = false } = {},
+): PlanView {
+  const whole = published?.plan ?? {
     reason: "NotPublished",
     message: "no operator has planned this slot yet",
     steps: [],
   };
+  const plan = isMasked ? maskedPlan(whole) : whole;
   const lines = plan.steps.map((step, index) => {
     const what = "role" in step ? `${step.do} ${step.role}` : step.do;
     return `  ${index + 1}. ${what}: ${step.reason}${detailOf(step, now)}`;

@@ -1,5 +1,6 @@
 import { access, constants, readdir } from "node:fs/promises";
 import { diagnosticLine } from "../../api/diagnostic.ts";
+import { literalSecrets } from "../../api/masked.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { readSmallText } from "../../lib/small-file.ts";
@@ -56,12 +57,22 @@ export async function configurationFindings(
       ...problems
         .slice(0, shownProblems)
         .map((problem) => fail("manifests", diagnosticLine(problem), "correct it; the last good spec runs meanwhile")),
+      ...[...slots].flatMap(([name, spec]) => secretFindings(name, spec)),
       ...(more > 0 ? [fail("manifests", `${more} more`, "`berth config validate` tells all")] : []),
     ],
   };
 }
 
-async function declared(configDir: string): Promise<{ readonly slots: DeclaredSlots; readonly counts: string }> {
+/** Readers of the file see it, and so does every administrator of the API. */
+export function secretFindings(name: string, spec: SlotSpec): Finding[] {
+  const places = literalSecrets(spec);
+  if (places.length === 0) return [];
+  const next = "put it into a file of mode 0600 and name that with env.NAME.valueFrom.file (docs/slots.md)";
+  return [warn("manifests", `slot ${name} holds what looks like a secret in plain text: ${places.join(", ")}`, next)];
+}
+
+/** What manifests of a directory declare, as far as they can be read. */
+export async function declared(configDir: string): Promise<{ readonly slots: DeclaredSlots; readonly counts: string }> {
   const { listManifests, manifestLimitBytes } = await import("../../store/listing.ts");
   const { directoryOfKind, readManifests } = await import("../../store/manifest.ts");
   const { files } = await listManifests(configDir, Object.values(directoryOfKind));

@@ -2,7 +2,7 @@ import { ApiError } from "../../api/errors.ts";
 import { errorCode } from "../../lib/error-code.ts";
 import { TaskNotDone, TaskThread } from "../../lib/task-thread.ts";
 import type { Diagnostic } from "../store.ts";
-import type { ManifestWriter } from "../writer.ts";
+import type { AsyncManifestWriter } from "../writer.ts";
 import type { Answer, Failure, Given, Taken, TaskName, Where } from "./task.ts";
 
 /** A manifest within the bounds of `parseDocuments` takes its parser less than a second and 100 MB. */
@@ -32,7 +32,7 @@ export class ManifestThread implements AsyncDisposable {
     return await ask(this.#readers, "validateDirectory", configDir);
   }
 
-  writer(where: Where): ManifestWriter {
+  writer(where: Where): AsyncManifestWriter {
     const writers = this.#writers;
     return {
       readOnlyReason: async () => await ask(this.#readers, "readOnlyReason", where),

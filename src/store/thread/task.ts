@@ -1,7 +1,7 @@
 import type { ApiErrorOptions, ErrorCode } from "../../api/errors.ts";
 import type { Kind } from "../../api/names.ts";
 import type { Diagnostic } from "../store.ts";
-import type { ManifestChange, ManifestWriter } from "../writer.ts";
+import type { ManifestChange, Written } from "../writer.ts";
 
 /** Whose manifests. */
 export interface Where {
@@ -16,8 +16,8 @@ export interface ManifestTasks {
   validateFiles: { takes: Readonly<Record<string, string>>; gives: readonly Diagnostic[] };
   validateDirectory: { takes: string; gives: readonly Diagnostic[] };
   readOnlyReason: { takes: Where; gives: string | undefined };
-  create: { takes: Where & Named & { change: ManifestChange }; gives: string };
-  replace: { takes: Where & Named & { change: ManifestChange }; gives: Awaited<ReturnType<ManifestWriter["replace"]>> };
+  create: { takes: Where & Named & { change: ManifestChange }; gives: Written };
+  replace: { takes: Where & Named & { change: ManifestChange }; gives: Written };
   set: { takes: Where & Named & { path: readonly string[]; value: string | number | boolean }; gives: undefined };
   specHash: { takes: Where & Named; gives: string | undefined };
   remove: { takes: Where & Named & { isKnown: boolean }; gives: boolean };

@@ -20,8 +20,16 @@ const tasks: Tasks = {
       .slice(0, mostDiagnostics),
   validateDirectory: async (configDir) => (await validateDirectory(configDir)).slice(0, mostDiagnostics),
   readOnlyReason: async (where) => await writerOf(where).readOnlyReason(),
-  create: async ({ kind, name, change, ...where }) => await writerOf(where).create(kind, name, change),
-  replace: async ({ kind, name, change, ...where }) => await writerOf(where).replace(kind, name, change),
+  create: async ({ kind, name, change, ...where }) => {
+    const writer = writerOf(where);
+    await writer.create(kind, name, change);
+    return { outcome: "created", specHash: await writer.specHash(kind, name) };
+  },
+  replace: async ({ kind, name, change, ...where }) => {
+    const writer = writerOf(where);
+    const outcome = await writer.replace(kind, name, change);
+    return { outcome, specHash: await writer.specHash(kind, name) };
+  },
   set: async ({ kind, name, path, value, ...where }) => {
     await writerOf(where).set(kind, name, path, value);
     return undefined;

@@ -14,6 +14,8 @@ describe("what the API may not write", () => {
     ["devices", { devices: ["/dev/mem"] }],
     ["workingDir", { workingDir: "/" }],
     ["podTemplate", { podTemplate: {} }],
+    ["model.projector", { model: { projector: "/etc/shadow" } }],
+    ["model.projector", { model: { projector: "models/../../etc" } }],
     ["env.NODE_OPTIONS", { env: { NODE_OPTIONS: "--import=data:text/javascript,0" } }],
     ["env.KEY", { env: { KEY: { valueFrom: { file: "/etc/shadow" } } } }],
   ] as const) {
@@ -29,6 +31,7 @@ describe("what the API may not write", () => {
 
   it("lets everything else pass", () => {
     guardExecFields({ enabled: false, idleSeconds: 5, labels: { a: "b" } }, {}, refused);
+    guardExecFields({ model: { default: "m", projector: "vendor/mmproj:f16" }, probe: { path: "/ok" } }, {}, refused);
   });
 
   it("refuses to send a provider's key elsewhere, or another secret to a provider", () => {

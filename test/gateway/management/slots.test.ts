@@ -269,7 +269,7 @@ describe("the text of a plan", () => {
     const plan = { reason: "Exited", message: "exit code 1", steps };
     const published = { ...publishedSlot("coder", { state: "error" }, 1), plan };
     assert.equal(
-      planView({ name: "coder", published }, 1_000_000).text,
+      planView({ name: "coder", published }, { now: 1_000_000 }).text,
       [
         "coder: Exited: exit code 1",
         "  1. wait: failure 9 in a row; next try in 4m10s",
