@@ -120,6 +120,23 @@ transitions:
     assert.match(stdout, /^memory: {13}1\.5 GiB$/m);
   });
 
+  it("prints what an engine computes on, and what it holds on each GPU", async () => {
+    const compute = { devices: ["CUDA0"], layers_offloaded: 26, layers_total: 33, buffers: [] };
+    const memory = { host_bytes: 1024, devices: [{ id: "0000:00:06.0", bytes: 9_655_287_808 }] };
+    const onCpu = { devices: [], layers_offloaded: 0, layers_total: 37, buffers: [] };
+    await using api = await apiDouble({
+      "/api/slots/primary": { ...primary, compute, memory },
+      "/api/slots/coder": { ...coder, compute: onCpu, memory: null },
+    });
+    const show = async (name: string): Promise<string> =>
+      (await runBerth(["slot", "show", name], { SVC_URL: api.url })).stdout;
+    assert.match(
+      await show("primary"),
+      /^computes on: {8}CUDA0, 26 of 33 layers on a GPU\nGPU memory: {9}9\.0 GiB of 0000:00:06\.0$/m,
+    );
+    assert.match(await show("coder"), /^computes on: {8}CPU, 0 of 37 layers on a GPU$/m);
+  });
+
   it("names the image and the container of a slot that is one", async () => {
     const containerId = "0123456789abcdef0123";
     const container = {

@@ -257,6 +257,26 @@ describe("a slot's memory", () => {
   });
 });
 
+it("a slot tells what its engine computes on and holds, and null where nobody knows", async () => {
+  const compute = {
+    devices: ["CUDA0"],
+    layersOffloaded: 29,
+    layersTotal: 33,
+    buffers: [{ device: "CUDA0", bytes: 9 }],
+  };
+  const memory = { hostBytes: 7, devices: [{ id: "0000:00:06.0", bytes: 9 }] };
+  await using gateway = await startGateway({ slots: { primary: { state: "ready", status: { compute, memory } } } });
+  const told = async (name: string): Promise<unknown> => {
+    const slot: unknown = await (await send(gateway, "GET", `/api/slots/${name}`)).json();
+    return isRecord(slot) ? [slot["compute"], slot["memory"]] : undefined;
+  };
+  assert.deepEqual(await told("primary"), [
+    { devices: ["CUDA0"], layers_offloaded: 29, layers_total: 33, buffers: [{ device: "CUDA0", bytes: 9 }] },
+    { host_bytes: 7, devices: [{ id: "0000:00:06.0", bytes: 9 }] },
+  ]);
+  assert.deepEqual(await told("embed"), [null, null]);
+});
+
 describe("the text of a plan", () => {
   it("says in how long something is done", () => {
     const at = (ms: number): string => new Date(1_000_000 + ms).toISOString();
