@@ -44,8 +44,12 @@ function typed(item: unknown): unknown {
 const item = z.preprocess(
   typed,
   z.discriminatedUnion("type", [message, functionCall, functionCallOutput, reasoning], {
-    error: ({ input }) =>
-      `${typeName(input)} cannot be passed to this engine: only messages, function calls and their outputs`,
+    error: ({ input }) => {
+      const name = typeName(input);
+      return name === "item_reference"
+        ? "item_reference is not possible: answers are not kept here; send items whole, as SDKs do with store: false"
+        : `${name} cannot be passed to this engine: only messages, function calls and their outputs`;
+    },
   }),
 );
 
