@@ -53,6 +53,7 @@ export const stateParts: readonly string[] = [
   "registry.json",
   "requests",
   "slots",
+  "reserve",
   "spool",
 ];
 export const dataParts: readonly string[] = ["auth", "engines.lock.yaml"];

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { knownPart } from "../api/known-part.ts";
@@ -82,6 +82,8 @@ export async function openPublisher(stateDir: string, options: { onUnknown?: OnU
     await removeLeftovers(dir);
   }
   await removeVoidDemand(join(stateDir, "demand"));
+  /** When the directory last changed of those times at which every slot's file was there. */
+  let completeMs: number | undefined;
   /** Generations that are on disk for certain, or on their way (DECISIONS 15). */
   const generations = new Map<string, number>();
   return {
@@ -122,8 +124,14 @@ export async function openPublisher(stateDir: string, options: { onUnknown?: OnU
       generations.delete(name);
     },
     missingSlots(names) {
+      const changedMs = statSync(slotsDir, { throwIfNoEntry: false })?.mtimeMs;
+      if (changedMs !== undefined && changedMs === completeMs) return [];
       const present = new Set(filesIn(slotsDir));
-      return [...names].filter((name) => !present.has(`${name}.json`));
+      const missing = [...names].filter((name) => !present.has(`${name}.json`));
+      // Times of directories tick: another change may bear the time of one that is as young as this.
+      const isOld = changedMs !== undefined && Math.abs(Date.now() - changedMs) > youngMs;
+      completeMs = missing.length === 0 && isOld ? changedMs : undefined;
+      return missing;
     },
     hasRegistry: () => existsSync(join(stateDir, "registry.json")),
     writeRegistry: (registry) => write(join(stateDir, "registry.json"), registry),
@@ -149,6 +157,8 @@ async function removeVoidDemand(dir: string): Promise<void> {
     if (found?.isFile() === true && Date.now() - found.mtimeMs > voidDemandMs) await rm(path, { force: true });
   }
 }
+
+const youngMs = 100;
 
 /** Many times what makes demand void. */
 const voidDemandMs = 60_000;

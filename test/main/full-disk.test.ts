@@ -18,7 +18,7 @@ command = [${JSON.stringify(process.execPath)}, "--disable-warning=ExperimentalW
 /** A disk of its own for the state directory, which is to be full. Undefined where this user may mount none. */
 async function smallDisk(path: string): Promise<AsyncDisposable | undefined> {
   await mkdir(path, { recursive: true });
-  const { status } = spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", path]);
+  const { status } = spawnSync("mount", ["-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs", path]);
   if (status !== 0) return undefined;
   return {
     [Symbol.asyncDispose]: () =>
@@ -67,16 +67,18 @@ async function killed(berth: RunningBerth): Promise<void> {
 
 it("engines are kept, and an operator starts again, while the disk of the state directory is full", async (t) => {
   let disk: AsyncDisposable | undefined;
+  const started: RunningBerth[] = [];
+  // In this order: it ends, its disk goes, its directory goes.
   await using stack = new AsyncDisposableStack();
+  stack.defer(async () => await started[0]?.[Symbol.asyncDispose]());
   const berth = await startBerth({
     prepare: async ({ configDir }) => {
       await writeFile(join(configDir, "slots/coder.toml"), coder);
       disk = await smallDisk(join(configDir, "../state"));
+      if (disk !== undefined) stack.use(disk);
     },
   });
-  // Its end comes before that of the disk, and that before the end of the directory.
-  stack.defer(() => berth[Symbol.asyncDispose]());
-  if (disk !== undefined) stack.use(disk);
+  started.push(berth);
   stack.defer(async () => void (await berth.stop("SIGINT")));
   if (disk === undefined) {
     t.diagnostic(
