@@ -1,4 +1,5 @@
 import type { ProcessRole } from "../api/names.ts";
+import { completeSlot } from "../api/slot.ts";
 import type { Step } from "../api/plan.ts";
 import { isAvailable } from "../api/states.ts";
 import type { SlotStatus } from "../api/status.ts";
@@ -6,6 +7,7 @@ import type { Observed } from "../api/workload.ts";
 import { isRefusal } from "../engines/engine.ts";
 import { isMainServing, publishedProcess, running, start, stop, wasState, wasThere, workloadsOf } from "./facts.ts";
 import { at, isFromAhead, requestOf, type SlotInput } from "./input.ts";
+import { specChange } from "./spec-change.ts";
 import type { Verdict } from "./verdict.ts";
 import { wanted } from "./wanted.ts";
 
@@ -143,13 +145,27 @@ function restartReasons(input: SlotInput): ReadonlyMap<ProcessRole, string> {
   return reasons;
 }
 
+/** What was told when this began stays: by now the new manifest is the one that is published. */
 function changeOf(input: SlotInput): string {
-  const previous = input.before?.status.model.ref;
-  const next = input.held.ref;
-  return previous !== undefined && next !== undefined && previous !== next
-    ? `the model changed from ${previous} to ${next}`
-    : "what the engine is started with has changed";
+  const { before, spec, file, held } = input;
+  const previous = before?.status.model.ref;
+  const next = held.ref;
+  if (previous !== undefined && next !== undefined && previous !== next) {
+    return `the model changed from ${previous} to ${next}`;
+  }
+  const known = before && completeSlot(before.name, before.spec);
+  const change = known === undefined || spec === undefined ? undefined : specChange(known, spec, file);
+  return change ?? toldChange(input) ?? "the file of its model, its image or its program has changed";
 }
+
+function toldChange(input: SlotInput): string | undefined {
+  const began = unloadingSince(input);
+  if (began?.reason === changed) return began.message;
+  return input.before?.status.conditions.find(({ type, reason }) => type === "Reconciling" && reason === changed)
+    ?.message;
+}
+
+const changed = "Changed";
 
 /** Lets go of a second process while the main one goes on serving: the slot stays ready. */
 function leaveBeside(input: SlotInput, leaving: readonly Observed[], message: string): Verdict {

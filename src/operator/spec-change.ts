@@ -1,0 +1,54 @@
+import { pathToToml } from "../store/spelling.ts";
+
+/** Fields whose values may hold a secret, or much text: only their names are told. */
+const untold: ReadonlySet<string> = new Set(["env", "args", "command", "podTemplate", "mounts"]);
+/** More of them help nobody. */
+const most = 4;
+
+interface Change {
+  readonly path: readonly string[];
+  readonly before: unknown;
+  readonly after: unknown;
+}
+
+/**
+ * What an edit changed, for people: `model.context_size 4096 → 8192`, as a manifest in `file` spells it. Undefined where
+ * both are the same.
+ */
+export function specChange(before: object, after: object, file: string | undefined): string | undefined {
+  const changes = [...changesIn(before, after, [])];
+  if (changes.length === 0) return undefined;
+  const words = changes.slice(0, most).map((change) => wordsOf(change, file));
+  const more = changes.length - words.length;
+  return `${words.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+function* changesIn(before: unknown, after: unknown, path: readonly string[]): Generator<Change> {
+  if (isMap(before) && isMap(after)) {
+    for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+      yield* changesIn(before[key], after[key], [...path, key]);
+    }
+  } else if (JSON.stringify(before) !== JSON.stringify(after)) yield { path, before, after };
+}
+
+function wordsOf({ path, before, after }: Change, file: string | undefined): string {
+  const name = (/\.ya?ml$/.test(file ?? "") ? path : pathToToml(path)).join(".");
+  const isTold = isShort(before) && isShort(after) && !path.some((part) => untold.has(part));
+  return isTold ? `${name} ${valueOf(before)} → ${valueOf(after)}` : `${name} changed`;
+}
+
+function isShort(value: unknown): boolean {
+  return value === undefined || typeof value === "number" || typeof value === "boolean" || isName(value);
+}
+
+function isName(value: unknown): boolean {
+  return typeof value === "string" && value.length <= 100;
+}
+
+function valueOf(value: unknown): string {
+  return value === undefined ? "unset" : String(value);
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
