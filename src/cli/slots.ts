@@ -122,15 +122,34 @@ export async function slotPlan(client: Client, name: string, format: Format): Pr
   return String(answer["text"]).split("\n").map(printable).join("\n");
 }
 
-/** Lines as they come; ends when the server does. */
+/** Why nothing is in a slot's log. */
+async function whyNoLog(client: Client, name: string): Promise<string> {
+  const slot = await client.one(`/api/slots/${encodeURIComponent(name)}`, "name");
+  const { enabled, state, transitions } = slot;
+  const all = Array.isArray(transitions) ? transitions.filter(isRecord) : [];
+  const hasStarted = typeof slot["last_load_seconds"] === "number" || all.some(({ to }) => to === "starting");
+  if (hasStarted) return `${name} has written nothing, or its log is gone`;
+  const next =
+    enabled === false
+      ? "it is disabled: set `enabled = true` in its manifest"
+      : state === "offline"
+        ? `\`berth slot load ${name}\` starts it`
+        : `it is ${cell(state)}: see \`berth slot show ${name}\``;
+  return `${name} has never been started, so that there is no log; ${next}`;
+}
+
+/** Lines as they come; ends when the server does. What is empty is told to `onEmpty`, with its reason. */
 export async function* slotLogs(
   client: Client,
   name: string,
   options: { tail: number; follow: boolean; timestamps: boolean },
+  onEmpty: (reason: string) => void = () => undefined,
 ): AsyncIterable<string> {
   const path = `/api/slots/${encodeURIComponent(name)}/logs?tail=${options.tail}`;
   if (!options.follow) {
-    yield await client.text(options.timestamps ? `${path}&timestamps=1` : path);
+    const text = await client.text(options.timestamps ? `${path}&timestamps=1` : path);
+    if (text === "") onEmpty(await whyNoLog(client, name));
+    yield text;
     return;
   }
   for await (const data of events(await client.open(`${path}&follow=1`))) {

@@ -14,7 +14,7 @@ export class Complaints {
     const before = this.#told.get(topic) ?? new Set();
     const now = new Set(problems);
     for (const problem of now) if (!before.has(problem)) this.#log.warn({ topic }, problem);
-    for (const problem of before) if (!now.has(problem)) this.#log.info({ topic }, `no longer: ${problem}`);
+    for (const problem of before) if (!now.has(problem)) this.#log.info({ topic }, `fixed: ${problem}`);
     if (now.size === 0) this.#told.delete(topic);
     else this.#told.set(topic, now);
   }

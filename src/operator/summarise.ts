@@ -168,7 +168,9 @@ function countFailures(input: SlotInput, verdict: Verdict): Failures {
   const error = { reason: verdict.reason, message: verdict.message.slice(0, 2000), time: input.now.toISOString() };
   if (verdict.failure !== undefined) return { count: verdict.failure.isSteady ? 1 : inForce + 1, lastError: error };
   const isNews = isTroubled[verdict.row] && before?.lastError?.message !== error.message;
-  return { count: isSteady(input, verdict) ? 0 : inForce, lastError: isNews ? error : before?.lastError };
+  // What was got over is history: the transitions have it.
+  if (isSteady(input, verdict)) return { count: 0, lastError: undefined };
+  return { count: inForce, lastError: isNews ? error : before?.lastError };
 }
 
 /** Rows whose cause is an error; those beside it only go on after one. */

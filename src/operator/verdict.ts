@@ -57,6 +57,13 @@ export function claimsOf({
     reason: why,
     message,
   });
+  // What comes next, or fails to, is no news of what serves.
+  const serving: ConditionClaim = {
+    type: "Available",
+    status: "True",
+    reason: "Loaded",
+    message: "what is loaded serves requests",
+  };
   const progress = `${state.charAt(0).toUpperCase()}${state.slice(1)}`;
   switch (row) {
     case "offline":
@@ -88,17 +95,17 @@ export function claimsOf({
     case "loadedProgressing":
       return [
         claim("Ready", "Unknown", "Progressing"),
-        claim("Available", "True", "Loaded"),
+        serving,
         claim("Reconciling", "True"),
       ];
     case "loadedRetrying":
       return [
         claim("Ready", "False"),
-        claim("Available", "True", "Loaded"),
+        serving,
         claim("Reconciling", "True", "ProgressingWithRetry"),
       ];
     case "loadedStalled":
-      return [claim("Ready", "False"), claim("Available", "True", "Loaded"), claim("Stalled", "True")];
+      return [claim("Ready", "False"), serving, claim("Stalled", "True")];
     default:
       return row satisfies never;
   }

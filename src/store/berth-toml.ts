@@ -28,6 +28,6 @@ export function parseBerthToml(file: string, text: string): BerthToml {
   try {
     return { values: parse(text), diagnostics: [] };
   } catch (error) {
-    return { values: {}, diagnostics: [{ reason: "InvalidSpec", file, ...tomlProblem(error) }] };
+    return { values: {}, diagnostics: [{ reason: "InvalidSpec", file, ...tomlProblem(error, text) }] };
   }
 }

@@ -2,7 +2,7 @@ import { parse as parseToml } from "smol-toml";
 import { parseTOML, type AST } from "toml-eslint-parser";
 import { isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Document, type Node } from "yaml";
 import { fromToml, pathFromToml } from "./spelling.ts";
-import { tomlProblem } from "./toml-problem.ts";
+import { conflictMarker, tomlProblem } from "./toml-problem.ts";
 
 export interface Place {
   /** From 1. */
@@ -60,7 +60,7 @@ function tomlDocument(text: string): ParseResult {
   try {
     value = fromToml(parseToml(text));
   } catch (error) {
-    return { problem: tomlProblem(error) };
+    return { problem: tomlProblem(error, text) };
   }
   let places: Map<string, Place> | undefined;
   return {
@@ -129,6 +129,8 @@ function yamlDocuments(text: string): ParseResult {
   for (const document of parsed) {
     const [error] = document.errors;
     if (error !== undefined) {
+      const conflict = conflictMarker(text);
+      if (conflict !== undefined) return { problem: conflict };
       const { line, col } = lines.linePos(error.pos[0]);
       return { problem: { line, column: col, message: withoutText(error.message) } };
     }

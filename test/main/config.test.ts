@@ -48,7 +48,7 @@ describe("berth config validate", () => {
       stdout: `DIR/config/berth.toml:2:1: prot: is not a setting; did you mean port?
 DIR/config/slots/coder.yaml:2:1: modell: unknown key; did you mean model?
 DIR/config/slots/coder.yaml:3:1: idleSeconds: Too small: expected number to be >=0
-DIR/config/slots/primary.toml:1:11: invalid value
+DIR/config/slots/primary.toml:1:11: this is no value; texts stand in quotes
 DIR/config/slots/vision.toml:3:1: model.contxt_size: unknown key; did you mean context_size?
 `,
       stderr: "",
