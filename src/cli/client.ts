@@ -264,8 +264,13 @@ export async function failure(code: string, message: string, details?: unknown, 
   const { nextStep } = await import("./next-steps.ts");
   const about = isRecord(details) ? details : {};
   const word = (field: string): string | undefined => (typeof about[field] === "string" ? about[field] : undefined);
+  const path = Array.isArray(about["path"]) ? about["path"].map(String).join(".") : undefined;
   const { slot, upstream, reason } = { slot: word("slot"), upstream: word("upstream"), reason: word("reason") };
-  return new CommandError(printable(code), printable(message), nextStep(code, { slot, upstream, reason, request }));
+  return new CommandError(
+    printable(code),
+    printable(message),
+    nextStep(code, { slot, upstream, reason, path, request }),
+  );
 }
 
 function isEnvelope(value: unknown): value is { error: { code: string; message: string; details?: unknown } } {

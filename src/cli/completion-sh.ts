@@ -8,7 +8,11 @@ _berth() {
   read -ra typed <<<"$line"
   case $line in *[[:space:]]) typed+=("") ;; esac
   current=\${typed[\${#typed[@]}-1]}
-  COMPREPLY=($(compgen -W "$(_berth_words "$current" "\${typed[@]:1:\${#typed[@]}-2}")" -- "$current"))
+  if reply=$(_berth_words "$current" "\${typed[@]:1:\${#typed[@]}-2}"); then
+    # It is known what may stand there, and no file may. Before bash 4 nobody can say so.
+    compopt +o default 2>/dev/null
+  fi
+  COMPREPLY=($(compgen -W "$reply" -- "$current"))
   # Where a colon separates words, only what follows the last one may be given back.
   case $COMP_WORDBREAKS in *:*)
     for reply in "\${!COMPREPLY[@]}"; do COMPREPLY[reply]=\${COMPREPLY[reply]#"\${current%"\${current##*:}"}"}; done
@@ -22,14 +26,14 @@ complete -o default -F _berth berth
 export function zsh(tree: CommandTree): string {
   return `${words(tree)}
 _berth() {
-  local found=($(_berth_words "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}"))
-  if (( $#found )); then compadd -a found; else _files; fi
+  local found
+  if found=($(_berth_words "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}")); then compadd -a found; else _files; fi
 }
 compdef _berth berth
 `;
 }
 
-/** A function of both shells: prints what may stand after the words so far. */
+/** A function of both shells: prints what may stand after the words so far; fails where anything may, such as a file. */
 function words(tree: CommandTree): string {
   const all = placed(tree);
   const valued = all.flatMap(({ command }) => command.options).filter(({ takesValue }) => takesValue);
@@ -50,7 +54,7 @@ _berth_words() {
     esac
   done
   case $option in
-${[...choices].map(([pattern, values]) => `    ${pattern}) echo ${values.join(" ")}; return ;;\n`).join("")}    ?*) return ;;
+${[...choices].map(([pattern, values]) => `    ${pattern}) echo ${values.join(" ")}; return ;;\n`).join("")}    ?*) return 1 ;;
   esac
   case $current in -*)
     case "$place " in
@@ -64,7 +68,9 @@ ${all
 ${all
   .flatMap(wordCases)
   .map((line) => `    ${line}\n`)
-  .join("")}  esac
+  .join("")}    *) return 1 ;;
+  esac
+  return 0
 }`;
 }
 

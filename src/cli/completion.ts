@@ -7,7 +7,7 @@ export interface OptionOf {
 }
 
 export interface ArgumentOf {
-  /** `slot` and `ref` are completed from the service; anything else by its choices. */
+  /** `slot`, `ref` and `upstream` are completed from the service; anything else by its choices. */
   readonly name: string;
   readonly choices: readonly string[];
 }
@@ -54,6 +54,7 @@ export function placed(command: CommandTree, path: readonly string[] = []): Plac
 /** A command that prints the names which may stand in an argument's place; undefined where nobody knows them. */
 export function namesCommand({ name }: ArgumentOf): string | undefined {
   if (name === "slot") return "berth slot list -o name 2>/dev/null";
+  if (name === "upstream") return "berth upstream list -o name 2>/dev/null";
   if (name === "ref") return "berth model list -o name 2>/dev/null";
   return undefined;
 }

@@ -7,16 +7,16 @@ import { outputOption, whole, withExamples, type Shown } from "./options.ts";
 export function addModelChangeCommands(model: Command, context: CommandContext): void {
   const catalog = model
     .command("catalog")
-    .description("curated models, and whether they fit this machine")
+    .description("curated models and whether they fit; the service of this version has none yet")
     .addOption(outputOption())
     .action(async ({ output }: Shown) => {
       const { catalogTable } = await import("./models.ts");
       context.write(await catalogTable(await context.client(), output));
     });
-  withExamples(catalog, ["berth model catalog", "what `berth model pull` knows by name"]);
+  withExamples(catalog, ["berth model catalog", "of a service that has a catalogue"]);
   const pull = model
     .command("pull")
-    .description("fetch a model")
+    .description("fetch a model; the service of this version cannot yet: put files into its models directory")
     .argument("<model>", "a name of the catalogue, or a source: hf://owner/repo/file.gguf, https://…")
     .option("--detach", "do not stay until it is there", false)
     .option("--accept-license", "take a licence that has to be accepted", false)
@@ -25,7 +25,7 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
       const following = { isDetached: detach, screen: context.screen };
       context.write(await run(await context.client(), pullBody(what, acceptLicense), following));
     });
-  withExamples(pull, ["berth model pull qwen3-4b", "with its progress"]);
+  withExamples(pull, ["berth model pull qwen3-4b", "of a service that can, with its progress"]);
   const assign = model
     .command("assign")
     .description("have a slot hold a model")

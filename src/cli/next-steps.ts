@@ -57,21 +57,30 @@ const reasonSteps: Readonly<Record<string, string>> = {
   Unloaded: "load it with `berth slot load NAME`",
 };
 
+/** Where a field of the request is an option of the command. */
+const pathSteps: Readonly<Record<string, string>> = {
+  files: "add --files",
+  force: "add --force",
+};
+
 interface About {
   readonly slot?: string | undefined;
   readonly upstream?: string | undefined;
   /** The reason in the error's details. */
   readonly reason?: string | undefined;
+  /** The field that an error is about. */
+  readonly path?: string | undefined;
   /** The request's id. */
   readonly request: string;
 }
 
 /** Undefined for a code that this version does not know. */
-export function nextStep(code: string, { slot, upstream, reason, request }: About): string | undefined {
+export function nextStep(code: string, { slot, upstream, reason, path, request }: About): string | undefined {
   const name = slot ?? upstream ?? "NAME";
   const step =
     (slot === undefined && upstream !== undefined ? known(providerSteps, code) : undefined) ??
     (code === "slot.not_ready" && reason !== undefined ? known(reasonSteps, reason) : undefined) ??
+    (path === undefined ? undefined : known(pathSteps, path)) ??
     known(nextSteps, code);
   return step?.replace("NAME", name).replace("REQUEST", request);
 }

@@ -56,7 +56,8 @@ export function addSlotCommands(program: Command, context: CommandContext): void
     .option("-t, --timestamps", "the time of each line before it", false)
     .action(async (name: string, options: { tail: number; follow: boolean; timestamps: boolean }) => {
       const { slotLogs } = await import("./slots.ts");
-      for await (const text of slotLogs(await context.client(), name, options)) context.write(text);
+      const onEmpty = (reason: string): void => context.note(`${reason}\n`);
+      for await (const text of slotLogs(await context.client(), name, options, onEmpty)) context.write(text);
     });
   withExamples(
     logs,

@@ -1,4 +1,4 @@
-import type { Client } from "./client.ts";
+import { CommandError, type Client } from "./client.ts";
 import { age, cell, isRecord, render, renderOne, type Format } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
@@ -16,17 +16,32 @@ export async function statusText(client: Client, format: Format): Promise<string
   const lines = [`berth ${cell(status["version"])}, up ${age(status["uptime_seconds"])}, ${cell(health["status"])}`];
   const checks = isRecord(health["checks"]) ? health["checks"] : {};
   for (const [name, check] of Object.entries(checks)) {
-    if (isRecord(check) && check["status"] !== "ok")
-      lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
+    if (!isRecord(check) || check["status"] === "ok") continue;
+    lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
+    if (Array.isArray(check["reasons"])) lines.push(...(await problems(client)));
   }
   return `${lines.join("\n")}\n\n${table}`;
 }
 
+/** What is wrong with the manifests, each with its place; nothing where the token may not see it. */
+async function problems(client: Client): Promise<string[]> {
+  try {
+    const answer = await client.send("POST", "/api/config/validate");
+    const found = isRecord(answer) ? answer["diagnostics"] : undefined;
+    return (Array.isArray(found) ? found.filter(isRecord) : []).map(({ file, line, column, message }) => {
+      const place = [file, line, column].filter((part) => part !== undefined && part !== null).map(cell);
+      return `    ${place.join(":")}: ${cell(message)}`;
+    });
+  } catch (error) {
+    if (error instanceof CommandError) return [];
+    throw error;
+  }
+}
+
 function describe(check: Readonly<Record<string, unknown>>): string {
   const { reasons, failed, last } = check;
-  // The page behind this is public and names no files.
   if (Array.isArray(reasons))
-    return `${[...new Set(reasons.map(cell))].join(", ")}; the operator's log names the files`;
+    return `${[...new Set(reasons.map(cell))].join(", ")}; \`berth config validate\` and the operator's log name the files`;
   if (Array.isArray(failed)) return failed.map(cell).join(", ");
   if (typeof check["free_bytes"] === "number") return `${Math.floor(check["free_bytes"] / 1024 ** 2)} MiB free`;
   return last === undefined ? "" : `last heard of ${cell(last)}`;

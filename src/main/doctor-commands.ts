@@ -36,7 +36,8 @@ export function addDoctorCommand(program: Command, { env, write, exit }: Command
         // Some checks take seconds: what is known is shown.
         if (output === "table") write(findingText(finding));
       }
-      if (output === "table") write(`${counts.fail} failed, ${counts.warn} warning${counts.warn === 1 ? "" : "s"}, ${counts.ok} ok\n`);
+      if (output === "table")
+        write(`${counts.fail} failed, ${counts.warn} warning${counts.warn === 1 ? "" : "s"}, ${counts.ok} ok\n`);
       else write(await renderOne({ object: "list", data: findings }, output));
       if (counts.fail > 0) exit(1);
     });

@@ -32,10 +32,14 @@ export function addInstallationCommands(program: Command, { env, write }: Comman
     .command("update")
     .description("says how this installation is updated; this version cannot do it itself")
     .addOption(
-      program.createOption("--channel <channel>", "which releases").choices(["stable", "nightly"]).default("stable"),
+      program
+        .createOption("--channel <channel>", "which releases")
+        .choices(["stable", "nightly"])
+        .default("stable")
+        .hideHelp(),
     )
-    .option("--check", "only look whether there is a newer one", false)
-    .option("--rollback", "back to the release before", false)
+    .option("--check", "how to look whether there is a newer one", false)
+    .option("--rollback", "how to go back", false)
     .action(async ({ channel, check, rollback }: Update) => {
       const { isClone } = await import("./clone.ts");
       const what = check ? "look for releases" : rollback ? "go back to a release" : "update itself";

@@ -11,6 +11,7 @@ import { addProbeCommand } from "./probe-commands.ts";
 import { addProxyCommands } from "./proxy-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
 import { addTokenCommands } from "./token-commands.ts";
+import { usageText } from "./usage-hints.ts";
 import { version } from "./version.ts";
 
 /** What the program needs of its process; `docs/cli.md` is written from a program that never runs. */
@@ -60,7 +61,7 @@ export function buildProgram(process: ProgramContext): Command {
       .exitOverride()
       .showHelpAfterError(`see \`${callOf(command)} --help\``)
       .configureOutput({
-        outputError: (text, write) => write(text.replace(/^error: /, "usage: ")),
+        outputError: (text, write) => write(usageText(text, callOf(command))),
       });
   }
   return program;

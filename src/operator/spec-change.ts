@@ -5,6 +5,8 @@ const untold: ReadonlySet<string> = new Set(["env", "args", "command", "podTempl
 /** More of them help nobody. */
 const most = 4;
 
+const longestValue = 100;
+
 interface Change {
   readonly path: readonly string[];
   readonly before: unknown;
@@ -33,20 +35,16 @@ function* changesIn(before: unknown, after: unknown, path: readonly string[]): G
 
 function wordsOf({ path, before, after }: Change, file: string | undefined): string {
   const name = (/\.ya?ml$/.test(file ?? "") ? path : pathToToml(path)).join(".");
-  const isTold = isShort(before) && isShort(after) && !path.some((part) => untold.has(part));
-  return isTold ? `${name} ${valueOf(before)} → ${valueOf(after)}` : `${name} changed`;
+  const isSecret = path.some((part) => untold.has(part));
+  const [from, to] = [shortValue(before), shortValue(after)];
+  return isSecret || from === undefined || to === undefined ? `${name} changed` : `${name} ${from} → ${to}`;
 }
 
-function isShort(value: unknown): boolean {
-  return value === undefined || typeof value === "number" || typeof value === "boolean" || isName(value);
-}
-
-function isName(value: unknown): boolean {
-  return typeof value === "string" && value.length <= 100;
-}
-
-function valueOf(value: unknown): string {
-  return value === undefined ? "unset" : String(value);
+/** Undefined for what is too long to be told. */
+function shortValue(value: unknown): string | undefined {
+  if (value === undefined) return "unset";
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  return typeof value === "string" && value.length <= longestValue ? value : undefined;
 }
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -93,17 +93,9 @@ export function claimsOf({
     case "stalled":
       return [claim("Ready", "False"), claim("Available", "False"), claim("Stalled", "True")];
     case "loadedProgressing":
-      return [
-        claim("Ready", "Unknown", "Progressing"),
-        serving,
-        claim("Reconciling", "True"),
-      ];
+      return [claim("Ready", "Unknown", "Progressing"), serving, claim("Reconciling", "True")];
     case "loadedRetrying":
-      return [
-        claim("Ready", "False"),
-        serving,
-        claim("Reconciling", "True", "ProgressingWithRetry"),
-      ];
+      return [claim("Ready", "False"), serving, claim("Reconciling", "True", "ProgressingWithRetry")];
     case "loadedStalled":
       return [claim("Ready", "False"), serving, claim("Stalled", "True")];
     default:

@@ -86,6 +86,25 @@ describe("completion in bash", () => {
   }
 });
 
+for (const [line, said] of [
+  ["berth slot list -o nothing-like-it", "compopt +o default\n"],
+  ["berth completion no", "compopt +o default\n"],
+  ["berth slot show nobody", "compopt +o default\n"],
+  ["berth proxy render --file Cad", ""],
+] as const) {
+  it(`bash offers ${said === "" ? "files" : "no files"} after "${line}"`, async () => {
+    const { stdout: script } = await runBerth(["completion", "bash"]);
+    const { stdout } = await run(
+      "bash",
+      ["-c", `${script}\nberth() { return 1; }; compopt() { echo "compopt $*"; }; _berth`],
+      {
+        env: { PATH: process.env["PATH"], COMP_LINE: line, COMP_POINT: String(line.length) },
+      },
+    );
+    assert.equal(stdout, said);
+  });
+}
+
 it("the words offered in bash and zsh come from one function", () => {
   const [words = ""] = bash(tree).split("_berth() {");
   assert.ok(zsh(tree).startsWith(words));
@@ -105,7 +124,7 @@ _berth_words() {
   done
   case $option in
     -o|--output) echo table json; return ;;
-    ?*) return ;;
+    ?*) return 1 ;;
   esac
   case $current in -*)
     case "$place " in
@@ -124,15 +143,17 @@ _berth_words() {
     " slot swap") berth slot list -o name 2>/dev/null ;;
     " install"" "*) ;;
     " install") echo embedded ;;
+    *) return 1 ;;
   esac
+  return 0
 }
 `,
   );
   assert.equal(
     zsh(tree).slice(words.length),
     `_berth() {
-  local found=($(_berth_words "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}"))
-  if (( $#found )); then compadd -a found; else _files; fi
+  local found
+  if found=($(_berth_words "\${words[CURRENT]}" "\${(@)words[2,CURRENT-1]}")); then compadd -a found; else _files; fi
 }
 compdef _berth berth
 `,

@@ -226,6 +226,9 @@ describe("a command that cannot be done", () => {
     for (const code of Object.keys(errorTable))
       assert.match(nextStep(code, { slot: "coder", request: "r-1" }) ?? "", /^[a-z`][^\n]+$/, code);
     assert.equal(nextStep("slot.failed", { slot: "coder", request: "" }), "see `berth slot show coder` for the cause");
+    const unloaded = { slot: "coder", reason: "Unloaded", request: "" };
+    assert.equal(nextStep("slot.not_ready", unloaded), "load it with `berth slot load coder`");
+    assert.equal(nextStep("dispatch.invalid_request", { path: "files", request: "" }), "add --files");
     assert.equal(nextStep("constructor", { slot: undefined, request: "" }), undefined);
   });
 
@@ -315,8 +318,21 @@ describe("a command that is used wrongly", () => {
     );
     assert.equal(
       (await runBerth(["slot", "shwo"])).stderr,
-      "usage: unknown command 'shwo'\n(Did you mean show?)\nsee `berth slot --help`\n",
+      "usage: unknown command 'shwo'; did you mean show?\nsee `berth slot --help`\n",
     );
+  });
+
+  it("knows what other tools call its commands", async () => {
+    for (const [args, stderr] of [
+      [["ps"], "usage: unknown command 'ps'; here it is `berth slot list`\n"],
+      [["pull", "qwen3"], "usage: unknown command 'pull'; here it is `berth model pull MODEL`\n"],
+      [["run", "primary", "hi"], "usage: unknown command 'run'; here it is `berth chat SLOT`\n"],
+      [["slot", "list", "--json"], "usage: unknown option '--json'; write -o json\n"],
+    ] as const) {
+      const ended = await runBerth(args);
+      assert.equal(ended.code, 2);
+      assert.ok(ended.stderr.startsWith(stderr), ended.stderr);
+    }
   });
 
   it("shows help as deep as commands go, with examples", async () => {

@@ -113,6 +113,22 @@ describe("berth slot logs", () => {
     assert.equal(stdout, "one\ntwo\n");
   });
 
+  it("says of a slot that was never started why there is nothing", async () => {
+    await using api = await apiDouble({
+      "/api/slots/cold/logs?tail=200": (response) => response.end(""),
+      "/api/slots/cold": { ...primary, name: "cold", state: "offline", last_load_seconds: null, transitions: [] },
+      "/api/slots/primary/logs?tail=200": (response) => response.end(""),
+      "/api/slots/primary": primary,
+    });
+    const logs = (slot: string) => runBerth(["slot", "logs", slot], { SVC_URL: api.url });
+    assert.deepEqual(await logs("cold"), {
+      code: 0,
+      stdout: "",
+      stderr: "cold has never been started, so that there is no log; `berth slot load cold` starts it\n",
+    });
+    assert.equal((await logs("primary")).stderr, "primary has written nothing, or its log is gone\n");
+  });
+
   it("prints the times of lines where they are asked for", async () => {
     const line = JSON.stringify({ time: "2026-11-21T07:00:00.000Z", stream: "stdout", line: "one" });
     await using api = await apiDouble({

@@ -197,6 +197,20 @@ describe("berth status", () => {
     assert.equal((await runBerth(["slot", "plan", "coder", "-o", "name"], { SVC_URL: api.url })).stdout, "coder\n");
   });
 
+  it("names each manifest that is wrong, where it may", async () => {
+    const checks = { store: { status: "degraded", reasons: ["InvalidSpec", "InvalidName"] } };
+    const file = "/etc/berth/slots/Bad.toml";
+    const diagnostics = [{ reason: "InvalidName", file, line: 2, column: 1, message: "no slot is called Bad" }];
+    await using api = await apiDouble({
+      ...answers,
+      "/api/health/system": { status: "degraded", checks },
+      "/api/config/validate": { valid: false, diagnostics },
+    });
+    const { stdout } = await runBerth(["status"], { SVC_URL: api.url });
+    assert.match(stdout, /^ {2}store: degraded InvalidSpec, InvalidName; /m);
+    assert.match(stdout, /^ {4}\/etc\/berth\/slots\/Bad\.toml:2:1: no slot is called Bad$/m);
+  });
+
   it("names what is degraded, and why", async () => {
     const checks = {
       store: { status: "ok" },

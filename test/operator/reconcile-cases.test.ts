@@ -318,6 +318,8 @@ describe("two processes", () => {
     site.runtime.kill("embed", "rerank");
     await site.settle();
     assert.deepEqual([site.state("embed"), site.condition("embed", "Available")], ["ready", "True/Loaded"]);
+    const available = site.slot("embed").status.conditions.find(({ type }) => type === "Available");
+    assert.equal(available?.message, "what is loaded serves requests", "not what the other process has");
     assert.deepEqual(
       site.slot("embed").status.processes.map(({ role, isReady }) => `${role} ${isReady}`),
       ["main true"],

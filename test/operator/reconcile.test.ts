@@ -425,3 +425,17 @@ test("what is edited while an operator starts is seen at once, and counts for na
     ],
   );
 });
+
+test("an error that was got over is history: the transitions have it, the status has none", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  await site.start();
+  await site.advance(100);
+  site.runtime.kill("a");
+  await site.advance(5);
+  assert.equal(site.slot("a").status.lastError?.reason, "Signalled");
+  await site.advance(120);
+  const { state, lastError, transitions } = site.slot("a").status;
+  assert.deepEqual([state, lastError], ["ready", undefined]);
+  assert.ok(transitions.some(({ reason }) => reason === "Signalled"));
+});

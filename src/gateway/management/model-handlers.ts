@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
 import { ApiError } from "../../api/errors.ts";
+import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { notFound as nothingCalled } from "../resolve.ts";
 import type { Handlers } from "./api-server.ts";
@@ -77,7 +78,7 @@ async function removeModel({ writer }: ManagementContext, model: ModelRecord, wi
     await writer.remove("Model", model.name ?? model.ref, { isKnown: true });
   } else if (!withFiles) {
     throw new ApiError("dispatch.invalid_request", {
-      message: `${model.ref} is a file of the models directory: ?files=1 removes it from there`,
+      message: `${model.ref} is a file of the models directory, and goes only with that file`,
       details: { path: ["files"], message: "is needed" },
     });
   }
@@ -87,12 +88,13 @@ async function removeModel({ writer }: ManagementContext, model: ModelRecord, wi
 /** Throws ApiError `model.not_found`. */
 function modelNamed(context: ManagementContext, ref: string): ModelRecord {
   const model = context.index().models.get(ref);
-  if (model === undefined) throw notFound(ref);
+  if (model === undefined) throw notFound(context, ref);
   return model;
 }
 
-function notFound(ref: string): ApiError {
-  return new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"` });
+function notFound(context: ManagementContext, ref: string): ApiError {
+  const near = nearest(ref, context.index().models.keys());
+  return new ApiError("model.not_found", { message: `no model is called "${ref.slice(0, 200)}"${didYouMean(near)}` });
 }
 
 function noPull(id: string): ApiError {

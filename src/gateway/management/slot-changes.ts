@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { FastifyReply } from "fastify";
 import { ApiError } from "../../api/errors.ts";
+import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
 import { isBuiltin, modelRefSchema, slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
@@ -126,7 +127,9 @@ function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | 
   // A custom slot may name a model that nobody declared (RESOURCES "Slot").
   const isFree = slot.spec.engine === "custom" && modelRefSchema.safeParse(model).success;
   if (index.models.has(model) || isFree || slot.spec.model.default === model) return;
-  throw new ApiError("model.not_found", { message: `no model is called "${model.slice(0, 200)}"` });
+  throw new ApiError("model.not_found", {
+    message: `no model is called "${model.slice(0, 200)}"${didYouMean(nearest(model, index.models.keys()))}`,
+  });
 }
 
 /** Writes a new manifest, and waits where the query asks for it. Throws ApiError. */
@@ -176,7 +179,7 @@ export async function putSlot(
 export async function deleteSlot(context: ManagementContext, name: string): Promise<SlotDetail> {
   const slot = slotNamed(context, name);
   if (isBuiltin(name)) {
-    throw new ApiError("slot.builtin", { message: `${name} is built in: PUT it with enabled: false instead` });
+    throw new ApiError("slot.builtin", { message: `${name} is built in and cannot be deleted; disable it instead` });
   }
   const detail = slotDetail(slot, viewOf(context));
   await context.writer.remove("Slot", name, { isKnown: true });
