@@ -6,7 +6,8 @@ const mebibyte = 1024 ** 2;
 const beginning = /load_tensors: loading model tensors|offload(?:ing|ed) \d+.* layers to GPU/;
 const offloaded = /offloaded (\d+)\/(\d+) layers to GPU/;
 const layers = /print_info: n_layer +(?:= *)(\d+)/;
-const buffer = /(\S+)\s+(?:model|KV|RS|compute|output) buffer size = +([\d.]+) MiB/g;
+/** A name begins a word and has an end: a log may hold a megabyte without a blank. */
+const buffer = /(?<!\S)(\S{1,64}) +(?:model|KV|RS|compute|output) buffer size = +([\d.]+) MiB/g;
 /** Memory of the host, pinned for a GPU or rearranged for the processor. */
 const ofHost = /^CPU|_Host$|^BLAS$/;
 

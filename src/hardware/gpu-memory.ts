@@ -13,6 +13,8 @@ export interface Holding {
 /** nvidia-smi may wait for a driver that is stuck. */
 const limitMs = 5000;
 const mebibyte = 1024 ** 2;
+/** Drivers are opened first; what follows are connections, and there may be thousands. */
+const mostDescriptors = 512;
 const units: Readonly<Record<string, number>> = { "": 1, KiB: 1024, MiB: mebibyte };
 
 /**
@@ -60,7 +62,8 @@ async function nvidiaHoldings(machine: Machine, asking: AbortSignal): Promise<re
 async function drmHoldings(machine: Machine, pid: number): Promise<readonly Holding[]> {
   const directory = `/proc/${pid}/fdinfo`;
   const clients = new Map<string, Holding>();
-  for (const name of await machine.names(directory).catch(() => [])) {
+  const names = await machine.names(directory).catch(() => []);
+  for (const name of names.slice(0, mostDescriptors)) {
     const fields = fieldsOf((await machine.text(`${directory}/${name}`).catch(() => undefined)) ?? "");
     const device = fields.get("drm-pdev");
     if (device === undefined) continue;

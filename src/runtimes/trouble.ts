@@ -3,6 +3,9 @@ const levelled = /^\d+(?:\.\d+){3} ([A-Z]) +(.*)$/;
 /** Lines of another level that may stand between the first error of one failure and the last. */
 const between = 3;
 
+/** Of a line: an engine may write one of any length. */
+const mostRead = 2000;
+
 /** What programs say when they are refused memory, by what refused it: CUDA, ROCm, Vulkan, ggml, C++, the system, Node. */
 const refusals = [
   /\bout of memory\b/i,
@@ -16,7 +19,8 @@ const refusals = [
 
 /** Whether an engine's words say that memory ran out, the machine's or a GPU's. */
 export function tellsOfMemory(text: string): boolean {
-  return refusals.some((refusal) => refusal.test(text));
+  const beginning = text.slice(0, mostRead);
+  return refusals.some((refusal) => refusal.test(beginning));
 }
 
 /**

@@ -36,6 +36,11 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   await using berth = await startBerth({ prepare: withModels });
   const first = await berth.state("primary", "ready");
 
+  await t.test("it tells what it computes on", () => {
+    assert.deepEqual(first["compute"], { devices: [], layers_offloaded: 0, layers_total: 3, buffers: [] });
+    assert.equal(first["backend"], "cpu");
+  });
+
   await t.test("a chat is answered under the name the client used", async () => {
     const response = await post(berth, "/v1/chat/completions", {
       model: "primary",

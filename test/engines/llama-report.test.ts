@@ -34,6 +34,12 @@ describe("what a llama-server on an H100 said that it computes on", () => {
   });
 });
 
+it("a log of a megabyte without a blank is read in no time", () => {
+  const began = performance.now();
+  assert.deepEqual(computeIn(`load_tensors: loading model tensors\n${"x".repeat(1024 ** 2)}`)?.devices, []);
+  assert.ok(performance.now() - began < 2000);
+});
+
 it("the embedded engine says the same of itself", () => {
   const said = "load_tensors: offloaded 0/3 layers to GPU: this engine computes on the CPU\n";
   assert.deepEqual(computeIn(said), { devices: [], layersOffloaded: 0, layersTotal: 3 });
