@@ -16,7 +16,7 @@ import type { GatewayMetrics } from "./metrics.ts";
 import { Answer, type AnswerSink } from "./relay/answer.ts";
 import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
-import { resolveAgain, type Target } from "./resolve.ts";
+import { meansReranker, resolveAgain, type Target } from "./resolve.ts";
 import { SharedStreams } from "./sharing.ts";
 import type { HoldTimes } from "./stream-hold.ts";
 import type { Traffic } from "./traffic.ts";
@@ -243,6 +243,12 @@ export class Dispatcher {
 function legTo(slot: KnownSlot, asked: V1Request): Leg {
   const leg = asked.forSlot(slot);
   checkCapability(slot, leg.capability);
+  if (leg.capability !== "rerank" && !slot.status?.aliases.includes(asked.model) && meansReranker(slot, asked.model)) {
+    throw new ApiError("dispatch.capability_mismatch", {
+      message: `slot ${slot.name} holds ${asked.model.slice(0, 200)} to rerank with, not for ${leg.capability}`,
+      details: { slot: slot.name, capability: leg.capability, capabilities: ["rerank"] },
+    });
+  }
   return leg;
 }
 

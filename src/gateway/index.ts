@@ -21,6 +21,8 @@ export interface ResolutionIndex {
   readonly aliases: ReadonlyMap<string, KnownSlot>;
   /** The enabled slots that own a ref. */
   readonly owners: ReadonlyMap<string, readonly KnownSlot[]>;
+  /** The enabled slots whose second process serves a ref. */
+  readonly rerankers: ReadonlyMap<string, readonly KnownSlot[]>;
   readonly models: ReadonlyMap<string, ModelRecord>;
   readonly upstreamRefs: ReadonlyMap<string, UpstreamModel>;
 }
@@ -50,14 +52,35 @@ export function buildIndex(
   for (const slot of published.slots()) slots.set(slot.name, knownSlot(slot));
   const aliases = new Map<string, KnownSlot>();
   const owners = new Map<string, KnownSlot[]>();
+  const rerankers = new Map<string, KnownSlot[]>();
   for (const slot of slots.values()) {
     for (const alias of slot.status?.aliases ?? []) if (!slots.has(alias)) aliases.set(alias, slot);
+    if (!slot.spec.enabled) continue;
     const ref = slot.status?.model.ref ?? slot.spec.model.default;
-    if (ref === undefined || !slot.spec.enabled) continue;
-    owners.set(ref, [...(owners.get(ref) ?? []), slot]);
+    const { rerank } = slot.spec.model;
+    if (ref !== undefined) owners.set(ref, [...(owners.get(ref) ?? []), slot]);
+    if (rerank !== undefined) rerankers.set(rerank, [...(rerankers.get(rerank) ?? []), slot]);
   }
-  const registry = published.registry();
-  return { slots, aliases, owners, models: new Map(registry.models.map((model) => [model.ref, model])), upstreamRefs };
+  const models = new Map(published.registry().models.map((model) => [model.ref, model]));
+  return { slots, aliases, owners, rerankers, models, upstreamRefs };
+}
+
+/**
+ * The enabled slots that a model's files must stay for: whatever process of theirs has it, be it the main one, the one that
+ * reranks or as a projector, under this ref or another one of the same files.
+ */
+export function holdersOf(index: ResolutionIndex, model: ModelRecord): readonly KnownSlot[] {
+  const files = new Set(model.files);
+  return [...index.slots.values()].filter(({ spec, status }) => {
+    if (!spec.enabled) return false;
+    const { default: declared, rerank, projector } = spec.model;
+    const refs = [status?.model.ref ?? declared, rerank, projector].filter((ref) => ref !== undefined);
+    if (refs.includes(model.ref) || (projector !== undefined && files.has(projector))) return true;
+    return refs.some((ref) => {
+      const held = index.models.get(ref);
+      return held?.files.some((file) => files.has(file)) === true || files.has(held?.projectorPath ?? "");
+    });
+  });
 }
 
 /** Built-ins in the specification's order, then custom slots by name. */

@@ -18,12 +18,23 @@ export function resolve(index: ResolutionIndex, value: string, inFlight: (slot: 
   const named = slotBeforeColon(index, value);
   if (named !== undefined)
     return { kind: "slot", slot: throughSlot(index, named, value.slice(value.indexOf(":") + 1)) };
-  const [owner] = (index.owners.get(value) ?? []).toSorted((a, b) => preference(a, inFlight) - preference(b, inFlight));
+  const owners = index.owners.get(value) ?? index.rerankers.get(value) ?? [];
+  const [owner] = owners.toSorted((a, b) => preference(a, inFlight) - preference(b, inFlight));
   if (owner !== undefined) return { kind: "slot", slot: owner };
   const upstream = index.upstreamRefs.get(value);
   if (upstream !== undefined) return { kind: "upstream", model: upstream };
   if (index.models.has(value)) throw notLoaded(index, value);
   throw notFound(index, value);
+}
+
+/**
+ * Whether a value names what the second process of this slot serves, and not the slot or what its main process holds:
+ * only a request to rerank is meant for it.
+ */
+export function meansReranker({ name, spec, status }: KnownSlot, value: string): boolean {
+  const { default: declared, rerank } = spec.model;
+  const ref = value.startsWith(`${name}:`) ? value.slice(name.length + 1) : value;
+  return rerank !== undefined && ref === rerank && ref !== (status?.model.ref ?? declared) && value !== name;
 }
 
 /** What a request says of whom it is for. */
@@ -69,8 +80,9 @@ export function resolveAgain(index: ResolutionIndex, wanted: Wanted, { name }: K
 
 /** A slot, an alias, `<slot>:<ref>` or a ref that a slot holds: these come before a provider's. */
 function isLocal(index: ResolutionIndex, value: string): boolean {
-  const { slots, aliases, owners } = index;
-  return slots.has(value) || aliases.has(value) || owners.has(value) || slotBeforeColon(index, value) !== undefined;
+  const { slots, aliases, owners, rerankers } = index;
+  const isHeld = owners.has(value) || rerankers.has(value);
+  return slots.has(value) || aliases.has(value) || isHeld || slotBeforeColon(index, value) !== undefined;
 }
 
 function slotBeforeColon(index: ResolutionIndex, value: string): KnownSlot | undefined {
@@ -87,7 +99,7 @@ function preference(slot: KnownSlot, inFlight: (slot: string) => number): number
 /** `<slot>:<ref>`: the slot must hold the ref; nothing is swapped by asking. */
 function throughSlot(index: ResolutionIndex, slot: KnownSlot, ref: string): KnownSlot {
   const held = slot.status?.model.ref ?? slot.spec.model.default;
-  if (held === ref) return slot;
+  if (held === ref || slot.spec.model.rerank === ref) return slot;
   const isKnown = index.models.has(ref) || index.owners.has(ref) || index.upstreamRefs.has(ref);
   if (!isKnown) throw notFound(index, ref);
   const message = `slot ${slot.name} holds ${held ?? "no model"}, not ${ref}`;

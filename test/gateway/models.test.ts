@@ -55,7 +55,6 @@ describe("GET /v1/models", () => {
         slot("stt", null),
         slot("tts", null),
         slot("img", null),
-        slot("coder", "test-model"),
         slot("zeta", "gone", "starting", ["chat", "completions", "embeddings", "rerank"]),
         item("qwen3:4b", { kind: "model", state: "available", slot: "primary", capabilities: ["chat"] }, 1234),
         item("vendor/model:free", { kind: "model", state: "available", slot: null, capabilities: [] }, 1),
@@ -66,6 +65,46 @@ describe("GET /v1/models", () => {
         item("gpt-5", { ...upstream, capabilities: ["chat", "completions", "embeddings", "messages", "responses"] }),
       ],
     });
+  });
+
+  it("leaves out custom slots that cannot answer, and with ?available=1 whatever cannot", async () => {
+    await using gateway = await site();
+    const ids = async (query: string): Promise<unknown[]> => {
+      const body: unknown = await (await fetch(`${gateway.url}/v1/models${query}`)).json();
+      assert.ok(typeof body === "object" && body !== null && "data" in body && Array.isArray(body.data));
+      return body.data.map((each: { id: string }) => each.id);
+    };
+    const builtins = ["primary", "embed", "stt", "tts", "img"];
+    const rest = ["qwen3:4b", "vendor/model:free", "acme/large:free", "gpt-5"];
+    assert.deepEqual(await ids("?all=1&limit=5"), [...builtins, "coder", "zeta", ...rest]);
+    assert.deepEqual(await ids(""), [...builtins, "zeta", ...rest]);
+    assert.deepEqual(await ids("?available=1"), ["primary", "zeta", "qwen3:4b", "acme/large:free", "gpt-5"]);
+    const stalled = { type: "Stalled", status: "True", reason: "ModelNotFound", message: "m" } as const;
+    const times = { observedGeneration: 1, lastTransitionTime: new Date().toISOString() };
+    await gateway.publish("zeta", { state: "error", status: { conditions: [{ ...stalled, ...times }] } });
+    assert.deepEqual(await ids(""), [...builtins, ...rest], "it waits for a person");
+    const retried = { failures: 1, nextRetryAt: new Date(Date.now() + 2000).toISOString(), conditions: [] };
+    await gateway.publish("zeta", { state: "error", status: retried });
+    assert.deepEqual(await ids(""), [...builtins, "zeta", ...rest], "it is tried again in a moment");
+  });
+
+  it("has every id once: a slot hides a model of its name, and a provider's model one that no slot holds", async () => {
+    const acme = { baseUrl: "http://127.0.0.1:1/v1", models: [{ ref: "coder" }, { ref: "spare" }, { ref: "held" }] };
+    await using gateway = await startGateway({
+      slots: { coder: { port: 1, status: { model: { ref: "held", origin: "spec" } } } },
+      registry: {
+        models: ["coder", "spare", "held"].map(modelRecord),
+        upstreams: [{ name: "acme", spec: upstreamSpecSchema.parse(acme) }],
+      },
+    });
+    const body: unknown = await (await fetch(`${gateway.url}/v1/models`)).json();
+    assert.ok(typeof body === "object" && body !== null && "data" in body && Array.isArray(body.data));
+    const kinds = body.data.slice(5).map((each: { id: string; berth: { kind: string } }) => [each.id, each.berth.kind]);
+    assert.deepEqual(kinds, [
+      ["coder", "slot"],
+      ["held", "model"],
+      ["spare", "upstream"],
+    ]);
   });
 
   it("is there before any operator", async () => {
@@ -97,6 +136,20 @@ describe("GET /v1/models/{id}", () => {
       assert.equal(id, decodeURIComponent(path));
     });
   }
+
+  it("is the slot's item for an alias, and for a slot that the list leaves out", async () => {
+    await using gateway = await startGateway({
+      slots: { coder: { port: 1, status: { aliases: ["gpt-4o"] } }, off: { spec: { enabled: false } } },
+    });
+    for (const [name, id] of [
+      ["gpt-4o", "coder"],
+      ["off", "off"],
+    ]) {
+      const found: unknown = await (await fetch(`${gateway.url}/v1/models/${name}`)).json();
+      assert.ok(typeof found === "object" && found !== null && "id" in found, name);
+      assert.equal(found.id, id);
+    }
+  });
 
   it("names what is near to what there is not", async () => {
     await using gateway = await site();

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { ApiError } from "../../src/api/errors.ts";
 import { upstreamSpecSchema } from "../../src/api/upstream.ts";
 import { buildIndex, slotsInOrder, type ResolutionIndex } from "../../src/gateway/index.ts";
-import { resolve } from "../../src/gateway/resolve.ts";
+import { meansReranker, resolve } from "../../src/gateway/resolve.ts";
 import type { UpstreamModel } from "../../src/gateway/upstreams/catalog.ts";
 import { modelRecord, publishedSlot, type SlotSketch } from "../support/gateway.ts";
 import { fc } from "../support/fast-check.ts";
@@ -204,4 +204,25 @@ it("slotsInOrder: built-ins as the specification has them, then the others by na
     slotsInOrder(indexOf({ slots: { zeta: {}, img: {}, alpha: {}, primary: {}, "a-b": {} } })).map(({ name }) => name),
     ["primary", "embed", "stt", "tts", "img", "a-b", "alpha", "zeta"],
   );
+});
+
+describe("what a second process serves", () => {
+  const ranking = indexOf({
+    slots: { embed: holding("nomic", { port: 1, spec: { model: { default: "nomic", rerank: "ranker" } } }) },
+    models: ["nomic", "ranker"],
+  });
+
+  it("belongs to its slot, by itself and behind the slot's name", () => {
+    assert.equal(told(ranking, "ranker"), "embed");
+    assert.equal(told(ranking, "embed:ranker"), "embed");
+  });
+
+  it("is meant by its ref alone, and not by the slot's name or what its main process holds", () => {
+    const slot = ranking.slots.get("embed");
+    assert.ok(slot);
+    const meant = ["ranker", "embed:ranker", "embed", "nomic", "embed:nomic"].filter((value) =>
+      meansReranker(slot, value),
+    );
+    assert.deepEqual(meant, ["ranker", "embed:ranker"]);
+  });
 });

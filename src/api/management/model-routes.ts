@@ -99,6 +99,11 @@ export const modelRoutes = {
     scope: "public",
     tag: "v1",
     summary: "Slots, then models of the registry, then those of providers",
+    // Clients of other services page through such lists: what they ask for beside is let pass.
+    query: z.object({
+      all: flag.describe("1: also custom slots that cannot answer"),
+      available: flag.describe("1: nothing that cannot answer, built-in slots included"),
+    }),
     answers: { 200: view.listOf(view.v1ModelSchema) },
   },
   getV1Model: {

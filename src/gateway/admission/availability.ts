@@ -78,6 +78,11 @@ export function availabilityOf(slot: KnownSlot, role: ProcessRole, around: Surro
   return { kind: "shut", failure: notReady(name, status.state, reason, role) };
 }
 
+/** Whether the slot answers now, or will when it is asked: it is enabled, and waits for no person. */
+export function willAnswer(slot: KnownSlot): boolean {
+  return availabilityOf(slot, "main", { operator: undefined, bootId: "", now: Date.now() }).kind !== "closed";
+}
+
 function identityOf({ pid, containerId, startedAt }: SlotStatus["processes"][number]): string {
   return `${pid ?? containerId ?? ""} ${startedAt ?? ""}`;
 }

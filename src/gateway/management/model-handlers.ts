@@ -5,7 +5,8 @@ import type { ModelRecord } from "../../api/model.ts";
 import { notFound as nothingCalled } from "../resolve.ts";
 import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
-import { modelView, v1Models } from "./views.ts";
+import { v1Model, v1Models } from "./v1-models.ts";
+import { modelView } from "./views.ts";
 
 type ModelHandlers = Pick<
   Handlers,
@@ -64,9 +65,9 @@ export function modelHandlers(context: ManagementContext): ModelHandlers {
         .header("cache-control", "private, max-age=86400, immutable")
         .send(image.file.createReadStream());
     },
-    listV1Models: () => ({ object: "list", data: v1Models(viewOf(context)) }),
+    listV1Models: ({ query }) => ({ object: "list", data: v1Models(viewOf(context), query) }),
     getV1Model: ({ params: { ref = "" } }) => {
-      const found = v1Models(viewOf(context)).find(({ id }) => id === ref);
+      const found = v1Model(viewOf(context), ref);
       if (found === undefined) throw nothingCalled(context.index(), ref);
       return found;
     },

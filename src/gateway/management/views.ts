@@ -1,12 +1,11 @@
 import type { ModelRecord } from "../../api/model.ts";
-import type { ModelView, PlanView, SlotDetail, SlotView, V1Model } from "../../api/management/views.ts";
+import type { ModelView, PlanView, SlotDetail, SlotView } from "../../api/management/views.ts";
 import { maskedPlan, maskedSpec } from "../../api/masked.ts";
 import type { Condition } from "../../api/conditions.ts";
 import { duration } from "../../api/duration.ts";
-import { withTranslated } from "../../api/names.ts";
 import type { Step } from "../../api/plan.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
-import { slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
+import { holdersOf, type KnownSlot, type ResolutionIndex } from "../index.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { Traffic } from "../traffic.ts";
@@ -152,7 +151,7 @@ function detailOf(step: Step, now: number): string {
 
 /** A model of the registry, with the slots that hold it. */
 export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView {
-  const owners = index.owners.get(model.ref) ?? [];
+  const owners = holdersOf(index, model);
   const slots = owners.map(({ name }) => name);
   // Of several that hold it, one that runs says where the model is.
   const owner = owners.find(({ status }) => (status?.processes.length ?? 0) > 0) ?? owners[0];
@@ -176,46 +175,4 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
     pooling: model.pooling ?? null,
     origin: model.origin,
   };
-}
-
-/** `/v1/models`: slots in the specification's order, then registry models, then upstream models. */
-export function v1Models({ index, traffic }: ViewContext): V1Model[] {
-  const item = (id: string, created: number, berth: V1Model["berth"]): V1Model => ({
-    id,
-    object: "model",
-    created,
-    owned_by: "berth",
-    berth,
-  });
-  const slots = slotsInOrder(index).map((slot) => {
-    const ref = slot.status?.model.ref ?? slot.spec.model.default;
-    return item(slot.name, (ref === undefined ? undefined : index.models.get(ref)?.created) ?? 0, {
-      kind: "slot",
-      state: traffic.stateOf(slot),
-      slot: slot.name,
-      model: ref ?? null,
-      capabilities: slot.status?.capabilities ?? [],
-    });
-  });
-  const models = [...index.models.values()]
-    .toSorted((a, b) => (a.ref < b.ref ? -1 : 1))
-    .map((model) => {
-      const [owner] = index.owners.get(model.ref) ?? [];
-      return item(model.ref, model.created, {
-        kind: "model",
-        state: model.state,
-        slot: owner?.name ?? null,
-        capabilities: model.capabilities,
-      });
-    });
-  const upstreams = [...index.upstreamRefs].map(([ref, { upstream, spec }]) =>
-    item(ref, 0, {
-      kind: "upstream",
-      state: "unknown",
-      slot: null,
-      upstream,
-      capabilities: withTranslated(spec.capabilities),
-    }),
-  );
-  return [...slots, ...models, ...upstreams];
 }

@@ -293,6 +293,32 @@ describe("models", () => {
     assert.equal(await code(send(gateway, "DELETE", "/api/models/nobody")), "model.not_found");
   });
 
+  it("stay while a second process or a slot's projector needs their files, under whatever ref", async () => {
+    const record = (ref: string, file: string): unknown => ({
+      ref,
+      origin: "file",
+      source: `file://${file}`,
+      state: "available",
+      files: [file],
+    });
+    const spec = {
+      engine: "llama",
+      model: { default: "test-model", rerank: "ranker", projector: "/m/eyes.gguf" },
+    } as const;
+    await using gateway = await startGateway({ slots: { embed: { port: 1, rerankPort: 2, spec } } });
+    const file = join(gateway.stateDir, "ranker.gguf");
+    await writeFile(file, "x");
+    const models = [record("ranker", file), record("same-file", file), record("eyes", "/m/eyes.gguf")];
+    await gateway.publishRegistry({ models: models.map((model) => modelRecordSchema.parse(model)) });
+    await until("they are known", async () => (await send(gateway, "GET", "/api/models/eyes")).ok);
+    for (const ref of ["ranker", "same-file", "eyes"]) {
+      assert.equal(await code(send(gateway, "DELETE", `/api/models/${ref}?files=1`)), "model.in_use", ref);
+      assert.deepEqual((await got(gateway, `/api/models/${ref}`))["slots"], ["embed"]);
+    }
+    assert.equal(await readFile(file, "utf8"), "x");
+    assert.equal((await send(gateway, "DELETE", "/api/models/ranker?files=1&force=1")).status, 202);
+  });
+
   it("that are declared lose their manifest, or are asked to go where that went before", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const configDir = String((await got(gateway, "/api/config"))["config_dir"]);

@@ -1,0 +1,91 @@
+import type { V1Model } from "../../api/management/views.ts";
+import { isBuiltin, withTranslated } from "../../api/names.ts";
+import { willAnswer } from "../admission/availability.ts";
+import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
+import type { Traffic } from "../traffic.ts";
+
+interface V1Context {
+  readonly index: ResolutionIndex;
+  readonly traffic: Traffic;
+}
+
+/**
+ * `/v1/models`, ids once each: slots in the specification's order, then registry models, then upstream models. Clients show
+ * the list to people who pick from it, so that custom slots that cannot answer are left out. `all`: they are there too;
+ * `available`: built-ins that cannot answer are left out as well, and so are models that no slot holds.
+ */
+export function v1Models(context: V1Context, { all, available }: { all: boolean; available: boolean }): V1Model[] {
+  const { index } = context;
+  const listed = [
+    ...slotsInOrder(index)
+      .filter((slot) => all || (isBuiltin(slot.name) && !available) || willAnswer(slot))
+      .map((slot) => slotItem(slot, context)),
+    ...modelItems(index).filter(({ berth: { slot } }) => all || !available || slot !== null),
+    ...upstreamItems(index),
+  ];
+  // A slot hides a model of its name, and a provider's model one that no slot holds: as requests find them.
+  const items = new Map<string, V1Model>();
+  for (const item of listed) {
+    const known = items.get(item.id);
+    const isHidden = known !== undefined && (known.berth.slot !== null || known.berth.kind !== "model");
+    if (!isHidden) items.set(item.id, item);
+  }
+  return [...items.values()];
+}
+
+/** What goes by that name, were it listed or not: an alias is its slot. Undefined: nothing. */
+export function v1Model(context: V1Context, id: string): V1Model | undefined {
+  const slot = context.index.slots.get(id) ?? context.index.aliases.get(id);
+  if (slot !== undefined) return slotItem(slot, context);
+  return v1Models(context, { all: true, available: false }).find((item) => item.id === id);
+}
+
+function slotItem(slot: KnownSlot, { index, traffic }: V1Context): V1Model {
+  const ref = slot.status?.model.ref ?? slot.spec.model.default;
+  return {
+    id: slot.name,
+    object: "model",
+    created: (ref === undefined ? undefined : index.models.get(ref)?.created) ?? 0,
+    owned_by: "berth",
+    berth: {
+      kind: "slot",
+      state: traffic.stateOf(slot),
+      slot: slot.name,
+      model: ref ?? null,
+      capabilities: slot.status?.capabilities ?? [],
+    },
+  };
+}
+
+function modelItems(index: ResolutionIndex): V1Model[] {
+  return [...index.models.values()]
+    .toSorted((a, b) => (a.ref < b.ref ? -1 : 1))
+    .map((model) => ({
+      id: model.ref,
+      object: "model",
+      created: model.created,
+      owned_by: "berth",
+      berth: {
+        kind: "model",
+        state: model.state,
+        slot: holdersOf(index, model)[0]?.name ?? null,
+        capabilities: model.capabilities,
+      },
+    }));
+}
+
+function upstreamItems(index: ResolutionIndex): V1Model[] {
+  return [...index.upstreamRefs].map(([id, { upstream, spec }]) => ({
+    id,
+    object: "model",
+    created: 0,
+    owned_by: "berth",
+    berth: {
+      kind: "upstream",
+      state: "unknown",
+      slot: null,
+      upstream,
+      capabilities: withTranslated(spec.capabilities),
+    },
+  }));
+}
