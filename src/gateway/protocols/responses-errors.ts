@@ -1,13 +1,11 @@
 import type { ApiError } from "../../api/errors.ts";
 import type { ErrorForm } from "../relay/error-form.ts";
 
-/**
- * Errors as OpenAI's Responses protocol has them. What is not numbered by a stream's translation is the first event
- * of its stream.
- */
+/** Errors as OpenAI's Responses protocol has them. */
 export const responsesErrors: ErrorForm = {
+  isNumbered: true,
   body: (failure) => failure.envelope(),
-  event: (failure) => errorEvent(failure, 0),
+  event: errorEvent,
 };
 
 /**

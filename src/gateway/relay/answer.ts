@@ -52,6 +52,8 @@ export class Answer implements AnswerSink, Flushable {
   #isChunked = false;
   /** The last event of the stream lacks its blank line. */
   #isWithinEvent = false;
+  /** Events that went out, where they are numbered. */
+  #sequence = 0;
   /** What goes out at the end of the turn. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
@@ -134,6 +136,7 @@ export class Answer implements AnswerSink, Flushable {
 
   write(bytes: Buffer): boolean {
     if (this.#isStream) this.#isWithinEvent = !endsWithBlankLine(bytes);
+    if (this.#errors.isNumbered === true) this.#sequence += eventsIn(bytes);
     this.#pending.push(bytes);
     this.#pendingBytes += bytes.length;
     this.#flushLater();
@@ -181,7 +184,9 @@ export class Answer implements AnswerSink, Flushable {
     if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors);
     else if (this.#isStream) {
       // One event of its own: within another, both would be lost.
-      const last = Buffer.from(`${this.#isWithinEvent ? "\n" : ""}${events ?? this.#errors.event(failure)}`);
+      const last = Buffer.from(
+        `${this.#isWithinEvent ? "\n" : ""}${events ?? this.#errors.event(failure, this.#sequence)}`,
+      );
       this.#pending.push(last);
       this.#pendingBytes += last.length;
       this.#response.end(this.#taken());
@@ -224,6 +229,16 @@ export class Answer implements AnswerSink, Flushable {
 /** What is no stream came for a client that was promised one. */
 export class HeldAnswer extends Error {
   override readonly name = "HeldAnswer";
+}
+
+const dataMark = Buffer.from("data: ");
+
+/** Events whose data begin in these whole lines. */
+function eventsIn(lines: Buffer): number {
+  let count = 0;
+  for (let at = lines.indexOf(dataMark); at >= 0; at = lines.indexOf(dataMark, at + dataMark.length))
+    if (at === 0 || lines[at - 1] === 0x0a) count += 1;
+  return count;
 }
 
 /** Of whole lines. */

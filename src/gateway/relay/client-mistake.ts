@@ -88,7 +88,7 @@ function contextExceeded({ asked, size }: Overflow, upstream: unknown): ApiError
 const serverMistakes: readonly { readonly words: RegExp; readonly told?: string }[] = [
   {
     words: /^(?:image|audio|video) input is not supported/,
-    told: "the slot's model takes texts alone: it has no projector (model.projector) for images or sound",
+    told: "the model takes texts alone: it has no projector (model.projector) for images or sound",
   },
   { words: /^"prompt" elements must be/, told: "the input must be a text, a list of tokens, or a list of these" },
   { words: /^Failed to (?:parse (?:messages|tools|tool_choice)|load (?:image|audio))\b/ },

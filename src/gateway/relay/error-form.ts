@@ -6,8 +6,10 @@ export interface ErrorForm {
   readonly idHeader?: string;
   /** Body of a response that has not begun. */
   body(failure: ApiError): unknown;
-  /** The last event of a stream, blank line included. */
-  event(failure: ApiError): string;
+  /** Its events have numbers, from 0 on. */
+  readonly isNumbered?: true;
+  /** The last event of a stream, blank line included. `sequence`: how many went before, where they are numbered. */
+  event(failure: ApiError, sequence: number): string;
 }
 
 /** OpenAI's form (CONTRACT "Errors"). */

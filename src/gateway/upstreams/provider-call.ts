@@ -242,12 +242,12 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   }
 
   #refused({ status, retryAfter, chunks }: BegunRefusal): void {
-    if (status >= 500) this.#permit?.fail(String(status), () => this.#request?.body.print);
-    else this.#permit?.succeed();
     const { name, onProblem } = this.#provider.options;
     if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`);
     const body = new Mask(this.#key, "errors").bytes(Buffer.concat(chunks));
     const failure = refusalFailure(name, { status, retryAfter, body });
+    if (status >= 500 && failure.status >= 500) this.#permit?.fail(String(status), () => this.#request?.body.print);
+    else this.#permit?.succeed();
     const waitMs = /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : 0;
     this.#failOrRetry(failure, String(status), isRetried(status) && waitMs <= longestBackoffMs, waitMs);
   }

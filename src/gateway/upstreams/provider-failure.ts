@@ -27,7 +27,7 @@ export function isRetried(status: number): boolean {
 
 /**
  * What the client learns (CONTRACT "Errors" and "Model resolution"): a 4xx as the provider said it, apart from what is
- * about our key; anything else is a failure behind us, of which the client learns no more than the kind.
+ * about our key, and so a 5xx that means the client's mistake, as a 400; anything else is a failure behind us, of which the client learns no more than the kind.
  */
 export function refusalFailure(upstream: string, { status, retryAfter, body }: Refusal): ApiError {
   const headers = retryAfter === undefined ? {} : { "retry-after": retryAfter };
@@ -36,8 +36,8 @@ export function refusalFailure(upstream: string, { status, retryAfter, body }: R
     const message = `upstream ${upstream} refused Berth's own credentials (${status})`;
     return new ApiError("dispatch.upstream_failed", { message, details });
   }
-  if (status >= 400 && status < 500) {
-    const refusal = engineRefusal(status, body, undefined);
+  const refusal = engineRefusal(status, body, undefined);
+  if (refusal.status < 500) {
     const { message, details: said, type, familiar } = refusal;
     const words = message === `the engine answered ${status}` ? `upstream ${upstream} answered ${status}` : message;
     const told = { status: refusal.status, headers, message: words, type, familiar, ...(said && { details: said }) };

@@ -27,11 +27,11 @@ describe("errors by protocol", () => {
   });
 
   it("are one data event in a chat", () => {
-    assert.equal(plainErrors.event(failure), `data: ${JSON.stringify({ error: envelope })}\n\n`);
+    assert.equal(plainErrors.event(failure, 0), `data: ${JSON.stringify({ error: envelope })}\n\n`);
   });
 
   it("make the SDK's chat stream throw", async () => {
-    const stream = await client(plainErrors.event(failure)).chat.completions.create({
+    const stream = await client(plainErrors.event(failure, 0)).chat.completions.create({
       model: "m",
       messages: [],
       stream: true,
@@ -40,7 +40,7 @@ describe("errors by protocol", () => {
   });
 
   it("are an `error` event of its own in Responses, flat and nested", () => {
-    const [event, data, ...rest] = responsesErrors.event(failure).split("\n");
+    const [event, data, ...rest] = responsesErrors.event(failure, 0).split("\n");
     assert.equal(event, "event: error");
     assert.deepEqual(rest, ["", ""]);
     assert.deepEqual(JSON.parse((data ?? "").slice("data: ".length)), {
@@ -54,7 +54,7 @@ describe("errors by protocol", () => {
   });
 
   it("make the SDK's Responses stream throw", async () => {
-    const stream = await client(responsesErrors.event(failure)).responses.create({
+    const stream = await client(responsesErrors.event(failure, 0)).responses.create({
       model: "m",
       input: "x",
       stream: true,
@@ -94,7 +94,7 @@ describe("errors by protocol", () => {
       maxRetries: 0,
       fetch: () =>
         Promise.resolve(
-          new Response(messagesErrors.event(failure), { headers: { "content-type": "text/event-stream" } }),
+          new Response(messagesErrors.event(failure, 0), { headers: { "content-type": "text/event-stream" } }),
         ),
     });
     const stream = await client.messages.create({ model: "m", max_tokens: 1, messages: [], stream: true });

@@ -3,7 +3,9 @@ import { createServer, type RequestListener, type ServerResponse } from "node:ht
 import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
+import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
 import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
+import type { ErrorForm } from "../../../src/gateway/relay/error-form.ts";
 import { envelopeIn } from "../../support/envelope.ts";
 import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
 import { listen } from "../../support/listen.ts";
@@ -15,10 +17,11 @@ const failure = new ApiError("dispatch.upstream_failed", { message: "it broke" }
 async function read(
   act: (answer: Answer, response: ServerResponse) => void,
   logged: string[] = [],
+  errors?: ErrorForm,
 ): Promise<RawAnswer> {
   const log = { failed: ({ code }: ApiError, id: string): void => void logged.push(`${id} ${code}`) };
   return exchange(
-    (_request, response) => act(new Answer(response, "id-1", undefined, log), response),
+    (_request, response) => act(new Answer(response, "id-1", errors, log), response),
     "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
   );
 }
@@ -48,6 +51,20 @@ describe("Answer", () => {
       "x-accel-buffering: no",
     ])
       assert.ok(head.includes(`\r\n${line}`), line);
+  });
+
+  it("numbers the event of a failure behind those of a stream that has numbers, whoever ends it", async () => {
+    const { body } = await read(
+      (answer) => {
+        answer.begin(200, stream);
+        answer.write(Buffer.from("event: a\ndata: {}\n\nevent: b\n"));
+        answer.write(Buffer.from('data: {"text":"\\ndata: "}\n\n: ping\n\n'));
+        answer.refuse(failure);
+      },
+      [],
+      responsesErrors,
+    );
+    assert.match(body, /event: error\ndata: .*"sequence_number":2,/);
   });
 
   it("tells a failure by status before it begins, by a last event within a stream, by a cut connection within bytes", async () => {

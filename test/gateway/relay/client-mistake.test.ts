@@ -110,7 +110,7 @@ describe("a mistake of the client's that an engine tells as a failure of its own
       "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
       "server_error",
       500,
-      "the slot's model takes texts alone: it has no projector (model.projector) for images or sound",
+      "the model takes texts alone: it has no projector (model.projector) for images or sound",
     ],
     [
       '"prompt" elements must be a string, a list of tokens, a JSON object containing a prompt string, or a list of mixed strings & tokens.',

@@ -157,6 +157,21 @@ describe("a provider behind the gateway", () => {
     assert.equal(double.posts[1]?.headers.accept, "*/*");
   });
 
+  it("tells a client's mistake as one, though it calls it a failure, and is not left alone for it", async () => {
+    await using double = await startProvider();
+    await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
+    for (let at = 0; at < 7; at++) {
+      double.fail({
+        kind: "answer",
+        status: 500,
+        body: '{"error":{"message":"image input is not supported","code":500}}',
+      });
+      const { error } = await envelopeOf(await gateway.post("/v1/chat/completions", { model: "big", messages: [] }));
+      assert.equal(error.code, "dispatch.rejected", `request ${at}`);
+    }
+    assert.equal(double.posts.length, 7);
+  });
+
   it("is asked natively for what it does claim", async () => {
     await using double = await startProvider();
     const capabilities = ["chat", "responses", "messages", "rerank"];
