@@ -43,12 +43,12 @@ export async function writeFileAtomic(
 /**
  * As `writeFileAtomic` without fsync, and done when it returns: for small JSON files on a local disk, where four turns
  * through the pool of threads take ten times what the writing does, and the whole process may wait for it. On a full disk
- * the file is written in place where it can be. A new file is for its owner and his group.
+ * the file is written in place where it can be. Unless told otherwise the file is for its owner and his group.
  */
-export function writeJsonNow(path: string, content: string): void {
+export function writeJsonNow(path: string, content: string, mode = 0o640): void {
   const temporary = temporaryFor(path);
   try {
-    writeFileSync(temporary, content, { flag: "wx", mode: 0o640 });
+    writeFileSync(temporary, content, { flag: "wx", mode });
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });

@@ -89,6 +89,9 @@ export async function openDemandStore(
   };
 }
 
+/** Counts and times alone: the operator may be another user. */
+const demandMode = 0o644;
+
 export interface DemandWriter extends AsyncDisposable {
   write(demand: Demand): Promise<void>;
 }
@@ -106,11 +109,11 @@ export async function openDemandWriter(stateDir: string, gateway: string): Promi
         // A late write must not bring back the demand of a gateway that is gone.
         if (isClosed) return;
         try {
-          writeJsonNow(path, JSON.stringify(demand));
+          writeJsonNow(path, JSON.stringify(demand), demandMode);
         } catch (error) {
           if (errorCode(error) !== "ENOENT") throw error;
           await mkdir(directory, { recursive: true });
-          writeJsonNow(path, JSON.stringify(demand));
+          writeJsonNow(path, JSON.stringify(demand), demandMode);
         }
       }),
     [Symbol.asyncDispose]() {

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { errorCode } from "../../src/lib/error-code.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { childOf } from "../support/child-of.ts";
 import { until } from "../support/until.ts";
 
 const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
@@ -95,6 +96,9 @@ it("engines are kept, and an operator starts again, while the disk of the state 
   await until("another operator runs", () => operatorPid(berth) !== first);
   await until("it watches", () => berth.log().split("operator watches").length === 3);
   await killed(berth);
+  process.kill(childOf(berth.child, "serve"), "SIGKILL");
+  await until("another gateway listens", () => berth.log().split("gateway listens").length === 3);
+  assert.equal(await answer(berth), 200);
   assert.equal(berth.child.exitCode, null);
   await rm(filler);
   await killed(berth);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -7,6 +7,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { childOf } from "../support/child-of.ts";
 import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
 
@@ -17,33 +18,6 @@ command = [${JSON.stringify(process.execPath)}, "--disable-warning=ExperimentalW
 
 async function withSlot({ configDir }: { configDir: string }): Promise<void> {
   await writeFile(join(configDir, "slots/coder.toml"), coder);
-}
-
-/** The two children of `berth up`, by what they were called with. */
-function childOf({ child }: RunningBerth, word: string): number {
-  const children = readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => isChild(pid, child.pid) && wordsOf(pid).includes(word));
-  const [found] = children;
-  assert.ok(found !== undefined, `berth up has no child ${word}`);
-  return found;
-}
-
-function isChild(pid: number, parent: number | undefined): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.split(" ")[1] === String(parent);
-  } catch {
-    return false;
-  }
-}
-
-function wordsOf(pid: number): readonly string[] {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-  } catch {
-    return [];
-  }
 }
 
 function operatorPid({ stateDir }: RunningBerth): number {
@@ -85,7 +59,7 @@ describe("berth up, one part of which was killed and cannot start again", () => 
     const before = pidOf(await berth.state("coder", "ready", "idle"));
     const operator = operatorPid(berth);
     const port = Number(new URL(berth.url).port);
-    process.kill(childOf(berth, "serve"), "SIGKILL");
+    process.kill(childOf(berth.child, "serve"), "SIGKILL");
     const stranger = createServer((socket) => socket.destroy());
     await until("the stranger has the port", async () => (await listen(stranger, port)) === port);
     await until("it was tried twice", () =>
