@@ -256,7 +256,7 @@ function legTo(slot: KnownSlot, asked: V1Request): Leg {
 export function stopping(): ApiError {
   return new ApiError("system.overloaded", {
     message: "the gateway is stopping; send the request again",
-    headers: { "retry-after": "2" },
+    headers: { "retry-after": "2", connection: "close" },
   });
 }
 

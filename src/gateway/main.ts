@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { Server as NetServer } from "node:net";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../api/config.ts";
@@ -47,6 +48,8 @@ export interface RunningGateway {
   readonly routes: readonly GuardedRoute[];
   /** The revision of a slot's published state that requests are resolved against. */
   seenRevision(slot: string): number | undefined;
+  /** Listens no more, so that another gateway can; what is connected stays. */
+  release(): void;
   /**
    * Unready at once, open requests get `drainSeconds`, or until `hurry` aborts; those that are left are told so, then
    * everything is closed.
@@ -244,6 +247,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     url,
     routes: app.routes,
     seenRevision: (slot) => index().slots.get(slot)?.revision,
+    release: () => void NetServer.prototype.close.call(app.server),
     async close({ drainSeconds, hurry }) {
       isDraining = true;
       await drain({ dispatcher, firstLook, app, deadline, log }, { drainSeconds, hurry });

@@ -27,6 +27,8 @@ export interface PartOptions {
 export class Part {
   readonly #options: PartOptions;
   #child: ChildProcess | undefined;
+  /** Gateways that end what they have begun, while another takes what comes. */
+  readonly #leaving = new Set<ChildProcess>();
   #hasEverBeenReady = false;
   #hasEverActed = false;
   #exitCode: number | null = null;
@@ -63,6 +65,9 @@ export class Part {
     let isReady = false;
     child.on("message", (message) => {
       if (message === "acting") this.#hasEverActed = true;
+      // Stopped by somebody else than this process: the next one need not wait for the end of the last request.
+      if (message === "leaving" && this.#child === child && !this.#isStopping) this.send("release");
+      if (message === "released") this.#replace(child);
       if (message !== "ready") return;
       isReady = true;
       this.#hasEverBeenReady = true;
@@ -71,6 +76,7 @@ export class Part {
     // It runs, or has run: what became of it, its exit tells.
     child.on("error", (error) => log.error(`${name}: ${error.message}`));
     child.once("exit", (code, signal) => {
+      if (this.#leaving.delete(child)) return;
       this.#child = undefined;
       this.#exitCode = this.#isStopping ? code : null;
       if (this.#isStopping) return;
@@ -89,7 +95,7 @@ export class Part {
   }
 
   kill(signal: NodeJS.Signals): void {
-    this.#child?.kill(signal);
+    for (const child of this.#all()) child.kill(signal);
   }
 
   /** From now on one that ends is started again no more. */
@@ -100,8 +106,22 @@ export class Part {
   /** Resolves when no process of it is left, and none will be started. */
   async stop(kind: StopKind): Promise<void> {
     this.keepDown();
-    const child = this.#child;
-    if (child === undefined) return;
+    await Promise.all(this.#all().map((child) => this.#end(child, kind)));
+  }
+
+  #all(): ChildProcess[] {
+    return [...(this.#child === undefined ? [] : [this.#child]), ...this.#leaving];
+  }
+
+  /** It listens no more and ends by itself: another may listen now. */
+  #replace(child: ChildProcess): void {
+    if (this.#isStopping || this.#child !== child) return;
+    this.#options.log.warn(`${this.#options.name} was told to stop; another takes its place`);
+    this.#leaving.add(child);
+    this.start();
+  }
+
+  async #end(child: ChildProcess, kind: StopKind): Promise<void> {
     const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
     child.kill(kind === "interrupt" ? "SIGINT" : "SIGTERM");
     const limitMs = stopLimitMs[kind][this.#options.name];

@@ -33,6 +33,13 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   }
   tellParent("ready");
   const kind = await stopped;
+  // `berth up` may have another gateway listen at once.
+  process.on("message", (message) => {
+    if (message !== "release") return;
+    running.release();
+    tellParent("released");
+  });
+  tellParent("leaving");
   const drainSeconds =
     kind === "interrupt" ? Math.min(interruptDrainSeconds, config.drainSeconds) : config.drainSeconds;
   await running.close({ drainSeconds, hurry: again });

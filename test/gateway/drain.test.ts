@@ -129,3 +129,26 @@ describe("whoever waits for the management API when the time is over", () => {
     await logs.text();
   });
 });
+
+describe("a gateway that lets go of its port", () => {
+  it("ends what it has begun, while another one takes what comes", async () => {
+    let finish = (): void => undefined;
+    await using engine = await scriptedEngine(async (response, seen) => {
+      await never(response, seen);
+      await new Promise<void>((resolve) => (finish = resolve));
+      response.end(helloChunks.slice(2).join(""));
+    });
+    const slots = { primary: { port: engine.port } };
+    await using gateway = await startGateway({ slots });
+    const open = await gateway.post("/v1/chat/completions", stream);
+    gateway.running.release();
+    const closed = gateway.running.close({ drainSeconds: 30 });
+    await using next = await startGateway({ slots, env: { SVC_PORT: String(gateway.running.port) } });
+    assert.equal(next.url, gateway.url);
+    assert.equal((await fetch(`${next.url}/readyz`, { headers: { connection: "close" } })).status, 200);
+    finish();
+    assert.match(await open.text(), /\[DONE\]/);
+    await closed;
+    assert.equal((await fetch(`${next.url}/readyz`)).status, 200);
+  });
+});

@@ -59,6 +59,24 @@ describe("berth up", () => {
     assert.ok(seconds < 25, `${seconds} s`);
   });
 
+  it("has another gateway listen while one that was told to stop ends what it has begun", async () => {
+    const { berth } = await startUp("--token-ms", "300");
+    await using _berth = berth;
+    const gateway = await partOf(berth, "serve");
+    const ask = { model: "coder", stream: true, messages: [{ role: "user", content: "hi" }] };
+    const open = await fetch(new URL("/v1/chat/completions", berth.url), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(ask),
+    });
+    process.kill(gateway, "SIGTERM");
+    await until("that is told", () => /gateway was told to stop; another takes its place/.test(berth.log()));
+    assert.match(await open.text(), /\[DONE\]/);
+    await until("the next one answers", async () => await berth.slot("coder"));
+    await until("the first one is gone", () => startTimeOf(gateway) === undefined);
+    assert.equal(await berth.stop("SIGTERM"), 0, berth.log());
+  });
+
   it("starts a gateway again that died, and leaves the engines alone", async () => {
     const { berth, pid } = await startUp();
     await using _berth = berth;
