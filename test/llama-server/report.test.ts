@@ -33,3 +33,20 @@ test("a llama-server tells of itself what it computes on, what was derived for i
   assert.deepEqual(warnings, []);
   assert.ok(!log.includes("canary"), "no prompt is in its log");
 });
+
+test("a slot that asks for a GPU of a llama-server without one serves, and is told apart", async () => {
+  await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
+    await writeTinyModel(join(modelsDir, "tiny.gguf"));
+    const text = 'backend = "cuda"\n[model]\ndefault = "tiny"\nprompt_cache_bytes = 0\n';
+    await writeFile(join(configDir, "slots/primary.toml"), text);
+  });
+  await berth.state("primary", "ready");
+  const slot = await berth.slot("primary");
+  const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
+  const degraded = conditions.find(({ type }) => type === "Degraded");
+  assert.equal(degraded?.["reason"], "NotOnGpu");
+  assert.match(String(degraded["message"]), /^the spec asks for cuda, and 0 of 3 layers are on a GPU;/);
+  const log = await readFile(join(berth.stateDir, "logs/primary.main.log"), "utf8");
+  assert.match(log, /prompt cache is disabled/);
+  assert.doesNotMatch(log, /fitting params to device memory/);
+});
