@@ -9,6 +9,7 @@ import { steadyNow } from "../lib/steady-clock.ts";
 import { openDemandWriter } from "../store/demand.ts";
 import { DiscoveredStore } from "../store/discovered.ts";
 import { openHardwareStore } from "../store/hardware.ts";
+import { clearOddFiles } from "../store/odd-files.ts";
 import { openPublished } from "../store/published.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { ManifestThread } from "../store/thread/manifest-thread.ts";
@@ -77,6 +78,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const { log, version, holdTimes, againAfterMs } = options;
   await using stack = new AsyncDisposableStack();
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
+  await clearOddFiles(config.stateDir, (line) => log.warn(line));
   const writer = await openDemandWriter(config.stateDir, gateway);
   const published = stack.use(
     await openPublished(config.stateDir, {

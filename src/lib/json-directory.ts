@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync, statSync, watch, type FSWatcher } from "node:fs";
+import { readdirSync, statSync, watch, type FSWatcher } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { errorCode } from "./error-code.ts";
 import { parseJson } from "./json.ts";
+import { readPlainText } from "./small-file.ts";
 import { everySecond } from "./pulse.ts";
 
 interface Entry<T> {
@@ -175,7 +176,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
     const known = this.#entries.get(file);
     try {
       const stamp = stampOf(path);
-      const text = readFileSync(path, "utf8");
+      const text = readPlainText(path);
       if (known?.text === text) {
         this.#entries.set(file, { ...known, stamp });
         return false;

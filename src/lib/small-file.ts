@@ -1,4 +1,4 @@
-import { constants } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 
 /** A file that is not read: a named pipe may never end, and a huge one takes all memory. The message says why. */
@@ -11,6 +11,20 @@ export function refuseLargeFile(sizeBytes: number, limitBytes: number): void {
   if (sizeBytes <= limitBytes) return;
   const limit = limitBytes < 1024 ** 2 ? `${limitBytes / 1024} KiB` : `${limitBytes / 1024 ** 2} MiB`;
   throw new UnfitFile(`it is larger than ${limit}, the limit of such a file`);
+}
+
+/**
+ * The text of a small plain file of our own, at once. Never waits for a writer at the other end of a pipe, and follows no
+ * link. Throws UnfitFile, or the system's error.
+ */
+export function readPlainText(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY | constants.O_NOFOLLOW);
+  try {
+    if (!fstatSync(file).isFile()) throw new UnfitFile("it is no plain file");
+    return readFileSync(file, "utf8");
+  } finally {
+    closeSync(file);
+  }
 }
 
 /**

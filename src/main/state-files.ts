@@ -1,8 +1,9 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { knownPart } from "../api/known-part.ts";
 import { demandSchema } from "../api/status.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { readTextOrNothing } from "../lib/read-text.ts";
 import { parseJson } from "../lib/json.ts";
 
 /** The JSON files of a flat directory, each as its text; none where there is none, undefined where nobody may look. */
@@ -10,7 +11,7 @@ export async function filesIn(directory: string): Promise<readonly string[] | un
   try {
     const names = (await readdir(directory)).filter((name) => name.endsWith(".json") && !name.startsWith("."));
     // One that goes meanwhile says nothing.
-    return await Promise.all(names.map((name) => readFile(join(directory, name), "utf8").catch(() => "")));
+    return await Promise.all(names.map((name) => readTextOrNothing(join(directory, name))));
   } catch (error) {
     return errorCode(error) === "ENOENT" ? [] : undefined;
   }

@@ -4,6 +4,7 @@ import type { Config } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { acquireLock } from "../store/lock.ts";
 import { withReserve } from "../store/reserve.ts";
+import { clearOddFiles } from "../store/odd-files.ts";
 import { openPublisher } from "../store/published.ts";
 import { instanceId } from "./main.ts";
 import { openRuntimes } from "./runtimes.ts";
@@ -16,6 +17,7 @@ import { readPublished, stopEngines, type Haste } from "./stopping.ts";
 export async function stopAllEngines(config: Config, options: Haste): Promise<readonly string[]> {
   // What never ran here has no engines, and no directory to lock.
   if (!existsSync(config.stateDir)) return [];
+  await clearOddFiles(config.stateDir, () => undefined);
   const lockPath = join(config.stateDir, "operator.lock");
   await using _lock = await withReserve(config.stateDir, () => acquireLock(lockPath));
   const publisher = await openPublisher(config.stateDir);

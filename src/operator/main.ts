@@ -22,6 +22,7 @@ import { EngineLockFile } from "../store/engine-images.ts";
 import { openFileSource } from "../store/files.ts";
 import { openHardwareStore } from "../store/hardware.ts";
 import { acquireLock, usualLock } from "../store/lock.ts";
+import { clearOddFiles } from "../store/odd-files.ts";
 import { openPublisher } from "../store/published.ts";
 import { openRemovals } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
@@ -89,6 +90,7 @@ export async function runOperator(
       .finally(options.onLost);
   };
   const lockPath = join(config.stateDir, "operator.lock");
+  await clearOddFiles(config.stateDir, (line) => log.warn(line));
   stack.use(await withReserve(config.stateDir, () => acquireLock(lockPath, { ...usualLock, onLost })));
   await keepReserve(config.stateDir);
   instance = await instanceId(config.stateDir);
@@ -110,7 +112,7 @@ export async function runOperator(
       onError: (error) => log.error({ err: error }, "what the hardware is could not be published"),
     }),
   );
-  const lock = await EngineLockFile.open(join(config.stateDir, "engines.lock.yaml"));
+  const lock = await EngineLockFile.openAnyway(config.stateDir, (line) => log.error(line));
   const registry = stack.use(await openRegistry({ modelsDir: config.modelsDir }));
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
   const written = new Written(publisher, log);

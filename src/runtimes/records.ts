@@ -1,5 +1,5 @@
-import { existsSync, readFileSync } from "node:fs";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { lstat, mkdir, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ProcessRole } from "../api/names.ts";
 import { knownPart } from "../api/known-part.ts";
@@ -7,7 +7,7 @@ import { recordSchema, type ProcessRecord } from "../api/process-record.ts";
 import { setAside } from "../lib/aside.ts";
 import { removeLeftovers, writeFileAtomic } from "../lib/atomic-file.ts";
 import { isNoSpace } from "../lib/disk-space.ts";
-import { errorCode } from "../lib/error-code.ts";
+import { readPlainText } from "../lib/small-file.ts";
 import { Serial } from "../lib/serial.ts";
 
 /** Names a record among those of one state directory. */
@@ -115,21 +115,17 @@ export async function readRecords(
   );
 }
 
-/** Empty for a directory: it is no record, whatever it is called. */
+/** Empty for a directory, a link or a pipe: it is no record, whatever it is called. */
 async function readRecord(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if (errorCode(error) === "EISDIR") return "";
-    throw error;
-  }
+  if (!(await lstat(path)).isFile()) return "";
+  return readPlainText(path);
 }
 
 /** The record as it is on disk now; undefined when there is none. */
 export function readRecordSync(directory: string, slot: string, role: ProcessRole): ProcessRecord | undefined {
   const file = `${recordKey(slot, role)}.json`;
   try {
-    return parse(readFileSync(join(directory, file), "utf8"), file);
+    return parse(readPlainText(join(directory, file)), file);
   } catch {
     return undefined;
   }

@@ -1,8 +1,10 @@
+import { join } from "node:path";
 import { readFile } from "node:fs/promises";
 import type { z } from "zod";
 import { parse, parseDocument, stringify } from "yaml";
 import { engineImagesSchema, engineLockSchema, type EngineImages, type EngineLock } from "../api/engine-images.ts";
 import { problemsOf } from "../api/problems.ts";
+import { setAside } from "../lib/aside.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { Serial } from "../lib/serial.ts";
@@ -78,6 +80,22 @@ export class EngineLockFile {
       throw new BadImagesFile(`${path} cannot be read`, mendLock, error);
     }
     return new EngineLockFile(path, checked(path, engineLockSchema, text, mendLock).images);
+  }
+
+  /**
+   * For the operator, whose engines may need no image at all: a lock that is no good is moved away and told of, and the
+   * next pull of an image finds its digest anew.
+   */
+  static async openAnyway(stateDir: string, tell: (line: string) => void): Promise<EngineLockFile> {
+    const path = join(stateDir, "engines.lock.yaml");
+    try {
+      return await EngineLockFile.open(path);
+    } catch (error) {
+      if (!(error instanceof BadImagesFile)) throw error;
+      await setAside(stateDir, path, "engines.lock.yaml");
+      tell(`${error.message}: it was moved to ${join(stateDir, "aside")}; the next pull of each image pins it anew`);
+      return await EngineLockFile.open(path);
+    }
   }
 
   get lock(): EngineLock {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { knownPart } from "../api/known-part.ts";
@@ -15,6 +15,7 @@ import { isNoSpace } from "../lib/disk-space.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { Subscribers } from "../lib/subscribers.ts";
+import { readPlainText, UnfitFile } from "../lib/small-file.ts";
 import { setAside } from "../lib/aside.ts";
 import { nameIn, once, readPublishedSlot, readRemnant, type OnUnknown } from "../api/published-slot.ts";
 import type { PublishedChange, PublishedStore, Publisher } from "./store.ts";
@@ -170,10 +171,10 @@ async function write(path: string, value: unknown): Promise<void> {
 /** Blocks: once at the start, a thousand small files take a tenth of the time that they would take one by one. */
 function readSlot(path: string, onUnknown: OnUnknown): PublishedSlot | undefined {
   try {
-    return readPublishedSlot(JSON.parse(readFileSync(path, "utf8")), onUnknown);
+    return readPublishedSlot(JSON.parse(readPlainText(path)), onUnknown);
   } catch (error) {
-    // A directory under that name is no state of ours either.
-    if (error instanceof SyntaxError || errorCode(error) === "EISDIR") return undefined;
+    // A directory, a pipe or a link under that name is no state of ours either.
+    if (error instanceof SyntaxError || error instanceof UnfitFile || errorCode(error) === "ELOOP") return undefined;
     throw error;
   }
 }

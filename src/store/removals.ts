@@ -1,11 +1,12 @@
 import { createHash, randomUUID } from "node:crypto";
-import { readFileSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Kind } from "../api/names.ts";
 import { removalSchema, type Removal } from "../api/status.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { errorCode } from "../lib/error-code.ts";
+import { readPlainText } from "../lib/small-file.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
 import { parseJson } from "../lib/json.ts";
 
@@ -72,7 +73,7 @@ export async function openRemovals(stateDir: string): Promise<Removals> {
 
 function tokenIn(file: string): string | undefined {
   try {
-    return removalSchema.safeParse(parseJson(readFileSync(file, "utf8"))).data?.token;
+    return removalSchema.safeParse(parseJson(readPlainText(file))).data?.token;
   } catch (error) {
     if (errorCode(error) === "ENOENT") return undefined;
     throw error;

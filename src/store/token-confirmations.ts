@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { authModeSchema, tokenRecordSchema } from "../api/token.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { parseJson } from "../lib/json.ts";
-import { readText } from "../lib/read-text.ts";
+import { readText, readTextOrNothing } from "../lib/read-text.ts";
 import { privateDirectory } from "./state-owner.ts";
 
 /**
@@ -67,7 +67,7 @@ async function confirmUsed(stateDir: string): Promise<void> {
   const read = async (...names: string[]): Promise<readonly string[]> => {
     const directory = join(stateDir, "auth", ...names);
     const files = await readdir(directory).catch(() => []);
-    return await Promise.all(files.map((name) => readFile(join(directory, name), "utf8").catch(() => "")));
+    return await Promise.all(files.map((name) => readTextOrNothing(join(directory, name))));
   };
   const times = (await read("used")).map((text) => Date.parse(text.trim())).filter((time) => !Number.isNaN(time));
   const lastUse = times.reduce((latest, time) => Math.max(latest, time), -Infinity);

@@ -1,6 +1,7 @@
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { readTextOrNothing } from "../lib/read-text.ts";
 import { Serial } from "../lib/serial.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
 
@@ -60,7 +61,7 @@ export class TokenUse implements AsyncDisposable {
   }
 
   async #read(id: string): Promise<number> {
-    const text = await readFile(this.#file(id), "utf8").catch(() => "");
+    const text = await readTextOrNothing(this.#file(id));
     const time = Date.parse(text.trim());
     return Number.isNaN(time) ? 0 : time;
   }

@@ -1,6 +1,6 @@
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
-import { link, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { statSync } from "node:fs";
+import { link, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import {
   tokenIdSchema,
@@ -16,6 +16,8 @@ import { errorCode } from "../lib/error-code.ts";
 import { privateDirectory } from "./state-owner.ts";
 import { TokenConfirmations } from "./token-confirmations.ts";
 import { TokenUse } from "./token-use.ts";
+import { readPlainText, UnfitFile } from "../lib/small-file.ts";
+import { readTextOrNothing } from "../lib/read-text.ts";
 import { parseJson } from "../lib/json.ts";
 
 interface Known {
@@ -169,7 +171,7 @@ export class TokenStore implements AsyncDisposable {
     const ids = names.filter((name) => name.endsWith(".json")).map((name) => name.slice(0, -5));
     const views = await Promise.all(
       ids.map(async (id): Promise<TokenView[]> => {
-        const record = parsed(await readFile(this.#file(id), "utf8").catch(() => ""), id);
+        const record = parsed(await readTextOrNothing(this.#file(id)), id);
         if (record === undefined) return [];
         const { label, scope, created_at } = record;
         const is_confirmed = this.#confirmations.has(id);
@@ -260,9 +262,10 @@ function newId(): string {
 /** Empty when the file was removed since it was seen: revoked in this very moment. */
 function textOf(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return readPlainText(file);
   } catch (error) {
-    if (errorCode(error) === "ENOENT") return "";
+    // What is no file is no token either.
+    if (error instanceof UnfitFile || ["ENOENT", "ELOOP"].includes(errorCode(error) ?? "")) return "";
     throw error;
   }
 }
