@@ -6,17 +6,29 @@ import { CommandError } from "./client.ts";
 /** Tokens by server, as `berth login` keeps them for one user. */
 type Tokens = Readonly<Record<string, string>>;
 
-/** Where a user's tokens are kept; undefined without a home. */
+/**
+ * Where a user's tokens are kept; undefined without a home. Not below the configuration directory, which many people
+ * keep in Git.
+ */
 export function credentialsFile(env: NodeJS.ProcessEnv): string | undefined {
-  const home = env["HOME"] ? join(env["HOME"], ".config") : undefined;
-  const base = env["XDG_CONFIG_HOME"] || home;
+  const base = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local/share") : undefined);
+  return base === undefined ? undefined : join(base, "berth", "credentials.json");
+}
+
+/** Where earlier versions kept them: among the manifests. */
+function formerFile(env: NodeJS.ProcessEnv): string | undefined {
+  const base = env["XDG_CONFIG_HOME"] || (env["HOME"] ? join(env["HOME"], ".config") : undefined);
   return base === undefined ? undefined : join(base, "berth", "credentials.json");
 }
 
 /** The token for a server, undefined where there is none. Throws CommandError where others may read the file. */
 export async function savedToken(env: NodeJS.ProcessEnv, server: string): Promise<string | undefined> {
   const file = credentialsFile(env);
-  return file === undefined ? undefined : (await readTokens(file))[keyOf(server)];
+  if (file === undefined) return undefined;
+  const { tokens, former } = await everyToken(env, file);
+  // It is no help to stay there: it would be committed with the manifests.
+  if (former !== undefined) await writeTokens(file, tokens, former).catch(() => undefined);
+  return tokens[keyOf(server)];
 }
 
 /** Keeps a token for a server in a file that nobody else may read. Undefined forgets it. Returns the file. */
@@ -29,8 +41,23 @@ export async function saveToken(env: NodeJS.ProcessEnv, server: string, token: s
       "give it in SVC_TOKEN instead",
     );
   }
-  const { [keyOf(server)]: _old, ...others } = await readTokens(file);
-  const servers = token === undefined ? others : { ...others, [keyOf(server)]: token };
+  const { tokens, former } = await everyToken(env, file);
+  const { [keyOf(server)]: _old, ...others } = tokens;
+  await writeTokens(file, token === undefined ? others : { ...others, [keyOf(server)]: token }, former);
+  return file;
+}
+
+/** `former`: the file of an earlier version, which goes once its tokens are kept here. */
+async function everyToken(
+  env: NodeJS.ProcessEnv,
+  file: string,
+): Promise<{ readonly tokens: Tokens; readonly former: string | undefined }> {
+  const former = formerFile(env);
+  const old = former === undefined ? undefined : await readTokens(former);
+  return { tokens: { ...old, ...(await readTokens(file)) }, former: old === undefined ? undefined : former };
+}
+
+async function writeTokens(file: string, servers: Tokens, former: string | undefined): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   const temporary = `${file}.${randomUUID()}.tmp`;
   try {
@@ -39,7 +66,7 @@ export async function saveToken(env: NodeJS.ProcessEnv, server: string, token: s
   } finally {
     await rm(temporary, { force: true });
   }
-  return file;
+  if (former !== undefined) await rm(former, { force: true });
 }
 
 /** One service, however its address is written. */
@@ -47,7 +74,11 @@ function keyOf(server: string): string {
   return URL.canParse(server) ? new URL(server).origin : server;
 }
 
-async function readTokens(file: string): Promise<Tokens> {
+/** What means that this user keeps no tokens: no file, or a home of somebody else, as root's is for a service. */
+const absent = ["ENOENT", "ENOTDIR", "EACCES", "EPERM"];
+
+/** Undefined where there is no such file. */
+async function readTokens(file: string): Promise<Tokens | undefined> {
   let text: string;
   try {
     const { mode } = await stat(file);
@@ -56,7 +87,7 @@ async function readTokens(file: string): Promise<Tokens> {
     }
     text = await readFile(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")) return {};
+    if (error instanceof Error && "code" in error && absent.includes(String(error.code))) return undefined;
     throw error;
   }
   try {

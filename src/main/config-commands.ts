@@ -61,10 +61,11 @@ export function addConfigCommands(program: Command, { env, write, note, exit }: 
     .action(async (directory: string | undefined, { check }: { check: boolean }) => {
       const { configDirOf } = await import("./config.ts");
       const { migrateConfig } = await import("./config-migrate.ts");
-      const { takeConfigDir } = await import("./settings.ts");
+      const { stateDirOf, takeConfigDir } = await import("./settings.ts");
       const configDir = directory ?? configDirOf(env);
+      const stateDir = await stateDirOf(env, configDir);
       await takeConfigDir(env, configDir);
-      const { text, count } = await migrateConfig(configDir, { isCheck: check, now: new Date() });
+      const { text, count } = await migrateConfig(configDir, { isCheck: check, now: new Date(), stateDir });
       write(text);
       if (check && count > 0) exit(1);
     });

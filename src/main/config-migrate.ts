@@ -1,4 +1,5 @@
-import { copyFile, mkdir, realpath, stat } from "node:fs/promises";
+import { copyFile, cp, mkdir, mkdtemp, readdir, realpath, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { CommandError } from "../cli/client.ts";
@@ -17,17 +18,17 @@ interface Change {
  */
 export async function migrateConfig(
   directory: string,
-  { isCheck, now }: { isCheck: boolean; now: Date },
+  { isCheck, now, stateDir }: { isCheck: boolean; now: Date; stateDir: string | undefined },
 ): Promise<{ text: string; count: number }> {
   const configDir = resolve(directory);
   const changes = await changesIn(configDir);
   const diffs = changes.map((change) => diff(configDir, change)).join("");
   const count = changes.length;
-  if (count === 0) return { text: `${configDir}: nothing to migrate\n`, count };
+  const moved = isCheck ? "" : await moveFormerBackups(configDir, stateDir);
+  if (count === 0) return { text: `${moved}${configDir}: nothing to migrate\n`, count };
   const files = count === 1 ? "1 file" : `${count} files`;
   if (isCheck) return { text: `${diffs}${files} would change\n`, count };
-  // Nothing reads it there: only slots, models and upstreams hold manifests.
-  const backup = join(configDir, ".backup", now.toISOString().replaceAll(/[:.]/g, "-"));
+  const backup = await backupPlace(stateDir, now.toISOString().replaceAll(/[:.]/g, "-"));
   for (const { file } of changes) {
     const kept = join(backup, relative(configDir, file));
     await mkdir(dirname(kept), { recursive: true });
@@ -37,7 +38,32 @@ export async function migrateConfig(
     const target = await realpath(file);
     await writeFileAtomic(target, after, { fsync: true, mode: (await stat(target)).mode & 0o777 });
   }
-  return { text: `${diffs}${files} migrated; what they were is in ${backup}\n`, count };
+  return { text: `${moved}${diffs}${files} migrated; what they were is in ${backup}\n`, count };
+}
+
+/** In the state directory, since many people keep the configuration in Git; a temporary one where that cannot be written. */
+async function backupPlace(stateDir: string | undefined, name: string): Promise<string> {
+  if (stateDir !== undefined) {
+    const place = join(stateDir, "backups", name);
+    const made = await mkdir(place, { recursive: true, mode: 0o700 }).then(
+      () => true,
+      () => false,
+    );
+    if (made) return place;
+  }
+  return await mkdtemp(join(tmpdir(), "berth-migrate-"));
+}
+
+/** Earlier versions kept them among the manifests. */
+async function moveFormerBackups(configDir: string, stateDir: string | undefined): Promise<string> {
+  const former = join(configDir, ".backup");
+  const names = await readdir(former).catch(() => undefined);
+  if (names === undefined) return "";
+  const place = await backupPlace(stateDir, "");
+  for (const name of names)
+    await cp(join(former, name), join(place, name), { recursive: true, force: false, verbatimSymlinks: true });
+  await rm(former, { recursive: true });
+  return `the backups in ${former} are in ${place} now\n`;
 }
 
 async function changesIn(configDir: string): Promise<Change[]> {

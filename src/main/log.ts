@@ -1,5 +1,6 @@
 import { pino, type Logger } from "pino";
 import { writeUnheld } from "./log-hold.ts";
+import { LogOutput } from "./log-output.ts";
 import { goOnWithoutReaders } from "./lost-output.ts";
 import { parseJson } from "../lib/json.ts";
 import { isRecord } from "../lib/record.ts";
@@ -25,19 +26,14 @@ export function openLog(options: { level: string; component: string; env: NodeJS
   const asText = options.env["BERTH_LOG"] === "text" || (options.env["BERTH_LOG"] !== "json" && process.stdout.isTTY);
   const base = { level: options.level, base: { component: options.component } };
   goOnWithoutReaders();
-  const destination = pino.destination({ fd: 1, sync: false, maxLength: waitingBytes });
-  const log = asText
-    ? pino(base, { write: (line: string) => writeUnheld(() => void destination.write(readable(line))) })
-    : pino(base, destination);
-  let lost = 0;
-  destination.on("error", () => undefined);
-  destination.on("drop", () => (lost += 1));
-  destination.on("drain", () => {
-    if (lost === 0) return;
-    const lines = lost;
-    lost = 0;
-    log.warn(`${lines} lines of this log are lost: nobody read it for a while`);
+  const output = new LogOutput({
+    fd: 1,
+    limitBytes: waitingBytes,
+    onLost: (lines) => log.warn(`${lines} lines of this log are lost: nobody read it for a while`),
   });
+  const log: Logger = asText
+    ? pino(base, { write: (line: string) => writeUnheld(() => output.write(readable(line))) })
+    : pino(base, output);
   return log;
 }
 

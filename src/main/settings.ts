@@ -1,5 +1,12 @@
 import { resolve } from "node:path";
-import { defaultConfigDir, loadConfig, type Config, type ConfigPlaces, type LoadedConfig } from "../api/config.ts";
+import {
+  defaultConfigDir,
+  defaultStateDir,
+  loadConfig,
+  type Config,
+  type ConfigPlaces,
+  type LoadedConfig,
+} from "../api/config.ts";
 import { diagnosticLine } from "../api/diagnostic.ts";
 import { distrust, type TrustOptions } from "../lib/trusted-path.ts";
 import { become, isStartedByRoot, ownerToActAs, type Owner } from "./owner.ts";
@@ -89,6 +96,13 @@ async function refuseForeign(what: string, directory: string, trust: TrustOption
   const found = await distrust(directory, trust);
   if (found !== undefined)
     throw new SettingsError([`the ${what} directory ${directory} is not safe: ${found.reason}; ${found.next}`]);
+}
+
+/** Where state is kept, also while the configuration is no good; undefined where nothing says so. */
+export async function stateDirOf(env: NodeJS.ProcessEnv, configDir: string): Promise<string | undefined> {
+  const { readBerthToml } = await import("../store/berth-toml.ts");
+  const named = withAbsolutePaths(env)["SVC_STATE_DIR"] || (await readBerthToml(configDir)).values["state_dir"];
+  return typeof named === "string" && named.startsWith("/") ? named : defaultStateDir(placesOf(env));
 }
 
 /** A shell's user means the directory that the shell is in. A file has none: there a path stays as it is, and is refused. */

@@ -52,11 +52,12 @@ export const stateParts: readonly string[] = [
   "processes",
   "registry.json",
   "requests",
+  "reserve",
   "slots",
   "reserve",
   "spool",
 ];
-export const dataParts: readonly string[] = ["auth", "engines.lock.yaml"];
+export const dataParts: readonly string[] = ["auth", "backups", "engines.lock.yaml"];
 export const modelsPart = "models";
 const configParts = ["slots", "models", "upstreams", "berth.toml", ".backup", "credentials.json"];
 const cloneParts = ["node_modules", "engines/node_modules", ".cache"];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { chmod, readFile, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
@@ -8,6 +8,7 @@ import { readSecret } from "../../src/cli/login.ts";
 import { apiDouble, failure, type Answer } from "../support/api-double.ts";
 import { command } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
+import { noOtherUser, otherUser } from "../support/other-user.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const token = "svc_abcdefgh.0123456789";
@@ -29,7 +30,7 @@ describe("berth login", () => {
     await using home = await tempDir();
     await using api = await apiDouble({ ...on, "/api/slots": { object: "list", data: [] } });
     await using other = await apiDouble({ "/api/slots": { object: "list", data: [] } });
-    const file = join(home.path, ".config/berth/credentials.json");
+    const file = join(home.path, ".local/share/berth/credentials.json");
     assert.deepEqual(await login(api.url, home.path, `${token}\n`), {
       code: 0,
       stdout: `logged in to ${api.url} as me (all); the token is kept in ${file}\n`,
@@ -52,6 +53,39 @@ describe("berth login", () => {
     );
     assert.deepEqual(JSON.parse(await readFile(file, "utf8")), { schema: 1, servers: {} });
   });
+
+  it("takes the token of an earlier version out of the configuration directory, which may be kept in Git", async () => {
+    await using home = await tempDir();
+    await using api = await apiDouble({ "/api/slots": { object: "list", data: [] } });
+    const former = join(home.path, ".config/berth/credentials.json");
+    await mkdir(join(home.path, ".config/berth"), { recursive: true });
+    await writeFile(former, JSON.stringify({ schema: 1, servers: { [api.url]: token } }), { mode: 0o600 });
+    await runBerth(["--server", api.url, "slot", "list"], { HOME: home.path });
+    assert.deepEqual(api.authorizations, [`Bearer ${token}`]);
+    await assert.rejects(stat(former), { code: "ENOENT" });
+    const file = join(home.path, ".local/share/berth/credentials.json");
+    assert.deepEqual(JSON.parse(await readFile(file, "utf8")), { schema: 1, servers: { [api.url]: token } });
+    assert.equal((await stat(file)).mode & 0o777, 0o600);
+  });
+
+  it(
+    "is not needed where the home may not be read, as a service's that was started by root",
+    { skip: noOtherUser() ?? false },
+    async () => {
+      await using home = await tempDir();
+      await using api = await apiDouble({ "/api/slots": { object: "list", data: [] } });
+      const child = spawn("bin/berth", ["--server", api.url, "slot", "list"], {
+        env: { PATH: process.env["PATH"], HOME: home.path },
+        uid: otherUser,
+        gid: otherUser,
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+      let stderr = "";
+      child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+      const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
+      assert.deepEqual([code, stderr], [0, ""]);
+    },
+  );
 
   it("keeps nothing that the service does not take", async () => {
     await using home = await tempDir();
@@ -86,7 +120,7 @@ describe("berth login", () => {
     await using home = await tempDir();
     await using api = await apiDouble(on);
     await login(api.url, home.path, token);
-    const file = join(home.path, ".config/berth/credentials.json");
+    const file = join(home.path, ".local/share/berth/credentials.json");
     await chmod(file, 0o640);
     assert.deepEqual(await runBerth(["--server", api.url, "slot", "list"], { HOME: home.path }), {
       code: 1,

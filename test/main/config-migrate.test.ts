@@ -28,11 +28,15 @@ describe("berth config migrate", () => {
 
   it("shows what it changes, keeps what was, and has nothing to do then", async () => {
     await using directory = await tempDir();
+    const stateDir = join(directory.path, "state");
     await mkdir(join(directory.path, "slots"));
     for (const [file, text] of Object.entries(files)) await writeFile(join(directory.path, file), text);
     const run = async (...args: readonly string[]): Promise<Ended> => {
-      const ended = await runBerth(["config", "migrate", directory.path, ...args]);
-      return { ...ended, stdout: ended.stdout.replaceAll(directory.path, "DIR").replace(/\.backup\/\S+/, "BACKUP") };
+      const ended = await runBerth(["config", "migrate", directory.path, ...args], { SVC_STATE_DIR: stateDir });
+      return {
+        ...ended,
+        stdout: ended.stdout.replaceAll(directory.path, "DIR").replace(/state\/backups\/\S+/, "BACKUP"),
+      };
     };
     assert.deepEqual(await run("--check"), { code: 1, stdout: `${diff}2 files would change\n`, stderr: "" });
     assert.equal(await readFile(join(directory.path, "slots/old.toml"), "utf8"), files["slots/old.toml"]);
@@ -45,11 +49,24 @@ describe("berth config migrate", () => {
       await readFile(join(directory.path, "slots/old.toml"), "utf8"),
       '# mine\nidle_seconds = 5\n[model]\ndefault = "m"\n',
     );
-    const [stamp = ""] = await readdir(join(directory.path, ".backup"));
+    assert.deepEqual((await readdir(directory.path)).toSorted(), ["berth.toml", "slots", "state"], "Git would take it");
+    const [stamp = ""] = await readdir(join(stateDir, "backups"));
     for (const file of ["berth.toml", "slots/old.toml"] as const)
-      assert.equal(await readFile(join(directory.path, ".backup", stamp, file), "utf8"), files[file]);
+      assert.equal(await readFile(join(stateDir, "backups", stamp, file), "utf8"), files[file]);
     assert.deepEqual(await run(), { code: 0, stdout: "DIR: nothing to migrate\n", stderr: "" });
     assert.deepEqual(await run("--check"), { code: 0, stdout: "DIR: nothing to migrate\n", stderr: "" });
+  });
+
+  it("takes the backups of earlier versions out of the configuration", async () => {
+    await using directory = await tempDir();
+    await mkdir(join(directory.path, "config/.backup/then/slots"), { recursive: true });
+    await writeFile(join(directory.path, "config/.backup/then/slots/a.toml"), "old");
+    const stateDir = join(directory.path, "state");
+    const migrated = await runBerth(["config", "migrate", join(directory.path, "config")], { SVC_STATE_DIR: stateDir });
+    assert.equal(migrated.code, 0, migrated.stderr);
+    assert.match(migrated.stdout, /^the backups in \S+\/config\/\.backup are in \S+\/state\/backups now\n/);
+    assert.deepEqual(await readdir(join(directory.path, "config")), []);
+    assert.equal(await readFile(join(stateDir, "backups/then/slots/a.toml"), "utf8"), "old");
   });
 
   it("reads no file that is too large to be one, and changes nothing then", async () => {
@@ -57,7 +74,7 @@ describe("berth config migrate", () => {
     await mkdir(join(directory.path, "slots"));
     await writeFile(join(directory.path, "berth.toml"), files["berth.toml"]);
     await writeFile(join(directory.path, "slots/large.toml"), `# ${"x".repeat(1024 ** 2)}\n`);
-    const migration = migrateConfig(directory.path, { isCheck: false, now: new Date() });
+    const migration = migrateConfig(directory.path, { isCheck: false, now: new Date(), stateDir: undefined });
     const { message, next } = await rejectionOf(migration, CommandError);
     assert.equal(message, "slots/large.toml: it is larger than 1 MiB, the limit of such a file");
     assert.equal(next, "no service reads it either: make it smaller, or move it away");

@@ -35,7 +35,9 @@ async function llamaFinding(
   }
   if (program !== undefined) {
     try {
-      await promisify(execFile)(program, ["--version"], { timeout: versionMs, env: { PATH: env["PATH"] } });
+      // As the operator runs it: a build for CUDA or ROCm may need LD_LIBRARY_PATH.
+      const { inheritedPart } = await import("../../runtimes/child.ts");
+      await promisify(execFile)(program, ["--version"], { timeout: versionMs, env: inheritedPart(env) });
       return ok(check, `llama-server at ${program}`);
     } catch (error) {
       return fail(check, `${program} does not run: ${whyEnded(error)}`, "build it anew for this machine");

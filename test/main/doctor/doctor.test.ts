@@ -305,6 +305,21 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
     });
   }
 
+  it("runs llama-server with what the operator gives it, and with nothing that is none of its business", async () => {
+    await using site = await doctorSite();
+    const needy = '#!/bin/sh\n[ "$LD_LIBRARY_PATH" = /opt/cuda/lib ] && [ -z "$SVC_TOKEN" ]\n';
+    const env = { SVC_LLAMA_SERVER: await site.put("bin/needy", needy), SVC_TOKEN: "svc_secret" };
+    assert.match(
+      linesOf(await site.examine(env), "llama engine"),
+      /^fail {2}llama engine: DIR\/bin\/needy does not run/,
+    );
+    const whole = { ...env, LD_LIBRARY_PATH: "/opt/cuda/lib" };
+    assert.equal(
+      linesOf(await site.examine(whole), "llama engine"),
+      "ok    llama engine: llama-server at DIR/bin/needy",
+    );
+  });
+
   it("names the slots that want an engine which is not here, and knows the embedded one", async () => {
     await using site = await doctorSite();
     await site.put("config/slots/primary.toml", '[model]\ndefault = "tiny"\n');
