@@ -54,7 +54,6 @@ export const stateParts: readonly string[] = [
   "requests",
   "reserve",
   "slots",
-  "reserve",
   "spool",
 ];
 export const dataParts: readonly string[] = ["auth", "backups", "engines.lock.yaml"];

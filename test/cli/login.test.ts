@@ -74,7 +74,7 @@ describe("berth login", () => {
     async () => {
       await using home = await tempDir();
       await using api = await apiDouble({ "/api/slots": { object: "list", data: [] } });
-      const child = spawn("bin/berth", ["--server", api.url, "slot", "list"], {
+      const child = spawn(command, ["--server", api.url, "slot", "list"], {
         env: { PATH: process.env["PATH"], HOME: home.path },
         uid: otherUser,
         gid: otherUser,
