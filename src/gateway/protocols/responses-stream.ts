@@ -10,7 +10,7 @@ import { CallItem, MessageItem, ReasoningItem, type OpenItem } from "./responses
 import { SseDecoder } from "./sse-decoder.ts";
 
 /** Every event of the end repeats the text: this much of it is kept, and no answer of a model is so long. */
-const keptLimit = 16 * 1024 * 1024;
+const keptLimit = 4 * 1024 * 1024;
 
 /**
  * A chat engine's stream as the events of OpenAI's Responses, numbered from 0. The text and the thoughts follow one
@@ -119,7 +119,7 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
 
   #counted(text: string): string {
     this.#kept += text.length;
-    if (this.#kept > keptLimit) throw failed("the engine's answer is longer than 16 MiB");
+    if (this.#kept > keptLimit) throw failed("the engine's answer is longer than 4 MiB");
     return text;
   }
 

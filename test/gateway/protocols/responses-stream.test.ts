@@ -167,7 +167,7 @@ describe("a chat stream as Responses events", () => {
     const failure = failureOf(() => {
       for (let at = 0; at < 20; at++) stream.push(Buffer.from(endless));
     });
-    assert.match(failure.message, /longer than 16 MiB/);
+    assert.match(failure.message, /longer than 4 MiB/);
   });
 
   it("are the same however the engine's bytes are split", () => {
