@@ -2,6 +2,7 @@ import type { Compute } from "../api/compute.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineImages, EngineLock } from "../api/engine-images.ts";
 import type { Backend, EngineKind, EngineProtocol, ProcessRole, RuntimeKind, SlotCapability } from "../api/names.ts";
+import { wrongWork } from "../api/slot-work.ts";
 import type { SlotSpec } from "../api/slot.ts";
 import type { Workload } from "../api/workload.ts";
 
@@ -121,4 +122,16 @@ export interface Engine {
 /** Tells why there are no workloads from workloads. */
 export function isRefusal(result: readonly Workload[] | EngineRefusal): result is EngineRefusal {
   return !Array.isArray(result);
+}
+
+/** As the engine makes them, where the model is fit for the slot's kind of work. */
+export function workloadsOf(engine: Engine, input: EngineInput): readonly Workload[] | EngineRefusal {
+  const message = wrongWork(input.slot, input.spec, input.model);
+  return message === undefined ? engine.workloads(input) : { reason: "NoCapability", message };
+}
+
+/** What the slot answers. With a model that is refused still its own kind of work: requests for that hear of the failure. */
+export function capabilitiesOf(engine: Engine, input: SlotInputs): readonly SlotCapability[] {
+  const isWrong = wrongWork(input.slot, input.spec, input.model) !== undefined;
+  return engine.capabilities(isWrong ? { ...input, model: undefined } : input);
 }

@@ -3,7 +3,14 @@ import { isBuiltin } from "../api/names.ts";
 import { completeSlot, unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotRequest } from "../api/status.ts";
 import type { Observed } from "../api/workload.ts";
-import { everyPortTaken, isRefusal, type Engine, type EngineRefusal, type SlotInputs } from "../engines/engine.ts";
+import {
+  everyPortTaken,
+  isRefusal,
+  workloadsOf,
+  type Engine,
+  type EngineRefusal,
+  type SlotInputs,
+} from "../engines/engine.ts";
 import { canonicalJson, sha256 } from "../lib/canonical.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
 import { isFromAhead, type Health, type SlotDemand, type SlotInput } from "./input.ts";
@@ -77,7 +84,7 @@ export async function gather(world: World, name: string, isPaused = false): Prom
   if (engine !== undefined && engineInput !== undefined && want.load) {
     const ports = placed?.refusal ?? reserve(world, name, spec, roles, observed);
     const make = (given: SlotInputs): SlotInput["workloads"] =>
-      isRefused(ports) ? ports : engine.workloads({ ...given, threads: threads.value, ports });
+      isRefused(ports) ? ports : workloadsOf(engine, { ...given, threads: threads.value, ports });
     workloads = make(engineInput);
     if (silence === undefined && !isPaused) {
       const attempt = attemptOf(base.specHash, requests);
@@ -95,7 +102,7 @@ export async function gather(world: World, name: string, isPaused = false): Prom
   if (engine !== undefined && engineInput !== undefined && !want.load && want.reason === "ScaledToZero") {
     // No port is leased for what is not wanted: only whether it could be loaded is asked.
     const ports = Object.fromEntries(roles.map((role, index) => [role, index + 1]));
-    const made = placed?.refusal ?? engine.workloads({ ...engineInput, threads: threads.value, ports });
+    const made = placed?.refusal ?? workloadsOf(engine, { ...engineInput, threads: threads.value, ports });
     if (isRefusal(made)) workloads = made;
   }
   const health: Partial<Record<ProcessRole, Health>> = {};

@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { Step } from "../api/plan.ts";
 import { withTranslated } from "../api/names.ts";
 import type { PublishedSlot } from "../api/status.ts";
+import { capabilitiesOf } from "../engines/engine.ts";
 import { act, actFailed, nothing, type Acted } from "./act.ts";
 import { gather, type Gathered } from "./gather.ts";
 import type { SlotInput } from "./input.ts";
@@ -97,7 +98,7 @@ async function look(
     protocols: engine === undefined || engineInput === undefined ? [] : engine.protocols(engineInput),
     started: acted.started,
     capabilities:
-      engine === undefined || engineInput === undefined ? [] : withTranslated(engine.capabilities(engineInput)),
+      engine === undefined || engineInput === undefined ? [] : withTranslated(capabilitiesOf(engine, engineInput)),
     served: engine === undefined || engineInput === undefined ? undefined : engine.servedModel(engineInput),
     stopping: steps.flatMap((step) => (step.do === "stop" ? [step.role] : [])),
     handledRequests: handledRequests(input),

@@ -6,6 +6,8 @@ import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
 import { isBuiltin, modelRefSchema, slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
+import { wrongWork } from "../../api/slot-work.ts";
+import { completeSlot, slotSpecSchema } from "../../api/slot.ts";
 import type { RequestKind } from "../../api/status.ts";
 import { invalidSpec } from "../admission/availability.ts";
 import type { KnownSlot } from "../index.ts";
@@ -119,6 +121,15 @@ function invalidManifest({ status, spec }: KnownSlot): ApiError | undefined {
   return new ApiError("config.invalid", { message: invalid.message, details: { path: [], message: invalid.message } });
 }
 
+/** A built-in slot is not written a model that cannot do its work. */
+function checkWork(context: ManagementContext, name: string, spec: Readonly<Record<string, unknown>>): void {
+  const { data } = slotSpecSchema.safeParse(spec);
+  if (data === undefined || data.model.default === undefined) return;
+  const message = wrongWork(name, completeSlot(name, data), context.index().models.get(data.model.default));
+  if (message !== undefined)
+    throw new ApiError("config.invalid", { message, details: { path: ["model", "default"], message } });
+}
+
 function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | undefined, isReset: boolean): void {
   if ((model === undefined) === !isReset)
     throw invalidRequest([{ path: ["model"], message: "name a model, or reset: true" }]);
@@ -126,6 +137,9 @@ function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | 
   const { index } = viewOf(context);
   // A custom slot may name a model that nobody declared (RESOURCES "Slot").
   const isFree = slot.spec.engine === "custom" && modelRefSchema.safeParse(model).success;
+  const wrong = wrongWork(slot.name, slot.spec, index.models.get(model));
+  if (wrong !== undefined)
+    throw new ApiError("config.invalid", { message: wrong, details: { path: ["model"], message: wrong } });
   if (index.models.has(model) || isFree || slot.spec.model.default === model) return;
   throw new ApiError("model.not_found", {
     message: `no model is called "${model.slice(0, 200)}"${didYouMean(nearest(model, index.models.keys()))}`,
@@ -160,6 +174,7 @@ export async function putSlot(
 ): Promise<SlotDetail> {
   checkName(name);
   const { spec, labels } = readManifest("Slot", body, name);
+  checkWork(context, name, spec);
   const known = context.index().slots.get(name);
   const before = known?.published;
   guardExecFields(

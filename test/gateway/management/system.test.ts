@@ -319,6 +319,32 @@ describe("models", () => {
     assert.equal((await send(gateway, "DELETE", "/api/models/ranker?files=1&force=1")).status, 202);
   });
 
+  it("are not swapped into, assigned to or written for a built-in slot whose work they cannot do", async () => {
+    const spec = { engine: "llama", model: { default: "chatty" } } as const;
+    await using gateway = await startGateway({ slots: { primary: { port: 1, spec } } });
+    const record = {
+      ref: "tiny-embed",
+      origin: "file",
+      source: "file:///e",
+      state: "available",
+      capabilities: ["embed"],
+    };
+    await gateway.publishRegistry({ models: [modelRecordSchema.parse(record)] });
+    await until("it is known", async () => (await send(gateway, "GET", "/api/models/tiny-embed")).ok);
+    for (const [method, path, body] of [
+      ["POST", "/api/slots/primary/swap", { model: "tiny-embed" }],
+      ["POST", "/api/slots/primary/swap", { model: "tiny-embed", write: true }],
+      ["POST", "/api/models/tiny-embed/assign", { slot: "primary" }],
+      ["PUT", "/api/slots/primary", { model: { default: "tiny-embed" } }],
+    ] as const) {
+      const answer = await send(gateway, method, path, body);
+      assert.equal(answer.status, 422, path);
+      const { error } = await envelopeOf(answer);
+      assert.equal(error.code, "config.invalid");
+      assert.match(error.message, /^slot primary chats, and tiny-embed can only embed: give it another model/);
+    }
+  });
+
   it("that are declared lose their manifest, or are asked to go where that went before", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const configDir = String((await got(gateway, "/api/config"))["config_dir"]);
