@@ -1,5 +1,6 @@
 import { apiRoutes } from "../../src/api/management/routes.ts";
 import type { RouteShape } from "../../src/api/management/shape.ts";
+import { BufferBudget } from "../../src/gateway/admission/budget.ts";
 import { ImageCache } from "../../src/gateway/images/cache.ts";
 import { v1Routes, v1Shapes } from "../../src/gateway/v1/routes.ts";
 
@@ -39,7 +40,7 @@ const titles: Readonly<Record<string, string>> = {
 /** `docs/api.md`: one table per subject. Throws when a subject has no title. */
 export function apiPage(): string {
   const shapes: RouteShape[] = [
-    ...v1Shapes(v1Routes({ stateDir: "", images: new ImageCache("") })),
+    ...v1Shapes(v1Routes({ stateDir: "", spooled: new BufferBudget(0), images: new ImageCache("") })),
     ...Object.values<RouteShape>(apiRoutes),
   ];
   const missing = shapes.find(({ tag }) => titles[tag] === undefined);

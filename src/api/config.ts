@@ -85,7 +85,10 @@ export const configShape = {
   allowedHosts: list.default([]).describe("More Host names that /api accepts"),
   corsOrigins: list.default([]).describe("Origins whose pages may call /v1 from a browser, or *; absent: none"),
   engineUser: z.string().optional().describe("USER or USER:GROUP that runs engines when Berth runs as root"),
-  bufferLimit: bytesSchema.default(512 * 1024 ** 2).describe("All held bodies, shared streams and reader buffers"),
+  bufferLimit: bytesSchema
+    .default(512 * 1024 ** 2)
+    .describe("Memory of all bodies until their engine has them, whole answers, shared streams and reader buffers"),
+  spoolLimit: bytesSchema.default(1024 ** 3).describe("Disk that uploads take together while they wait or are sent"),
   drainSeconds: whole(0, 3600).default(30).describe("Time that open requests get on SIGTERM"),
   slotPorts: z
     .union([

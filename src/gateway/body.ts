@@ -1,24 +1,28 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../api/errors.ts";
-import type { BufferBudget } from "./admission/budget.ts";
+import { GatheredBytes } from "../lib/gathered-bytes.ts";
+import { release } from "../lib/release.ts";
+import type { Charge } from "./admission/charge.ts";
 
 /** How long a refused upload is still read, so that its sender gets to the answer. */
 const lingerMs = 10_000;
 /** A sender that is silent this long in the middle of its body has gone, or means harm. */
 export const silenceMs = 30_000;
+/** A body of this size that came in one piece costs no more than its connection: it is counted only while it waits. */
+const smallBytes = 16_384;
 
 /** How much a request may send. */
 export interface BodyLimits {
   readonly bodyBytes: number;
-  /** What bodies that are still coming take together. */
-  readonly budget: BufferBudget;
+  /** What the request keeps is counted there, by whoever keeps it; its owner ends it. */
+  readonly charge: Charge;
 }
 
 /**
  * The whole body, in one buffer without copying where it came in one piece. A Content-Length beyond the limit is
- * refused before a byte is read. What has come is counted in the budget until the body is whole. Throws ApiError
+ * refused before a byte is read. What has come is charged, and stays so when the body is whole. Throws ApiError
  * `dispatch.payload_too_large`; `system.overloaded` where the budget is used up; `dispatch.invalid_request` when the
- * client stops half-way, with status 408 when it falls silent.
+ * client stops half-way, with status 408 when it falls silent: nothing is charged then, and the memory is free at once.
  */
 export function readRequestBody(
   request: IncomingMessage,
@@ -50,9 +54,7 @@ class Reading {
   readonly #limits: BodyLimits;
   readonly #declared: number;
   #body: PromiseWithResolvers<Buffer> | undefined;
-  #chunks: Buffer[] = [];
-  #size = 0;
-  #counted = 0;
+  readonly #gathered = new GatheredBytes();
   #silence: NodeJS.Timeout | undefined;
 
   constructor(request: IncomingMessage, limits: BodyLimits, declared: number, body: PromiseWithResolvers<Buffer>) {
@@ -72,48 +74,57 @@ class Reading {
   add(chunk: Buffer): void {
     if (this.#body === undefined) return;
     this.#silence?.refresh();
-    this.#size += chunk.length;
-    const { bodyBytes, budget } = this.#limits;
-    if (this.#size > bodyBytes) {
+    const { bodyBytes, charge } = this.#limits;
+    const size = this.#gathered.size + chunk.length;
+    if (size > bodyBytes) {
+      release(chunk);
       this.#refuse(tooLarge(bodyBytes));
       return;
     }
-    // What is whole waits for nobody: most bodies come in one piece, and are not counted here.
-    if (this.#size !== this.#declared) {
+    const isSmall = chunk.length === this.#declared && chunk.length <= smallBytes;
+    if (!isSmall) {
       try {
-        budget.take(chunk.length);
+        charge.take(chunk.length);
       } catch (error) {
+        release(chunk);
         this.#refuse(error);
         return;
       }
-      this.#counted += chunk.length;
     }
-    this.#chunks.push(chunk);
+    // Hundreds of copied chunks would lie about until somebody collects them.
+    if (this.#gathered.add(chunk)) release(chunk);
   }
 
   end(): void {
-    const chunks = this.#chunks;
-    const [only] = chunks;
-    const whole = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, this.#size);
-    this.#settle()?.resolve(whole);
+    const body = this.#settle();
+    if (body === undefined) return;
+    const whole = this.#gathered.take();
+    this.#limits.charge.holds(whole);
+    body.resolve(whole);
   }
 
   break(): void {
-    this.#settle()?.reject(new ApiError("dispatch.invalid_request", { message: "the body ended early" }));
+    this.#fail(new ApiError("dispatch.invalid_request", { message: "the body ended early" }));
   }
 
   #refuse(failure: unknown): void {
-    this.#settle()?.reject(failure);
+    this.#fail(failure);
     discard(this.#request);
+  }
+
+  #fail(failure: unknown): void {
+    const body = this.#settle();
+    if (body === undefined) return;
+    this.#gathered.clear();
+    this.#limits.charge.end();
+    body.reject(failure);
   }
 
   #settle(): PromiseWithResolvers<Buffer> | undefined {
     const body = this.#body;
     if (body === undefined) return undefined;
     this.#body = undefined;
-    this.#chunks = [];
     clearTimeout(this.#silence);
-    if (this.#counted > 0) this.#limits.budget.give(this.#counted);
     return body;
   }
 }
@@ -124,6 +135,7 @@ class Reading {
  */
 export function discard(request: IncomingMessage): void {
   request.on("error", () => undefined);
+  request.on("data", release);
   request.resume();
   const limit = setTimeout(() => request.destroy(), lingerMs);
   limit.unref();

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { noCharge, type Charge } from "./admission/charge.ts";
 import type { FlightOwner } from "./flight.ts";
 import { noSlot, type GatewayMetrics, type RouteMetrics } from "./metrics.ts";
 import type { Answer } from "./relay/answer.ts";
@@ -33,6 +34,7 @@ export class Call implements FlightOwner {
   /** Its client reads events, and can be told that it waits. */
   isStream = false;
   asker: Asker = nobody;
+  #charge: Charge;
   #slot = noSlot;
   #metrics: RouteMetrics | undefined;
   /** What has to be told when it is over, if anything: the rest of a request is free to go once it is sent. */
@@ -45,13 +47,14 @@ export class Call implements FlightOwner {
 
   constructor(
     route: V1Route,
-    { response, requestId, answer }: { response: ServerResponse; requestId: string; answer: Answer },
+    own: { response: ServerResponse; requestId: string; answer: Answer; charge: Charge },
     { metrics, holdTimes }: { readonly metrics: GatewayMetrics; readonly holdTimes: HoldTimes },
   ) {
     this.route = route;
-    this.response = response;
-    this.requestId = requestId;
-    this.answer = answer;
+    this.response = own.response;
+    this.requestId = own.requestId;
+    this.answer = own.answer;
+    this.#charge = own.charge;
     this.#gatewayMetrics = metrics;
     this.#holdTimes = holdTimes;
   }
@@ -93,7 +96,24 @@ export class Call implements FlightOwner {
     this.metrics.firstByte.observe(this.seconds);
   }
 
+  /** What the request's body takes, until it is sent and let go. */
+  get charge(): Charge {
+    return this.#charge;
+  }
+
+  /** From now on the body is kept for others too, who may outlive this client. */
+  handOver(): Charge {
+    const charge = this.#charge;
+    this.#charge = noCharge;
+    return charge;
+  }
+
+  onBodyDone(isUnused: boolean): void {
+    this.#charge.end(isUnused);
+  }
+
   onSettled(): void {
+    this.#charge.end();
     this.leftover?.discard?.();
   }
 }

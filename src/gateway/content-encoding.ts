@@ -1,25 +1,30 @@
 import type { IncomingMessage } from "node:http";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { ApiError } from "../api/errors.ts";
+import { GatheredBytes } from "../lib/gathered-bytes.ts";
+import { release } from "../lib/release.ts";
 import type { BodyLimits } from "./body.ts";
 
+/** Each piece has memory of its own, which can be given back once the piece is copied. */
+const options = { chunkSize: 65_536 };
+
 const decoders = {
-  gzip: createGunzip,
-  "x-gzip": createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
+  gzip: () => createGunzip(options),
+  "x-gzip": () => createGunzip(options),
+  deflate: () => createInflate(options),
+  br: () => createBrotliDecompress(options),
+  zstd: () => createZstdDecompress(options),
 } as const;
 
 /**
- * The body as it was before its `content-encoding`; at most `bodyBytes`, however small it came, and counted in the
- * budget while it grows. Rejects with ApiError `dispatch.unsupported_media_type`, `dispatch.payload_too_large`,
+ * The body as it was before its `content-encoding`; at most `bodyBytes`, however small it came. It takes the place of
+ * the packed one in the charge. Rejects with ApiError `dispatch.unsupported_media_type`, `dispatch.payload_too_large`,
  * `system.overloaded` or `dispatch.invalid_request`.
  */
 export async function decodeBody(
   request: Pick<IncomingMessage, "headers">,
   body: Buffer,
-  { bodyBytes, budget }: BodyLimits,
+  { bodyBytes, charge }: BodyLimits,
 ): Promise<Buffer> {
   const encoding = request.headers["content-encoding"]?.trim().toLowerCase() ?? "identity";
   if (encoding === "identity" || encoding === "") return body;
@@ -30,27 +35,26 @@ export async function decodeBody(
   }
   const decoder = decoders[encoding]();
   const pieces: AsyncIterable<Buffer> = decoder;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  let counted = 0;
+  const gathered = new GatheredBytes();
   decoder.end(body);
   try {
     for await (const piece of pieces) {
-      size += piece.length;
-      if (size > bodyBytes) {
+      if (gathered.size + piece.length > bodyBytes) {
         const message = `the body is larger than ${bodyBytes} bytes once it is unpacked`;
         throw new ApiError("dispatch.payload_too_large", { message });
       }
-      budget.take(piece.length);
-      counted = size;
-      chunks.push(piece);
+      charge.take(piece.length);
+      if (gathered.add(piece)) release(piece);
     }
-    return Buffer.concat(chunks, size);
+    const whole = gathered.take();
+    charge.reduceTo(whole.length);
+    charge.holds(whole);
+    return whole;
   } catch (error) {
+    gathered.clear();
+    charge.end();
     if (error instanceof ApiError) throw error;
     throw new ApiError("dispatch.invalid_request", { message: `the body is not valid ${encoding}` });
-  } finally {
-    budget.give(counted);
   }
 }
 

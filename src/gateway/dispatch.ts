@@ -5,9 +5,9 @@ import { EnginePools } from "../lib/http1/client.ts";
 import type { Admission, Line } from "./admission/admission.ts";
 import { checkCapability, roleFor } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
+import { Charge } from "./admission/charge.ts";
 import type { AccessLog } from "./access-log.ts";
 import { toApiError } from "./answer.ts";
-import type { BodyLimits } from "./body.ts";
 import type { FirstLook } from "./first-look.ts";
 import { Call, type Asker } from "./call.ts";
 import { Flight, type FlightControl, type FlightOrder, type FlightOwner } from "./flight.ts";
@@ -55,7 +55,6 @@ const nothing = (): void => undefined;
 export class Dispatcher {
   readonly #options: DispatchOptions & FlightControl;
   readonly #pools = new EnginePools();
-  readonly #limits: BodyLimits;
   /** Those whose answer has not left yet. */
   readonly #calls = new Set<Call>();
   readonly #shared: SharedStreams;
@@ -63,12 +62,12 @@ export class Dispatcher {
   constructor(options: DispatchOptions) {
     this.#options = { ...options, pools: this.#pools, renew: (order) => this.#renew(order) };
     this.#shared = new SharedStreams(options);
-    this.#limits = { bodyBytes: options.bodyLimitBytes, budget: options.budget };
   }
 
   handle(route: V1Route, request: IncomingMessage, response: ServerResponse, requestId: string): void {
-    const answer = new Answer(response, requestId, route.errors, this.#options.log);
-    const call = new Call(route, { response, requestId, answer }, this.#options);
+    const { budget, log } = this.#options;
+    const answer = new Answer(response, requestId, route.errors, { log, budget });
+    const call = new Call(route, { response, requestId, answer, charge: new Charge(budget) }, this.#options);
     this.#calls.add(call);
     response.on("close", () => this.#closed(call));
     const asker = this.#admitted(request);
@@ -77,7 +76,7 @@ export class Dispatcher {
       return;
     }
     call.asker = asker;
-    this.#read(call, request).catch((error: unknown) => answer.refuse(toApiError(error)));
+    this.#read(call, request).catch((error: unknown) => refuse(call, error));
   }
 
   get sharedReaders(): number {
@@ -118,13 +117,15 @@ export class Dispatcher {
 
   async #read(call: Call, request: IncomingMessage): Promise<void> {
     if (this.#options.isDraining()) throw stopping();
-    const asked = await call.route.read(request, this.#limits);
+    const { charge } = call;
+    const asked = await call.route.read(request, { bodyBytes: this.#options.bodyLimitBytes, charge });
     // What is still on its way may break at any time, or has already: then nothing begins for it.
     asked.onBroken?.((failure) => {
       call.work?.abandon();
       call.answer.refuse(failure);
     });
     if (call.answer.isOver) {
+      charge.end();
       asked.discard?.();
       return;
     }
@@ -140,7 +141,7 @@ export class Dispatcher {
   }
 
   #awaitMeaning(call: Call, asked: V1Request): void {
-    const newcomer = this.#options.firstLook.wait(asked, asked.body?.length ?? 0, (outcome) => {
+    const newcomer = this.#options.firstLook.wait(asked, call.charge.uncounted(asked.body?.length ?? 0), (outcome) => {
       try {
         this.#dispatch(call, asked, outcome());
       } catch (error) {
@@ -189,14 +190,18 @@ export class Dispatcher {
     if (provider === undefined)
       throw new ApiError("dispatch.upstream_unavailable", { message: "the upstream is gone" });
     const { requestId, answer } = call;
+    // The provider counts what it keeps of a body that is here.
+    if (Array.isArray(leg.body)) call.onBodyDone(false);
     const sender = {
       onFirstByte: () => call.onFirstByte(),
+      onBodyDone: (isUnused: boolean) => call.onBodyDone(isUnused),
       onByte: nothing,
       onUnsent: () => false,
       onSettled: () => call.onSettled(),
     };
     const rename = new ModelRename(providerModel, asked.model);
-    const relay = new Relay({ sender, sink: answer, rename, format: leg.format, body: asked.body });
+    const { budget } = this.#options;
+    const relay = new Relay({ sender, sink: answer, rename, format: leg.format, body: undefined, budget });
     call.work = { abandon: () => relay.abort() };
     const { path, body, accept } = leg;
     const exchange = provider.request(
@@ -231,6 +236,7 @@ export class Dispatcher {
     const { response, route, requestId, slot, seconds, metrics } = call;
     this.#calls.delete(call);
     call.endHold();
+    call.charge.end();
     if (!response.writableFinished) call.work?.abandon();
     const code = response.writableFinished ? response.statusCode : 499;
     metrics.duration.observe(seconds);

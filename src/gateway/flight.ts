@@ -8,7 +8,8 @@ import type { BufferBudget } from "./admission/budget.ts";
 import type { KnownSlot } from "./index.ts";
 import type { GatewayMetrics } from "./metrics.ts";
 import type { AnswerSink } from "./relay/answer.ts";
-import { Relay, type Sender } from "./relay/relay.ts";
+import type { Sender } from "./relay/relay-options.ts";
+import { Relay } from "./relay/relay.ts";
 import { ModelRename } from "./relay/rename.ts";
 import type { SlotTraffic, Traffic } from "./traffic.ts";
 import type { Waiter } from "./stream-hold.ts";
@@ -46,6 +47,8 @@ export interface FlightOwner {
   /** Those who stand in line for the flight; absent: it does so itself. */
   readonly party?: Party;
   onFirstByte(): void;
+  /** The engine has taken the request; `isUnused`: its body is in nobody's hands any more. */
+  onBodyDone(isUnused: boolean): void;
   /** The engine was not reached: it waits, although it may have gone in at once. */
   onDelayed(flight: Waiter): void;
   /** Called once, however it ends. */
@@ -155,6 +158,10 @@ export class Flight implements Visitor, Sender {
     this.#owner.onFirstByte();
   }
 
+  onBodyDone(isUnused: boolean): void {
+    this.#owner.onBodyDone(isUnused);
+  }
+
   onByte(): void {
     if (this.#traffic !== undefined) this.#traffic.lastByteAt = steadyNow();
   }
@@ -232,7 +239,8 @@ export class Flight implements Visitor, Sender {
     this.#admittedAt = performance.now();
     this.#attempts += 1;
     this.#traffic = this.#control.traffic.begin(this.#line.slot);
-    const relay = new Relay({ sender: this, sink: this.#sink, rename, format: leg.format, body: asked.body });
+    const { budget } = this.#control;
+    const relay = new Relay({ sender: this, sink: this.#sink, rename, format: leg.format, body: asked.body, budget });
     this.#relay = relay;
     relay.start(leg.send({ endpoint, pool: this.#control.pools.to(endpoint), requestId, timeouts }, relay));
   }

@@ -195,7 +195,11 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   stack.defer(() => dispatcher.close());
   const images = new ImageCache(join(config.stateDir, "images"));
   const manifests = stack.use(new ManifestThread());
-  const v1 = v1Routes({ stateDir: config.stateDir, images });
+  const v1 = v1Routes({
+    stateDir: config.stateDir,
+    spooled: new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT"),
+    images,
+  });
   const app = await buildApp({
     dispatcher,
     cors,

@@ -2,6 +2,7 @@ import type { ApiError } from "../api/errors.ts";
 import type { Admission, Line, Place, Visitor } from "./admission/admission.ts";
 import type { Endpoint } from "./admission/availability.ts";
 import type { BufferBudget } from "./admission/budget.ts";
+import { noCharge, type Charge } from "./admission/charge.ts";
 import { toApiError } from "./answer.ts";
 import type { Call } from "./call.ts";
 import type { Flight, FlightOwner, Party } from "./flight.ts";
@@ -71,12 +72,14 @@ class SharedStream implements FlightOwner, Party {
   readonly flight: Flight;
   readonly #answer: SharedAnswer;
   readonly #passengers = new Set<Passenger>();
-  readonly onSettled: () => void;
+  readonly #onSettled: () => void;
+  /** Of the body that is sent: the first one's. */
+  #charge: Charge = noCharge;
 
   constructor(control: SharingControl, { line, tally, depart, onSettled }: SharedStreamOptions) {
     this.control = control;
     this.line = line;
-    this.onSettled = onSettled;
+    this.#onSettled = onSettled;
     this.#answer = new SharedAnswer({ budget: control.budget, tally, onDeserted: () => this.flight.abandon() });
     this.flight = depart(this.#answer, this);
   }
@@ -95,6 +98,9 @@ class SharedStream implements FlightOwner, Party {
     this.#passengers.add(passenger);
     this.#answer.join(call.answer);
     call.work = passenger;
+    const charge = call.handOver();
+    if (isFirst) this.#charge = charge;
+    else charge.end();
     if (isFirst) this.flight.start();
     else if (this.flight.isInLine) this.#stand(passenger);
     call.holdFor(passenger);
@@ -133,6 +139,15 @@ class SharedStream implements FlightOwner, Party {
 
   onFirstByte(): void {
     for (const { call } of this.#passengers) call.onFirstByte();
+  }
+
+  onBodyDone(isUnused: boolean): void {
+    this.#charge.end(isUnused);
+  }
+
+  onSettled(): void {
+    this.#charge.end();
+    this.#onSettled();
   }
 
   onDelayed(): void {

@@ -7,6 +7,8 @@ export interface SpoolOptions {
   /** Where the file goes that holds what memory does not; made when it is needed. */
   readonly dir: string;
   readonly memoryBytes: number;
+  /** Counts what files hold; `take` throws where that is too much. */
+  readonly disk: { take(bytes: number): void; give(bytes: number): void };
 }
 
 const readBytes = 65_536;
@@ -23,6 +25,8 @@ const readBytes = 65_536;
 export class Spool {
   readonly #dir: string;
   readonly #memoryBytes: number;
+  readonly #disk: SpoolOptions["disk"];
+  #diskBytes = 0;
   #ring: Buffer | undefined;
   #ringStart = 0;
   #ringLength = 0;
@@ -41,9 +45,10 @@ export class Spool {
   /** All that was written so far. */
   sizeBytes = 0;
 
-  constructor({ dir, memoryBytes }: SpoolOptions) {
+  constructor({ dir, memoryBytes, disk }: SpoolOptions) {
     this.#dir = dir;
     this.#memoryBytes = memoryBytes;
+    this.#disk = disk;
   }
 
   get isEnded(): boolean {
@@ -103,6 +108,7 @@ export class Spool {
     this.#wake();
     await this.#busy;
     await this.#file?.close();
+    this.#disk.give(this.#diskBytes);
     // What the reader has not given back may be in the hands of the system, on its way to a socket.
     if (this.#isLent) return;
     if (this.#ring !== undefined) release(this.#ring);
@@ -138,6 +144,8 @@ export class Spool {
   }
 
   async #append(bytes: Buffer): Promise<void> {
+    this.#disk.take(bytes.length);
+    this.#diskBytes += bytes.length;
     if (this.#file === undefined) {
       await mkdir(this.#dir, { recursive: true });
       const path = join(this.#dir, `.upload.${randomUUID()}.tmp`);

@@ -14,6 +14,9 @@ const entry = fileURLToPath(new URL(`berth.${extension}`, import.meta.url));
 /** Memory for young garbage, MiB; bin/berth says why, and says the same to `berth operator` and `berth serve`. */
 const youngHeap = { operator: ["--max-semi-space-size=1"], gateway: ["--max-semi-space-size=8"] } as const;
 
+/** The system gets back at once what large bodies took; bin/berth says why. */
+const memory = { operator: {}, gateway: { MALLOC_MMAP_THRESHOLD_: "131072" } } as const;
+
 export interface RunningUp {
   /** The exit code, once everything has ended. */
   readonly ended: Promise<number>;
@@ -44,7 +47,7 @@ export async function startUp(options: { env: NodeJS.ProcessEnv }): Promise<Runn
       // A group of its own: a Ctrl-C on the terminal reaches only this process, which stops them in order.
       fork: () =>
         fork(entry, args, {
-          env: options.env,
+          env: { ...memory[name], ...options.env },
           execArgv: [...process.execArgv, ...youngHeap[name]],
           detached: true,
           stdio: ["ignore", "inherit", "inherit", "ipc"],

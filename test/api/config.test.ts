@@ -46,6 +46,7 @@ describe("configuration", () => {
       apiExec: false,
       allowedHosts: [],
       bufferLimit: 512 * 1024 * 1024,
+      spoolLimit: 1024 * 1024 * 1024,
       drainSeconds: 30,
       slotPorts: { first: 8081, last: 8099 },
       readOnly: false,

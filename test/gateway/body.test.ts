@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { queryObjects } from "node:v8";
 import { ApiError } from "../../src/api/errors.ts";
 import { BufferBudget } from "../../src/gateway/admission/budget.ts";
+import { Charge } from "../../src/gateway/admission/charge.ts";
 import { readRequestBody } from "../../src/gateway/body.ts";
 import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
@@ -22,6 +23,7 @@ async function read(
   } = {},
 ): Promise<Buffer> {
   const { limitBytes = 1000, idleMs, budget = new BufferBudget(1000), after } = limits;
+  const charge = new Charge(budget);
   const server = createServer();
   const port = await listen(server);
   const asked = new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
@@ -29,7 +31,10 @@ async function read(
   client.on("error", () => undefined);
   send(client);
   try {
-    return await readRequestBody(await asked, { bodyBytes: limitBytes, budget }, idleMs);
+    const body = await readRequestBody(await asked, { bodyBytes: limitBytes, charge }, idleMs);
+    if (budget.usedBytes > 0) assert.equal(budget.usedBytes, body.length);
+    charge.end();
+    return body;
   } finally {
     await after?.(await asked);
     assert.equal(budget.usedBytes, 0);
@@ -74,7 +79,7 @@ describe("readRequestBody", () => {
     await assert.rejects(body, refusal("dispatch.invalid_request", 408));
   });
 
-  it("counts what has come of a body until it is whole", async () => {
+  it("counts a body from its first piece until it is let go", async () => {
     const budget = new BufferBudget(1000);
     const body = await read(
       (client) => {
@@ -104,7 +109,7 @@ describe("readRequestBody", () => {
     const client = httpRequest({ host: "127.0.0.1", port, method: "POST" }).on("error", () => undefined);
     client.end("hello");
     const request = await asked;
-    await readRequestBody(request, { bodyBytes: 1000, budget: new BufferBudget(1000) }).then((body) => {
+    await readRequestBody(request, { bodyBytes: 1000, charge: new Charge(new BufferBudget(1000)) }).then((body) => {
       given = new WeakRef(body);
     });
     await until("it is free", () => {
@@ -121,7 +126,7 @@ describe("readRequestBody", () => {
   it("gives back what it counted where the sender leaves with its last byte", async () => {
     const budget = new BufferBudget(1000);
     const request = new IncomingMessage(new Socket());
-    const body = later(readRequestBody(request, { bodyBytes: 1000, budget }));
+    const body = later(readRequestBody(request, { bodyBytes: 1000, charge: new Charge(budget) }));
     request.push(Buffer.from("all"));
     await until("it is counted", () => budget.usedBytes === 3);
     request.complete = true;

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import { ApiError } from "../../src/api/errors.ts";
 import { BufferBudget } from "../../src/gateway/admission/budget.ts";
+import { Charge } from "../../src/gateway/admission/charge.ts";
 import { decodeBody } from "../../src/gateway/content-encoding.ts";
 
 const packed = gzipSync(Buffer.alloc(1_000_000));
@@ -11,8 +12,11 @@ const gzip = { headers: { "content-encoding": "gzip" } };
 async function codeOf(body: Buffer, limits: { bodyBytes?: number; budgetBytes?: number }): Promise<string> {
   const { bodyBytes = 2_000_000, budgetBytes = 2_000_000 } = limits;
   const budget = new BufferBudget(budgetBytes);
+  const charge = new Charge(budget);
   try {
-    const unpacked = await decodeBody(gzip, body, { bodyBytes, budget });
+    const unpacked = await decodeBody(gzip, body, { bodyBytes, charge });
+    assert.equal(budget.usedBytes, unpacked.length);
+    charge.end();
     return `${unpacked.length} bytes`;
   } catch (error) {
     return error instanceof ApiError ? error.code : String(error);
@@ -22,7 +26,7 @@ async function codeOf(body: Buffer, limits: { bodyBytes?: number; budgetBytes?: 
 }
 
 describe("decodeBody", () => {
-  it("unpacks what is within both limits, and counts it no longer", async () => {
+  it("unpacks what is within both limits, and counts it until it is let go", async () => {
     assert.equal(await codeOf(packed, {}), "1000000 bytes");
     assert.equal(await codeOf(packed, { bodyBytes: 1_000_000, budgetBytes: 1_000_000 }), "1000000 bytes");
   });

@@ -13,6 +13,8 @@ async function readAll(spool: Spool): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
+const disk = { take: () => undefined, give: () => undefined };
+
 describe("Spool", () => {
   it("gives all bytes in order, whoever is faster", async () => {
     await using dir = await tempDir();
@@ -22,7 +24,7 @@ describe("Spool", () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
-        const spool = new Spool({ dir: dir.path, memoryBytes: 64 });
+        const spool = new Spool({ dir: dir.path, memoryBytes: 64, disk });
         const sent: Buffer[] = [];
         const got: Buffer[] = [];
         const reader = spool.read();
@@ -51,7 +53,7 @@ describe("Spool", () => {
 
   it("never makes its writer wait for a reader", async () => {
     await using dir = await tempDir();
-    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100 }));
+    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100, disk }));
     assert.equal(spool.write(Buffer.alloc(60)), undefined);
     const spilled = spool.write(Buffer.alloc(60, 1));
     assert.notEqual(spilled, undefined);
@@ -63,14 +65,14 @@ describe("Spool", () => {
 
   it("leaves no file that anybody could find", async () => {
     await using dir = await tempDir();
-    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 0 }));
+    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 0, disk }));
     await spool.write(Buffer.from("secret"));
     assert.deepEqual(await readdir(dir.path), []);
   });
 
   it("tells its reader of a failure, behind what came before", async () => {
     await using dir = await tempDir();
-    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100 }));
+    await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100, disk }));
     await spool.write(Buffer.from("begun"));
     spool.fail(new Error("cut"));
     const reader = spool.read();
@@ -80,7 +82,7 @@ describe("Spool", () => {
 
   it("ends a reader that waits when it is closed, and takes nothing more", async () => {
     await using dir = await tempDir();
-    const spool = new Spool({ dir: dir.path, memoryBytes: 1 });
+    const spool = new Spool({ dir: dir.path, memoryBytes: 1, disk });
     await spool.write(Buffer.from("spilled"));
     const reading = later(readAll(spool));
     await Promise.all([spool.close(), spool.close()]);
@@ -91,11 +93,11 @@ describe("Spool", () => {
 
   it("makes its directory when it needs one, and rejects a write where it cannot", async () => {
     await using dir = await tempDir();
-    const spool = new Spool({ dir: join(dir.path, "new"), memoryBytes: 0 });
+    const spool = new Spool({ dir: join(dir.path, "new"), memoryBytes: 0, disk });
     await spool.write(Buffer.from("x"));
     await spool.close();
     await writeFile(join(dir.path, "file"), "");
-    const nowhere = new Spool({ dir: join(dir.path, "file"), memoryBytes: 0 });
+    const nowhere = new Spool({ dir: join(dir.path, "file"), memoryBytes: 0, disk });
     await assert.rejects(async () => await nowhere.write(Buffer.from("x")), { code: "EEXIST" });
     await nowhere.close();
   });

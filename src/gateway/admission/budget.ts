@@ -1,12 +1,17 @@
 import { ApiError } from "../../api/errors.ts";
 
-/** Bounds what all held bodies, shared streams and spooled parts may take together (`SVC_BUFFER_LIMIT`). */
+/**
+ * Bounds what all that is kept may take together: bodies, shared streams and whole answers in memory
+ * (`SVC_BUFFER_LIMIT`), or uploads on disk (`SVC_SPOOL_LIMIT`).
+ */
 export class BufferBudget {
   readonly #limitBytes: number;
+  readonly #setting: string;
   #usedBytes = 0;
 
-  constructor(limitBytes: number) {
+  constructor(limitBytes: number, setting = "SVC_BUFFER_LIMIT") {
     this.#limitBytes = limitBytes;
+    this.#setting = setting;
   }
 
   get usedBytes(): number {
@@ -26,7 +31,7 @@ export class BufferBudget {
       return;
     }
     throw new ApiError("system.overloaded", {
-      message: "too many large requests wait at once; see SVC_BUFFER_LIMIT",
+      message: `too many large requests are here at once; see ${this.#setting}`,
       headers: { "retry-after": "5" },
     });
   }

@@ -3,6 +3,8 @@ import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
 import { release } from "../../lib/release.ts";
+import type { BufferBudget } from "../admission/budget.ts";
+import type { Charge } from "../admission/charge.ts";
 import { Spool } from "../../lib/spool.ts";
 import { discard, silenceMs, tooLarge, tooSlow } from "../body.ts";
 import { diskFailure } from "../disk-failure.ts";
@@ -11,6 +13,10 @@ import { checkField, escaped, invalidField, PartNames } from "./transcription-fi
 export interface UploadLimits {
   /** Of the whole body; beyond it 413. */
   readonly bodyLimitBytes: number;
+  /** What an upload keeps in memory is counted there; its owner ends it. */
+  readonly charge: Charge;
+  /** What waits on disk is counted there. */
+  readonly spooled: BufferBudget;
   /** Where an upload waits that its engine has not taken yet. */
   readonly spoolDir: string;
   /** How long its sender may be silent, wherever the upload waits; half a minute unless told otherwise. */
@@ -43,7 +49,7 @@ export interface Transcription {
 
 const fieldLimitBytes = 65_536;
 /** What an upload keeps in memory; more waits in a file. */
-export const spoolMemoryBytes = 262_144;
+const spoolMemoryBytes = 262_144;
 
 /**
  * Reads a multipart upload without keeping the file in memory. Resolves as soon as `model` is known, wherever it
@@ -55,7 +61,7 @@ export const spoolMemoryBytes = 262_144;
  *
  * A file that comes before `model` therefore waits in the spool; one that comes after it and whose engine is ready
  * passes through memory. Rejects with ApiError `dispatch.unsupported_media_type`, `_invalid_request`,
- * `_missing_model` or `_payload_too_large`.
+ * `_missing_model` or `_payload_too_large`, or `system.overloaded` where memory or disk for uploads is used up.
  */
 export async function openTranscription(request: IncomingMessage, limits: UploadLimits): Promise<Transcription> {
   const type = request.headers["content-type"] ?? "";
@@ -68,6 +74,7 @@ export async function openTranscription(request: IncomingMessage, limits: Upload
   const boundary = boundaryOf(type);
   if (boundary === undefined) throw broken("the content type names no boundary");
   if (Number(request.headers["content-length"] ?? 0) > limits.bodyLimitBytes) throw tooLarge(limits.bodyLimitBytes);
+  limits.charge.take(spoolMemoryBytes);
   const upload = new Upload(request, boundary, limits);
   try {
     await upload.modelKnown;
@@ -101,11 +108,11 @@ class Upload implements Transcription {
   #writing: Promise<void> | undefined;
 
   constructor(request: IncomingMessage, boundary: string, limits: UploadLimits) {
-    const { bodyLimitBytes, spoolDir, silenceMs: patienceMs = silenceMs } = limits;
+    const { bodyLimitBytes, spoolDir, spooled, silenceMs: patienceMs = silenceMs } = limits;
     this.#request = request;
     this.#silence = setTimeout(() => this.#fail(tooSlow()), patienceMs).unref();
     this.#limitBytes = bodyLimitBytes;
-    this.#spool = new Spool({ dir: spoolDir, memoryBytes: spoolMemoryBytes });
+    this.#spool = new Spool({ dir: spoolDir, memoryBytes: spoolMemoryBytes, disk: spooled });
     this.#parser = new MultipartParser(boundary, {
       onPart: (part) => this.#onPart(part),
       onData: (bytes) => this.#onData(bytes),

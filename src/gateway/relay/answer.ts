@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
+import type { BufferBudget } from "../admission/budget.ts";
 import { sendError } from "../answer.ts";
 import { asChunk } from "./chunk.ts";
 import { plainErrors, type ErrorForm } from "./error-form.ts";
@@ -33,6 +34,12 @@ interface FailureLog {
   failed(failure: ApiError, requestId: string): void;
 }
 
+interface AnswerOptions {
+  readonly log?: FailureLog;
+  /** Counts an answer that is given in one piece and that its client has not taken yet. */
+  readonly budget?: BufferBudget;
+}
+
 /** How much may wait for a slow reader before the engine is paused. */
 const highWaterBytes = 65_536;
 /** Up to this size one copy costs less than a write in parts. */
@@ -44,6 +51,7 @@ export class Answer implements AnswerSink, Flushable {
   readonly #requestId: string;
   readonly #errors: ErrorForm;
   readonly #log: FailureLog | undefined;
+  readonly #budget: BufferBudget | undefined;
   #isStream = false;
   #isHeld = false;
   #isAnswered = false;
@@ -62,11 +70,17 @@ export class Answer implements AnswerSink, Flushable {
   /** Why the client did not get what it asked for. */
   failure: ApiError | undefined;
 
-  constructor(response: ServerResponse, requestId: string, errors: ErrorForm = plainErrors, log?: FailureLog) {
+  constructor(
+    response: ServerResponse,
+    requestId: string,
+    errors: ErrorForm = plainErrors,
+    options: AnswerOptions = {},
+  ) {
     this.#response = response;
     this.#requestId = requestId;
     this.#errors = errors;
-    this.#log = log;
+    this.#log = options.log;
+    this.#budget = options.budget;
   }
 
   get hasBegun(): boolean {
@@ -152,9 +166,17 @@ export class Answer implements AnswerSink, Flushable {
     if (bytes !== undefined) {
       this.#pending.push(bytes);
       this.#pendingBytes += bytes.length;
+      if (bytes.length > highWaterBytes) this.#countUntilTaken(bytes.length);
     }
     this.#isEnded = true;
     this.#flushLater();
+  }
+
+  #countUntilTaken(bytes: number): void {
+    const budget = this.#budget;
+    if (budget === undefined || this.#response.destroyed) return;
+    budget.add(bytes);
+    this.#response.once("close", () => budget.give(bytes));
   }
 
   flush(): void {

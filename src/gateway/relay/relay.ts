@@ -1,36 +1,23 @@
 import { ApiError } from "../../api/errors.ts";
+import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import type { Exchange, ExchangeError, ExchangeEvents } from "../../lib/http1/client.ts";
 import type { ResponseHead } from "../../lib/http1/response-parser.ts";
+import type { BufferBudget } from "../admission/budget.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import { HeldAnswer, isEventStream, type AnswerSink } from "./answer.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
 import { passiveType } from "./passive-type.ts";
+import type { RelayOptions, Sender } from "./relay-options.ts";
+import { KeptAnswer } from "./kept-answer.ts";
 import type { ModelRename } from "./rename.ts";
 
 /** More of an engine's error than this helps nobody. */
 const errorLimitBytes = 65_536;
-/** A JSON answer is small; a larger one is relayed without waiting for its end. */
-const wholeLimitBytes = 8 * 1024 * 1024;
+/** An error that takes longer is told as far as it has come. */
+const errorPatienceMs = 10_000;
 
-/** Who sent the request. */
-export interface Sender {
-  onFirstByte(): void;
-  onByte(): void;
-  /** The request never reached the engine. True when it is sent once more, by another relay. */
-  onUnsent(): boolean;
-  /** The engine is done with it, one way or the other. Called once. */
-  onSettled(): void;
-}
-
-export interface RelayOptions {
-  readonly sender: Sender;
-  readonly sink: AnswerSink;
-  readonly rename: ModelRename;
-  readonly format: AnswerFormat;
-  /** The client's body: when an engine refuses it, whether it was JSON at all decides whose fault that is. */
-  readonly body: Buffer | undefined;
-}
+const nothing = Buffer.alloc(0);
 
 type Mode = "head" | "whole" | "error" | "events" | "bytes";
 
@@ -52,22 +39,26 @@ export class Relay implements ExchangeEvents {
   #mode: Mode = "head";
   #status = 0;
   #type = "";
-  #chunks: Buffer[] = [];
-  #size = 0;
+  readonly #budget: BufferBudget;
+  #error: GatheredBytes | undefined;
+  #kept: KeptAnswer | undefined;
+  #patience: NodeJS.Timeout | undefined;
   #events: EventStream | undefined;
   #isSettled = false;
   #isPaused = false;
   readonly #onDrain = (): void => {
     this.#isPaused = false;
+    this.#kept?.end();
     this.#exchange?.resume();
   };
 
-  constructor({ sender, sink, rename, format, body }: RelayOptions) {
+  constructor({ sender, sink, rename, format, body, budget }: RelayOptions) {
     this.#sender = sender;
     this.#sink = sink;
     this.#rename = rename;
     this.#format = format;
     this.#body = body;
+    this.#budget = budget;
   }
 
   start(exchange: Exchange): void {
@@ -87,9 +78,11 @@ export class Relay implements ExchangeEvents {
     this.#status = answer.status;
     if (answer.status >= 300) {
       this.#mode = "error";
+      this.#patience = setTimeout(() => this.#endError(), errorPatienceMs).unref();
       return;
     }
     this.#body = undefined;
+    this.#sender.onBodyDone(this.#exchange?.isSent === true);
     const type = passiveType(answer.contentType ?? "application/octet-stream");
     this.#type = type;
     if (isEventStream(type)) {
@@ -109,13 +102,12 @@ export class Relay implements ExchangeEvents {
     this.#sender.onByte();
     switch (this.#mode) {
       case "whole":
-        this.#chunks.push(chunk);
-        this.#size += chunk.length;
-        if (this.#size > wholeLimitBytes && this.#format.translation === undefined) this.#giveUpWhole();
+        this.#keep(chunk);
         return;
       case "error":
-        if (this.#size < errorLimitBytes) this.#chunks.push(chunk);
-        this.#size += chunk.length;
+        this.#error ??= new GatheredBytes();
+        this.#error.add(chunk);
+        if (this.#error.size >= errorLimitBytes) this.#endError();
         return;
       case "events":
         this.#relayEvents(chunk);
@@ -137,12 +129,9 @@ export class Relay implements ExchangeEvents {
       case "whole":
         this.#answerWhole();
         break;
-      case "error": {
-        const body = this.#joined();
-        const { translation } = this.#format;
-        sink.refuse(translation?.refusal?.(this.#status, body) ?? engineRefusal(this.#status, body, this.#body));
+      case "error":
+        this.#refuseAsEngine();
         break;
-      }
       case "events":
         this.#relayEvents();
         if (this.#isSettled) return;
@@ -183,10 +172,35 @@ export class Relay implements ExchangeEvents {
     }
   }
 
+  /** Of a whole answer. What cannot be kept is relayed as it comes, or refused where it has to be translated. */
+  #keep(chunk: Buffer): void {
+    const isTranslated = this.#format.translation !== undefined;
+    this.#kept ??= new KeptAnswer(this.#budget, { isTranslated });
+    const failure = this.#kept.add(chunk);
+    if (failure === undefined) return;
+    if (isTranslated) this.#giveUp(failure);
+    else this.#giveUpWhole(this.#kept);
+  }
+
+  /** The engine's error is told, although more of it may come. */
+  #endError(): void {
+    if (this.#isSettled) return;
+    this.#exchange?.abort();
+    this.#refuseAsEngine();
+    this.#settle();
+  }
+
+  #refuseAsEngine(): void {
+    const body = this.#error?.take() ?? nothing;
+    const { translation } = this.#format;
+    const refusal = translation?.refusal?.(this.#status, body) ?? engineRefusal(this.#status, body, this.#body);
+    this.#sink.refuse(refusal);
+  }
+
   #answerWhole(): void {
     const { translation } = this.#format;
     const sink = this.#sink;
-    let body = this.#rename.whole(this.#joined());
+    let body = this.#rename.whole(this.#kept?.take() ?? nothing);
     try {
       if (translation !== undefined) body = translation.answer(body);
     } catch (error) {
@@ -201,6 +215,8 @@ export class Relay implements ExchangeEvents {
       return;
     }
     this.#begin(body.length);
+    // From here on the sink counts what it keeps.
+    this.#kept?.end();
     if (!this.#isSettled) sink.end(body);
   }
 
@@ -223,10 +239,7 @@ export class Relay implements ExchangeEvents {
         });
       else throw error;
     }
-    if (failure === undefined) return;
-    this.#exchange?.abort();
-    this.#refuse(failure);
-    this.#settle();
+    if (failure !== undefined) this.#giveUp(failure);
   }
 
   #endStream(): void {
@@ -240,8 +253,13 @@ export class Relay implements ExchangeEvents {
   }
 
   #fail(message: string): void {
+    this.#giveUp(new ApiError("dispatch.upstream_failed", { message }));
+  }
+
+  /** The rest of the answer is of no use. */
+  #giveUp(failure: ApiError): void {
     this.#exchange?.abort();
-    this.#sink.refuse(new ApiError("dispatch.upstream_failed", { message }));
+    this.#refuse(failure);
     this.#settle();
   }
 
@@ -257,23 +275,21 @@ export class Relay implements ExchangeEvents {
     this.#sink.onDrain(this.#onDrain);
   }
 
-  #giveUpWhole(): void {
+  #giveUpWhole(kept: KeptAnswer): void {
     this.#mode = "bytes";
     this.#begin();
-    const begun = this.#rename.whole(this.#joined());
-    this.#chunks = [];
-    if (!this.#isSettled) this.#write(begun);
-  }
-
-  #joined(): Buffer {
-    const [only] = this.#chunks;
-    return this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks);
+    if (this.#isSettled) return;
+    this.#write(this.#rename.whole(kept.take()));
+    // A slow reader leaves it with us until it drains.
+    if (!this.#isPaused) kept.end();
   }
 
   #settle(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#body = undefined;
+    this.#kept?.end();
+    clearTimeout(this.#patience);
     this.#sender.onSettled();
   }
 }

@@ -5,29 +5,14 @@ import type { Place } from "../admission/admission.ts";
 import { toApiError } from "../answer.ts";
 import type { Waiter } from "../stream-hold.ts";
 import type { Leave } from "./circuits.ts";
+import { BegunRefusal, errorPatienceMs } from "./begun-refusal.ts";
 import { Mask, StreamMask } from "./mask.ts";
 import { OutgoingBody } from "./provider-body.ts";
-import {
-  connectionFailure,
-  isRetried,
-  refusalFailure,
-  soundRetryAfter,
-  type Outcome,
-  type Progress,
-} from "./provider-failure.ts";
+import { connectionFailure, isRetried, refusalFailure, type Outcome, type Progress } from "./provider-failure.ts";
 import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
 
-/** More of a provider's error than this helps nobody. */
-const errorLimitBytes = 65_536;
 /** A provider that wants to be left alone for longer is not asked again by itself. */
 const longestBackoffMs = 5000;
-
-interface BegunRefusal {
-  readonly status: number;
-  readonly retryAfter: string | undefined;
-  readonly chunks: Buffer[];
-  size: number;
-}
 
 /**
  * One request to a provider, through all its tries.
@@ -50,6 +35,8 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   #triedAt = 0;
   #permit: Leave | undefined;
   #controller: Dispatcher.DispatchController | undefined;
+  /** A try whose error was read no further. */
+  #givenUp: Dispatcher.DispatchController | undefined;
   #progress: Progress = "connecting";
   #refusal: BegunRefusal | undefined;
   #mask: StreamMask | undefined;
@@ -165,10 +152,7 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#isSettled) {
-      controller.abort(new Error("the client left"));
-      return;
-    }
+    if (this.#isSettled) return void controller.abort(new Error("the client left"));
     this.#controller = controller;
     this.#progress = "waiting";
   }
@@ -181,7 +165,9 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     // 100 and 103 only announce the answer.
     if (this.#isSettled || status < 200) return;
     if (status >= 300) {
-      this.#refusal = { status, retryAfter: soundRetryAfter(headers["retry-after"]), chunks: [], size: 0 };
+      const patienceMs = this.#provider.options.errorPatienceMs ?? errorPatienceMs;
+      const head = { status, retryAfter: headers["retry-after"] };
+      this.#refusal = new BegunRefusal(head, patienceMs, () => this.#endRefusal());
       return;
     }
     this.#permit?.succeed();
@@ -203,20 +189,19 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     this.#events.onHead({ status, contentType, contentLength, isKeptAlive: true });
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#isSettled) return;
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#isSettled || controller !== this.#controller) return;
     const refusal = this.#refusal;
     if (refusal === undefined) {
       const bytes = this.#mask?.push(chunk) ?? chunk;
       if (bytes.length > 0) this.#events.onData(bytes);
       return;
     }
-    if (refusal.size < errorLimitBytes) refusal.chunks.push(chunk);
-    refusal.size += chunk.length;
+    if (refusal.add(chunk)) this.#endRefusal();
   }
 
-  onResponseEnd(): void {
-    if (this.#isSettled) return;
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    if (this.#isSettled || controller !== this.#controller) return;
     if (this.#refusal !== undefined) {
       this.#refused(this.#refusal);
       return;
@@ -228,24 +213,34 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     this.#events.onEnd();
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
-    if (this.#isSettled) return;
-    if (error instanceof ApiError) {
-      // The upload is broken, which says nothing of the provider.
-      this.#fail(error, "aborted");
-      return;
-    }
+  onResponseError(controller: Dispatcher.DispatchController | null, error: Error): void {
+    // One that was given up while its error came is over already, and another try may be under way.
+    if (this.#isSettled || (this.#givenUp !== undefined && controller === this.#givenUp)) return;
+    this.#refusal?.drop();
+    // The upload is broken, which says nothing of the provider.
+    if (error instanceof ApiError) return void this.#fail(error, "aborted");
     const { name } = this.#provider.options;
     const { failure, outcome, isRetried } = connectionFailure(name, error, this.#progress);
     this.#permit?.fail(outcome, () => this.#request?.body.print);
     this.#failOrRetry(failure, outcome, isRetried);
   }
 
-  #refused({ status, retryAfter, chunks }: BegunRefusal): void {
+  /** No more is read of the provider's error: its connection cannot be used again. */
+  #endRefusal(): void {
+    const [refusal, controller] = [this.#refusal, this.#controller];
+    if (this.#isSettled || refusal === undefined) return;
+    this.#givenUp = controller;
+    this.#controller = undefined;
+    this.#refused(refusal);
+    controller?.abort(new Error("enough of the error was read"));
+  }
+
+  #refused(begun: BegunRefusal): void {
+    const refusal = begun.end(new Mask(this.#key, "errors"));
+    const { status, retryAfter } = refusal;
     const { name, onProblem } = this.#provider.options;
     if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`);
-    const body = new Mask(this.#key, "errors").bytes(Buffer.concat(chunks));
-    const failure = refusalFailure(name, { status, retryAfter, body });
+    const failure = refusalFailure(name, refusal);
     if (status >= 500 && failure.status >= 500) this.#permit?.fail(String(status), () => this.#request?.body.print);
     else this.#permit?.succeed();
     const waitMs = /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : 0;
@@ -280,6 +275,7 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   #settle(): void {
     this.#isSettled = true;
     clearTimeout(this.#timer);
+    this.#refusal?.drop();
     this.#permit?.abandon();
     this.#dropBody();
     this.#leave?.();

@@ -52,6 +52,8 @@ export interface ProviderOptions {
   readonly onProblem: (message: string) => void;
   /** Milliseconds before the first retry; doubled for each further one. */
   readonly backoffMs?: number;
+  /** How long a provider may take over its error; ten seconds unless told otherwise. */
+  readonly errorPatienceMs?: number;
 }
 
 /** Requests that wait where `maxConcurrent` bounds those under way: as many as at a slot. */

@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeEvents } from "../../lib/http1/client.ts";
 import { bearerLine } from "../admission/availability.ts";
+import type { BufferBudget } from "../admission/budget.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../audio/speech.ts";
 import { transcriptionAnswers } from "../audio/transcription-answer.ts";
-import { openTranscription, spoolMemoryBytes, type Transcription } from "../audio/transcription.ts";
+import { openTranscription, type Transcription } from "../audio/transcription.ts";
 import { sendUpload } from "../audio/upload-exchange.ts";
 import type { KnownSlot } from "../index.ts";
 import { plainErrors } from "../relay/error-form.ts";
@@ -14,8 +15,8 @@ import { jsonRoute } from "./json-route.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
-/** The routes that take or make sound. `stateDir` has room for uploads that wait. */
-export function audioRoutes(stateDir: string): readonly V1Route[] {
+/** The routes that take or make sound. `stateDir` has room for uploads that wait, as far as `spooled` goes. */
+export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V1Route[] {
   return [
     jsonRoute({
       path: "/v1/audio/speech",
@@ -37,10 +38,11 @@ export function audioRoutes(stateDir: string): readonly V1Route[] {
       about: { summary: "What is said in a recording", takes: "multipart/form-data", gives: "application/json" },
       spellings: [],
       errors: plainErrors,
-      read: async (request, { bodyBytes }) =>
-        new TranscriptionRequest(
-          await openTranscription(request, { bodyLimitBytes: bodyBytes, spoolDir: join(stateDir, "spool") }),
-        ),
+      read: async (request, { bodyBytes, charge }) => {
+        const spoolDir = join(stateDir, "spool");
+        const limits = { bodyLimitBytes: bodyBytes, charge, spooled, spoolDir };
+        return new TranscriptionRequest(await openTranscription(request, limits));
+      },
     },
     {
       method: "GET",
@@ -80,7 +82,7 @@ class TranscriptionRequest implements V1Request {
       capability: "transcription",
       format: transcriptionFormat,
       served,
-      bytes: spoolMemoryBytes,
+      bytes: 0,
       // Until the engine takes the connection nothing is used up.
       send: ({ endpoint, requestId, timeouts }, events) =>
         sendUpload(

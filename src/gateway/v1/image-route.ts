@@ -1,4 +1,5 @@
 import { ApiError } from "../../api/errors.ts";
+import type { Charge } from "../admission/charge.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { drawImages } from "../images/exchange.ts";
 import { planImage, type ImagePlan } from "../images/images.ts";
@@ -28,7 +29,8 @@ export function imageRoute(cache: ImageCache): V1Route {
       checkJsonType(request);
       workflows ??= loadWorkflows();
       const body = await readRequestBody(request, limits);
-      return new ImageRequest(await decodeBody(request, body, limits), workflows, cache);
+      const { charge } = limits;
+      return new ImageRequest(await decodeBody(request, body, limits), { charge, workflows, cache });
     },
   };
 }
@@ -47,17 +49,19 @@ class ImageRequest implements V1Request {
   readonly #scanned: ScannedBody;
   readonly #workflows: Workflows;
   readonly #cache: ImageCache;
+  readonly #charge: Charge;
 
-  constructor(body: Buffer, workflows: Workflows, cache: ImageCache) {
+  constructor(body: Buffer, own: { charge: Charge; workflows: Workflows; cache: ImageCache }) {
     this.body = body;
     const { scanned, model } = readModel(body);
     this.model = model;
     this.#scanned = scanned;
     this.isStream = scanned.isStream;
     // A curated name means the same everywhere.
-    this.pinned = { slot: "img", ...(workflows.has(model) ? {} : { unless: "image" }) };
-    this.#workflows = workflows;
-    this.#cache = cache;
+    this.pinned = { slot: "img", ...(own.workflows.has(model) ? {} : { unless: "image" }) };
+    this.#workflows = own.workflows;
+    this.#cache = own.cache;
+    this.#charge = own.charge;
   }
 
   /** As it came: what a provider can draw, and how it is asked, is its own. */
@@ -88,7 +92,7 @@ class ImageRequest implements V1Request {
       capability: "image",
       format: {},
       served: this.model,
-      bytes: this.body.length,
+      bytes: this.#charge.uncounted(this.body.length),
       send: ({ endpoint, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
         return drawImages(plan, { endpoint, cache: this.#cache, ceilingMs }, events);

@@ -7,6 +7,7 @@ import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
 import { isRecord } from "../../lib/record.ts";
 import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { bearerLine } from "../admission/availability.ts";
+import type { Charge } from "../admission/charge.ts";
 import { readRequestBody } from "../body.ts";
 import { decodeBody } from "../content-encoding.ts";
 import type { KnownSlot } from "../index.ts";
@@ -70,7 +71,7 @@ export function jsonRoute({
       checkJsonType(request);
       let body = await readRequestBody(request, limits);
       if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
-      return new JsonRequest(body, hasStreams, target);
+      return new JsonRequest(body, limits.charge, { hasStreams, target });
     },
   };
 }
@@ -81,10 +82,18 @@ class JsonRequest implements V1Request {
   readonly isStream: boolean;
   readonly #scanned: ScannedBody;
   readonly #target: JsonRouteOptions["target"];
+  readonly #charge: Charge;
+  /** What is charged beside the body. */
+  #copyBytes = 0;
 
-  constructor(body: Buffer, hasStreams: boolean, target: JsonRouteOptions["target"]) {
+  constructor(
+    body: Buffer,
+    charge: Charge,
+    { hasStreams, target }: { hasStreams: boolean; target: JsonRouteOptions["target"] },
+  ) {
     const { scanned, model } = readModel(body);
     this.body = body;
+    this.#charge = charge;
     this.model = model;
     this.isStream = hasStreams && scanned.isStream;
     this.#scanned = scanned;
@@ -102,9 +111,7 @@ class JsonRequest implements V1Request {
           });
     const served = slot.status?.model.served ?? this.model;
     const parts = this.#parts(target.translation, served, slot.spec.request);
-    let bytes = 0;
-    for (const part of parts) bytes += part.length;
-    return new JsonLeg(target, served, parts, bytes, this.isStream);
+    return new JsonLeg(target, served, parts, { charge: this.#charge, isStream: this.isStream });
   }
 
   forProvider({ upstream, providerModel, spec }: UpstreamModel): ProviderLeg {
@@ -134,7 +141,16 @@ class JsonRequest implements V1Request {
   ): readonly Buffer[] {
     let body = translation === undefined ? this.body : translation.request(this.body);
     if (rules !== undefined) body = applyRules(body, rules);
+    if (body !== this.body) this.#chargeCopy(body.length);
     return withModel(body, body === this.body ? this.#scanned : scanBody(body), served);
+  }
+
+  /** Small ones are counted while they wait, as their bodies are. */
+  #chargeCopy(bytes: number): void {
+    const more = bytes - this.#copyBytes;
+    if (more <= 0 || this.#charge.uncounted(bytes) > 0) return;
+    this.#charge.take(more);
+    this.#copyBytes = bytes;
   }
 }
 
@@ -154,13 +170,22 @@ class JsonLeg implements Leg {
   readonly #accept: string;
   readonly served: string;
   readonly bytes: number;
+  readonly #length: number;
 
-  constructor(target: JsonTarget, served: string, parts: readonly Buffer[], bytes: number, isStream: boolean) {
+  constructor(
+    target: JsonTarget,
+    served: string,
+    parts: readonly Buffer[],
+    { charge, isStream }: { charge: Charge; isStream: boolean },
+  ) {
     this.format = target;
     this.#parts = parts;
     this.#accept = acceptOf(target, isStream);
     this.served = served;
-    this.bytes = bytes;
+    let length = 0;
+    for (const part of parts) length += part.length;
+    this.#length = length;
+    this.bytes = charge.uncounted(length);
   }
 
   get capability(): SlotCapability {
@@ -171,7 +196,7 @@ class JsonLeg implements Leg {
     // Only what an engine needs: credentials, cookies and forwarding headers stay here.
     const head =
       `POST ${this.format.enginePath} HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\ncontent-type: application/json\r\n` +
-      `content-length: ${this.bytes}\r\nx-request-id: ${requestId}\r\naccept: ${this.#accept}\r\n${bearerLine(endpoint)}\r\n`;
+      `content-length: ${this.#length}\r\nx-request-id: ${requestId}\r\naccept: ${this.#accept}\r\n${bearerLine(endpoint)}\r\n`;
     return pool.request(head, this.#parts, timeouts, events);
   }
 }

@@ -49,7 +49,7 @@ export interface Leg {
   readonly format: AnswerFormat;
   /** The engine's name for the model. */
   readonly served: string;
-  /** What it keeps in memory while it waits. */
+  /** What it keeps in memory while it waits, beside what is charged already. */
   readonly bytes: number;
   /** Again, too, when no byte of it reached the engine. */
   send(to: Destination, events: LegEvents): Exchange;

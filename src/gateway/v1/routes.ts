@@ -1,6 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
 import { v1Shape } from "../../api/management/v1-shape.ts";
+import type { BufferBudget } from "../admission/budget.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
@@ -71,8 +72,12 @@ const jsonRoutes: readonly V1Route[] = [
 ];
 
 /** Every route that asks an engine or a provider (CONTRACT "/v1"). */
-export function v1Routes(places: { readonly stateDir: string; readonly images: ImageCache }): readonly V1Route[] {
-  return [...jsonRoutes, ...audioRoutes(places.stateDir), imageRoute(places.images)];
+export function v1Routes(places: {
+  readonly stateDir: string;
+  readonly spooled: BufferBudget;
+  readonly images: ImageCache;
+}): readonly V1Route[] {
+  return [...jsonRoutes, ...audioRoutes(places.stateDir, places.spooled), imageRoute(places.images)];
 }
 
 /** As the OpenAPI document shows them, other spellings too. */

@@ -10,6 +10,8 @@ export interface Exchange {
   resume(): void;
   /** Drops the connection; no event follows. */
   abort(): void;
+  /** The system has all of the request: nothing here reads its body any more. Absent: nobody knows. */
+  readonly isSent?: boolean;
 }
 
 const idleSocketLimit = 256;
@@ -117,6 +119,10 @@ class PooledExchange implements Exchange, ConnectionEvents {
   abort(): void {
     this.#resend = undefined;
     this.#connection?.destroy();
+  }
+
+  get isSent(): boolean {
+    return this.#resend === undefined && this.#connection?.isSent === true;
   }
 
   onHead(head: ResponseHead): void {

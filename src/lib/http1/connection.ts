@@ -96,6 +96,11 @@ export class Connection implements ResponseEvents, Flushable {
     );
   }
 
+  /** The system has taken all that was to be sent. */
+  get isSent(): boolean {
+    return this.#isConnected && this.#unsent === "" && this.#socket.writableLength === 0;
+  }
+
   send(head: string, body: readonly Buffer[], timeouts: Timeouts, events: ConnectionEvents): void {
     this.#events = events;
     this.#firstByteMs = timeouts.firstByteMs;

@@ -3,12 +3,18 @@ import { createServer } from "node:http";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
-import { openTranscription, spoolMemoryBytes, type Transcription } from "../../../src/gateway/audio/transcription.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { Charge } from "../../../src/gateway/admission/charge.ts";
+import { openTranscription, type Transcription } from "../../../src/gateway/audio/transcription.ts";
 import { formBody } from "../../support/form.ts";
 import { listen } from "../../support/listen.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 
+const roomy = new BufferBudget(1e9);
+const charge = new Charge(roomy);
+/** As much as an upload keeps in memory. */
+const spoolMemoryBytes = 262_144;
 const boundary = "x-boundary";
 
 /** An upload of so many bytes of audio, as far as it is read. */
@@ -19,7 +25,10 @@ async function withUpload(
 ): Promise<void> {
   const opened = Promise.withResolvers<Transcription>();
   const server = createServer((request) => {
-    openTranscription(request, { bodyLimitBytes: 10_000_000, spoolDir }).then(opened.resolve, opened.reject);
+    openTranscription(request, { bodyLimitBytes: 10_000_000, spoolDir, charge, spooled: roomy }).then(
+      opened.resolve,
+      opened.reject,
+    );
   });
   try {
     const port = await listen(server);

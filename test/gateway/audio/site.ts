@@ -2,6 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { ApiError } from "../../../src/api/errors.ts";
 import { sendError, toApiError } from "../../../src/gateway/answer.ts";
 import { transcriptionAnswers } from "../../../src/gateway/audio/transcription-answer.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { Charge } from "../../../src/gateway/admission/charge.ts";
 import { openTranscription, type Transcription } from "../../../src/gateway/audio/transcription.ts";
 import { sendUpload } from "../../../src/gateway/audio/upload-exchange.ts";
 import { ExchangeError, type ExchangeEvents } from "../../../src/lib/http1/client.ts";
@@ -29,6 +31,8 @@ export interface AudioSiteOptions {
   readonly hold?: () => Promise<void>;
 }
 
+const roomy = new BufferBudget(1e12);
+
 /** The least gateway around the two halves of a transcription: what the dispatcher does, without slots. */
 export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSite> {
   const {
@@ -48,6 +52,8 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
     const upload = await openTranscription(request, {
       bodyLimitBytes,
       spoolDir: dir.path,
+      charge: new Charge(roomy),
+      spooled: roomy,
       ...(silenceMs !== undefined && { silenceMs }),
     });
     uploads.push(upload);

@@ -21,7 +21,7 @@ async function read(
 ): Promise<RawAnswer> {
   const log = { failed: ({ code }: ApiError, id: string): void => void logged.push(`${id} ${code}`) };
   return exchange(
-    (_request, response) => act(new Answer(response, "id-1", errors, log), response),
+    (_request, response) => act(new Answer(response, "id-1", errors, { log }), response),
     "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
   );
 }

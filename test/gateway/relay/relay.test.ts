@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import type { AnswerFormat, AnswerTranslation } from "../../../src/gateway/relay/answer-format.ts";
-import { Relay, type RelayOptions, type Sender } from "../../../src/gateway/relay/relay.ts";
+import type { RelayOptions, Sender } from "../../../src/gateway/relay/relay-options.ts";
+import { Relay } from "../../../src/gateway/relay/relay.ts";
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
 import { ExchangeError } from "../../../src/lib/http1/client.ts";
 import { RecorderSink } from "./recorder.ts";
@@ -25,6 +27,7 @@ function site(options: AnswerFormat & Partial<RelayOptions & Sender> = {}, room 
     sender: {
       onFirstByte: () => void log.push("first"),
       onByte: () => undefined,
+      onBodyDone: () => undefined,
       onUnsent,
       onSettled: () => void log.push("settled"),
     },
@@ -36,6 +39,7 @@ function site(options: AnswerFormat & Partial<RelayOptions & Sender> = {}, room 
       ...(translation === undefined ? {} : { translation }),
     },
     body: options.body ?? Buffer.from("{}"),
+    budget: options.budget ?? new BufferBudget(1e9),
   });
   relay.start({
     pause: () => void log.push("pause"),
@@ -236,6 +240,18 @@ describe("Relay of other answers", () => {
       assert.deepEqual(sink.calls, [`refuse ${code}`]);
       assert.doesNotMatch(JSON.stringify(sink.failure?.envelope()), /secret/);
     }
+  });
+
+  it("tells an error that does not end when its time is over", (context) => {
+    context.mock.timers.enable({ apis: ["setTimeout"] });
+    const { sink, log, head, data } = site();
+    head("text/plain", 400);
+    data("it was");
+    context.mock.timers.tick(9999);
+    assert.deepEqual(sink.calls, []);
+    context.mock.timers.tick(1);
+    assert.deepEqual([sink.calls, log], [["refuse dispatch.rejected"], ["first", "abort", "settled"]]);
+    data("late");
   });
 
   it("keeps a bounded part of a refusal", () => {

@@ -1,0 +1,51 @@
+import { ApiError } from "../../api/errors.ts";
+import { GatheredBytes } from "../../lib/gathered-bytes.ts";
+import type { BufferBudget } from "../admission/budget.ts";
+import { Charge } from "../admission/charge.ts";
+import { toApiError } from "../answer.ts";
+
+/** A JSON answer is small; a larger one is relayed without waiting for its end. */
+const wholeLimitBytes = 8 * 1024 * 1024;
+/** An answer that has to be translated cannot be relayed as it comes: a larger one is refused. */
+const translatedLimitBytes = 16 * 1024 * 1024;
+/** Up to this size an answer costs no more than the buffers of its connections. */
+const uncountedBytes = 65_536;
+
+/** An answer that is kept until its end, bounded and charged to the budget. */
+export class KeptAnswer {
+  readonly #gathered = new GatheredBytes();
+  readonly #charge: Charge;
+  readonly #limitBytes: number;
+  #isCharged = false;
+
+  constructor(budget: BufferBudget, { isTranslated }: { isTranslated: boolean }) {
+    this.#charge = new Charge(budget);
+    this.#limitBytes = isTranslated ? translatedLimitBytes : wholeLimitBytes;
+  }
+
+  /** Takes the bytes in any case. Why no more of the answer may be kept; undefined: more may. */
+  add(bytes: Buffer): ApiError | undefined {
+    this.#gathered.add(bytes);
+    const { size } = this.#gathered;
+    if (size <= uncountedBytes) return undefined;
+    if (size > this.#limitBytes)
+      return new ApiError("dispatch.upstream_failed", { message: "the engine's answer is too large to be translated" });
+    try {
+      this.#charge.take(this.#isCharged ? bytes.length : size);
+      this.#isCharged = true;
+      return undefined;
+    } catch (error) {
+      return toApiError(error);
+    }
+  }
+
+  /** All of it; its charge stays until `end`. */
+  take(): Buffer {
+    return this.#gathered.take();
+  }
+
+  end(): void {
+    this.#gathered.clear();
+    this.#charge.end();
+  }
+}

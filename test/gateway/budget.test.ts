@@ -1,0 +1,228 @@
+import assert from "node:assert/strict";
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { text as textOf } from "node:stream/consumers";
+import { describe, it } from "node:test";
+import { gzipSync } from "node:zlib";
+import { envelopeOf } from "../support/envelope.ts";
+import { formBody } from "../support/form.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
+import { until } from "../support/until.ts";
+import { answerOf, ask, openProvider, specOf } from "./upstreams/fixture.ts";
+
+const MiB = 1024 * 1024;
+/** Room for one body of 3 MiB, and for no two. */
+const env = { SVC_BUFFER_LIMIT: String(5 * MiB), SVC_SPOOL_LIMIT: String(2 * MiB) };
+const chat = (words: string): string =>
+  JSON.stringify({ model: "primary", messages: [{ role: "user", content: words }] });
+const large = chat("x".repeat(3 * MiB));
+
+async function refusal(response: Response): Promise<string> {
+  const { error } = await envelopeOf(response);
+  return `${response.status} ${error.code}`;
+}
+
+/** A slot without a limit of its own whose engine answers when it is told to. */
+async function slowSite(): Promise<AsyncDisposable & { engine: ScriptedEngine; gateway: TestGateway; go: () => void }> {
+  const turn = Promise.withResolvers<void>();
+  const engine = await scriptedEngine(async (response) => {
+    await turn.promise;
+    response.writeHead(200, { "content-type": "application/json" }).end('{"choices":[]}');
+  });
+  const gateway = await startGateway({
+    slots: { primary: { port: engine.port, spec: { concurrency: { max: 0, queue: 0 } } } },
+    env,
+  });
+  return {
+    engine,
+    gateway,
+    go: turn.resolve,
+    async [Symbol.asyncDispose]() {
+      turn.resolve();
+      await gateway[Symbol.asyncDispose]();
+      await engine[Symbol.asyncDispose]();
+    },
+  };
+}
+
+describe("SVC_BUFFER_LIMIT counts a body until its engine has answered", () => {
+  it("also where the slot takes as many requests as come, and lets it go then", async () => {
+    await using site = await slowSite();
+    const first = site.gateway.post("/v1/chat/completions", large);
+    await until("it is with the engine", () => site.engine.seen.length === 1);
+    const second = await site.gateway.post("/v1/chat/completions", large);
+    assert.equal(await refusal(second), "503 system.overloaded");
+    assert.equal(second.headers.get("retry-after"), "5");
+    const small = site.gateway.post("/v1/chat/completions", chat("hi"));
+    await until("what is small goes on", () => site.engine.seen.length === 2);
+    site.go();
+    assert.deepEqual([(await first).status, (await small).status], [200, 200]);
+    assert.equal((await site.gateway.post("/v1/chat/completions", large)).status, 200);
+  });
+
+  it("by its size once it is unpacked", async () => {
+    await using site = await slowSite();
+    const body = new Uint8Array(gzipSync(large));
+    assert.ok(body.length < 16_384);
+    const packed = { body, headers: { "content-type": "application/json", "content-encoding": "gzip" } };
+    const first = site.gateway.post("/v1/chat/completions", "", packed);
+    await until("it is with the engine", () => site.engine.seen.length === 1);
+    assert.equal(await refusal(await site.gateway.post("/v1/chat/completions", "", packed)), "503 system.overloaded");
+    site.go();
+    assert.equal((await first).status, 200);
+  });
+
+  it("and gives it back when the client leaves", async () => {
+    await using site = await slowSite();
+    const leaving = new AbortController();
+    const first = site.gateway.post("/v1/chat/completions", large, { signal: leaving.signal });
+    await until("it is with the engine", () => site.engine.seen.length === 1);
+    leaving.abort();
+    await assert.rejects(first);
+    await until("the engine is told", () => site.engine.seen[0]?.isAborted === true);
+    const next = site.gateway.post("/v1/chat/completions", large);
+    await until("there is room again", () => site.engine.seen.length === 2);
+    site.go();
+    assert.equal((await next).status, 200);
+  });
+});
+
+describe("a whole answer of an engine or provider", () => {
+  const rank = { model: "far", query: "x", documents: ["a"] };
+  it("that has to be translated is refused beyond 16 MiB, and beyond what may be kept", async () => {
+    for (const [limit, expected, message] of [
+      ["512Mi", "502 dispatch.upstream_failed", /too large to be translated/],
+      ["5Mi", "503 system.overloaded", /SVC_BUFFER_LIMIT/],
+    ] as const) {
+      await using engine = await scriptedEngine((response) => {
+        response.writeHead(200, { "content-type": "application/json" });
+        const piece = Buffer.alloc(MiB, " ");
+        const more = (): void => {
+          while (!response.destroyed) if (!response.write(piece)) return void response.once("drain", more);
+        };
+        more();
+      });
+      await using gateway = await startGateway({
+        slots: { primary: { port: engine.port } },
+        registry: {
+          upstreams: [
+            {
+              name: "acme",
+              spec: specOf({
+                baseUrl: `http://127.0.0.1:${engine.port}/v1`,
+                capabilities: ["rerank"],
+                models: [{ ref: "far" }],
+              }),
+            },
+          ],
+        },
+        env: { SVC_BUFFER_LIMIT: limit },
+      });
+      for (const model of ["far", "primary"]) {
+        const response = await gateway.post("/v1/rerank", { ...rank, model });
+        const { error } = await envelopeOf(response);
+        assert.equal(`${response.status} ${error.code}`, expected, model);
+        assert.match(error.message, message);
+      }
+    }
+  });
+
+  it("that nobody reads is counted until somebody does", async () => {
+    const answer = JSON.stringify({ choices: [], text: "x".repeat(4 * MiB) });
+    await using engine = await scriptedEngine(
+      (response) => void response.writeHead(200, { "content-type": "application/json" }).end(answer),
+    );
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, env });
+    const sleeping = await new Promise<IncomingMessage>((resolve, reject) => {
+      const request = httpRequest(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        agent: false,
+        headers: { "content-type": "application/json" },
+      });
+      request.once("response", resolve).once("error", reject).end(chat("hi"));
+    });
+    assert.equal(await refusal(await gateway.post("/v1/chat/completions", large)), "503 system.overloaded");
+    sleeping.resume();
+    await new Promise((resolve) => sleeping.once("end", resolve));
+    await until("there is room", async () => (await gateway.post("/v1/chat/completions", large)).status === 200);
+  });
+});
+
+describe("an error that has no end", () => {
+  it("of an engine or a provider is told after its first 64 KiB", async () => {
+    await using engine = await scriptedEngine((response) => {
+      response.writeHead(400, { "content-type": "text/plain" });
+      const piece = Buffer.alloc(MiB, "e");
+      const more = (): void => {
+        while (!response.destroyed) if (!response.write(piece)) return void response.once("drain", more);
+      };
+      more();
+    });
+    const spec = specOf({ baseUrl: `http://127.0.0.1:${engine.port}/v1`, models: [{ ref: "far" }] });
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      registry: { upstreams: [{ name: "acme", spec }] },
+    });
+    for (const model of ["primary", "far"]) {
+      const response = await gateway.post("/v1/chat/completions", { model, messages: [] });
+      assert.equal(await refusal(response), "400 dispatch.rejected", model);
+      await until("the engine is left alone", () => engine.seen.every(({ isAborted }) => isAborted));
+    }
+  });
+
+  it("and comes slowly is told when its time is over, or tried again", async () => {
+    await using engine = await scriptedEngine((response) => {
+      if (engine.seen.length > 1) return void response.writeHead(200, { "content-type": "application/json" }).end("{}");
+      response.writeHead(503, { "content-type": "text/plain" }).write("wait");
+    });
+    await using open = openProvider(
+      { baseUrl: `http://127.0.0.1:${engine.port}/v1`, retries: 1 },
+      { errorPatienceMs: 20 },
+    );
+    assert.equal(await answerOf(ask(open.provider)), "{}");
+    assert.deepEqual(open.outcomes, ["503", "retry", "200"]);
+    await until("the first is left alone", () => engine.seen[0]?.isAborted === true);
+  });
+});
+
+describe("SVC_SPOOL_LIMIT", () => {
+  it("bounds what uploads put on disk together, also before anybody knows whom they are for", async () => {
+    await using gateway = await startGateway({
+      slots: { stt: { spec: { engine: "stt" }, status: { capabilities: ["transcription"] } } },
+      env,
+    });
+    const form = formBody("b", [
+      { name: "file", filename: "a.wav", value: Buffer.alloc(1.5 * MiB) },
+      { name: "model", value: "stt" },
+    ]);
+    const headers = { "content-type": "multipart/form-data; boundary=b" };
+    // Their last bytes, with the model, never come.
+    const halves = [1, 2, 3].map(() => {
+      const half = httpRequest(`${gateway.url}/v1/audio/transcriptions`, {
+        method: "POST",
+        agent: false,
+        headers: { ...headers, "content-length": form.length },
+      });
+      half.on("error", () => undefined);
+      half.write(form.subarray(0, form.length - 100));
+      return half;
+    });
+    const refused = await Promise.race(
+      halves.map((half) => new Promise<IncomingMessage>((resolve) => half.once("response", resolve))),
+    );
+    assert.equal(refused.statusCode, 503);
+    assert.match(await textOf(refused), /"system\.overloaded".*SVC_SPOOL_LIMIT/);
+    for (const half of halves) half.destroy();
+    // One that is not refused waits for its slot.
+    const leaving = new AbortController();
+    const { signal } = leaving;
+    const whole = { headers, body: new Uint8Array(form), signal };
+    const next = async (): Promise<boolean> => {
+      const answered = gateway.post("/v1/audio/transcriptions", "", whole).then(() => "refused");
+      const waits = until("it waits or is refused", () => gateway.demand("stt")?.held === 1, 5000).then(() => "waits");
+      return (await Promise.race([answered, waits])) === "waits";
+    };
+    await until("there is room for the next", next);
+    leaving.abort();
+  });
+});
