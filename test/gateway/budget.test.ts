@@ -172,8 +172,8 @@ describe("an error that has no end", () => {
 
   it("and comes slowly is told when its time is over, or tried again", async () => {
     await using engine = await scriptedEngine((response) => {
-      if (engine.seen.length > 1) return void response.writeHead(200, { "content-type": "application/json" }).end("{}");
-      response.writeHead(503, { "content-type": "text/plain" }).write("wait");
+      if (engine.seen.length > 1) response.writeHead(200, { "content-type": "application/json" }).end("{}");
+      else response.writeHead(503, { "content-type": "text/plain" }).write("wait");
     });
     await using open = openProvider(
       { baseUrl: `http://127.0.0.1:${engine.port}/v1`, retries: 1 },

@@ -152,7 +152,10 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#isSettled) return void controller.abort(new Error("the client left"));
+    if (this.#isSettled) {
+      controller.abort(new Error("the client left"));
+      return;
+    }
     this.#controller = controller;
     this.#progress = "waiting";
   }
@@ -218,7 +221,10 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     if (this.#isSettled || (this.#givenUp !== undefined && controller === this.#givenUp)) return;
     this.#refusal?.drop();
     // The upload is broken, which says nothing of the provider.
-    if (error instanceof ApiError) return void this.#fail(error, "aborted");
+    if (error instanceof ApiError) {
+      this.#fail(error, "aborted");
+      return;
+    }
     const { name } = this.#provider.options;
     const { failure, outcome, isRetried } = connectionFailure(name, error, this.#progress);
     this.#permit?.fail(outcome, () => this.#request?.body.print);
