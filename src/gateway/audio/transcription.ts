@@ -3,25 +3,11 @@ import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
 import { release } from "../../lib/release.ts";
-import type { BufferBudget } from "../admission/budget.ts";
-import type { Charge } from "../admission/charge.ts";
 import { Spool } from "../../lib/spool.ts";
 import { discard, silenceMs, tooLarge, tooSlow } from "../body.ts";
 import { diskFailure } from "../disk-failure.ts";
+import type { UploadLimits } from "./upload-limits.ts";
 import { checkField, escaped, invalidField, PartNames } from "./transcription-fields.ts";
-
-export interface UploadLimits {
-  /** Of the whole body; beyond it 413. */
-  readonly bodyLimitBytes: number;
-  /** What an upload keeps in memory is counted there; its owner ends it. */
-  readonly charge: Charge;
-  /** What waits on disk is counted there. */
-  readonly spooled: BufferBudget;
-  /** Where an upload waits that its engine has not taken yet. */
-  readonly spoolDir: string;
-  /** How long its sender may be silent, wherever the upload waits; half a minute unless told otherwise. */
-  readonly silenceMs?: number;
-}
 
 /** What goes to the engine. */
 export interface ForwardedUpload {
