@@ -17,6 +17,18 @@ import { version } from "./version.ts";
 /** What the program needs of its process; `docs/cli.md` is written from a program that never runs. */
 export type ProgramContext = Omit<CommandContext, "client">;
 
+/** Those that act on files of this machine, and are not the service itself. */
+const localCommands: ReadonlySet<string> = new Set([
+  "config",
+  "doctor",
+  "down",
+  "engine",
+  "probe",
+  "proxy",
+  "token",
+  "uninstall",
+]);
+
 /** Every command of `berth`. Parsing throws CommanderError where the line is wrong; commands throw CommandError. */
 export function buildProgram(process: ProgramContext): Command {
   const program = new Command("berth")
@@ -41,7 +53,12 @@ export function buildProgram(process: ProgramContext): Command {
     ["berth help slot swap", "what a command takes, with examples"],
   );
   addHelp(program);
-  program.hook("preAction", (_program, action) => refuseEmpty(action));
+  program.hook("preAction", async (_program, action) => {
+    refuseEmpty(action);
+    if (isRemote() || !localCommands.has(callOf(action).split(" ")[1] ?? "")) return;
+    const { followRunning } = await import("./running.ts");
+    await followRunning(process.env, process.note);
+  });
   const completion = program
     .command("completion")
     .description("a completion script for a shell")

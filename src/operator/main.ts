@@ -165,7 +165,12 @@ export async function runOperator(
   for (const slot of published.values()) controller.metrics.published(slot, undefined);
   let isReady = false;
   const server = stack.use(
-    await serveOperator({ port: config.operatorPort, registry: controller.metrics.registry, isReady: () => isReady }),
+    await serveOperator({
+      port: config.operatorPort,
+      registry: controller.metrics.registry,
+      isReady: () => isReady,
+      places: config,
+    }),
   );
   const startedAt = new Date().toISOString();
   const complaints = new Complaints(log);

@@ -1,16 +1,21 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Config } from "../api/config.ts";
 import type { Registry } from "prom-client";
 
 export interface OperatorServer extends AsyncDisposable {
   readonly port: number;
 }
 
-/** Loopback page of the operator: `/metrics`, `/livez`, `/readyz`. Throws when the port is taken. */
+export type OperatorPlaces = Pick<Config, "configDir" | "stateDir" | "modelsDir">;
+
+/** Loopback page of the operator: `/metrics`, `/livez`, `/readyz`, `/instance`. Throws when the port is taken. */
 export async function serveOperator(options: {
   port: number;
   registry: Registry;
   isReady: () => boolean;
+  /** Whose directories a command on this machine is to act on. */
+  places: OperatorPlaces;
 }): Promise<OperatorServer> {
   const server = createServer((request, response) => {
     const path = request.url?.split("?")[0];
@@ -26,7 +31,10 @@ export async function serveOperator(options: {
         (text) => send(200, options.registry.contentType, text),
         (error: unknown) => send(500, "text/plain", `${String(error)}\n`),
       );
-    } else send(404, "text/plain", "see /metrics, /livez, /readyz\n");
+    } else if (path === "/instance") {
+      const { configDir, stateDir, modelsDir } = options.places;
+      send(200, "application/json", JSON.stringify({ name: "berth", configDir, stateDir, modelsDir }));
+    } else send(404, "text/plain", "see /metrics, /livez, /readyz, /instance\n");
   });
   await new Promise<void>((resolve, reject) => {
     // For good: a connection that cannot be taken later on, for want of a descriptor, is nobody's loss.

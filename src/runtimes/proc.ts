@@ -125,6 +125,13 @@ export function listeningPorts(net: string): ReadonlySet<number> | undefined {
   return ports;
 }
 
+/** The user whose socket listens on that port of 127.0.0.1; undefined where none does, or nobody can tell. */
+export function loopbackListenerUid(port: number): number | undefined {
+  const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  for (const fields of listeners("/proc/net/tcp")) if (fields[1] === address) return Number(fields[7]);
+  return undefined;
+}
+
 /** Without the one for IPv6 where a line of counts says that it is empty: walking it costs 20 ms all the same. */
 function tablesOf(net: string): readonly string[] {
   let counts = "";

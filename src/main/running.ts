@@ -1,0 +1,58 @@
+import { stat } from "node:fs/promises";
+import { defaultConfigDir, defaultStateDir } from "../api/config.ts";
+import { isRecord } from "../lib/record.ts";
+import { placesOf } from "./settings.ts";
+
+const answerMs = 1000;
+const defaultPort = 8079;
+const variables = { configDir: "SVC_CONFIG_DIR", stateDir: "SVC_STATE_DIR", modelsDir: "SVC_MODELS_DIR" } as const;
+
+/**
+ * For a command that acts on this machine's files: where no directory is named, and an operator runs here with others than
+ * this user's own, as that of `make run` does, its directories count, and `note` says so. Otherwise the command would
+ * change what nothing reads, or look for engines where there are none.
+ */
+export async function followRunning(env: NodeJS.ProcessEnv, note: (text: string) => void): Promise<void> {
+  if (env["SVC_CONFIG_DIR"] || env["SVC_STATE_DIR"]) return;
+  const port = Number(env["SVC_OPERATOR_PORT"] || defaultPort);
+  const found = await placesAt(port);
+  if (found === undefined) return;
+  const own = placesOf(env);
+  const isOwn = found["configDir"] === defaultConfigDir(own) && found["stateDir"] === defaultStateDir(own);
+  if (isOwn || !(await isTrusted(port, found))) return;
+  for (const [key, name] of Object.entries(variables)) {
+    const path = found[key];
+    if (typeof path === "string" && !env[name]) env[name] = path;
+  }
+  note(
+    `acting on the Berth that runs here: configuration ${env["SVC_CONFIG_DIR"] ?? ""}, state ${env["SVC_STATE_DIR"] ?? ""} ` +
+      "(SVC_CONFIG_DIR and SVC_STATE_DIR name another)\n",
+  );
+}
+
+async function placesAt(port: number): Promise<Readonly<Record<string, unknown>> | undefined> {
+  if (!Number.isInteger(port) || port < 1) return undefined;
+  try {
+    const url = `http://127.0.0.1:${port}/instance`;
+    const response = await fetch(url, { signal: AbortSignal.timeout(answerMs), redirect: "manual" });
+    const found: unknown = await response.json();
+    return isRecord(found) && found["name"] === "berth" ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Anybody may listen there: a stranger must not choose what this user's commands change. */
+async function isTrusted(port: number, found: Readonly<Record<string, unknown>>): Promise<boolean> {
+  const { loopbackListenerUid } = await import("../runtimes/proc.ts");
+  const uid = loopbackListenerUid(port);
+  const own = process.getuid?.();
+  if (uid === undefined || uid === 0 || uid === own) return uid !== undefined;
+  if (own !== 0) return false;
+  // Root acts on a service's directories, and not on those of whom a stranger names.
+  for (const path of [found["configDir"], found["stateDir"]]) {
+    const owner = typeof path === "string" ? (await stat(path).catch(() => undefined))?.uid : undefined;
+    if (owner !== 0 && owner !== uid) return false;
+  }
+  return true;
+}

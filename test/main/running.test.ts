@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { access, chmod, readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { startBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+describe("a command on the machine of a Berth with directories of its own", () => {
+  it("acts on that Berth, and says so first", async () => {
+    await using berth = await startBerth({});
+    await using home = await tempDir();
+    const ready = async (): Promise<boolean> => (await fetch(`${berth.operatorUrl}/readyz`)).ok;
+    await until("the operator is ready", ready);
+    const editor = join(home.path, "editor");
+    await writeFile(editor, "#!/bin/sh\necho 'hold_seconds = 7' >\"$1\"\n");
+    await chmod(editor, 0o755);
+    const env = {
+      HOME: home.path,
+      // For a test that runs as root as well.
+      SVC_OPERATOR_PORT: new URL(berth.operatorUrl).port,
+      SVC_PORT: new URL(berth.url).port,
+      SVC_RUNTIME: "process",
+      EDITOR: editor,
+    };
+    const first = `acting on the Berth that runs here: configuration ${berth.configDir}, state ${berth.stateDir} `;
+    const edited = await runBerth(["config", "edit"], env);
+    assert.ok(edited.stderr.startsWith(first), edited.stderr);
+    assert.match(edited.stdout, /^saved \S+berth\.toml/);
+    assert.equal(await readFile(join(berth.configDir, "berth.toml"), "utf8"), "hold_seconds = 7\n");
+    const down = await runBerth(["down"], env);
+    assert.match(down.stderr, /^acting on the Berth [^\n]+\noperator\.running: another operator /);
+    const made = await runBerth(["token", "create", "--label", "a", "--scope", "all"], env);
+    await access(join(berth.stateDir, "auth/tokens", `${made.stdout.slice(4, 12)}.json`));
+    const doctor = await runBerth(["doctor"], env);
+    assert.match(doctor.stdout, /^ok {4}operator: process \d+/m);
+    const named = await runBerth(["config", "show"], { ...env, SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: home.path });
+    assert.equal(named.stderr, "", "what is named counts");
+    assert.match(named.stdout, new RegExp(`SVC_STATE_DIR +${home.path} `));
+  });
+
+  it("asks nobody twice, and is not held up by what is no operator", async () => {
+    await using home = await tempDir();
+    const server = createServer((_request, response) => response.end("{}"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const shown = await runBerth(["config", "show"], { HOME: home.path, SVC_OPERATOR_PORT: String(port) });
+    server.close();
+    assert.deepEqual([shown.code, shown.stderr], [0, ""]);
+  });
+});
