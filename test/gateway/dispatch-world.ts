@@ -264,7 +264,7 @@ export class DispatchWorld {
     const index = () => this.#index;
     const traffic = this.#traffic;
     const around = { index, operator, bootId: "boot", holdMs };
-    this.#admission = new Admission(around);
+    this.#admission = new Admission({ ...around, now: () => Date.now() });
     const firstLook = new FirstLook({ ...around, inFlight: (slot) => traffic.inFlight(slot), budget: this.#budget });
     metrics ??= new GatewayMetrics({ traffic, admission: this.#admission, index, newcomers: () => 0 });
     this.dispatcher = new Dispatcher({
