@@ -15,6 +15,8 @@ command = [${JSON.stringify(process.execPath)}, "--disable-warning=ExperimentalW
 `;
   const berth = await startBerth({ prepare: ({ configDir }) => writeFile(join(configDir, "slots/coder.toml"), coder) });
   await berth.state("coder", "ready", "idle");
+  // From here on nothing but the deletion has the operator write.
+  await until("its memory is told", async () => (await berth.slot("coder"))["memory"] !== null);
   return berth;
 }
 
