@@ -12,9 +12,38 @@ export interface ScannedBody {
    * differ in which of them they take, so that no two readers need agree on what was asked.
    */
   readonly ambiguous: ScannedName | undefined;
+  /** Top-level fields that say what an answer must look like, each time that they stand there. */
+  readonly shaping: readonly ScannedField[];
+}
+
+export interface ScannedField {
+  readonly name: string;
+  /** Where its value begins and ends. */
+  readonly start: number;
+  readonly end: number;
 }
 
 export type ScannedName = "model" | "stream";
+
+/** Of llama.cpp, OpenAI, Anthropic and vLLM. */
+const shapingNames = new Set([
+  "grammar",
+  "grammar_triggers",
+  "json_schema",
+  "response_format",
+  "tools",
+  "functions",
+  "text",
+  "output_format",
+  "output_config",
+  "structured_outputs",
+  "guided_json",
+  "guided_regex",
+  "guided_grammar",
+]);
+const shapingLetters = new Set([...shapingNames].map((name) => name.charCodeAt(0)));
+const longestShaping = Math.max(...[...shapingNames].map(({ length }) => length));
+const none: readonly ScannedField[] = [];
 
 const quote = 0x22;
 const backslash = 0x5c;
@@ -44,8 +73,11 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
   let ambiguous: ScannedName | undefined;
   let hasModel = false;
   let hasStream = false;
+  let shaping: ScannedField[] | undefined;
   if (bytes[at] === closeBrace)
-    return skipBlank(bytes, at + 1) === bytes.length ? { model, modelStart, modelEnd, isStream, ambiguous } : undefined;
+    return skipBlank(bytes, at + 1) === bytes.length
+      ? { model, modelStart, modelEnd, isStream, ambiguous, shaping: none }
+      : undefined;
   for (;;) {
     if (bytes[at] !== quote) return undefined;
     const keyEnd = stringEnd(bytes, at);
@@ -71,13 +103,17 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
       isStream = at - valueStart === 4 && bytes.toString("latin1", valueStart, at) === "true";
     } else if (isLike(bytes, keyStart, keyEnd, "model")) ambiguous ??= "model";
     else if (isLike(bytes, keyStart, keyEnd, "stream")) ambiguous ??= "stream";
+    else {
+      const name = shapingName(bytes, keyStart, keyEnd);
+      if (name !== undefined) (shaping ??= []).push({ name, start: valueStart, end: at });
+    }
     at = skipBlank(bytes, at);
     if (bytes[at] === closeBrace) break;
     if (bytes[at] !== comma) return undefined;
     at = skipBlank(bytes, at + 1);
   }
   if (skipBlank(bytes, at + 1) !== bytes.length) return undefined;
-  return { model, modelStart, modelEnd, isStream, ambiguous };
+  return { model, modelStart, modelEnd, isStream, ambiguous, shaping: shaping ?? none };
 }
 
 function skipBlank(bytes: Buffer, from: number): number {
@@ -176,6 +212,14 @@ function isLike(bytes: Buffer, start: number, end: number, name: string): boolea
     if (letter !== name.charCodeAt(index)) return false;
   }
   return at === end - 1;
+}
+
+/** Most keys are told by their first letter, without making a string. */
+function shapingName(bytes: Buffer, start: number, end: number): string | undefined {
+  const isEscaped = hasEscape(bytes, start, end);
+  if (!isEscaped && (end - start - 2 > longestShaping || !shapingLetters.has(bytes[start + 1] ?? 0))) return undefined;
+  const name = isEscaped ? text(bytes, start, end) : bytes.toString("latin1", start + 1, end - 1);
+  return name !== undefined && shapingNames.has(name) ? name : undefined;
 }
 
 function hasEscape(bytes: Buffer, start: number, end: number): boolean {

@@ -26,6 +26,22 @@ test("what the embedded engine lacks is translated or refused by the gateway", a
   assert.deepEqual(slot["capabilities"], ["chat", "completions", "messages", "responses"]);
   assert.deepEqual((await readPublished(berth.stateDir, "primary"))?.status.protocols, []);
 
+  await t.test("grammars and schemas that would end it are refused, and it lives on", async () => {
+    const engines = JSON.stringify((await berth.slot("primary"))["processes"]);
+    const doubled = Array.from({ length: 40 }, (_, index) => `x${index} ::= x${index + 1} x${index + 1}`).join("\n");
+    for (const grammar of [
+      `root ::= ${"(".repeat(100_000)}"a"${")".repeat(100_000)}`,
+      `root ::= x0\n${doubled}\nx40 ::= "a"?`,
+      `root ::= ${Array(50_000).fill('"a"').join(" | ")}`,
+    ]) {
+      const response = await post(berth.url, "/v1/chat/completions", { model: "primary", messages, grammar });
+      assert.equal(response.status, 400);
+      assert.match(await response.text(), /dispatch\.invalid_request.*grammar: /);
+    }
+    await ask(berth.url, "/v1/chat/completions", { model: "primary", messages, max_tokens: 1 });
+    assert.equal(JSON.stringify((await berth.slot("primary"))["processes"]), engines);
+  });
+
   await t.test("messages with a tool become a chat with a tool, and back", async () => {
     const schema = { type: "object", properties: { city: { enum: ["here"] } }, required: ["city"] };
     const asked = {

@@ -67,6 +67,29 @@ test("a chat slot on the real llama-server", async (t) => {
     );
   });
 
+  await t.test("grammars and schemas that would end it are refused, and it lives on", async () => {
+    const deep = `${'{"type":"array","items":'.repeat(60_000)}{}${"}".repeat(60_000)}`;
+    const doubled = Array.from({ length: 40 }, (_, index) => `x${index} ::= x${index + 1} x${index + 1}`).join("\n");
+    const fields = [
+      `"grammar":"root ::= ${"(".repeat(100_000)}x${")".repeat(100_000)}"`,
+      `"grammar":${JSON.stringify(`root ::= x0\n${doubled}\nx40 ::= "a"?`)}`,
+      `"json_schema":${deep}`,
+      `"json_schema":${'{"allOf":['.repeat(20_000)}{}${"]}".repeat(20_000)}`,
+      `"json_schema":{"type":"string","pattern":"^(((((a?){0,99}){0,99}){0,99}){0,99})$"}`,
+    ];
+    for (const field of fields) {
+      const response = await fetch(new URL("/v1/chat/completions", berth.url), {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: `${JSON.stringify(chat).slice(0, -1)},${field}}`,
+      });
+      assert.equal(response.status, 400);
+      assert.match(await response.text(), /dispatch\.invalid_request/);
+    }
+    await ask(berth.url, "/v1/chat/completions", chat);
+    assert.equal(processOf(await berth.slot("primary")).pid, pid);
+  });
+
   await t.test("no web page may read what it answers", async () => {
     const response = await fetch(`${endpoint}/v1/models`, { headers: { origin: "https://evil.example" } });
     assert.notEqual(response.headers.get("access-control-allow-origin"), "https://evil.example");

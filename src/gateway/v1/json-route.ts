@@ -17,6 +17,7 @@ import { plainErrors, type ErrorForm } from "../relay/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
 import { quotedName } from "../relay/rename.ts";
 import { applyRules } from "../request-rules.ts";
+import { checkShapes } from "../shape/check.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
@@ -81,6 +82,8 @@ class JsonRequest implements V1Request {
   readonly model: string;
   readonly isStream: boolean;
   readonly #scanned: ScannedBody;
+  /** What shapes the answer is none that an engine would not survive. */
+  #isChecked = false;
   readonly #target: JsonRouteOptions["target"];
   readonly #charge: Charge;
   /** What is charged beside the body. */
@@ -101,6 +104,8 @@ class JsonRequest implements V1Request {
   }
 
   forSlot(slot: KnownSlot): Leg {
+    if (!this.#isChecked) checkShapes(this.body, this.#scanned.shaping);
+    this.#isChecked = true;
     const target =
       typeof this.#target !== "function"
         ? this.#target

@@ -1,0 +1,24 @@
+import { invalidRequest } from "../../api/problems.ts";
+import { parseJson } from "../../lib/json.ts";
+import type { ScannedField } from "../../lib/json-scan.ts";
+import { UnfitShape } from "./expression.ts";
+import { checkField } from "./schema.ts";
+
+/** A tool's description may be long; what shapes answers is not. */
+const sizeLimit = 1024 * 1024;
+
+/**
+ * Refuses grammars and schemas that would end an engine, or keep it busy for minutes: one request must not take it from
+ * everybody else. Costs nothing for a body without such a field. Throws ApiError `dispatch.invalid_request`.
+ */
+export function checkShapes(body: Buffer, fields: readonly ScannedField[]): void {
+  for (const { name, start, end } of fields) {
+    try {
+      if (end - start > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} bytes`);
+      checkField(name, parseJson(body.subarray(start, end)));
+    } catch (error) {
+      if (!(error instanceof UnfitShape)) throw error;
+      throw invalidRequest([{ path: [name], message: error.message }]);
+    }
+  }
+}

@@ -1,0 +1,103 @@
+/** What a grammar's rule or a regular expression is made of, as far as its expansion goes. */
+export type Expression =
+  | { readonly kind: "character" }
+  | { readonly kind: "rule"; readonly name: string }
+  | { readonly kind: "sequence"; readonly of: readonly Expression[] }
+  | { readonly kind: "either"; readonly of: readonly Expression[] }
+  | { readonly kind: "repeat"; readonly of: Expression; readonly min: number; readonly max: number };
+
+/** Cannot be read, or is too large to be looked at. */
+export class UnfitShape extends Error {
+  override readonly name = "UnfitShape";
+}
+
+/** Groups within groups: llama.cpp reads them by recursion, and ends the process where its stack ends. */
+const depthLimit = 64;
+const alternativeLimit = 2000;
+/** Copies that repetitions make, all together: llama.cpp writes each of them out. */
+const copyLimit = 100_000;
+
+const quantifier = /[*+?]|\{(\d{0,9})(,?)(\d{0,9})\}/y;
+
+/** Reads expressions out of a text; the two languages differ in their simple parts alone. */
+export abstract class ExpressionReader {
+  protected readonly text: string;
+  protected at = 0;
+  #depth = 0;
+  #copies = 0;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  protected abstract skip(): void;
+  /** The next simple part; undefined where a sequence ends. */
+  protected abstract part(): Expression | undefined;
+
+  protected either(): Expression {
+    const of = [this.#sequence()];
+    while (this.text[this.at] === "|") {
+      this.at += 1;
+      this.skip();
+      of.push(this.#sequence());
+      if (of.length > alternativeLimit)
+        throw new UnfitShape(`has more than ${alternativeLimit} alternatives in one place`);
+    }
+    const [only] = of;
+    return of.length === 1 && only !== undefined ? only : { kind: "either", of };
+  }
+
+  /** What stands between the parenthesis that was just passed and its end. */
+  protected group(): Expression {
+    this.#depth += 1;
+    if (this.#depth > depthLimit) throw new UnfitShape(`has groups nested deeper than ${depthLimit}`);
+    this.skip();
+    const inner = this.either();
+    if (this.text[this.at] !== ")") throw this.unreadable();
+    this.at += 1;
+    this.#depth -= 1;
+    return inner;
+  }
+
+  protected match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.at;
+    const found = pattern.exec(this.text)?.[0];
+    if (found !== undefined) this.at += found.length;
+    return found;
+  }
+
+  protected unreadable(): UnfitShape {
+    return new UnfitShape(`cannot be read at character ${this.at}`);
+  }
+
+  #sequence(): Expression {
+    const of: Expression[] = [];
+    for (;;) {
+      const from = this.at;
+      let part = this.part();
+      if (part === undefined) return { kind: "sequence", of };
+      const written = this.at - from;
+      this.skip();
+      for (let times = this.#quantifier(); times !== undefined; times = this.#quantifier()) {
+        this.#copies += written * (Number.isFinite(times.max) ? times.max : times.min + 1);
+        if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");
+        part = { kind: "repeat", of: part, ...times };
+        this.skip();
+      }
+      of.push(part);
+    }
+  }
+
+  #quantifier(): { readonly min: number; readonly max: number } | undefined {
+    quantifier.lastIndex = this.at;
+    const found = quantifier.exec(this.text);
+    if (found === null) return undefined;
+    this.at += found[0].length;
+    const [sign, min = "", comma = "", max = ""] = found;
+    if (sign === "*") return { min: 0, max: Infinity };
+    if (sign === "+") return { min: 1, max: Infinity };
+    if (sign === "?") return { min: 0, max: 1 };
+    const from = Number(min);
+    return { min: from, max: comma === "" ? from : max === "" ? Infinity : Number(max) };
+  }
+}

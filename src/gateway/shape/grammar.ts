@@ -1,0 +1,107 @@
+import { checkParts, Measure, tooWide, widening, type Expansion } from "./expansion.ts";
+import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
+
+const sizeLimit = 131_072;
+const ruleLimit = 5000;
+/** Looks at a part of a rule, for one grammar: at most some tens of milliseconds. */
+const lookLimit = 60_000;
+
+const blank = /(?:\s|#[^\n]*)+/y;
+const definition = /([A-Za-z0-9_-]+)(?:[ \t]|#[^\n]*\n|[\r\n])*::=/y;
+const word = /[A-Za-z0-9_-]+/y;
+const quoted = /"(?:[^"\\]|\\[^])*"/y;
+const characters = /\[(?:[^\]\\]|\\[^])*\]/y;
+const token = /!?<[^<>]*>/y;
+
+/** llama.cpp's GBNF (its grammars/README.md). What it would not read may be read here: it says so itself. */
+class GrammarReader extends ExpressionReader {
+  rules(): ReadonlyMap<string, Expression> {
+    const rules = new Map<string, Expression>();
+    this.skip();
+    while (this.at < this.text.length) {
+      const head = this.match(definition);
+      const rule = head?.slice(0, -3).trim().split(/[\s#]/)[0];
+      if (rule === undefined) throw this.unreadable();
+      this.skip();
+      rules.set(rule, this.either());
+      if (rules.size > ruleLimit) throw new UnfitShape(`has more than ${ruleLimit} rules`);
+    }
+    return rules;
+  }
+
+  protected skip(): void {
+    this.match(blank);
+  }
+
+  protected part(): Expression | undefined {
+    const text = this.match(quoted);
+    if (text !== undefined) return text === '""' ? { kind: "sequence", of: [] } : { kind: "character" };
+    if (this.match(characters) !== undefined || this.match(token) !== undefined) return { kind: "character" };
+    const next = this.text[this.at];
+    if (next === ".") {
+      this.at += 1;
+      return { kind: "character" };
+    }
+    if (next === "(") {
+      this.at += 1;
+      return this.group();
+    }
+    if (next === undefined || next === "|" || next === ")") return undefined;
+    definition.lastIndex = this.at;
+    if (definition.test(this.text)) return undefined;
+    const called = this.match(word);
+    if (called === undefined) throw this.unreadable();
+    return { kind: "rule", name: called };
+  }
+}
+
+/** Throws UnfitShape for a grammar that llama.cpp does not survive: it reads by recursion and follows every way at once. */
+export function checkGrammar(text: string): void {
+  if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
+  const rules = new GrammarReader(text).rules();
+  const found = new Map<string, Expansion>();
+  const none: Expansion = { empty: 0, first: 0 };
+  const measure = new Measure((rule) => found.get(rule) ?? none, lookLimit);
+  const names = [...rules.keys()];
+  for (let hasChanged = true; hasChanged;) {
+    hasChanged = false;
+    // Now in this order, now in the other: what a rule calls stands mostly behind it, or mostly before it.
+    for (const rule of names.reverse()) {
+      const before = found.get(rule) ?? none;
+      const now = measure.of(rules.get(rule) ?? { kind: "character" });
+      if (now.empty === before.empty && now.first === before.first) continue;
+      found.set(rule, now);
+      hasChanged = true;
+    }
+  }
+  new Callers(rules, measure).check();
+}
+
+/** What follows a rule in all who call it, and who call them: its ways to say nothing multiply. */
+class Callers {
+  readonly #rules: ReadonlyMap<string, Expression>;
+  readonly #measure: Measure;
+  readonly #ways = new Map<string, number>();
+  readonly #open: string[] = [];
+
+  constructor(rules: ReadonlyMap<string, Expression>, measure: Measure) {
+    this.#rules = rules;
+    this.#measure = measure;
+  }
+
+  check(): void {
+    for (const rule of this.#rules.keys()) this.#reach(rule, 1);
+    for (let rule = this.#open.pop(); rule !== undefined; rule = this.#open.pop()) {
+      const expression = this.#rules.get(rule);
+      if (expression === undefined) continue;
+      checkParts(expression, this.#ways.get(rule) ?? 1, this.#measure, (name, after) => this.#reach(name, after));
+    }
+  }
+
+  #reach(rule: string, ways: number): void {
+    if (tooWide(ways)) throw widening;
+    if ((this.#ways.get(rule) ?? 0) >= ways) return;
+    this.#ways.set(rule, ways);
+    this.#open.push(rule);
+  }
+}

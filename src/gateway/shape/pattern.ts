@@ -1,0 +1,37 @@
+import { checkParts, Measure } from "./expansion.ts";
+import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
+
+const sizeLimit = 4096;
+const lookLimit = 60_000;
+
+const characters = /\[(?:[^\]\\]|\\[^])*\]/y;
+const opening = /\((?:\?:)?/y;
+
+/** A regular expression as JSON Schemas have it, of which llama.cpp makes a grammar. */
+class PatternReader extends ExpressionReader {
+  whole(): Expression {
+    const found = this.either();
+    if (this.at < this.text.length) throw this.unreadable();
+    return found;
+  }
+
+  protected skip(): void {
+    // Blanks are characters here.
+  }
+
+  protected part(): Expression | undefined {
+    if (this.match(characters) !== undefined) return { kind: "character" };
+    if (this.match(opening) !== undefined) return this.group();
+    const next = this.text[this.at];
+    if (next === undefined || next === "|" || next === ")") return undefined;
+    this.at += next === "\\" ? 2 : 1;
+    return next === "^" || next === "$" ? { kind: "sequence", of: [] } : { kind: "character" };
+  }
+}
+
+/** Throws UnfitShape for a pattern whose grammar llama.cpp does not survive. */
+export function checkPattern(text: string): void {
+  if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
+  const measure = new Measure(() => ({ empty: 0, first: 1 }), lookLimit);
+  checkParts(new PatternReader(text).whole(), 1, measure, () => undefined);
+}

@@ -1,0 +1,117 @@
+import { isRecord } from "../../lib/record.ts";
+import { tooWide, widening } from "./expansion.ts";
+import { UnfitShape } from "./expression.ts";
+import { checkGrammar } from "./grammar.ts";
+import { checkPattern } from "./pattern.ts";
+
+/** Objects and lists within each other; every level of a schema takes two. llama.cpp takes seconds for a thousand. */
+const depthLimit = 128;
+const partLimit = 20_000;
+/** llama.cpp writes a rule for what may follow each property: their number squared. */
+const propertyLimit = 500;
+/** Of all `minItems`, `maxLength` and so on together: llama.cpp writes each repetition out, up to its own bound. */
+const copyLimit = 100_000;
+const ownCopyLimit = 2000;
+const referenceLimit = 256;
+const counted = ["minItems", "maxItems", "minLength", "maxLength"] as const;
+/** Keys whose value is a whole schema, with definitions of its own. */
+const roots = new Set(["schema", "json_schema", "parameters", "input_schema", "guided_json"]);
+
+/** One field of a body, and all schemas in it. */
+export class FieldCheck {
+  #parts = 0;
+  #copies = 0;
+  readonly #ways = new Map<unknown, Ways>();
+
+  /** Throws UnfitShape. `root`: the schema that references in it are for. */
+  check(value: unknown, root: unknown, depth = 0): void {
+    if (depth > depthLimit) throw new UnfitShape(`is nested deeper than ${depthLimit} levels`);
+    if (typeof value !== "object" || value === null) return;
+    this.#parts += 1;
+    if (this.#parts > partLimit) throw new UnfitShape(`has more than ${partLimit} objects and lists`);
+    if (Array.isArray(value)) {
+      for (const one of value) this.check(one, root, depth + 1);
+      return;
+    }
+    if (!isRecord(value)) return;
+    const { properties, pattern } = value;
+    if (isRecord(properties) && Object.keys(properties).length > propertyLimit)
+      throw new UnfitShape(`has an object of more than ${propertyLimit} properties`);
+    if (typeof pattern === "string") checkPattern(pattern);
+    for (const name of counted) {
+      const count = value[name];
+      if (typeof count === "number") this.#copies += Math.min(count, ownCopyLimit);
+    }
+    if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");
+    for (const [key, one] of Object.entries(value)) {
+      const isRoot = roots.has(key) && isRecord(one);
+      this.check(one, isRoot ? one : root, depth + 1);
+    }
+    let ways = this.#ways.get(root);
+    if (ways === undefined) this.#ways.set(root, (ways = new Ways(root)));
+    ways.of(value);
+  }
+}
+
+/** How many ways a schema leaves open at its beginning: alternatives of alternatives, by reference too. */
+class Ways {
+  readonly #root: unknown;
+  readonly #known = new Map<object, number>();
+
+  constructor(root: unknown) {
+    this.#root = root;
+  }
+
+  /** Throws UnfitShape. */
+  of(schema: unknown, depth = 0): number {
+    if (!isRecord(schema)) return 1;
+    if (depth > referenceLimit) throw new UnfitShape(`has references that lead on more than ${referenceLimit} times`);
+    const known = this.#known.get(schema);
+    if (known !== undefined) return known;
+    // Leads back to itself: llama.cpp refuses that as a recursion that says nothing.
+    this.#known.set(schema, 0);
+    const ways = this.#count(schema, depth + 1);
+    if (tooWide(ways)) throw widening;
+    this.#known.set(schema, ways);
+    return ways;
+  }
+
+  #count(schema: Readonly<Record<string, unknown>>, depth: number): number {
+    const { $ref: ref, allOf, type } = schema;
+    if (typeof ref === "string") return this.of(this.#referred(ref), depth);
+    const either = schema["anyOf"] ?? schema["oneOf"];
+    if (Array.isArray(either)) return either.reduce<number>((sum, one) => sum + this.of(one, depth), 0);
+    if (Array.isArray(allOf))
+      return allOf.reduce<number>((product, one) => product * Math.max(1, this.of(one, depth)), 1);
+    const values = schema["enum"];
+    if (Array.isArray(values)) return values.length;
+    return Array.isArray(type) ? type.length : 1;
+  }
+
+  #referred(ref: string): unknown {
+    const [, path] = /^#\/?(.*)$/.exec(ref) ?? [];
+    if (path === undefined) return undefined;
+    let at: unknown = this.#root;
+    for (const step of path === "" ? [] : path.split("/")) {
+      const name = step.replaceAll("~1", "/").replaceAll("~0", "~");
+      at = isRecord(at) ? at[name] : Array.isArray(at) ? at[Number(name)] : undefined;
+    }
+    return at;
+  }
+}
+
+/** Throws UnfitShape for the value of a field that shapes answers. */
+export function checkField(name: string, value: unknown): void {
+  if (name === "grammar" && typeof value === "string") checkGrammar(value);
+  else if (name === "grammar_triggers") checkTriggers(value);
+  else if (name === "guided_regex" && typeof value === "string") checkPattern(value);
+  else new FieldCheck().check(value, value);
+}
+
+/** Some are regular expressions, of which llama-server reads groups by recursion too. */
+function checkTriggers(value: unknown): void {
+  for (const trigger of Array.isArray(value) ? value : []) {
+    const text: unknown = isRecord(trigger) ? trigger["value"] : undefined;
+    if (typeof text === "string") checkPattern(text);
+  }
+}

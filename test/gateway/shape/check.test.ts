@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import { checkShapes } from "../../../src/gateway/shape/check.ts";
+import { scanBody } from "../../../src/lib/json-scan.ts";
+
+/** What the gateway says of that body, "" where it lets it through. */
+function said(body: string): string {
+  const bytes = Buffer.from(body);
+  const scanned = scanBody(bytes);
+  assert.ok(scanned !== undefined);
+  try {
+    checkShapes(bytes, scanned.shaping);
+    return "";
+  } catch (error) {
+    assert.ok(error instanceof ApiError && error.code === "dispatch.invalid_request");
+    return error.message;
+  }
+}
+const grammar = (text: string): string => said(JSON.stringify({ model: "m", grammar: text }));
+const schema = (value: unknown): string => said(JSON.stringify({ json_schema: value }));
+const doubled = (times: number, last: string): string =>
+  `${["root", ...Array.from({ length: times }, (_, index) => `x${index}`)]
+    .map((name, index) => `${name} ::= x${index} x${index}`)
+    .join("\n")}\nx${times} ::= ${last}`;
+const nested = (times: number, open: string, close: string, inner: string): string =>
+  open.repeat(times) + inner + close.repeat(times);
+
+describe("grammars that an engine would not survive", () => {
+  for (const [what, text, why] of [
+    ["100,000 parentheses", `root ::= ${nested(100_000, "(", ")", '"a"')}`, /grammar: is longer/],
+    ["10,000 parentheses", `root ::= ${nested(10_000, "(", ")", '"a"')}`, /nested deeper than 64/],
+    ["600 bytes of what may be nothing, doubled again and again", doubled(40, '"a"?'), /more than 2000 ways/],
+    ["the same, behind a first character", `root ::= "z" y\n${doubled(30, '"a"?').replace("root", "y")}`, /2000 ways/],
+    ["repetitions of what may be nothing", `root ::= ${nested(8, "(", "){0,99}", '"a"?')}`, /more than 2000 ways/],
+    ["nothing for ever", 'root ::= ("a"?)*', /more than 2000 ways/],
+    ["20,000 alternatives", `root ::= ${Array(20_000).fill('"a"').join("|")}`, /more than 2000 alternatives/],
+    [
+      "alternatives of alternatives",
+      `root ::= a|a\n${Array(20)
+        .fill(0)
+        .map((_, i) => `${"a".repeat(i + 1)} ::= ${"a".repeat(i + 2)}|${"a".repeat(i + 2)}`)
+        .join("\n")}\n${"a".repeat(21)} ::= "x"`,
+      /2000 ways/,
+    ],
+    [
+      "ways that multiply with every level of its recursion",
+      'root ::= "(" root e e | "z"\ne ::= "x"?|"y"?',
+      /2000 ways/,
+    ],
+    ["a left recursion", 'root ::= root "a" | "b"', /entangled|ways/],
+    ["a huge repetition", `root ::= "${"a".repeat(1000)}"{1000}`, /repeats too much/],
+    ["a text that is no grammar", "root ::= }", /cannot be read/],
+  ] satisfies [string, string, RegExp][]) {
+    it(`refused: ${what}`, () => assert.match(grammar(text), why));
+  }
+
+  for (const [what, text] of [
+    ["a list of words", 'root ::= ("yes" | "no") "\\n"?'],
+    [
+      "JSON",
+      String.raw`root ::= object
+value ::= object | array | string | number | ("true" | "false" | "null") ws # any
+object ::= "{" ws ( string ":" ws value ("," ws string ":" ws value)* )? "}" ws
+array  ::= "[" ws ( value ("," ws value)* )? "]" ws
+string ::= "\"" ([^"\\\x7F\x00-\x1F] | "\\" (["\\bfnrt] | "u" [0-9a-fA-F]{4}))* "\"" ws
+number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,15})? ws
+ws ::= | " " | "\n" [ \t]{0,20}`,
+    ],
+    [
+      "arithmetic",
+      'root ::= (expr "=" ws term "\\n")+\nexpr ::= term ([-+*/] term)*\nterm ::= ident | num | "(" ws expr ")" ws\nident ::= [a-z] [a-z0-9_]* ws\nnum ::= [0-9]+ ws\nws ::= [ \\t\\n]*',
+    ],
+    [
+      "a chess game",
+      'root ::= [1-9] [0-9]? ". " move " " move "\\n"\nmove ::= (pawn | nonpawn | castle) [+#]?\nnonpawn ::= [NBKQR] [a-h]? [1-8]? "x"? [a-h] [1-8]\npawn ::= ([a-h] "x")? [a-h] [1-8] ("=" [NBKQR])?\ncastle ::= "O-O" "-O"?',
+    ],
+    ["tokens and any character", "root ::= <think> (!</think>)* </think> .*"],
+  ] satisfies [string, string][]) {
+    it(`taken: ${what}`, () => assert.equal(grammar(text), ""));
+  }
+});
+
+describe("schemas that an engine would not survive", () => {
+  const deep = (levels: number): string => nested(levels, '{"type":"array","items":', "}", "{}");
+  const bomb = Object.fromEntries(
+    Array.from({ length: 40 }, (_, index) => [
+      `a${index}`,
+      { anyOf: [1, 2].map(() => ({ $ref: `#/$defs/a${index + 1}` })) },
+    ]),
+  );
+  const wide = Object.fromEntries(Array.from({ length: 3000 }, (_, index) => [`p${index}`, { type: "string" }]));
+  for (const [what, body, why] of [
+    ["json_schema, deep", `{"json_schema":${deep(60_000)}}`, /json_schema: is longer|nested deeper/],
+    [
+      "response_format, deep",
+      `{"response_format":{"type":"json_schema","json_schema":{"schema":${deep(1000)}}}}`,
+      /nested deeper/,
+    ],
+    ["a tool, deep", `{"tools":[{"type":"function","function":{"parameters":${deep(1000)}}}]}`, /tools: is nested/],
+    ["a tool of Messages, deep", `{"tools":[{"input_schema":${deep(1000)}}]}`, /tools: is nested/],
+    ["the format of Responses, deep", `{"text":{"format":{"schema":${deep(1000)}}}}`, /text: is nested/],
+    ["a name in escapes", `{"json\\u005fschema":${deep(1000)}}`, /json_schema: is nested/],
+    ["the second of two", `{"json_schema":{},"json_schema":${deep(1000)}}`, /nested deeper/],
+    ["references that double", JSON.stringify({ json_schema: { $ref: "#/$defs/a0", $defs: bomb } }), /2000 ways/],
+    [
+      "the same in a tool",
+      JSON.stringify({ tools: [{ function: { parameters: { $ref: "#/$defs/a0", $defs: bomb } } }] }),
+      /2000 ways/,
+    ],
+    ["3,000 properties", JSON.stringify({ json_schema: { type: "object", properties: wide } }), /500 properties/],
+    [
+      "a pattern that repeats nothing",
+      JSON.stringify({ json_schema: { type: "string", pattern: `^${nested(5, "(", "){0,99}", "a?")}$` } }),
+      /2000 ways/,
+    ],
+    [
+      "a pattern, deep",
+      JSON.stringify({ json_schema: { type: "string", pattern: nested(1000, "(", ")", "a") } }),
+      /nested deeper/,
+    ],
+    [
+      "a trigger, deep",
+      JSON.stringify({ grammar_triggers: [{ type: 2, value: nested(1000, "(", ")", "a") }] }),
+      /nested deeper/,
+    ],
+    [
+      "copies without end",
+      JSON.stringify({ json_schema: { prefixItems: Array(60).fill({ type: "string", maxLength: 1e9 }) } }),
+      /repeats too much/,
+    ],
+  ] satisfies [string, string, RegExp][]) {
+    it(`refused: ${what}`, () => assert.match(said(body), why));
+  }
+
+  it("taken: what people ask for", () => {
+    const list = (name: string): object => ({ type: "array", items: { $ref: `#/$defs/${name}` }, maxItems: 100 });
+    const step = { type: "object", properties: { say: { type: "string", maxLength: 500 }, next: list("step") } };
+    const kinds = { enum: Array.from({ length: 300 }, (_, index) => `kind ${index}`) };
+    const code = { type: "string", pattern: "^([A-Z]{2}-)?\\d{3,5}(\\.[a-z]+)*$" };
+    assert.equal(schema({ $defs: { step }, type: "object", properties: { steps: list("step"), kinds, code } }), "");
+    const tools = Array.from({ length: 100 }, (_, index) => ({
+      type: "function",
+      function: {
+        name: `tool${index}`,
+        parameters: { type: "object", properties: { a: code, b: kinds, c: { anyOf: [code, kinds] } } },
+      },
+    }));
+    assert.equal(said(JSON.stringify({ tools, response_format: { type: "json_object" }, text: "plain" })), "");
+  });
+
+  it("costs little, whatever is sent", () => {
+    const began = performance.now();
+    for (const text of [
+      `root ::= ${Array(2000)
+        .fill("(".repeat(20) + '"a"' + ")".repeat(20))
+        .join(" ")}`,
+      Array.from(
+        { length: 4999 },
+        (_, index) => `${index === 0 ? "root" : `r${index}`} ::= r${(index * 7919) % 4999} "a"?`,
+      ).join("\n"),
+      `root ::= ${'"a"? '.repeat(20_000)}`,
+    ]) {
+      grammar(text);
+    }
+    assert.ok(performance.now() - began < 3000, `${performance.now() - began} ms`);
+  });
+});
