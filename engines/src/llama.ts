@@ -51,7 +51,13 @@ export async function loadModel(options: EngineArguments): Promise<LoadedModel> 
     progressLogs: false,
   });
   const model = await llama.loadModel({ modelPath: options.model });
-  const contextSize = Math.min(options.contextSize ?? defaultContextSize, Math.max(8, model.trainContextSize));
+  const longest = Math.max(8, model.trainContextSize);
+  const contextSize = Math.min(options.contextSize ?? defaultContextSize, longest);
+  if (options.contextSize !== undefined && options.contextSize > longest) {
+    console.warn(
+      `--ctx-size gives each request ${options.contextSize} tokens, and the model was made for ${longest}: each gets ${longest}`,
+    );
+  }
   const kinds = { chat: chatModel, embedding: embeddingModel, reranking: rankingModel };
   const loaded = await kinds[options.mode](model, options, contextSize);
   return { ...loaded, layers: model.fileInsights.totalLayers };

@@ -47,9 +47,16 @@ export function contextSizeOf(input: SlotInputs): { readonly tokens: number; rea
   return { tokens, reason: `of the model's ${longest}${places}: within a quarter of ${where}` };
 }
 
-/** For status; nothing where a person has said it. */
+/** For status; nothing where a person has said it, and it is so. */
 export function derivedContext(input: SlotInputs): Readonly<Record<string, Derived>> {
+  const asked = input.spec.model.contextSize;
+  const longest = input.model?.contextLength;
+  // The flag stays as it is written: the engine says in its log what it makes of it.
+  if (asked !== undefined && longest !== undefined && asked > longest && !isServer(input)) {
+    const reason = `context_size ${asked} is above the model's own ${longest}, beyond which the embedded engine gives none`;
+    return { contextSize: { value: String(longest), reason } };
+  }
   const found = contextSizeOf(input);
-  if (found === undefined || input.spec.model.contextSize !== undefined) return {};
+  if (found === undefined || asked !== undefined) return {};
   return { contextSize: { value: String(found.tokens), reason: found.reason } };
 }

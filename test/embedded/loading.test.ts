@@ -43,3 +43,22 @@ test("while the embedded engine loads it listens and answers 503, and 200 from t
     await ended;
   }
 });
+
+test("a context above the model's own is said in the log, with the size in force", async () => {
+  await using directory = await tempDir();
+  const file = join(directory.path, "model.gguf");
+  await writeTinyModel(file);
+  const args = ["--model", file, "--port", String(await freePort()), "--ctx-size", "9000", "--parallel", "2"];
+  const child = spawn(process.execPath, [embeddedProgram, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (log += chunk));
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => (log += chunk));
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  try {
+    await until("it has loaded", () => log.includes("loaded "));
+    assert.match(log, /--ctx-size gives each request 4500 tokens, and the model was made for 2048: each gets 2048/);
+  } finally {
+    child.kill("SIGKILL");
+    await ended;
+  }
+});

@@ -257,3 +257,19 @@ test("warm-up asks each mode for what it answers", () => {
     body: { model: "rank", query: "warm", documents: ["up"] },
   });
 });
+
+test("a context above the model's own is told where the embedded engine cuts it, and nowhere else", () => {
+  const longest = { contextLength: 2048 };
+  const asking = (contextSize: number, more = {}): unknown => {
+    const given = input({ spec: { model: { default: "tiny", contextSize } }, ...more });
+    return llama.derived({ ...given, model: given.model === undefined ? undefined : { ...given.model, ...longest } })[
+      "contextSize"
+    ];
+  };
+  assert.deepEqual(asking(8192), {
+    value: "2048",
+    reason: "context_size 8192 is above the model's own 2048, beyond which the embedded engine gives none",
+  });
+  assert.equal(asking(2048), undefined);
+  assert.equal(asking(8192, { host: server }), undefined);
+});

@@ -62,11 +62,12 @@ export function checkGrammar(text: string): void {
   const found = new Map<string, Expansion>();
   const none: Expansion = { empty: 0, first: 0 };
   const measure = new Measure((rule) => found.get(rule) ?? none, lookLimit);
-  const names = [...rules.keys()];
+  let names: readonly string[] = [...rules.keys()];
   for (let hasChanged = true; hasChanged;) {
     hasChanged = false;
     // Now in this order, now in the other: what a rule calls stands mostly behind it, or mostly before it.
-    for (const rule of names.reverse()) {
+    names = names.toReversed();
+    for (const rule of names) {
       const before = found.get(rule) ?? none;
       const now = measure.of(rules.get(rule) ?? { kind: "character" });
       if (now.empty === before.empty && now.first === before.first) continue;
