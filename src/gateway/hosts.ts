@@ -10,8 +10,11 @@ export interface GuardedRequest {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** `api` changes and shows things of this machine; `v1` is for programs; `other` shows nothing worth a guard. */
-export type RouteKind = "api" | "v1" | "other";
+/**
+ * `api` changes and shows things of this machine; `v1` is for programs, and `engine` those of its routes that ask an engine or a
+ * provider, whatever their method; `other` shows nothing worth a guard.
+ */
+export type RouteKind = "api" | "v1" | "engine" | "other";
 
 /**
  * What a page of another site may do through somebody's browser: nothing (DECISIONS 1). A page that rebinds its name
@@ -31,14 +34,21 @@ export class HostGuard {
   /** Throws ApiError `auth.forbidden`. */
   check({ method, headers }: GuardedRequest, kind: RouteKind): void {
     if (kind === "other") return;
-    // Only browsers send an Origin. Programs may call /v1 by whatever name the network has for us.
-    if (kind === "v1" && (headers.origin === undefined || this.#cors.isWelcome(headers.origin))) return;
+    if (kind !== "api") {
+      // Only browsers send these. Programs may call /v1 by whatever name the network has for us.
+      const isBrowser = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
+      if (!isBrowser || (headers.origin !== undefined && this.#cors.isWelcome(headers.origin))) return;
+    }
     this.#checkHost(headers.host ?? "");
-    if (method === "GET" || method === "HEAD") return;
-    // A browser asks before it sends JSON across sites, and is told no: a JSON body is no page's doing.
-    if (kind === "v1" && isJson(headers["content-type"])) return;
+    // What asks an engine may load a model: a picture or a link of another site must not.
+    if (kind !== "engine" && (method === "GET" || method === "HEAD")) return;
+    // A browser asks before it sends JSON or a token across sites, and is told no: no page of another site sends these. A
+    // password that it has kept it adds by itself.
+    if (kind !== "api" && (isJson(headers["content-type"]) || isBearer(headers.authorization))) return;
     if (isForeign(headers)) {
-      throw new ApiError("auth.forbidden", { message: "another site may not change anything here" });
+      throw new ApiError("auth.forbidden", {
+        message: "another site may not change anything here, nor have an engine asked",
+      });
     }
   }
 
@@ -53,6 +63,10 @@ export class HostGuard {
 
 function isJson(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/json *(?:;|$)/i.test(contentType);
+}
+
+function isBearer(authorization: string | undefined): boolean {
+  return authorization !== undefined && /^bearer /i.test(authorization);
 }
 
 function isForeign(headers: IncomingHttpHeaders): boolean {

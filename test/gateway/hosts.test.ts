@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { ApiError } from "../../src/api/errors.ts";
 import { Cors } from "../../src/gateway/cors.ts";
 import { HostGuard, type RouteKind } from "../../src/gateway/hosts.ts";
+import type { SlotSketch } from "../support/gateway.ts";
 import { codeOf, startGateway } from "./auth/gateway.ts";
 
 const guard = new HostGuard(["svc.local", "AI.example.org"]);
@@ -19,6 +20,19 @@ function isLetIn(method: string, kind: RouteKind, headers: IncomingHttpHeaders):
     return false;
   }
 }
+
+/** What a browser adds to what a page has it send. */
+const crossing: readonly (readonly [headers: IncomingHttpHeaders, isIn: boolean])[] = [
+  [{ host: "localhost", "sec-fetch-site": "cross-site" }, false],
+  [{ host: "localhost", "sec-fetch-site": "same-site" }, false],
+  [{ host: "localhost", "sec-fetch-site": "cross-site", "content-type": "multipart/form-data; boundary=x" }, false],
+  [{ host: "localhost", "sec-fetch-site": "cross-site", authorization: "Basic YTpi" }, false],
+  [{ host: "localhost", origin: "https://evil.example" }, false],
+  [{ host: "localhost", origin: "app://obsidian.md", authorization: "Bearer svc_x" }, true],
+  [{ host: "localhost", "sec-fetch-site": "same-origin" }, true],
+  [{ host: "localhost", "sec-fetch-site": "none" }, true],
+  [{ host: "berth.default.svc" }, true],
+];
 
 describe("host guard", () => {
   it("knows its own names, on any port", () => {
@@ -105,7 +119,22 @@ describe("host guard", () => {
       [{ host: "evil.example", origin: "http://evil.example", "content-type": json }, false],
       [{ host: "localhost", origin: "http://localhost", "content-type": "multipart/form-data; boundary=x" }, true],
     ];
-    for (const [headers, isIn] of rows) assert.equal(isLetIn("POST", "v1", headers), isIn, JSON.stringify(headers));
+    for (const [headers, isIn] of [...rows, ...crossing]) {
+      assert.equal(isLetIn("POST", "v1", headers), isIn, JSON.stringify(headers));
+      assert.equal(isLetIn("POST", "engine", headers), isIn, JSON.stringify(headers));
+    }
+  });
+
+  it("lets no picture, link or form of another site ask an engine, whatever the method", () => {
+    for (const [headers, isIn] of crossing)
+      for (const method of ["GET", "HEAD"])
+        assert.equal(isLetIn(method, "engine", headers), isIn, JSON.stringify(headers));
+    assert.ok(isLetIn("GET", "v1", { host: "localhost", "sec-fetch-site": "cross-site" }), "a list loads nothing");
+    assert.equal(
+      isLetIn("GET", "v1", { host: "evil.example", "sec-fetch-site": "same-origin" }),
+      false,
+      "a rebound name",
+    );
   });
 
   it("lets a page of an origin that is named call /v1 with whatever it sends, and no more", () => {
@@ -154,6 +183,18 @@ describe("a browser's page", { concurrency: true }, () => {
     assert.deepEqual(await gateway.tokens.list(), []);
     const origin = { origin: "https://ai.example.org", "sec-fetch-site": "same-origin" };
     assert.equal((await gateway.ask("POST", "/api/auth/tokens", { ...own, ...origin }, body)).status, 201);
+  });
+
+  it("of another site wakes no slot: neither a picture nor a form is served", async () => {
+    const sleeping: SlotSketch = { state: "offline", status: { capabilities: ["speech", "transcription", "chat"] } };
+    await using gateway = await startGateway({}, { tts: sleeping, stt: sleeping });
+    const cross = { host: "localhost", "sec-fetch-site": "cross-site" };
+    assert.equal(codeOf(await gateway.ask("GET", "/v1/audio/voices", cross)), "auth.forbidden");
+    const form = { ...cross, "content-type": "multipart/form-data; boundary=x" };
+    const body = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\nstt\r\n--x--\r\n';
+    assert.equal(codeOf(await gateway.ask("POST", "/v1/audio/transcriptions", form, body)), "auth.forbidden");
+    for (const slot of ["tts", "stt"]) assert.equal(gateway.demand(slot)?.lastRequestAt, undefined, slot);
+    assert.equal((await gateway.ask("GET", "/v1/models", cross)).status, 200);
   });
 
   it("may not frame, sniff or embed what is answered", async () => {

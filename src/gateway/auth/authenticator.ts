@@ -73,6 +73,24 @@ export class Authenticator {
     });
   }
 
+  /**
+   * Whether a caller that was let in may go on: its token is still there, and still of such a scope. Counts no failure. False
+   * also where that cannot be told now.
+   */
+  mayStill(request: IncomingMessage, wanted: ScopeClass): boolean {
+    if (!this.#options.isEnabled || wanted === "public") return true;
+    const bearer = bearerOf(request.headers.authorization ?? "");
+    // Whom a trusted proxy named, it named for this request.
+    if (bearer === undefined) return true;
+    const token = parseToken(bearer);
+    try {
+      const record = token === undefined ? undefined : this.#options.verify(token);
+      return record !== undefined && isGranted(record.scope, wanted);
+    } catch {
+      return false;
+    }
+  }
+
   /** Whether the request's own peer may name a user. */
   isTrusted(request: IncomingMessage): boolean {
     const peer = canonicalAddress(request.socket.remoteAddress);

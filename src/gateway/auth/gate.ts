@@ -23,7 +23,7 @@ export class Gate {
 
   /** As `admit`, for a route of `/v1`; refused credentials are returned. */
   asker(request: IncomingMessage): Asker | ApiError {
-    this.#guard.check(request, "v1");
+    this.#guard.check(request, "engine");
     const caller = this.#authenticator.judge(request, "v1");
     if (caller instanceof ApiError) return caller;
     const { source, identity, tokenId, scope } = caller;

@@ -53,7 +53,7 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     },
     async events({ request, reply }) {
       const isAdmin = mayAdminister(request);
-      const { response, left } = openEvents(reply, context.stopping);
+      const { response, left } = openEvents(reply, context);
       const send = ({ id, event, data }: FeedEvent): void => {
         if (response.writableEnded || (event === "config" && !isAdmin)) return;
         if (response.writableLength <= behindLimitBytes) {

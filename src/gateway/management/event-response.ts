@@ -1,18 +1,31 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
+import type { ManagementContext } from "./context.ts";
+
+/** A token that is revoked, or gets a lower scope, ends what it has open after this at most. */
+const lookMs = 1000;
 
 /**
- * Takes a reply over as a stream of server-sent events; `left` is aborted when the client has gone or the
- * gateway stops: whoever opened it ends it then.
+ * Takes a reply over as a stream of server-sent events; `left` is aborted when the client has gone, may see it no
+ * longer, or the gateway stops: whoever opened it ends it then.
  */
 export function openEvents(
   reply: FastifyReply,
-  stopping: AbortSignal,
+  { authenticator, stopping }: Pick<ManagementContext, "authenticator" | "stopping">,
 ): { response: ServerResponse; left: AbortSignal } {
   reply.hijack();
-  const { raw } = reply;
+  const { raw, request } = reply;
   const gone = new AbortController();
-  raw.once("close", () => gone.abort());
+  const { scope } = request.routeOptions.config;
+  const looking = setInterval(() => {
+    if (scope !== undefined && authenticator.mayStill(request.raw, scope)) return;
+    gone.abort();
+    raw.end();
+  }, lookMs).unref();
+  raw.once("close", () => {
+    clearInterval(looking);
+    gone.abort();
+  });
   if (raw.destroyed) gone.abort();
   const left = AbortSignal.any([gone.signal, stopping]);
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);

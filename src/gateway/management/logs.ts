@@ -10,17 +10,18 @@ import { openEvents } from "./event-response.ts";
  */
 export async function sendLogs(
   reply: FastifyReply,
-  { config: { stateDir }, stopping }: Pick<ManagementContext, "config" | "stopping">,
+  context: Pick<ManagementContext, "config" | "stopping" | "authenticator">,
   slot: string,
   { tail, follow, timestamps }: { tail: number; follow: boolean; timestamps: boolean },
 ): Promise<FastifyReply> {
+  const { stateDir } = context.config;
   if (!follow) {
     const lines: string[] = [];
     for await (const { time, line } of tailLogs(stateDir, slot, { tail, follow: false }))
       lines.push(timestamps ? `${time.toISOString()} ${line}\n` : `${line}\n`);
     return await reply.type("text/plain; charset=utf-8").send(lines.join(""));
   }
-  const { response, left } = openEvents(reply, stopping);
+  const { response, left } = openEvents(reply, context);
   for await (const { time, stream, line } of tailLogs(stateDir, slot, { tail, follow: true, signal: left })) {
     const isTaken = response.write(`data: ${JSON.stringify({ time: time.toISOString(), stream, line })}\n\n`);
     if (!isTaken) await once(response, "drain", { signal: left }).catch(() => undefined);

@@ -118,6 +118,23 @@ describe("events", () => {
     );
   });
 
+  it("end with the token that they were opened with, and so do the lines of a log that is followed", async () => {
+    await using gateway = await startWithTokens({ SVC_AUTH_ENABLED: "1" }, { primary: {} });
+    const { id, token } = await gateway.tokens.create({ label: "leaver", scope: "admin" });
+    const authorization = `Bearer ${token}`;
+    using events = await followEvents(gateway.url, "/api/events", { authorization });
+    using logs = await followEvents(gateway.url, "/api/slots/primary/logs?follow=1", { authorization });
+    using other = await followEvents(gateway.url, "/api/events", {
+      authorization: `Bearer ${await gateway.token("all")}`,
+    });
+    await Promise.all([events.find("snapshot"), other.find("snapshot")]);
+    await gateway.tokens.revoke(id);
+    await until("both have ended", () => events.isOver() && logs.isOver());
+    await gateway.publish("primary", { state: "error" });
+    await other.find("slot", isOf("state", "error"));
+    assert.equal(other.isOver(), false);
+  });
+
   it("drop a reader that does not read, alone, and leave nothing behind", async () => {
     await using gateway = await startGateway({ slots: { primary: {} } });
     using slow = await followEvents(gateway.url);
