@@ -14,7 +14,9 @@ import { allowedMethods, methodNotAllowed } from "./allowed-methods.ts";
 import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
+import { discard } from "./body.ts";
 import type { Cors } from "./cors.ts";
+import type { Crowd } from "./crowd.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import { takeJsonOnly } from "./json-bodies.ts";
 import type { ManagementContext } from "./management/context.ts";
@@ -32,6 +34,7 @@ export interface AppOptions {
   /** SVC_CORS_ORIGINS. */
   readonly cors: Cors;
   readonly bodyLimitBytes: number;
+  readonly crowd: Crowd;
   readonly log: Logger;
 }
 
@@ -70,6 +73,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
         { keepAliveTimeout: 65_000, headersTimeout: 30_000, requestTimeout: 0, requireHostHeader: false },
         listener,
       );
+      options.crowd.watch(server);
       server.on("checkContinue", (request, response) => {
         // What is refused by its length alone need not be sent.
         if (Number(request.headers["content-length"] ?? 0) <= options.bodyLimitBytes) response.writeContinue();
@@ -114,10 +118,16 @@ function noCompiler(): never {
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  { dispatcher, cors }: AppOptions,
+  { dispatcher, cors, crowd }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
+    const refusal = crowd.refusal(request.socket);
+    if (refusal !== undefined) {
+      sendError(response, refusal, requestIdOf(request));
+      discard(request);
+      return;
+    }
     if (request.headers.host === undefined && request.httpVersionMinor === 1) {
       const failure = new ApiError("dispatch.invalid_request", { message: "the request names no host" });
       sendError(response, failure, requestIdOf(request));

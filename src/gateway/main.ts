@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import type { Config, ConfigOrigin } from "../api/config.ts";
 import { bootId } from "../lib/boot-id.ts";
+import { openFileLimit } from "../lib/open-file-limit.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
 import { openDemandWriter } from "../store/demand.ts";
@@ -22,6 +23,7 @@ import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
 import { Gate } from "./auth/gate.ts";
+import { connectionLimits, Crowd } from "./crowd.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
 import { refusalCounter } from "./auth/metrics.ts";
 import { reachLines } from "./auth/reach.ts";
@@ -200,9 +202,12 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     spooled: new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT"),
     images,
   });
+  const files = openFileLimit();
+  const limits = files === undefined ? undefined : connectionLimits(files);
   const app = await buildApp({
     dispatcher,
     cors,
+    crowd: new Crowd(limits),
     bodyLimitBytes: config.bodyLimit,
     v1Routes: v1,
     log,
@@ -246,6 +251,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const port = typeof address === "object" && address !== null ? address.port : config.port;
   const url = localUrl(config.host, port);
   log.info(`gateway listens on ${url}`);
+  if (files !== undefined && limits !== undefined)
+    log[files < 1024 ? "warn" : "info"](
+      `${files} files and connections may be open at once (the hard limit of RLIMIT_NOFILE): ${limits.served} clients are served`,
+    );
   for (const { level, text } of reachLines(config, port, tokenCounts)) log[level](text);
   const owned = stack.move();
   return {

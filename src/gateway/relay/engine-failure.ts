@@ -8,6 +8,8 @@ export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
   switch (phase) {
     case "connect":
       return new ApiError("dispatch.upstream_unavailable", { message: "the engine does not accept connections" });
+    case "shortage":
+      return shortageFailure();
     case "timeout":
       return new ApiError("dispatch.upstream_timeout", { message: "the engine did not answer in time" });
     case "closed":
@@ -19,6 +21,14 @@ export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
     default:
       return phase satisfies never;
   }
+}
+
+/** The gateway may open no more connections: neither an engine nor a provider is to blame. */
+export function shortageFailure(): ApiError {
+  return new ApiError("system.overloaded", {
+    message: "the gateway may open no more files or connections; see RLIMIT_NOFILE",
+    headers: { "retry-after": "5" },
+  });
 }
 
 /**

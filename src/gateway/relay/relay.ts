@@ -150,7 +150,7 @@ export class Relay implements ExchangeEvents {
 
   onError(error: ExchangeError | ApiError): void {
     if (this.#isSettled) return;
-    const isUnsent = !(error instanceof ApiError) && error.phase === "connect";
+    const isUnsent = !(error instanceof ApiError) && (error.phase === "connect" || error.phase === "shortage");
     if (isUnsent && this.#sender.onUnsent()) {
       this.#isSettled = true;
       return;

@@ -227,7 +227,7 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     }
     const { name } = this.#provider.options;
     const { failure, outcome, isRetried } = connectionFailure(name, error, this.#progress);
-    this.#permit?.fail(outcome, () => this.#request?.body.print);
+    if (outcome !== "shortage") this.#permit?.fail(outcome, () => this.#request?.body.print);
     this.#failOrRetry(failure, outcome, isRetried);
   }
 

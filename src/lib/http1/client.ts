@@ -25,15 +25,18 @@ export class EnginePool {
   readonly #host: string;
   readonly #port: number;
   readonly #idle: Connection[] = [];
+  /** No connection could be opened: those that are idle anywhere are in the way. */
+  readonly onShortage: () => void;
   #isClosed = false;
   readonly #onGone = (connection: Connection): void => {
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
   };
 
-  constructor(host: string, port: number) {
+  constructor(host: string, port: number, onShortage: () => void = () => this.close()) {
     this.#host = host;
     this.#port = port;
+    this.onShortage = onShortage;
   }
 
   /** Sends `head` (request line and headers, with the blank line) and `body`. Parts of a large one are not copied. */
@@ -81,7 +84,7 @@ export class EnginePools {
     const known = this.#pools.get(port);
     if (known !== undefined && known.process === process) return known.pool;
     known?.pool.close();
-    const pool = new EnginePool(host, port);
+    const pool = new EnginePool(host, port, () => this.close());
     this.#pools.set(port, { pool, process });
     return pool;
   }
@@ -142,6 +145,7 @@ class PooledExchange implements Exchange, ConnectionEvents {
   }
 
   onError(error: ExchangeError): void {
+    if (error.phase === "shortage") this.#pool.onShortage();
     const again = this.#resend;
     this.#resend = undefined;
     if (again === undefined || error.phase !== "closed") {

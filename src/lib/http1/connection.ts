@@ -1,13 +1,16 @@
 import { connect, type Socket } from "node:net";
 import { atEndOfTurn, type Flushable } from "../end-of-turn.ts";
+import { errorCode } from "../error-code.ts";
 import { longestTimerMs } from "../longest-timer.ts";
+import { isShortage } from "../open-file-limit.ts";
 import { ProtocolError, ResponseParser, type ResponseEvents, type ResponseHead } from "./response-parser.ts";
 
 /** Why there is no (whole) answer. */
 export class ExchangeError extends Error {
   override readonly name = "ExchangeError";
-  /** `connect`: nothing was sent. `closed`: it ended before any byte of an answer. `broken`: within it, or garbage. */
-  readonly phase: "connect" | "closed" | "broken" | "timeout";
+  /**
+   * `connect`: nothing was sent. `shortage`: nor was it, since this process may open nothing more. `closed`: it ended before any byte of an answer. `broken`: within it, or garbage. */
+  readonly phase: "connect" | "shortage" | "closed" | "broken" | "timeout";
 
   constructor(phase: ExchangeError["phase"], message: string) {
     super(message);
@@ -75,7 +78,10 @@ export class Connection implements ResponseEvents, Flushable {
       else this.#arm(this.#firstByteMs, "timeout");
     });
     this.#socket.on("end", () => this.#ended());
-    this.#socket.on("error", (error) => this.#fail(this.#phase(), error.message));
+    this.#socket.on("error", (error) => {
+      const isOurs = !this.#isConnected && isShortage(errorCode(error));
+      this.#fail(isOurs ? "shortage" : this.#phase(), error.message);
+    });
     this.#socket.on("close", () => {
       this.#fail(this.#phase(), "the connection closed");
       clearTimeout(this.#timer);

@@ -1,0 +1,21 @@
+import { readFileSync } from "node:fs";
+
+/**
+ * How many files and connections this process may have open at once: `RLIMIT_NOFILE`, whose soft value Node raises to
+ * the hard one as it starts, for itself and its children. Undefined where the system does not tell, or has no limit.
+ */
+export function openFileLimit(): number | undefined {
+  try {
+    const soft = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
+    return soft === undefined ? undefined : Number(soft);
+  } catch {
+    return undefined;
+  }
+}
+
+const shortages: readonly (string | undefined)[] = ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL"];
+
+/** The code of a failure for which this process or machine has no more to give, whoever it was that it talked to. */
+export function isShortage(code: string | undefined): boolean {
+  return shortages.includes(code);
+}

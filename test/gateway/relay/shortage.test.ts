@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { exchangeFailure } from "../../../src/gateway/relay/engine-failure.ts";
+import { connectionFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
+import { ExchangeError } from "../../../src/lib/http1/client.ts";
+import { runScarce } from "../../support/out-of-files.ts";
+
+it("a connection that this process may not open is its own want, not the engine's or provider's", async () => {
+  const client = new URL("../../../src/lib/http1/client.ts", import.meta.url).href;
+  const phase = await runScarce(`
+    const { EnginePool } = await import(${JSON.stringify(client)});
+    const open = exhaust();
+    const pool = new EnginePool("127.0.0.1", 9);
+    const nothing = () => undefined;
+    const { phase } = await new Promise((onError) => {
+      const timeouts = { firstByteMs: 0, idleMs: 0 };
+      pool.request("GET / HTTP/1.1\\r\\n\\r\\n", [], timeouts, { onHead: nothing, onData: nothing, onEnd: nothing, onError });
+    });
+    giveBack(open);
+    console.log(phase);`);
+  assert.equal(phase, "shortage");
+  const ours = exchangeFailure(new ExchangeError("shortage", "connect EMFILE"));
+  const { failure, outcome } = connectionFailure(
+    "acme",
+    Object.assign(new Error("connect EMFILE"), { code: "EMFILE" }),
+    "connecting",
+  );
+  for (const { status, code, message } of [ours, failure]) {
+    assert.deepEqual([status, code], [503, "system.overloaded"]);
+    assert.match(message, /^the gateway .*RLIMIT_NOFILE/);
+  }
+  assert.equal(outcome, "shortage");
+});
