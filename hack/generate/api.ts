@@ -2,6 +2,7 @@ import { apiRoutes } from "../../src/api/management/routes.ts";
 import type { RouteShape } from "../../src/api/management/shape.ts";
 import { BufferBudget } from "../../src/gateway/admission/budget.ts";
 import { ImageCache } from "../../src/gateway/images/cache.ts";
+import { KeptItems } from "../../src/gateway/protocols/kept-items.ts";
 import { v1Routes, v1Shapes } from "../../src/gateway/v1/routes.ts";
 
 const head = `<!-- Written by hack/generate.ts from the route tables; change them there and run \`make generate\`. -->
@@ -39,8 +40,9 @@ const titles: Readonly<Record<string, string>> = {
 
 /** `docs/api.md`: one table per subject. Throws when a subject has no title. */
 export function apiPage(): string {
+  using kept = new KeptItems({ budget: { add: () => true, give: () => undefined }, limitBytes: 0, lifeMs: 1000 });
   const shapes: RouteShape[] = [
-    ...v1Shapes(v1Routes({ stateDir: "", spooled: new BufferBudget(0), images: new ImageCache("") })),
+    ...v1Shapes(v1Routes({ stateDir: "", spooled: new BufferBudget(0), images: new ImageCache(""), kept })),
     ...Object.values<RouteShape>(apiRoutes),
   ];
   const missing = shapes.find(({ tag }) => titles[tag] === undefined);

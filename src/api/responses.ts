@@ -35,22 +35,24 @@ const functionCall = z.object({
 const functionCallOutput = z.object({ type: z.literal("function_call_output"), call_id: z.string(), output: content });
 const reasoning = z.object({ type: z.literal("reasoning") });
 
-/** A message may leave its type out. */
+/** An item of an earlier answer, by its id. */
+const itemReference = z.object({ type: z.literal("item_reference"), id: z.string() });
+
+/** A message may leave its type out, and so may a reference. */
 function typed(item: unknown): unknown {
-  const isBare = typeof item === "object" && item !== null && "role" in item && !("type" in item);
-  return isBare ? { ...item, type: "message" } : item;
+  if (typeof item !== "object" || item === null || ("type" in item && item.type !== null)) return item;
+  if ("role" in item) return { ...item, type: "message" };
+  return "id" in item ? { ...item, type: "item_reference" } : item;
 }
 
+const notPassed = {
+  error: ({ input }: { readonly input?: unknown }) =>
+    `${typeName(input)} cannot be passed to this engine: only messages, function calls and their outputs`,
+};
+const wholeItem = z.discriminatedUnion("type", [message, functionCall, functionCallOutput, reasoning], notPassed);
 const item = z.preprocess(
   typed,
-  z.discriminatedUnion("type", [message, functionCall, functionCallOutput, reasoning], {
-    error: ({ input }) => {
-      const name = typeName(input);
-      return name === "item_reference"
-        ? "item_reference is not possible: answers are not kept here; send items whole, as SDKs do with store: false"
-        : `${name} cannot be passed to this engine: only messages, function calls and their outputs`;
-    },
-  }),
+  z.discriminatedUnion("type", [message, functionCall, functionCallOutput, reasoning, itemReference], notPassed),
 );
 
 const functionTool = z.object({
@@ -97,7 +99,7 @@ const textFormat = z.discriminatedUnion(
 function never(why: string): z.ZodOptional<z.ZodNull> {
   return z.null(why).optional();
 }
-const notKept = "answers are not kept here: send the whole conversation as input";
+const notKept = "conversations are not kept here: send the whole one as input";
 
 export const responsesRequestSchema = z.looseObject({
   model: z.string(),
@@ -107,6 +109,7 @@ export const responsesRequestSchema = z.looseObject({
   ),
   instructions: z.string().nullish(),
   stream: z.boolean().nullish(),
+  store: z.boolean().nullish(),
   max_output_tokens: z.int("must be a whole number, at least 1").min(1, "must be a whole number, at least 1").nullish(),
   temperature: z.number().nullish(),
   top_p: z.number().nullish(),
@@ -139,7 +142,9 @@ export const responsesRequestSchema = z.looseObject({
 });
 
 export type ResponsesRequest = z.output<typeof responsesRequestSchema>;
-export type ResponsesItem = Exclude<ResponsesRequest["input"], string>[number];
+/** What an item of an answer is when it comes back as input. */
+export const answeredItemSchema = wholeItem;
+export type ResponsesItem = z.output<typeof wholeItem>;
 export type ResponsesContent = z.output<typeof content>;
 
 /** The type that a client wrote, where the protocol knows it: other values are not repeated. */

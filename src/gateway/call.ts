@@ -12,9 +12,11 @@ export interface Asker {
   readonly client: string;
   /** Streams are shared only among those with the same rights. */
   readonly scope: string;
+  /** Whose answers are whose. Without authentication everybody is the same. */
+  readonly principal: string;
 }
 
-export const nobody: Asker = { client: "", scope: "" };
+export const nobody: Asker = { client: "", scope: "", principal: "" };
 
 /** What is done for a client, and can be given up. */
 interface Work {

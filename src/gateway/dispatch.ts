@@ -117,8 +117,9 @@ export class Dispatcher {
 
   async #read(call: Call, request: IncomingMessage): Promise<void> {
     if (this.#options.isDraining()) throw stopping();
-    const { charge } = call;
-    const asked = await call.route.read(request, { bodyBytes: this.#options.bodyLimitBytes, charge });
+    const { charge, asker } = call;
+    const limits = { bodyBytes: this.#options.bodyLimitBytes, charge };
+    const asked = await call.route.read(request, limits, asker.principal);
     // What is still on its way may break at any time, or has already: then nothing begins for it.
     asked.onBroken?.((failure) => {
       call.work?.abandon();
@@ -215,7 +216,7 @@ export class Dispatcher {
   /** A stream from a slot that is not there: identical ones become one. */
   #share(call: Call, asked: V1Request, to: Meeting, body: Buffer): void {
     const { slot, role } = to.line;
-    const key = `${call.route.path} ${slot} ${role} ${call.asker.scope} ${hash("sha256", body)}`;
+    const key = JSON.stringify([call.route.path, slot, role, call.asker.scope, asked.owner, hash("sha256", body)]);
     this.#shared.join(key, to.line, call, (sink, owner) => this.#flight(call, asked, to, sink, owner));
   }
 

@@ -37,6 +37,7 @@ import { ImageCache } from "./images/cache.ts";
 import { defaultAgainAfterMs } from "./flight.ts";
 import type { ResolutionIndex } from "./index.ts";
 import { LiveIndex } from "./live-index.ts";
+import { KeptItems, keptItems } from "./protocols/kept-items.ts";
 import { GatewayMetrics } from "./metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
 import { Traffic } from "./traffic.ts";
@@ -197,10 +198,12 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   stack.defer(() => dispatcher.close());
   const images = new ImageCache(join(config.stateDir, "images"));
   const manifests = stack.use(new ManifestThread());
+  const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
   const v1 = v1Routes({
     stateDir: config.stateDir,
     spooled: new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT"),
     images,
+    kept,
   });
   const files = openFileLimit();
   const limits = files === undefined ? undefined : connectionLimits(files);

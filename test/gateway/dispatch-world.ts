@@ -280,7 +280,7 @@ export class DispatchWorld {
       holdTimes: defaultHoldTimes,
       againAfterMs: defaultAgainAfterMs,
       isDraining: () => false,
-      admit: (request): Asker => this.#visitOf(request).wish,
+      admit: (request): Asker => ({ ...this.#visitOf(request).wish, principal: "" }),
     });
     this.#route = {
       method: "POST",

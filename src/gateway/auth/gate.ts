@@ -27,7 +27,8 @@ export class Gate {
     const caller = this.#authenticator.judge(request, "v1");
     if (caller instanceof ApiError) return caller;
     const { source, identity, tokenId, scope } = caller;
-    const client = source === "none" ? (request.socket.remoteAddress ?? "") : `${source} ${tokenId ?? identity}`;
-    return { client, scope };
+    const principal = `${source} ${tokenId ?? identity}`;
+    const client = source === "none" ? (request.socket.remoteAddress ?? "") : principal;
+    return { client, scope, principal };
   }
 }

@@ -1,4 +1,11 @@
-import type { ResponsesContent, ResponsesItem, ResponsesRequest } from "../../api/responses.ts";
+import { invalidRequest } from "../../api/problems.ts";
+import {
+  answeredItemSchema,
+  type ResponsesContent,
+  type ResponsesItem,
+  type ResponsesRequest,
+} from "../../api/responses.ts";
+import type { OwnItems } from "./kept-items.ts";
 
 type Part =
   { readonly type: "text"; readonly text: string } | { readonly type: "image_url"; readonly image_url: object };
@@ -36,8 +43,8 @@ const ownFields = [
   "user",
 ] as const;
 
-/** The same request for a chat engine. */
-export function chatRequest(request: ResponsesRequest): object {
+/** The same request for a chat engine. Throws ApiError `dispatch.invalid_request`. */
+export function chatRequest(request: ResponsesRequest, kept: OwnItems): object {
   const { input, instructions, reasoning, text } = request;
   const rest = Object.entries(request).filter(([name]) => !ownFields.some((own) => own === name));
   const optional = {
@@ -46,13 +53,28 @@ export function chatRequest(request: ResponsesRequest): object {
     response_format: responseFormat(text?.format),
     reasoning_effort: reasoning?.effort,
   };
-  const items = typeof input === "string" ? [{ type: "message", role: "user", content: input } as const] : input;
+  const items =
+    typeof input === "string" ? [{ type: "message", role: "user", content: input } as const] : wholeItems(input, kept);
   return {
     ...definedOf(rest),
     messages: messagesOf(instructions ?? "", items),
     ...definedOf(Object.entries(optional)),
     ...(request.stream === true ? { stream: true, stream_options: { include_usage: true } } : {}),
   };
+}
+
+/** Each once, as OpenAI has it too: a short request could otherwise become one that is any number of times as long. */
+function wholeItems(input: Exclude<ResponsesRequest["input"], string>, kept: OwnItems): ResponsesItem[] {
+  const named = new Set<string>();
+  return input.map((item, at) => {
+    if (item.type !== "item_reference") return item;
+    if (named.has(item.id)) throw invalidRequest([{ path: ["input", at], message: "names an item a second time" }]);
+    named.add(item.id);
+    const found = answeredItemSchema.safeParse(kept.find(item.id)).data;
+    if (found !== undefined) return found;
+    const message = "names an item that is not kept here (any more): send items whole, as SDKs do with store: false";
+    throw invalidRequest([{ path: ["input", at], message }]);
+  });
 }
 
 function definedOf(entries: readonly (readonly [string, unknown])[]): Record<string, unknown> {

@@ -22,6 +22,7 @@ const keptLimit = 4 * 1024 * 1024;
 export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]> {
   readonly #decoder = new SseDecoder();
   readonly #shell: ResponseShell;
+  readonly #keep: (item: object) => void;
   #isBegun = false;
   #isOver = false;
   #sequence = 0;
@@ -39,8 +40,10 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     this.#out += `event: ${type}\ndata: ${data}\n\n`;
   };
 
-  constructor(shell: ResponseShell) {
+  /** `keep` gets every item that the client has got, also where it stopped the answer. */
+  constructor(shell: ResponseShell, keep: (item: object) => void) {
     this.#shell = shell;
+    this.#keep = keep;
   }
 
   push(chunk: Buffer): Buffer | undefined {
@@ -64,11 +67,18 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
   fail(failure: ApiError): string {
     this.#out += errorEvent(failure, this.#sequence++);
     const output = this.#items.map((item) => item.body("incomplete"));
+    for (const item of output) this.#keep(item);
     if (this.#isBegun) this.#emit("response.failed", { response: this.#shell.failed(failure, output) });
     const events = this.#out;
     this.#out = "";
     this.#isOver = true;
     return events;
+  }
+
+  abandon(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    for (const item of this.#items) this.#keep(item.body("incomplete"));
   }
 
   #chunk(json: string): void {
@@ -138,6 +148,7 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     const last = this.#items.at(-1);
     for (const item of this.#items) item.end(item === last ? status : "completed");
     const output = this.#items.map((item) => item.body(item === last ? status : "completed"));
+    for (const item of output) this.#keep(item);
     this.#emit(`response.${status}`, { response: this.#shell.ended(this.#finish, output, this.#usage) });
   }
 

@@ -3,6 +3,7 @@ import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { responsesRequestSchema } from "../../api/responses.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
+import type { OwnItems } from "./kept-items.ts";
 import { thoughtsOf } from "./messages-answer.ts";
 import {
   callItem,
@@ -20,13 +21,22 @@ import type { Translation } from "./translation.ts";
 /** OpenAI's Responses over an engine that speaks chat completions. */
 export class ResponsesTranslation implements Translation {
   readonly #shell = new ResponseShell();
-  readonly stream = new ResponsesStream(this.#shell);
+  readonly #kept: OwnItems;
+  readonly stream: ResponsesStream;
+  #isKept = false;
+
+  /** `kept`: what the client can name of earlier answers, and where those of this one go unless it says `store: false`. */
+  constructor(kept: OwnItems) {
+    this.#kept = kept;
+    this.stream = new ResponsesStream(this.#shell, (item) => this.#keep(item));
+  }
 
   request(body: Buffer): Buffer {
     const parsed = responsesRequestSchema.safeParse(parseRequest(body));
     if (!parsed.success) throw invalidRequest(problemsOf(parsed.error));
     this.#shell.expect(parsed.data);
-    return encodeRequest(chatRequest(parsed.data));
+    this.#isKept = parsed.data.store !== false;
+    return encodeRequest(chatRequest(parsed.data, this.#kept));
   }
 
   answer(body: Buffer): Buffer {
@@ -54,6 +64,11 @@ export class ResponsesTranslation implements Translation {
         return callItem(`fc_${own}`, status, { ...called, callId: id ?? `call_${own}` });
       }),
     ];
+    for (const item of output) this.#keep(item);
     return Buffer.from(JSON.stringify(this.#shell.ended(finish, output, parsed.usage)));
+  }
+
+  #keep(item: object): void {
+    if (this.#isKept) this.#kept.keep(item);
   }
 }

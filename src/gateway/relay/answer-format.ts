@@ -5,6 +5,8 @@ interface TranslatedStream {
   end(): Buffer | undefined;
   /** The events that tell of a failure, where they depend on what was sent before; absent: as its route has them. */
   fail?(failure: ApiError): string | undefined;
+  /** Its client has left. */
+  abandon?(): void;
 }
 
 /** Turns an engine's answer into that of the protocol the client speaks. One object per request. */

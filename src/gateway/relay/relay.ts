@@ -69,6 +69,7 @@ export class Relay implements ExchangeEvents {
   abort(): void {
     if (this.#isSettled) return;
     this.#exchange?.abort();
+    this.#format.translation?.stream?.abandon?.();
     this.#settle();
   }
 

@@ -38,6 +38,8 @@ export interface JsonRouteOptions {
   readonly errors?: ErrorForm;
   /** False: `stream` means nothing there. */
   readonly hasStreams?: boolean;
+  /** True: what is answered is kept for who asked, so that its streams are shared with nobody else. */
+  readonly isKept?: boolean;
   /** Type of a usual answer, for people; JSON unless told otherwise. */
   readonly gives?: string;
   /** A function is called once per request. Throws ApiError where there is no way. */
@@ -49,6 +51,8 @@ export interface JsonServer {
   /** For messages: `slot primary` or `upstream acme`. */
   readonly label: string;
   readonly isProvider: boolean;
+  /** Who asks. */
+  readonly principal: string;
   speaks(protocol: EngineProtocol): boolean;
 }
 
@@ -59,6 +63,7 @@ export function jsonRoute({
   spellings = [],
   errors = plainErrors,
   hasStreams = true,
+  isKept = false,
   gives = "application/json",
   target,
 }: JsonRouteOptions): V1Route {
@@ -68,13 +73,20 @@ export function jsonRoute({
     about: { summary, takes: "application/json", gives },
     spellings,
     errors,
-    async read(request, limits) {
+    async read(request, limits, principal) {
       checkJsonType(request);
       let body = await readRequestBody(request, limits);
       if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
-      return new JsonRequest(body, limits.charge, { hasStreams, target });
+      return new JsonRequest(body, limits.charge, { hasStreams, isKept, target, principal });
     },
   };
+}
+
+interface JsonRequestOptions {
+  readonly hasStreams: boolean;
+  readonly isKept: boolean;
+  readonly target: JsonRouteOptions["target"];
+  readonly principal: string;
 }
 
 class JsonRequest implements V1Request {
@@ -88,15 +100,15 @@ class JsonRequest implements V1Request {
   readonly #charge: Charge;
   /** What is charged beside the body. */
   #copyBytes = 0;
+  readonly #principal: string;
+  readonly owner: string | undefined;
 
-  constructor(
-    body: Buffer,
-    charge: Charge,
-    { hasStreams, target }: { hasStreams: boolean; target: JsonRouteOptions["target"] },
-  ) {
+  constructor(body: Buffer, charge: Charge, { hasStreams, isKept, target, principal }: JsonRequestOptions) {
     const { scanned, model } = readModel(body);
     this.body = body;
     this.#charge = charge;
+    this.owner = isKept ? principal : undefined;
+    this.#principal = principal;
     this.model = model;
     this.isStream = hasStreams && scanned.isStream;
     this.#scanned = scanned;
@@ -112,6 +124,7 @@ class JsonRequest implements V1Request {
         : this.#target({
             label: `slot ${slot.name}`,
             isProvider: false,
+            principal: this.#principal,
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
           });
     const served = slot.status?.model.served ?? this.model;
@@ -126,6 +139,7 @@ class JsonRequest implements V1Request {
         : this.#target({
             label: `upstream ${upstream}`,
             isProvider: true,
+            principal: this.#principal,
             // A provider says what it speaks as a capability; counting tokens is part of Messages.
             speaks: (protocol) => spec.capabilities.includes(protocol === "responses" ? "responses" : "messages"),
           });

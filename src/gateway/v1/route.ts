@@ -23,9 +23,10 @@ export interface V1Route {
   readonly spellings: readonly string[];
   readonly errors: ErrorForm;
   /**
-   * Reads a request as far as it takes to know whom it is for. Rejects with ApiError of the `dispatch.*` family.
+   * Reads a request as far as it takes to know whom it is for; `principal` is who asks. Rejects with ApiError of the
+   * `dispatch.*` family.
    */
-  read(request: IncomingMessage, limits: BodyLimits): Promise<V1Request>;
+  read(request: IncomingMessage, limits: BodyLimits, principal: string): Promise<V1Request>;
 }
 
 /** A request that knows which model it is for. */
@@ -33,6 +34,8 @@ export interface V1Request extends Wanted {
   readonly isStream: boolean;
   /** The client's body, where it is kept: what makes streams identical, and tells whose fault a refusal is. */
   readonly body: Buffer | undefined;
+  /** To whom alone the answer belongs; absent: it is anybody's who asks the same with the same rights. */
+  readonly owner?: string | undefined;
   /** How a slot's engine is asked. Throws ApiError. */
   forSlot(slot: KnownSlot): Leg;
   /** How a provider is asked; absent: providers do not serve this route. Throws ApiError. */

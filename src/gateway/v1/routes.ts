@@ -4,6 +4,7 @@ import { v1Shape } from "../../api/management/v1-shape.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
+import type { KeptItems, OwnItems } from "../protocols/kept-items.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
 import { RerankTranslation } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses-errors.ts";
@@ -26,7 +27,7 @@ const messages: JsonTarget = { capability: "chat", enginePath: "/v1/messages", e
 const countTokens: JsonTarget = { capability: "chat", enginePath: "/v1/messages/count_tokens" };
 
 /** The routes that take one JSON object with `model` and relay what the engine makes of it. */
-const jsonRoutes: readonly V1Route[] = [
+const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/chat/completions",
     summary: "The next message of a chat, whole or as a stream",
@@ -45,10 +46,11 @@ const jsonRoutes: readonly V1Route[] = [
     path: "/v1/responses",
     summary: "The Responses protocol, translated where the engine does not speak it",
     errors: responsesErrors,
+    isKept: true,
     target: (server) =>
       server.speaks("responses")
         ? { ...responses, translation: new NumberedResponses() }
-        : { ...chat, isChat: false, translation: new ResponsesTranslation() },
+        : { ...chat, isChat: false, translation: new ResponsesTranslation(itemsOf(kept, server.principal)) },
   }),
   jsonRoute({
     path: "/v1/messages/count_tokens",
@@ -71,13 +73,18 @@ const jsonRoutes: readonly V1Route[] = [
   }),
 ];
 
+function itemsOf(kept: KeptItems, principal: string): OwnItems {
+  return { keep: (item) => kept.keep(principal, item), find: (id) => kept.find(principal, id) };
+}
+
 /** Every route that asks an engine or a provider (CONTRACT "/v1"). */
 export function v1Routes(places: {
   readonly stateDir: string;
   readonly spooled: BufferBudget;
   readonly images: ImageCache;
+  readonly kept: KeptItems;
 }): readonly V1Route[] {
-  return [...jsonRoutes, ...audioRoutes(places.stateDir, places.spooled), imageRoute(places.images)];
+  return [...jsonRoutes(places.kept), ...audioRoutes(places.stateDir, places.spooled), imageRoute(places.images)];
 }
 
 /** As the OpenAPI document shows them, other spellings too. */

@@ -8,6 +8,7 @@ import { NumberedResponses } from "../../../src/gateway/protocols/responses-numb
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { StreamGarbage } from "../../../src/gateway/relay/event-stream.ts";
 import { fc } from "../../support/fast-check.ts";
+import { nothingKept } from "./bodies.ts";
 
 /** Passes when `act` succeeds, or fails with this code and nothing else. */
 function succeedsOrFails(act: () => unknown, code: ErrorCode): void {
@@ -56,14 +57,14 @@ const requests: readonly (readonly [name: string, open: () => Translation, bodie
   ],
   [
     "Responses",
-    () => new ResponsesTranslation(),
+    () => new ResponsesTranslation(nothingKept),
     objectWith("model", "input", "instructions", "tools", "tool_choice", "text", "reasoning", "include", "metadata"),
   ],
 ];
 
 const streams = [
   ["Messages", () => new MessagesTranslation()],
-  ["Responses", () => new ResponsesTranslation()],
+  ["Responses", () => new ResponsesTranslation(nothingKept)],
   ["Responses of its own", () => new NumberedResponses()],
 ] as const;
 
@@ -96,10 +97,10 @@ describe("whatever is sent", () => {
         `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"t","input_schema":{"a":${deep}}}]}`,
       ],
       [
-        () => new ResponsesTranslation(),
+        () => new ResponsesTranslation(nothingKept),
         `{"model":"m","input":"x","tools":[{"type":"function","name":"t","parameters":{"a":${deep}}}]}`,
       ],
-      [() => new ResponsesTranslation(), `{"model":"m","input":"x","min_p":${deep}}`],
+      [() => new ResponsesTranslation(nothingKept), `{"model":"m","input":"x","min_p":${deep}}`],
     ];
     for (const [open, body] of bodies) {
       assert.throws(() => open().request(Buffer.from(body)), {

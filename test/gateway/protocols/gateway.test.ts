@@ -5,10 +5,11 @@ import OpenAI from "openai";
 import { startProvider } from "../../doubles/provider.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
-import { helloChunks, json, scriptedEngine, type Script } from "../../support/scripted-engine.ts";
+import { helloChunks, json, sayHello, scriptedEngine, type Script } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
 import { specOf } from "../upstreams/fixture.ts";
 import { rejectionOf } from "../../support/rejection.ts";
+import { startGateway as startProtected } from "../auth/gateway.ts";
 import { later } from "../../support/later.ts";
 
 const ask = { model: "primary", max_tokens: 9, messages: [{ role: "user" as const, content: "hello" }] };
@@ -275,6 +276,122 @@ describe("Responses", () => {
       [refused.status, error.code, error.details?.["path"]],
       [400, "dispatch.invalid_request", ["previous_response_id"]],
     );
+  });
+
+  /** What the engine was told of the conversation. */
+  const messagesOf = (body: string | undefined): unknown => JSON.parse(body ?? "").messages;
+  const question = { role: "user" as const, content: "hello" };
+
+  it("know the items of earlier answers by their ids, as clients of OpenAI's keep them", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const { responses } = openai(gateway);
+    const first = await responses.create({ model: "primary", input: [question] });
+    const second = await responses.stream({ model: "primary", input: [question] }).finalResponse();
+    for (const { output } of [first, second]) {
+      const input = [
+        question,
+        { type: "item_reference" as const, id: output[0]?.id ?? "" },
+        { role: "user" as const, content: "and?" },
+      ];
+      await responses.create({ model: "primary", input });
+      assert.deepEqual(messagesOf(engine.seen.at(-1)?.body), [
+        question,
+        { role: "assistant", content: "hello" },
+        { role: "user", content: "and?" },
+      ]);
+    }
+    assert.notEqual(first.output[0]?.id, second.output[0]?.id);
+  });
+
+  it("know calls of functions and thoughts by their ids, and what a client has stopped", async () => {
+    await using engine = await scriptedEngine((response) => {
+      const called = { id: "call_1", type: "function", function: { name: "city", arguments: "{}" } };
+      const message = { role: "assistant", reasoning_content: "hm", content: null, tool_calls: [called] };
+      json(response, { choices: [{ index: 0, message, finish_reason: "tool_calls" }] });
+    });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const { responses } = openai(gateway);
+    const { output } = await responses.create({ model: "primary", input: [question] });
+    const named = output.map(({ id }) => ({ type: "item_reference" as const, id: id ?? "" }));
+    assert.equal(named.length, 2);
+    const result = { type: "function_call_output" as const, call_id: "call_1", output: "Rome" };
+    await responses.create({ model: "primary", input: [question, ...named, result] });
+    assert.deepEqual(messagesOf(engine.seen.at(-1)?.body), [
+      question,
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [{ id: "call_1", type: "function", function: { name: "city", arguments: "{}" } }],
+      },
+      { role: "tool", tool_call_id: "call_1", content: "Rome" },
+    ]);
+
+    engine.answer((response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      for (const each of helloChunks.slice(0, 2)) response.write(each);
+    });
+    const stream = await responses.create({ model: "primary", input: [question], stream: true });
+    let id = "";
+    for await (const event of stream) {
+      if (event.type === "response.output_item.added") id = event.item.id ?? "";
+      if (event.type === "response.output_text.delta") break;
+    }
+    await until("the engine is stopped", () => engine.seen.at(-1)?.isAborted === true);
+    engine.answer(sayHello);
+    await responses.create({ model: "primary", input: [question, { type: "item_reference", id }] });
+    assert.deepEqual(messagesOf(engine.seen.at(-1)?.body), [question, { role: "assistant", content: "hel" }]);
+  });
+
+  it("keep nothing with store: false, and give nobody what another has got", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startProtected({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });
+    const [mine, other] = [await gateway.token("all"), await gateway.token("v1-only")];
+    const client = (apiKey: string): OpenAI["responses"] =>
+      new OpenAI({ apiKey, baseURL: `${gateway.url}/v1`, maxRetries: 0 }).responses;
+    const kept = await client(mine).create({ model: "primary", input: [question] });
+    const unkept = await client(mine).create({ model: "primary", input: [question], store: false });
+    const named = ({ output }: OpenAI.Responses.Response): OpenAI.Responses.ResponseCreateParamsNonStreaming => ({
+      model: "primary",
+      input: [{ type: "item_reference", id: output[0]?.id ?? "" }],
+    });
+    await client(mine).create(named(kept));
+    const asked = engine.seen.length;
+    for (const [token, answer] of [
+      [other, kept],
+      [mine, unkept],
+    ] as const) {
+      const refusal = await rejectionOf(client(token).create(named(answer)), OpenAI.APIError);
+      assert.equal(refusal.status, 400);
+      assert.match(refusal.message, /not kept here \(any more\): send items whole, as SDKs do with store: false/);
+    }
+    const [item] = kept.output;
+    const twice = [1, 2].map(() => ({ type: "item_reference" as const, id: item?.id ?? "" }));
+    const refusal = await rejectionOf(client(mine).create({ model: "primary", input: twice }), OpenAI.APIError);
+    assert.match(refusal.message, /names an item a second time/);
+    assert.equal(engine.seen.length, asked, "the engine heard nothing of these");
+  });
+
+  it("share a cold stream only among requests of one user, to whom its items belong", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startProtected({ SVC_AUTH_ENABLED: "1" }, { primary: { state: "starting" } });
+    const tokens = [
+      await gateway.tokens.create({ label: "a", scope: "all" }),
+      await gateway.tokens.create({ label: "b", scope: "all" }),
+    ];
+    const clients = tokens.map(
+      ({ token }) => new OpenAI({ apiKey: token, baseURL: `${gateway.url}/v1`, maxRetries: 0 }),
+    );
+    const asked = clients.map(({ responses }) =>
+      later(responses.stream({ model: "primary", input: [question] }).finalResponse()),
+    );
+    await until("both are held", async () => (await gateway.metric("berth_shared_stream_readers")) === 2);
+    await gateway.publish("primary", { port: engine.port });
+    for (const [at, answer] of (await Promise.all(asked)).entries()) {
+      const input = [{ type: "item_reference" as const, id: answer.output[0]?.id ?? "" }];
+      await clients[at]?.responses.create({ model: "primary", input });
+    }
+    assert.equal(engine.seen.length, 4);
   });
 
   it("are relayed where it does, and end with their own error event when it dies", async () => {

@@ -6,7 +6,7 @@ import { isRecord } from "../../../src/lib/record.ts";
 import { NumberedResponses } from "../../../src/gateway/protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
 import { fc } from "../../support/fast-check.ts";
-import { failureOf } from "./bodies.ts";
+import { failureOf, nothingKept } from "./bodies.ts";
 
 const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "engine" };
 const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
@@ -21,7 +21,7 @@ const named = (index: number, id: string, name: string, text: string): string =>
   call(index, { id, type: "function", function: { name, arguments: text } });
 
 function open(): ResponsesTranslation {
-  const translation = new ResponsesTranslation();
+  const translation = new ResponsesTranslation(nothingKept);
   translation.request(Buffer.from(JSON.stringify({ model: "primary", input: "x", stream: true })));
   return translation;
 }

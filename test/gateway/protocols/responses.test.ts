@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ResponsesTranslation } from "../../../src/gateway/protocols/responses.ts";
-import { decode, encode, failureOf } from "./bodies.ts";
+import { decode, encode, failureOf, nothingKept } from "./bodies.ts";
 
 const base = { model: "primary" };
 const hello = { role: "user", content: "hello" };
 
 function chatOf(request: object): unknown {
-  return decode(new ResponsesTranslation().request(encode({ ...base, input: "hello", ...request })));
+  return decode(new ResponsesTranslation(nothingKept).request(encode({ ...base, input: "hello", ...request })));
 }
 
 function answerOf(chat: object, request: object = {}): unknown {
-  const translation = new ResponsesTranslation();
+  const translation = new ResponsesTranslation(nothingKept);
   translation.request(encode({ ...base, input: "hello", ...request }));
   return decode(translation.answer(encode(chat)));
 }
@@ -212,8 +212,8 @@ describe("a Responses request for a chat engine", () => {
     [{ tools: [{ type: "made_up_by_me" }] }, ["tools", 0, "type"], /this type is no tool of this service/],
     [
       { input: [{ type: "item_reference", id: "msg_1" }] },
-      ["input", 0, "type"],
-      /item_reference is not possible: .*store: false$/,
+      ["input", 0],
+      /names an item that is not kept here \(any more\): .*store: false$/,
     ],
     [{ input: [{ type: "computer_call" }] }, ["input", 0, "type"], /computer_call cannot be passed/],
     [
@@ -364,6 +364,9 @@ describe("a chat engine's answer as a response", () => {
 
   it("is the engine's failure where it is no chat", () => {
     for (const body of [{}, { choices: [] }, "no"])
-      assert.equal(failureOf(() => new ResponsesTranslation().answer(encode(body))).code, "dispatch.upstream_failed");
+      assert.equal(
+        failureOf(() => new ResponsesTranslation(nothingKept).answer(encode(body))).code,
+        "dispatch.upstream_failed",
+      );
   });
 });

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { KeptItems } from "../../../src/gateway/protocols/kept-items.ts";
+
+const item = (id: string, length = 1): { id: string; text: string } => ({ id, text: "x".repeat(length) });
+
+function open({ limitBytes = 10_000, budgetBytes = 1_000_000 } = {}): {
+  kept: KeptItems;
+  budget: BufferBudget;
+  pass: (ms: number) => void;
+} {
+  const budget = new BufferBudget(budgetBytes);
+  let now = 0;
+  const kept = new KeptItems({ budget, limitBytes, lifeMs: 1000, now: () => now });
+  return { kept, budget, pass: (ms) => void (now += ms) };
+}
+
+describe("items that are kept", () => {
+  it("are found by those who got them alone, as they were", () => {
+    const { kept } = open();
+    using _kept = kept;
+    kept.keep("anna", item("1"));
+    assert.deepEqual(kept.find("anna", "1"), item("1"));
+    assert.deepEqual([kept.find("bert", "1"), kept.find("anna", "2")], [undefined, undefined]);
+    kept.keep("anna", { text: "without a name" });
+    kept.keep("anna", item("1", 3));
+    assert.deepEqual(kept.find("anna", "1"), item("1", 3), "the last one of that name");
+  });
+
+  it("go when they were not used for long, and before those that were used later", () => {
+    const { kept, budget, pass } = open();
+    using _kept = kept;
+    for (const id of ["1", "2"]) kept.keep("anna", item(id, 4000));
+    kept.find("anna", "1");
+    kept.keep("anna", item("3", 4000));
+    assert.deepEqual([kept.find("anna", "2"), kept.find("anna", "1")], [undefined, item("1", 4000)]);
+    pass(900);
+    kept.find("anna", "1");
+    pass(900);
+    assert.deepEqual([kept.find("anna", "3"), kept.find("anna", "1")], [undefined, item("1", 4000)]);
+    pass(1001);
+    assert.equal(kept.find("anna", "1"), undefined);
+    assert.deepEqual([kept.bytes, budget.usedBytes], [0, 0]);
+  });
+
+  it("go without being asked for", (test) => {
+    test.mock.timers.enable({ apis: ["setInterval"] });
+    const { kept, budget, pass } = open();
+    using _kept = kept;
+    kept.keep("anna", item("1"));
+    pass(600);
+    kept.keep("anna", item("2"));
+    pass(600);
+    test.mock.timers.tick(100);
+    assert.equal(kept.bytes, budget.usedBytes);
+    assert.deepEqual([kept.find("anna", "1"), kept.find("anna", "2")], [undefined, item("2")]);
+    pass(1001);
+    test.mock.timers.tick(100);
+    assert.deepEqual([kept.bytes, budget.usedBytes], [0, 0]);
+  });
+
+  it("push out those of who has the most", () => {
+    const { kept } = open();
+    using _kept = kept;
+    kept.keep("anna", item("1", 1000));
+    for (let at = 0; at < 100; at++) kept.keep("bert", item(String(at), 1000));
+    assert.deepEqual(kept.find("anna", "1"), item("1", 1000));
+    assert.deepEqual([kept.find("bert", "0"), kept.find("bert", "99")], [undefined, item("99", 1000)]);
+    assert.ok(kept.bytes <= 10_000);
+  });
+
+  it("count in what bodies may take, and yield to them", () => {
+    const { kept, budget } = open({ budgetBytes: 5000 });
+    using _kept = kept;
+    kept.keep("anna", item("1", 2000));
+    assert.ok(budget.usedBytes > 2000);
+    kept.keep("anna", item("2", 3000));
+    assert.deepEqual([kept.find("anna", "2"), budget.usedBytes], [undefined, kept.bytes], "there is no room");
+    kept.keep("anna", item("3", 20_000));
+    assert.deepEqual(kept.find("anna", "1"), item("1", 2000), "what is too long pushes nothing out");
+    kept[Symbol.dispose]();
+    assert.equal(budget.usedBytes, 0);
+  });
+});
