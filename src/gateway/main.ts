@@ -11,6 +11,7 @@ import { openDemandWriter } from "../store/demand.ts";
 import { DiscoveredStore } from "../store/discovered.ts";
 import { openHardwareStore } from "../store/hardware.ts";
 import { clearOddFiles } from "../store/odd-files.ts";
+import { OpenUpstreams } from "../store/open-upstreams.ts";
 import { openPublished } from "../store/published.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { ManifestThread } from "../store/thread/manifest-thread.ts";
@@ -96,9 +97,11 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   );
   // Nothing is awaited from here to the last of what follows these: providers answer and operators publish at any time.
   const budget = new BufferBudget(config.bufferLimit);
+  const openUpstreams = new OpenUpstreams(config.stateDir);
   const upstreams = stack.use(
     new Upstreams({
       env: process.env,
+      isOpen: (upstream, baseUrl) => !config.apiExec && openUpstreams.has(upstream, baseUrl),
       budget,
       discovered,
       onProblem: (upstream, message) => log.warn({ upstream }, `upstream ${upstream}: ${message}`),
@@ -227,6 +230,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       requests: stack.use(await openRequestStore(config.stateDir)),
       hardware: stack.use(await openHardwareStore(config.stateDir)),
       manifests,
+      openUpstreams,
       writer: manifests.writer({
         configDir: config.configDir,
         stateDir: config.stateDir,

@@ -55,6 +55,7 @@ export const stateParts: readonly string[] = [
   "reserve",
   "slots",
   "spool",
+  "upstreams",
 ];
 export const dataParts: readonly string[] = ["auth", "backups", "engines.lock.yaml"];
 export const modelsPart = "models";

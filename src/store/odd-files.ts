@@ -20,6 +20,7 @@ const directories = [
   "requests/removals",
   "slots",
   "spool",
+  "upstreams",
 ] as const;
 /** Those of them that hold files alone, beside directories that stand in the list themselves. */
 const flat = [
@@ -33,6 +34,7 @@ const flat = [
   "requests",
   "requests/removals",
   "slots",
+  "upstreams",
 ];
 const files = /^(instance|operator\.json|registry\.json|engines\.lock\.yaml|operator\.lock(\..*)?)$/;
 

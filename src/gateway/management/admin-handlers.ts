@@ -8,7 +8,7 @@ import { shownSettings } from "../../api/shown-settings.ts";
 import type { Diagnostic } from "../../store/store.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
-import { guardKeySource } from "./exec-fields.ts";
+import { guardAddress, guardKeySource } from "./exec-fields.ts";
 import { readManifest } from "./manifest-body.ts";
 import { checkProvider } from "../upstreams/check.ts";
 
@@ -30,7 +30,7 @@ type AdminHandlers = Pick<
 
 /** Handlers of upstreams, configuration, tokens and what else concerns the service as a whole. */
 export function adminHandlers(context: ManagementContext): AdminHandlers {
-  const { upstreams, writer, manifests, tokens, authenticator, config, log } = context;
+  const { upstreams, openUpstreams, writer, manifests, tokens, authenticator, config, log } = context;
   return {
     listUpstreams: () => ({
       object: "list",
@@ -49,7 +49,12 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       const { spec, labels } = readManifest("Upstream", body, name);
       const before = { ...upstreams.get(name)?.options.spec };
       const isAllowed = config.apiExec || config.authEnabled;
-      guardKeySource(spec, before, { isAllowed, file: `upstreams/${name}.toml` });
+      const guard = { isAllowed, file: `upstreams/${name}.toml` };
+      guardKeySource(spec, before, guard);
+      guardAddress(spec, before, guard);
+      const baseUrl = String(spec["baseUrl"]);
+      if (isAllowed) await openUpstreams.remove(name, baseUrl);
+      else if (baseUrl !== before.baseUrl) await openUpstreams.add(name, baseUrl);
       const { outcome } = await writer.replace("Upstream", name, { spec, labels });
       void reply.code(outcome === "created" ? 201 : 202);
       return { name };

@@ -8,6 +8,7 @@ import { didYouMean, nearest } from "../../api/nearest.ts";
 import { isGranted } from "../../api/scopes.ts";
 import type { PublishedOperator } from "../../api/status.ts";
 import type { HardwareStore } from "../../store/hardware.ts";
+import type { OpenUpstreams } from "../../store/open-upstreams.ts";
 import type { RequestStore } from "../../store/store.ts";
 import type { TokenStore } from "../../store/tokens.ts";
 import type { ManifestThread } from "../../store/thread/manifest-thread.ts";
@@ -31,6 +32,7 @@ export interface ManagementContext {
   readonly metrics: GatewayMetrics;
   readonly images: ImageCache;
   readonly upstreams: Upstreams;
+  readonly openUpstreams: OpenUpstreams;
   readonly requests: RequestStore;
   readonly hardware: Pick<HardwareStore, "found" | "pending" | "ask" | "watch">;
   readonly writer: AsyncManifestWriter;

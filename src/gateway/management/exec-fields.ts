@@ -1,5 +1,6 @@
 import { ApiError } from "../../api/errors.ts";
 import { reaching, type Reaching } from "../../api/reach.ts";
+import { isInnerHost } from "../upstreams/inner-addresses.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 
 /**
@@ -54,5 +55,22 @@ export function guardKeySource(
   throw new ApiError("auth.forbidden", {
     message: `auth.valueFrom may not be written over the API while authentication is off: edit ${file}, or start with SVC_API_EXEC=1`,
     details: { path: ["auth", "valueFrom"], file },
+  });
+}
+
+/**
+ * Where everybody may write a provider, it leads to no service of this machine, and to no metadata of a cloud: they would be
+ * asked in our name. Names that come to lead there are refused when they are connected to. Throws ApiError `auth.forbidden`.
+ */
+export function guardAddress(
+  { baseUrl }: Readonly<Record<string, unknown>>,
+  before: Readonly<Record<string, unknown>>,
+  { isAllowed, file }: { isAllowed: boolean; file: string },
+): void {
+  const host = typeof baseUrl === "string" ? URL.parse(baseUrl)?.hostname : undefined;
+  if (isAllowed || host === undefined || baseUrl === before["baseUrl"] || !isInnerHost(host)) return;
+  throw new ApiError("auth.forbidden", {
+    message: `baseUrl may not lead to this machine or to its metadata over the API while authentication is off: edit ${file}, or start with SVC_API_EXEC=1`,
+    details: { path: ["baseUrl"], file },
   });
 }

@@ -1,3 +1,4 @@
+import type { LookupFunction } from "node:net";
 import type { Pool } from "undici";
 import { ApiError } from "../../api/errors.ts";
 import type { UpstreamSpec } from "../../api/upstream.ts";
@@ -7,6 +8,7 @@ import type { BufferBudget } from "../admission/budget.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Circuits, type Leave } from "./circuits.ts";
+import { InnerAddress, innerAddressNext } from "./inner-addresses.ts";
 import { Limiter } from "./limiter.ts";
 import { Mask } from "./mask.ts";
 import type { ProviderBody } from "./provider-body.ts";
@@ -50,6 +52,8 @@ export interface ProviderOptions {
   readonly onRetry: () => void;
   /** What a person must mend; for the log, never for a client. */
   readonly onProblem: (message: string) => void;
+  /** Resolves its name for each connection, and may refuse; absent: the system's. */
+  readonly lookup?: LookupFunction;
   /** Milliseconds before the first retry; doubled for each further one. */
   readonly backoffMs?: number;
   /** How long a provider may take over its error; ten seconds unless told otherwise. */
@@ -219,11 +223,24 @@ export class Provider {
 
   async #open(): Promise<Pool> {
     const { Pool: Client } = await import("undici");
+    const { lookup } = this.options;
     return new Client(this.#base.origin, {
-      connect: { timeout: this.options.spec.connectSeconds * 1000 },
+      connect: {
+        timeout: this.options.spec.connectSeconds * 1000,
+        ...(lookup === undefined ? {} : { lookup: this.#told(lookup) }),
+      },
       keepAliveTimeout: keepAliveMs,
       pipelining: 1,
     });
+  }
+
+  #told(lookup: LookupFunction): LookupFunction {
+    return (name, options, done) => {
+      lookup(name, options, (error, ...found) => {
+        if (error instanceof InnerAddress) this.options.onProblem(`${error.message}: ${innerAddressNext}`);
+        done(error, ...found);
+      });
+    };
   }
 
   #keyFailure(error: unknown): ApiError {

@@ -6,6 +6,7 @@ import type { BufferBudget } from "../admission/budget.ts";
 import { mergeCatalog, type UpstreamModel } from "./catalog.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Discovery } from "./discovery.ts";
+import { outerLookup } from "./inner-addresses.ts";
 import type { Outcome } from "./provider-failure.ts";
 import { Provider } from "./provider.ts";
 
@@ -19,6 +20,8 @@ export interface UpstreamsOptions {
   readonly onProblem: (upstream: string, message: string) => void;
   readonly onOutcome?: (upstream: string, outcome: Outcome, seconds: number | undefined) => void;
   readonly onRetry?: (upstream: string) => void;
+  /** Whether anybody at all could write that address: then it leads to no service of this machine. */
+  readonly isOpen?: (upstream: string, baseUrl: string) => boolean;
   /** Tests have less patience. */
   readonly discoveryRetryMs?: number;
 }
@@ -122,7 +125,7 @@ export class Upstreams implements AsyncDisposable {
   }
 
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
-    const { env, budget, discovered, onOutcome, onRetry, discoveryRetryMs: retryMs = 5000 } = this.#options;
+    const { env, budget, discovered, onOutcome, onRetry, isOpen, discoveryRetryMs: retryMs = 5000 } = this.#options;
     const { baseUrl } = spec;
     const problems: Member["problems"] = { provider: undefined, discovery: undefined };
     const provider = new Provider({
@@ -130,6 +133,7 @@ export class Upstreams implements AsyncDisposable {
       spec,
       env,
       budget,
+      ...(isOpen?.(name, baseUrl) === true ? { lookup: outerLookup() } : {}),
       now: () => performance.now(),
       onOutcome: (outcome, seconds) => {
         if (outcome === "200") problems.provider = undefined;

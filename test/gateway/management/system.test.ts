@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { modelRecordSchema } from "../../../src/api/model.ts";
+import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { isRecord } from "../../../src/lib/record.ts";
+import { OpenUpstreams } from "../../../src/store/open-upstreams.ts";
 import { openPublisher } from "../../../src/store/published.ts";
 import { openRemovals } from "../../../src/store/removals.ts";
 import { envelopeOf } from "../../support/envelope.ts";
@@ -229,6 +231,40 @@ describe("providers", () => {
     assert.equal((await send(gateway, "DELETE", "/api/upstreams/acme")).status, 202);
     assert.equal(await code(send(gateway, "DELETE", "/api/upstreams/acme")), "system.not_found");
     assert.deepEqual(await readdir(join(gateway.stateDir, "config/upstreams")), []);
+  });
+});
+
+describe("a provider's address", () => {
+  const spec = (baseUrl: string, more: object = {}): object => ({ baseUrl, models: [{ ref: "a" }], ...more });
+
+  it("leads to this machine over the API only with authentication, or where the API may run code", async () => {
+    const inner = [
+      "http://127.0.0.1:11434/v1",
+      "http://localhost:1/v1",
+      "http://169.254.169.254/v1",
+      "http://[::1]:1/v1",
+    ];
+    await using gateway = await startGateway();
+    for (const baseUrl of inner) {
+      const answer = await send(gateway, "PUT", "/api/upstreams/acme", spec(baseUrl));
+      const { error } = await envelopeOf(answer);
+      assert.equal(error.code, "auth.forbidden", baseUrl);
+      assert.deepEqual(error.details, { path: ["baseUrl"], file: "upstreams/acme.toml" });
+    }
+    await using allowed = await startGateway({ env: { SVC_API_EXEC: "1" } });
+    assert.equal((await send(allowed, "PUT", "/api/upstreams/acme", spec(inner[0] ?? ""))).status, 201);
+  });
+
+  it("stays as the manifest has it, and is remembered where anybody could write it", async () => {
+    const baseUrl = "http://127.0.0.1:1/v1";
+    const known = { name: "acme", spec: upstreamSpecSchema.parse(spec(baseUrl)) };
+    await using gateway = await startGateway({ registry: { upstreams: [known] } });
+    assert.equal((await send(gateway, "PUT", "/api/upstreams/acme", spec(baseUrl, { retries: 2 }))).status, 201);
+    const open = new OpenUpstreams(gateway.stateDir);
+    assert.equal(open.has("acme", baseUrl), false, "a person wrote it");
+    assert.equal((await send(gateway, "PUT", "/api/upstreams/other", spec("https://x.example/v1"))).status, 201);
+    assert.equal(open.has("other", "https://x.example/v1"), true);
+    assert.equal(open.has("other", "https://y.example/v1"), false);
   });
 });
 

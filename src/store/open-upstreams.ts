@@ -1,0 +1,38 @@
+import { existsSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { sha256 } from "../lib/canonical.ts";
+
+/**
+ * `<state>/upstreams/`: the addresses of providers that were written over the API while everybody could write there, one file
+ * each. A gateway does not let such a provider lead it to services of its own machine, in whatever way the address comes to do so.
+ * An address that a person has written into the manifest, or an administrator over the API, is in no file here.
+ */
+export class OpenUpstreams {
+  readonly #path: string;
+
+  constructor(stateDir: string) {
+    this.#path = join(stateDir, "upstreams");
+  }
+
+  /** At once: asked when a provider is opened. */
+  has(name: string, baseUrl: string): boolean {
+    return existsSync(this.#file(name, baseUrl));
+  }
+
+  /** Before the manifest is written, so that no gateway opens the provider without knowing. */
+  async add(name: string, baseUrl: string): Promise<void> {
+    await mkdir(this.#path, { recursive: true, mode: 0o750 });
+    const text = JSON.stringify({ schema: 1, name, base_url: baseUrl });
+    await writeFileAtomic(this.#file(name, baseUrl), text, { fsync: true, mode: 0o640 });
+  }
+
+  async remove(name: string, baseUrl: string): Promise<void> {
+    await rm(this.#file(name, baseUrl), { force: true });
+  }
+
+  #file(name: string, baseUrl: string): string {
+    return join(this.#path, `${sha256(`${name}\n${baseUrl}`).slice(0, 32)}.json`);
+  }
+}
