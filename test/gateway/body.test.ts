@@ -61,6 +61,26 @@ describe("readRequestBody", () => {
     await assert.rejects(body, refusal("dispatch.payload_too_large", 413));
   });
 
+  it("gives the memory of a body that it refuses back at once", async () => {
+    const MiB = 1024 * 1024;
+    const piece = Buffer.alloc(MiB);
+    const before = process.memoryUsage().arrayBuffers;
+    const body = read(
+      (client) => {
+        for (let sent = 0; sent < 40; sent += 1) client.write(piece);
+      },
+      {
+        limitBytes: 32 * MiB,
+        budget: new BufferBudget(64 * MiB),
+        after: () => {
+          assert.ok(process.memoryUsage().arrayBuffers - before < 8 * MiB);
+          return Promise.resolve();
+        },
+      },
+    );
+    await assert.rejects(body, refusal("dispatch.payload_too_large", 413));
+  });
+
   it("gives up on a sender that falls silent", async () => {
     const body = read((client) => void client.write("half"), { idleMs: 20 });
     await assert.rejects(body, refusal("dispatch.invalid_request", 408));
