@@ -55,10 +55,10 @@ export function withTranslated(capabilities: readonly SlotCapability[]): SlotCap
 }
 
 /**
- * Routes beyond chat and completions that some engines answer themselves: `/v1/responses`, `/v1/messages` and
- * `/v1/messages/count_tokens`.
+ * Routes beyond chat and completions that some engines answer themselves: `/v1/responses`, `/v1/messages`,
+ * `/v1/messages/count_tokens` and `/v1/chat/completions/input_tokens`.
  */
-export const engineProtocols = ["responses", "messages", "count_tokens"] as const;
+export const engineProtocols = ["responses", "messages", "count_tokens", "input_tokens"] as const;
 export type EngineProtocol = (typeof engineProtocols)[number];
 
 export const modelCapabilities = ["chat", "embed", "rerank", "stt", "tts", "image", "vision"] as const;

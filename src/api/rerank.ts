@@ -7,8 +7,8 @@ const textSchema = z.union(
 const countSchema = z.int("must be a whole number, at least 1").min(1, "must be a whole number, at least 1").nullish();
 
 /**
- * A rerank request in the spellings that clients use: Jina's and Cohere's `documents` and `top_n`, text-embeddings-
- * inference's `texts`, Voyage's `top_k`. Other fields are kept for the engine.
+ * A rerank request in the spellings that clients use: Jina's and Cohere's `documents` and `top_n`, Voyage's `top_k`, and
+ * `texts`, `return_text` and `raw_scores` of text-embeddings-inference. Other fields are kept for the engine.
  */
 export const rerankRequestSchema = z
   .looseObject({
@@ -18,6 +18,8 @@ export const rerankRequestSchema = z
     top_n: countSchema,
     top_k: countSchema,
     return_documents: z.boolean("must be true or false").nullish(),
+    return_text: z.boolean("must be true or false").nullish(),
+    raw_scores: z.boolean("must be true or false").nullish(),
   })
   .check((context) => {
     const { documents, texts } = context.value;

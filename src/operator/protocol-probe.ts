@@ -16,6 +16,7 @@ const counts = {
   responses: { path: "/v1/responses/input_tokens", body: { input: "hi" } },
   messages: { path: "/v1/messages/count_tokens", body: { messages } },
   count_tokens: { path: "/v1/messages/count_tokens", body: { messages } },
+  input_tokens: { path: "/v1/chat/completions/input_tokens", body: { messages } },
 } as const satisfies Record<EngineProtocol, Question>;
 
 /** Where there is no count: an empty request is refused where the route is, with a warning in the engine's log. */

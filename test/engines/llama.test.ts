@@ -132,7 +132,7 @@ for (const [name, given, expected] of answers) {
 
 const spoken: readonly [string, EngineInput, readonly string[]][] = [
   ["the embedded engine", input(), []],
-  ["llama-server", input({ host: server }), ["messages", "count_tokens"]],
+  ["llama-server", input({ host: server }), ["messages", "count_tokens", "input_tokens"]],
   ["llama-server that embeds", input({ host: server, slot: "embed" }), []],
   ["a command, whatever is on PATH", input({ host: server, spec: { command: ["/bin/x"] } }), []],
   [
@@ -149,7 +149,7 @@ test("protocols of a custom engine are what its manifest declares", () => {
   const spec = (capabilities?: ("chat" | "responses")[]): EngineInput =>
     input({ spec: { engine: "custom", command: ["/bin/x"], ...(capabilities === undefined ? {} : { capabilities }) } });
   assert.deepEqual(engines.custom.protocols(spec()), []);
-  assert.deepEqual(engines.custom.protocols(spec(["chat", "responses"])), ["responses"]);
+  assert.deepEqual(engines.custom.protocols(spec(["chat", "responses"])), ["responses", "input_tokens"]);
 });
 
 test("capabilities of the spec choose the mode", () => {
@@ -246,7 +246,11 @@ test("warm-up asks each mode for what it answers", () => {
     },
     protocols: [],
   });
-  assert.deepEqual(llama.probe(input({ host: server }), "main").protocols, ["messages", "count_tokens"]);
+  assert.deepEqual(llama.probe(input({ host: server }), "main").protocols, [
+    "messages",
+    "count_tokens",
+    "input_tokens",
+  ]);
   const both = input({ slot: "embed", spec: { model: { default: "tiny", rerank: "rank" } }, rerankModel: ranker });
   assert.deepEqual(llama.probe(both, "main").warmUp, {
     path: "/v1/embeddings",

@@ -196,12 +196,17 @@ test("a chat slot on the real llama-server", async (t) => {
   await t.test("the protocols that are published are those the engine answers", async () => {
     const { readPublished } = await import("../support/published.ts");
     const published = await readPublished(berth.stateDir, "primary");
-    assert.deepEqual(published?.status.protocols, ["messages", "count_tokens"]);
+    assert.deepEqual(published?.status.protocols, ["messages", "count_tokens", "input_tokens"]);
     const message = await ask(berth.url, "/v1/messages", chat);
     assert.equal(message["type"], "message");
     assert.equal(message["model"], "primary");
     const counted = await ask(berth.url, "/v1/messages/count_tokens", chat);
     assert.ok(Number(counted["input_tokens"]) > 0);
+    const ofChat = await ask(berth.url, "/v1/chat/completions/input_tokens", chat);
+    const asked = { model: "primary", input: chat.messages };
+    const ofResponse = await ask(berth.url, "/v1/responses/input_tokens", asked);
+    assert.ok(Number(ofChat["input_tokens"]) > 0);
+    assert.deepEqual(ofResponse, { object: "response.input_tokens", input_tokens: ofChat["input_tokens"] });
     const answered = await ask(berth.url, "/v1/responses", { model: "primary", input: "hello", max_output_tokens: 4 });
     assert.equal(answered["object"], "response");
     assert.equal(answered["model"], "primary");

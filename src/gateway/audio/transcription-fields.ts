@@ -1,5 +1,6 @@
 import type { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
+import { asksForEvents, streamPattern } from "./transcription-stream.ts";
 
 const responseFormats = ["json", "text", "srt", "verbose_json", "vtt"] as const;
 
@@ -14,6 +15,14 @@ export function checkField(name: string, value: string): void {
     const number = Number(value);
     if (value.trim() === "" || !(number >= 0 && number <= 1)) throw invalidField(name, "must be a number from 0 to 1");
   }
+  if (name === "stream" && !streamPattern.test(value)) throw invalidField(name, "must be true or false");
+}
+
+/** What fields mean together, as far as they have come. Throws ApiError `dispatch.invalid_request`. */
+export function checkFields(fields: ReadonlyMap<string, string>): void {
+  // Events hold a text: who reads events would find none of the other formats.
+  if (asksForEvents(fields) && (fields.get("response_format") ?? "json") !== "json")
+    throw invalidField("response_format", "must be json where stream is true");
 }
 
 /** Fields on which the gateway acts: it and every reader behind it must mean the same part by each. */

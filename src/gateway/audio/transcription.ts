@@ -7,7 +7,7 @@ import { Spool } from "../../lib/spool.ts";
 import { discard, silenceMs, tooLarge, tooSlow } from "../body.ts";
 import { diskFailure } from "../disk-failure.ts";
 import type { UploadLimits } from "./upload-limits.ts";
-import { checkField, escaped, invalidField, PartNames } from "./transcription-fields.ts";
+import { checkField, checkFields, escaped, invalidField, PartNames } from "./transcription-fields.ts";
 
 /** What goes to the engine. */
 export interface ForwardedUpload {
@@ -267,6 +267,7 @@ class Upload implements Transcription {
     }
     checkField(name, text);
     this.fields.set(name, text);
+    checkFields(this.fields);
     this.#ready.push(this.#head({ name }), value, lineEnd);
   }
 

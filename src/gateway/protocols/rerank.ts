@@ -1,15 +1,26 @@
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { rerankAnswerSchema, rerankRequestSchema } from "../../api/rerank.ts";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
+/** text-embeddings-inference has one model and no name for it: its clients mean the slot that ranks. */
+export function usualReranker(body: Buffer): string | undefined {
+  const request = parseJson(body);
+  return isRecord(request) && "texts" in request ? "embed" : undefined;
+}
+
 /**
  * Rerank as CONTRACT "/v1" has it, over what `llama-server` takes at `/v1/rerank`: `query` and `documents` as texts,
- * all of them scored. Sorting and cutting happen here, because engines differ in both.
+ * all of them scored. Sorting and cutting happen here, because engines differ in both. A request with
+ * `texts` is one of text-embeddings-inference, and gets its answer: a bare list of `{index, score, text?}`
+ * (https://huggingface.github.io/text-embeddings-inference). Scores are the engine's own in both.
  */
 export class RerankTranslation implements Translation {
   #model: unknown;
+  #isBare = false;
   #count = 0;
   #limit = Infinity;
   /** Kept only where the answer repeats them. */
@@ -18,13 +29,15 @@ export class RerankTranslation implements Translation {
   request(body: Buffer): Buffer {
     const parsed = rerankRequestSchema.safeParse(parseRequest(body));
     if (!parsed.success) throw invalidRequest(problemsOf(parsed.error));
-    const { documents, texts, top_n: topN, top_k: topK, return_documents: isReturning, query, ...rest } = parsed.data;
+    const { documents, texts, top_n: topN, top_k: topK, query, ...others } = parsed.data;
+    const { return_documents: isReturning, return_text: isTextReturned, raw_scores: _rawScores, ...rest } = others;
     const all = documents ?? texts ?? [];
-    this.#model = rest["model"];
+    this.#isBare = texts !== undefined;
+    this.#model = rest["model"] ?? "embed";
     this.#count = all.length;
     this.#limit = topN ?? topK ?? Infinity;
-    this.#documents = isReturning === true ? all : undefined;
-    return encodeRequest({ ...rest, query, documents: all });
+    this.#documents = (this.#isBare ? (isTextReturned ?? isReturning) : isReturning) === true ? all : undefined;
+    return encodeRequest({ ...rest, model: this.#model, query, documents: all });
   }
 
   answer(body: Buffer): Buffer {
@@ -37,10 +50,24 @@ export class RerankTranslation implements Translation {
     if (!isSound) throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no ranking" });
     const results = found
       .toSorted((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
-      .slice(0, this.#limit)
-      .map((result) => ({ ...result, ...this.#document(result.index) }));
+      .slice(0, this.#limit);
+    if (this.#isBare) {
+      const bare = results.map(({ index, relevance_score: score }) => ({
+        index,
+        score,
+        text: this.#documents?.[index],
+      }));
+      return Buffer.from(JSON.stringify(bare));
+    }
     const usage = parsed.data?.usage ?? { prompt_tokens: 0, total_tokens: 0 };
-    return Buffer.from(JSON.stringify({ object: "list", model: this.#model, results, usage }));
+    return Buffer.from(
+      JSON.stringify({
+        object: "list",
+        model: this.#model,
+        results: results.map((result) => ({ ...result, ...this.#document(result.index) })),
+        usage,
+      }),
+    );
   }
 
   #document(index: number): object {

@@ -13,6 +13,8 @@ interface TranslatedStream {
 export interface AnswerTranslation {
   /** A whole JSON answer. Throws when it is not what the engine should have said. */
   answer(body: Buffer): Buffer;
+  /** Of what `answer` gives; absent or undefined: the engine's own. */
+  readonly contentType?: string | undefined;
   /**
    * An event stream, split anywhere; undefined: nothing to send yet. Both throw ApiError when the engine failed.
    * Absent: the protocol has no streams.

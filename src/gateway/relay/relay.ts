@@ -203,7 +203,10 @@ export class Relay implements ExchangeEvents {
     const sink = this.#sink;
     let body = this.#rename.whole(this.#kept?.take() ?? nothing);
     try {
-      if (translation !== undefined) body = translation.answer(body);
+      if (translation !== undefined) {
+        body = translation.answer(body);
+        this.#type = translation.contentType ?? this.#type;
+      }
     } catch (error) {
       sink.refuse(
         error instanceof ApiError

@@ -1,22 +1,27 @@
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import { ApiError } from "../../api/errors.ts";
 import type { Exchange, ExchangeEvents } from "../../lib/http1/client.ts";
 import { bearerLine } from "../admission/availability.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../audio/speech.ts";
-import { transcriptionAnswers } from "../audio/transcription-answer.ts";
-import { openTranscription, type Transcription } from "../audio/transcription.ts";
-import { sendUpload } from "../audio/upload-exchange.ts";
+import { openTranscription } from "../audio/transcription.ts";
 import type { KnownSlot } from "../index.ts";
 import { plainErrors } from "../relay/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
 import { jsonRoute } from "./json-route.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
+import { UploadRequest, type UploadPath } from "./upload-request.ts";
+
+/** Where uploads wait. */
+interface UploadPlaces {
+  readonly spoolDir: string;
+  readonly spooled: BufferBudget;
+}
 
 /** The routes that take or make sound. `stateDir` has room for uploads that wait, as far as `spooled` goes. */
 export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V1Route[] {
+  const places = { spoolDir: join(stateDir, "spool"), spooled };
   return [
     jsonRoute({
       path: "/v1/audio/speech",
@@ -32,18 +37,8 @@ export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V
         translation: { ...speechAnswers, request: (body) => (isProvider ? body : speechRequest(body).body) },
       }),
     }),
-    {
-      method: "POST",
-      path: "/v1/audio/transcriptions",
-      about: { summary: "What is said in a recording", takes: "multipart/form-data", gives: "application/json" },
-      spellings: [],
-      errors: plainErrors,
-      read: async (request, { bodyBytes, charge }) => {
-        const spoolDir = join(stateDir, "spool");
-        const limits = { bodyLimitBytes: bodyBytes, charge, spooled, spoolDir };
-        return new TranscriptionRequest(await openTranscription(request, limits));
-      },
-    },
+    uploadRoute("/v1/audio/transcriptions", "What is said in a recording", places),
+    uploadRoute("/v1/audio/translations", "What is said in a recording, in English, where the engine can", places),
     {
       method: "GET",
       path: "/v1/audio/voices",
@@ -57,74 +52,22 @@ export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V
 
 /** Of providers that send speech as events. */
 const speechEnd = /"speech\.audio\.done"/;
-/** Of engines that stream what they hear; whisper.cpp does not. */
-const transcriptionEnd = /"transcript\.text\.done"/;
-const transcriptionFormat: AnswerFormat = { endMark: transcriptionEnd, translation: transcriptionAnswers };
-const voicesFormat: AnswerFormat = { translation: voicesAnswers };
 
-/** An upload goes on while it waits: it tells when it breaks. */
-class TranscriptionRequest implements V1Request {
-  readonly #upload: Transcription;
-  readonly isStream = false;
-  readonly body = undefined;
-
-  constructor(upload: Transcription) {
-    this.#upload = upload;
-  }
-
-  get model(): string {
-    return this.#upload.model;
-  }
-
-  forSlot(slot: KnownSlot): Leg {
-    const served = slot.status?.model.served ?? this.model;
-    return {
-      capability: "transcription",
-      format: transcriptionFormat,
-      served,
-      bytes: 0,
-      // Until the engine takes the connection nothing is used up.
-      send: ({ endpoint, requestId, timeouts }, events) =>
-        sendUpload(
-          {
-            endpoint,
-            path: "/v1/audio/transcriptions",
-            requestId,
-            timeouts,
-            forward: () => this.#upload.forward(served),
-          },
-          events,
-        ),
-    };
-  }
-
-  forProvider({ providerModel }: UpstreamModel): ProviderLeg {
-    return {
-      capability: "transcription",
-      path: "/v1/audio/transcriptions",
-      accept: "*/*",
-      body: () => this.#upload.forward(providerModel),
-      format: transcriptionFormat,
-    };
-  }
-
-  onBroken(listener: (failure: ApiError) => void): void {
-    const { broken } = this.#upload;
-    const tell = (): void => {
-      listener(
-        broken.reason instanceof ApiError
-          ? broken.reason
-          : new ApiError("dispatch.invalid_request", { message: "the upload broke off" }),
-      );
-    };
-    if (broken.aborted) tell();
-    else broken.addEventListener("abort", tell, { once: true });
-  }
-
-  discard(): void {
-    void this.#upload.discard();
-  }
+function uploadRoute(path: UploadPath, summary: string, places: UploadPlaces): V1Route {
+  return {
+    method: "POST",
+    path,
+    about: { summary, takes: "multipart/form-data", gives: "application/json" },
+    spellings: [],
+    errors: plainErrors,
+    read: async (request, { bodyBytes, charge }) => {
+      const limits = { bodyLimitBytes: bodyBytes, charge, ...places };
+      return new UploadRequest(path, await openTranscription(request, limits));
+    },
+  };
 }
+
+const voicesFormat: AnswerFormat = { translation: voicesAnswers };
 
 class VoicesRequest implements V1Request {
   readonly model: string;

@@ -40,6 +40,8 @@ export interface JsonRouteOptions {
   readonly hasStreams?: boolean;
   /** True: what is answered is kept for who asked, so that its streams are shared with nobody else. */
   readonly isKept?: boolean;
+  /** Of a body without a model; absent or undefined: that is a fault. */
+  readonly usualModel?: (body: Buffer) => string | undefined;
   /** Type of a usual answer, for people; JSON unless told otherwise. */
   readonly gives?: string;
   /** A function is called once per request. Throws ApiError where there is no way. */
@@ -53,6 +55,8 @@ export interface JsonServer {
   readonly isProvider: boolean;
   /** Who asks. */
   readonly principal: string;
+  /** What the client sent. */
+  readonly body: Buffer;
   speaks(protocol: EngineProtocol): boolean;
 }
 
@@ -64,6 +68,7 @@ export function jsonRoute({
   errors = plainErrors,
   hasStreams = true,
   isKept = false,
+  usualModel = noModel,
   gives = "application/json",
   target,
 }: JsonRouteOptions): V1Route {
@@ -77,7 +82,7 @@ export function jsonRoute({
       checkJsonType(request);
       let body = await readRequestBody(request, limits);
       if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
-      return new JsonRequest(body, limits.charge, { hasStreams, isKept, target, principal });
+      return new JsonRequest(body, limits.charge, { hasStreams, isKept, usualModel, target, principal });
     },
   };
 }
@@ -85,6 +90,7 @@ export function jsonRoute({
 interface JsonRequestOptions {
   readonly hasStreams: boolean;
   readonly isKept: boolean;
+  readonly usualModel: (body: Buffer) => string | undefined;
   readonly target: JsonRouteOptions["target"];
   readonly principal: string;
 }
@@ -103,8 +109,9 @@ class JsonRequest implements V1Request {
   readonly #principal: string;
   readonly owner: string | undefined;
 
-  constructor(body: Buffer, charge: Charge, { hasStreams, isKept, target, principal }: JsonRequestOptions) {
-    const { scanned, model } = readModel(body);
+  constructor(body: Buffer, charge: Charge, options: JsonRequestOptions) {
+    const { hasStreams, isKept, target, principal } = options;
+    const { scanned, model } = readModel(body, options.usualModel);
     this.body = body;
     this.#charge = charge;
     this.owner = isKept ? principal : undefined;
@@ -125,6 +132,7 @@ class JsonRequest implements V1Request {
             label: `slot ${slot.name}`,
             isProvider: false,
             principal: this.#principal,
+            body: this.body,
             speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
           });
     const served = slot.status?.model.served ?? this.model;
@@ -140,8 +148,8 @@ class JsonRequest implements V1Request {
             label: `upstream ${upstream}`,
             isProvider: true,
             principal: this.#principal,
-            // A provider says what it speaks as a capability; counting tokens is part of Messages.
-            speaks: (protocol) => spec.capabilities.includes(protocol === "responses" ? "responses" : "messages"),
+            body: this.body,
+            speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
           });
     return {
       capability: target.capability,
@@ -171,6 +179,12 @@ class JsonRequest implements V1Request {
     this.#charge.take(more);
     this.#copyBytes = bytes;
   }
+}
+
+/** A provider says what it speaks as a capability; counting is part of Messages, and of Responses. */
+function providerSpeaks(capabilities: readonly SlotCapability[], protocol: EngineProtocol): boolean {
+  const isOfResponses = protocol === "responses" || protocol === "input_tokens";
+  return capabilities.includes(isOfResponses ? "responses" : "messages");
 }
 
 /** A body with another name for the model, as parts of it; it was scanned. */
@@ -221,20 +235,30 @@ class JsonLeg implements Leg {
 }
 
 /** Throws ApiError `dispatch.invalid_request` or `dispatch.missing_model`. */
-export function readModel(body: Buffer): { scanned: ScannedBody; model: string } {
+export function readModel(
+  body: Buffer,
+  usualModel: (body: Buffer) => string | undefined = noModel,
+): { scanned: ScannedBody; model: string } {
   const scanned = scanBody(body);
   if (scanned === undefined) throw invalidJson(body);
   const { model, ambiguous } = scanned;
   if (ambiguous !== undefined)
     throw invalidRequest([{ path: [ambiguous], message: "must stand there once, spelled so" }]);
   if (model === undefined || model === "") {
-    const message = model === undefined && hasModel(body) ? "must be a text" : "is required";
+    const isNone = model === undefined && !hasModel(body);
+    const usual = isNone ? usualModel(body) : undefined;
+    if (usual !== undefined) return { scanned, model: usual };
+    const message = model === undefined && !isNone ? "must be a text" : "is required";
     throw new ApiError("dispatch.missing_model", {
       ...(message === "is required" ? {} : { message: `model ${message}` }),
       details: { path: ["model"], message },
     });
   }
   return { scanned, model };
+}
+
+function noModel(): undefined {
+  return undefined;
 }
 
 function hasModel(body: Buffer): boolean {

@@ -5,18 +5,21 @@ import type { BufferBudget } from "../admission/budget.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import type { KeptItems, OwnItems } from "../protocols/kept-items.ts";
+import { ResponsesCount } from "../protocols/input-tokens.ts";
 import { MessagesTranslation } from "../protocols/messages.ts";
-import { RerankTranslation } from "../protocols/rerank.ts";
+import { RerankTranslation, usualReranker } from "../protocols/rerank.ts";
 import { responsesErrors } from "../protocols/responses-errors.ts";
 import { NumberedResponses } from "../protocols/responses-numbering.ts";
 import { ResponsesTranslation } from "../protocols/responses.ts";
+import { mayAskForLength, ShortVectors } from "../protocols/short-vectors.ts";
 import { audioRoutes } from "./audio-routes.ts";
 import { imageRoute } from "./image-route.ts";
-import { jsonRoute, type JsonTarget } from "./json-route.ts";
+import { jsonRoute, type JsonServer, type JsonTarget } from "./json-route.ts";
 import type { V1Route } from "./route.ts";
 
 const chat: JsonTarget = { capability: "chat", enginePath: "/v1/chat/completions", isChat: true };
 const completions: JsonTarget = { capability: "completions", enginePath: "/v1/completions" };
+const input = "/v1/chat/completions/input_tokens";
 const embeddings: JsonTarget = { capability: "embeddings", enginePath: "/v1/embeddings" };
 const responses: JsonTarget = {
   capability: "chat",
@@ -34,12 +37,20 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     target: chat,
   }),
   jsonRoute({ path: "/v1/completions", summary: "A text continued, whole or as a stream", target: completions }),
-  jsonRoute({ path: "/v1/embeddings", summary: "Vectors of texts", hasStreams: false, target: embeddings }),
+  jsonRoute({
+    path: "/v1/embeddings",
+    summary: "Vectors of texts",
+    hasStreams: false,
+    // A provider knows `dimensions` itself.
+    target: ({ isProvider, body }) =>
+      isProvider || !mayAskForLength(body) ? embeddings : { ...embeddings, translation: new ShortVectors() },
+  }),
   jsonRoute({
     path: "/v1/rerank",
     summary: "Documents sorted by how well they answer a query",
     spellings: ["/v1/rerankings", "/v1/reranking", "/rerank"],
     hasStreams: false,
+    usualModel: usualReranker,
     target: () => ({ capability: "rerank", enginePath: "/v1/rerank", translation: new RerankTranslation() }),
   }),
   jsonRoute({
@@ -53,15 +64,35 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
         : { ...chat, isChat: false, translation: new ResponsesTranslation(itemsOf(kept, server.principal)) },
   }),
   jsonRoute({
+    path: "/v1/chat/completions/input_tokens",
+    summary: "How many tokens a chat has, where the engine can tell",
+    hasStreams: false,
+    target(server) {
+      if (!server.isProvider && server.speaks("input_tokens")) return { capability: "chat", enginePath: input };
+      throw noCount(server);
+    },
+  }),
+  jsonRoute({
+    path: "/v1/responses/input_tokens",
+    summary: "How many tokens a Responses request has, where the engine can tell",
+    errors: responsesErrors,
+    hasStreams: false,
+    target(server) {
+      if (server.speaks("responses") && server.speaks("input_tokens"))
+        return { capability: "chat", enginePath: "/v1/responses/input_tokens" };
+      if (server.isProvider || !server.speaks("input_tokens")) throw noCount(server);
+      const translation = new ResponsesCount(itemsOf(kept, server.principal));
+      return { capability: "chat", enginePath: input, translation };
+    },
+  }),
+  jsonRoute({
     path: "/v1/messages/count_tokens",
     summary: "How many tokens a message has, where the engine can tell",
     errors: messagesErrors,
     hasStreams: false,
     target(server) {
       if (server.speaks("count_tokens")) return countTokens;
-      throw new ApiError("system.not_implemented", {
-        message: `${server.label} cannot count tokens without answering`,
-      });
+      throw noCount(server);
     },
   }),
   jsonRoute({
@@ -72,6 +103,10 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
       server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
   }),
 ];
+
+function noCount({ label }: JsonServer): ApiError {
+  return new ApiError("system.not_implemented", { message: `${label} cannot count tokens without answering` });
+}
 
 function itemsOf(kept: KeptItems, principal: string): OwnItems {
   return { keep: (item) => kept.keep(principal, item), find: (id) => kept.find(principal, id) };

@@ -414,6 +414,98 @@ describe("Responses", () => {
   });
 });
 
+describe("counts of tokens", () => {
+  const chat = { model: "primary", messages: [{ role: "user", content: "hello" }] };
+
+  it("are those of the engine, for chats and for the chats that are made of Responses", async () => {
+    await using engine = await scriptedEngine((response) =>
+      json(response, { object: "response.input_tokens", input_tokens: 3 }),
+    );
+    const status = { protocols: ["input_tokens" as const] };
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, status } } });
+    const counted = { object: "response.input_tokens", input_tokens: 3 };
+    assert.deepEqual(await (await gateway.post("/v1/chat/completions/input_tokens", chat)).json(), counted);
+    const asked = { model: "primary", input: "hello" };
+    assert.deepEqual(await (await gateway.post("/v1/responses/input_tokens", asked)).json(), counted);
+    for (const { path, body } of engine.seen)
+      assert.deepEqual(
+        [path, JSON.parse(body)],
+        ["/v1/chat/completions/input_tokens", { ...chat, model: "engine-model" }],
+      );
+    await gateway.publish("primary", { port: engine.port, status: { protocols: ["responses", "input_tokens"] } });
+    await gateway.post("/v1/responses/input_tokens", asked);
+    const { path, body } = engine.seen.at(-1) ?? assert.fail();
+    assert.deepEqual([path, JSON.parse(body)], ["/v1/responses/input_tokens", { ...asked, model: "engine-model" }]);
+  });
+
+  it("are 501 where the engine has none, and wake no slot", async () => {
+    await using gateway = await startGateway({ slots: { primary: { state: "offline" } } });
+    for (const path of ["/v1/chat/completions/input_tokens", "/v1/responses/input_tokens"]) {
+      const response = await gateway.post(path, { ...chat, input: "hello" });
+      assert.equal(response.status, 501);
+      const { error } = await envelopeOf(response);
+      assert.deepEqual(
+        [error.code, error.message],
+        ["system.not_implemented", "slot primary cannot count tokens without answering"],
+      );
+    }
+  });
+});
+
+describe("embeddings of a certain length", () => {
+  const vector = [3, 4, 12, 84];
+  const floats = Buffer.from(new Float32Array(vector).buffer).toString("base64");
+  const start = async (): Promise<AsyncDisposable & { client: OpenAI; seen: readonly { body: string }[] }> => {
+    await using stack = new AsyncDisposableStack();
+    const engine = stack.use(
+      await scriptedEngine((response, { body }) => {
+        const embedding = /base64/.test(body) ? floats : vector;
+        json(response, { object: "list", model: "engine-model", data: [{ object: "embedding", index: 0, embedding }] });
+      }),
+    );
+    const gateway = stack.use(await startGateway({ slots: { embed: { port: engine.port } } }));
+    const client = new OpenAI({ apiKey: "x", baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+    const owned = stack.move();
+    return { client, seen: engine.seen, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  };
+
+  for (const encoding of ["float", "base64"] as const) {
+    it(`are the beginning of the engine's, of length 1 again: ${encoding}`, async () => {
+      await using open = await start();
+      const asked = { model: "embed", input: "x", encoding_format: encoding };
+      const embed = async (dimensions: number): Promise<unknown> => {
+        const { data, model } = await open.client.embeddings.create({ ...asked, dimensions });
+        assert.equal(model, "embed");
+        const [one]: { embedding: unknown }[] = data;
+        // The SDK decodes base64 only where it asked for it itself.
+        if (typeof one?.embedding !== "string") return one?.embedding;
+        const bytes = Buffer.from(one.embedding, "base64");
+        return Array.from({ length: bytes.length / 4 }, (_, at) => bytes.readFloatLE(4 * at));
+      };
+      assert.deepEqual(
+        await embed(2),
+        [3 / 5, 4 / 5].map((value) => (encoding === "float" ? value : Math.fround(value))),
+      );
+      assert.deepEqual(await embed(4), vector, "all of it, as it was");
+      assert.equal(JSON.parse(open.seen[0]?.body ?? "").dimensions, undefined);
+      const refusal = await rejectionOf(open.client.embeddings.create({ ...asked, dimensions: 5 }), OpenAI.APIError);
+      assert.deepEqual([refusal.status], [400]);
+      assert.match(refusal.message, /dimensions: must be at most 4, the length of this model's vectors/);
+    });
+  }
+
+  it("are refused where the length is none", async () => {
+    await using open = await start();
+    for (const dimensions of [0, -1, 1.5]) {
+      const asked = open.client.embeddings.create({ model: "embed", input: "x", dimensions });
+      const refusal = await rejectionOf(asked, OpenAI.APIError);
+      assert.equal(refusal.status, 400);
+      assert.match(refusal.message, /dimensions: must be a whole number, at least 1/);
+    }
+    assert.equal(open.seen.length, 0);
+  });
+});
+
 describe("rerank", () => {
   for (const path of ["/v1/rerank", "/v1/rerankings", "/v1/reranking", "/rerank"]) {
     it(`is answered at ${path}, in one form`, async () => {
@@ -447,6 +539,27 @@ describe("rerank", () => {
       );
     });
   }
+
+  it("is answered in the form of text-embeddings-inference, whose clients name no model", async () => {
+    await using engine = await scriptedEngine((response) =>
+      json(response, { results: [0.1, 0.8].map((score, index) => ({ index, relevance_score: score })) }),
+    );
+    await using gateway = await startGateway({ slots: { embed: { port: engine.port } } });
+    const asked = { query: "q", texts: ["a", "b"], raw_scores: false, return_text: true, truncate: true };
+    const response = await gateway.post("/rerank", asked);
+    assert.deepEqual(await response.json(), [
+      { index: 1, score: 0.8, text: "b" },
+      { index: 0, score: 0.1, text: "a" },
+    ]);
+    assert.deepEqual(JSON.parse(engine.seen[0]?.body ?? ""), {
+      model: "engine-model",
+      query: "q",
+      documents: ["a", "b"],
+      truncate: true,
+    });
+    const without = await gateway.post("/rerank", { query: "q", documents: ["a"] });
+    assert.equal((await envelopeOf(without)).error.code, "dispatch.missing_model");
+  });
 
   it("refuses a wrong shape before it wakes the slot, with its place", async () => {
     await using gateway = await startGateway({ slots: { embed: { state: "offline" } } });

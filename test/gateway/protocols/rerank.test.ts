@@ -16,7 +16,11 @@ describe("rerank request", () => {
     ["texts", { query: "q", documents }, { query: "q", documents }],
     ["objects with text", { query: "q", documents: [{ text: "a" }, "b"] }, { query: "q", documents }],
     ["a query with text", { query: { text: "q" }, documents }, { query: "q", documents }],
-    ["texts under `texts`", { query: "q", texts: documents }, { query: "q", documents }],
+    [
+      "text-embeddings-inference's fields",
+      { query: "q", texts: documents, raw_scores: true, return_text: true, truncate: true },
+      { query: "q", documents, truncate: true },
+    ],
     [
       "limits that are ours",
       { query: "q", documents, top_n: 1, top_k: 2, return_documents: true },
@@ -55,6 +59,7 @@ describe("rerank request", () => {
       "return_documents: must be true or false",
       ["return_documents"],
     ],
+    [{ query: "q", texts: documents, return_text: 1 }, "return_text: must be true or false", ["return_text"]],
   ];
   for (const [body, message, path] of refused) {
     it(`refuses ${JSON.stringify(body)}`, () => {
@@ -109,6 +114,20 @@ describe("rerank answer", () => {
     );
     const results = [{ index: 1, relevance_score: 0.9, document: { text: "two" } }];
     assert.deepEqual(answer, { object: "list", model: "embed", results, usage });
+  });
+
+  it("is a bare list for text-embeddings-inference's texts", () => {
+    const texts = documents;
+    const bare = [
+      { index: 1, score: 0.9 },
+      { index: 2, score: 0.5 },
+      { index: 0, score: 0.1 },
+    ];
+    assert.deepEqual(translated({ query: "q", texts }, { results: scores, usage }).answer, bare);
+    assert.deepEqual(
+      translated({ query: "q", texts, return_text: true }, { results: scores, usage }).answer,
+      bare.map(({ index, score }) => ({ index, score, text: texts[index] })),
+    );
   });
 
   const empty = { prompt_tokens: 0, total_tokens: 0 };

@@ -1,0 +1,27 @@
+import { ApiError } from "../../api/errors.ts";
+import { isRecord } from "../../lib/record.ts";
+import { parseAnswer } from "./json.ts";
+import type { OwnItems } from "./kept-items.ts";
+import { ResponsesTranslation } from "./responses.ts";
+import type { Translation } from "./translation.ts";
+
+/** The tokens of a Responses request, counted as those of the chat that is made of it. */
+export class ResponsesCount implements Translation {
+  readonly #responses: ResponsesTranslation;
+
+  constructor(kept: OwnItems) {
+    this.#responses = new ResponsesTranslation(kept);
+  }
+
+  request(body: Buffer): Buffer {
+    return this.#responses.request(body);
+  }
+
+  answer(body: Buffer): Buffer {
+    const answer = parseAnswer(body);
+    const count = isRecord(answer) ? answer["input_tokens"] : undefined;
+    if (typeof count !== "number")
+      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is no count" });
+    return Buffer.from(JSON.stringify({ object: "response.input_tokens", input_tokens: count }));
+  }
+}

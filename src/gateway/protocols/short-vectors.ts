@@ -1,0 +1,59 @@
+import { ApiError } from "../../api/errors.ts";
+import { embeddingsAnswerSchema } from "../../api/embeddings.ts";
+import { invalidRequest } from "../../api/problems.ts";
+import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
+import type { Translation } from "./translation.ts";
+
+const mark = Buffer.from('"dimensions"');
+
+/** Whether a body may ask for vectors of a certain length: looked for, since most do not and are passed as they are. */
+export function mayAskForLength(body: Buffer): boolean {
+  return body.includes(mark);
+}
+
+/**
+ * `dimensions` of OpenAI's embeddings over engines that do not know it: the beginning of each vector, brought to length
+ * 1 again, as models are trained for that have such vectors (Matryoshka).
+ */
+export class ShortVectors implements Translation {
+  #dimensions: number | undefined;
+
+  request(body: Buffer): Buffer {
+    const { dimensions, ...rest } = parseRequest(body);
+    if (dimensions === undefined || dimensions === null) return body;
+    if (typeof dimensions !== "number" || !Number.isSafeInteger(dimensions) || dimensions < 1)
+      throw invalidRequest([{ path: ["dimensions"], message: "must be a whole number, at least 1" }]);
+    this.#dimensions = dimensions;
+    return encodeRequest(rest);
+  }
+
+  answer(body: Buffer): Buffer {
+    const dimensions = this.#dimensions;
+    if (dimensions === undefined) return body;
+    const answer = embeddingsAnswerSchema.safeParse(parseAnswer(body)).data;
+    if (answer === undefined)
+      throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer has no vectors" });
+    const data = answer.data.map((item) => ({ ...item, embedding: shortened(item.embedding, dimensions) }));
+    return Buffer.from(JSON.stringify({ ...answer, data }));
+  }
+}
+
+function shortened(vector: string | readonly number[], dimensions: number): string | number[] {
+  if (typeof vector !== "string") return unit(vector, dimensions);
+  const bytes = Buffer.from(vector, "base64");
+  const values = Array.from({ length: Math.floor(bytes.length / 4) }, (_, at) => bytes.readFloatLE(at * 4));
+  const short = Buffer.alloc(dimensions * 4);
+  for (const [at, value] of unit(values, dimensions).entries()) short.writeFloatLE(value, at * 4);
+  return short.toString("base64");
+}
+
+function unit(vector: readonly number[], dimensions: number): number[] {
+  if (vector.length < dimensions) {
+    const message = `must be at most ${vector.length}, the length of this model's vectors`;
+    throw invalidRequest([{ path: ["dimensions"], message }]);
+  }
+  const short = vector.slice(0, dimensions);
+  if (vector.length === dimensions) return short;
+  const length = Math.sqrt(short.reduce((sum, value) => sum + value * value, 0));
+  return length === 0 ? short : short.map((value) => value / length);
+}
