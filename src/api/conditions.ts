@@ -15,7 +15,7 @@ export const conditionSchema = z.strictObject({
 export type Condition = z.infer<typeof conditionSchema>;
 export type ConditionStatus = Condition["status"];
 
-/** The condition types of a slot. Those after `Stalled` are extra facts, never summaries. */
+/** The condition types of resources. Those after `Stalled` are extra facts, never summaries. */
 export const conditionTypes = [
   "Ready",
   "Available",
@@ -62,3 +62,16 @@ export function nextConditions(
 export function findCondition(conditions: readonly Condition[], type: ConditionType): Condition | undefined {
   return conditions.find((condition) => condition.type === type);
 }
+
+/**
+ * Those of a resource's conditions that a person should look at: what is stalled, degraded or lacks a name, and a `Ready`
+ * that is false for another reason than these.
+ */
+export function troublesIn(conditions: readonly Condition[]): readonly Condition[] {
+  const told = conditions.filter(({ type, status }) => troubleTypes.has(type) && status === "True");
+  const ready = findCondition(conditions, "Ready");
+  const isNews = ready?.status === "False" && !told.some(({ reason }) => reason === ready.reason);
+  return ready !== undefined && isNews ? [ready, ...told] : told;
+}
+
+const troubleTypes: ReadonlySet<string> = new Set(["Stalled", "NameConflict", "Degraded"] satisfies ConditionType[]);

@@ -4,6 +4,7 @@ import { conditionSchema } from "./conditions.ts";
 import { modelRecordSchema } from "./model.ts";
 import { engineProtocols, kinds, modelRefSchema, processRoles, slotCapabilities, slotNameSchema } from "./names.ts";
 import { planSchema } from "./plan.ts";
+import { resourceStatusSchema } from "./resource-status.ts";
 import { slotSpecSchema } from "./slot.ts";
 import { slotStates } from "./states.ts";
 import { upstreamSpecSchema } from "./upstream.ts";
@@ -134,6 +135,8 @@ export const publishedRegistrySchema = z.strictObject({
   schema: z.literal(1),
   models: z.array(modelRecordSchema),
   upstreams: z.array(z.strictObject({ name: z.string(), spec: upstreamSpecSchema })),
+  /** Conditions of every Model and Upstream that is declared; absent: an operator of before there were any. */
+  resources: z.array(resourceStatusSchema).optional(),
 });
 export type PublishedRegistry = z.infer<typeof publishedRegistrySchema>;
 

@@ -3,14 +3,15 @@ import { diagnosticLine } from "../api/diagnostic.ts";
 import { duration } from "../api/duration.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots } from "../api/names.ts";
+import type { ResourceStatus } from "../api/resource-status.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { ModelRegistry } from "../models/registry.ts";
 import { memoryReason } from "./facts.ts";
 import { Complaints } from "./complaints.ts";
 import type { OperatorMetrics } from "./metrics.ts";
-import { Outage } from "../lib/outage.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
+import { RegistrySync } from "./registry-sync.ts";
 import type { World } from "./world.ts";
 
 const registryKey = "Registry/all";
@@ -27,35 +28,36 @@ const resyncMs = 60_000;
 export class Controller implements AsyncDisposable {
   readonly #world: World;
   readonly #registry: ModelRegistry;
-  readonly #models: { current: ReadonlyMap<string, ModelRecord> };
   readonly #log: Logger;
   readonly #metrics: OperatorMetrics;
   readonly #isPaused: boolean;
   readonly #queue: WorkQueue;
   readonly #stack = new AsyncDisposableStack();
   readonly #closing = new AbortController();
-  #registryJson = "";
   readonly #complaints: Complaints;
-  readonly #registryOutage = new Outage({
-    onFailing: (error) =>
-      this.#log.error({ err: error }, "models and upstreams cannot be published; trying on each second"),
-    onEnd: () => this.#log.info("models and upstreams are published again"),
-  });
+  readonly #sync: RegistrySync;
 
   constructor(options: {
     world: World;
     registry: ModelRegistry;
     /** Shared with `world.models`; this controller is its only writer. */
     models: { current: ReadonlyMap<string, ModelRecord> };
+    /** How models and upstreams were when an earlier operator published them last. */
+    resources?: readonly ResourceStatus[];
     log: Logger;
     metrics: (queue: () => WorkQueue) => OperatorMetrics;
     isPaused: boolean;
   }) {
     this.#world = options.world;
     this.#registry = options.registry;
-    this.#models = options.models;
     this.#log = options.log;
     this.#complaints = new Complaints(options.log);
+    this.#sync = new RegistrySync({
+      ...options,
+      resources: options.resources ?? [],
+      complaints: this.#complaints,
+      enqueue: (slot) => this.#enqueue(slot),
+    });
     this.#isPaused = options.isPaused;
     this.#queue = new WorkQueue({
       clock: options.world.clock,
@@ -84,7 +86,7 @@ export class Controller implements AsyncDisposable {
   async start(): Promise<void> {
     const { source, demand, requests, runtime, health, memory, containers } = this.#world;
     const seeded = this.#seedConflicts();
-    await this.#syncRegistry();
+    await this.#sync.sync();
     const slots = await this.#allSlots();
     if (this.#closing.signal.aborted) return;
     this.#stack.use(
@@ -123,11 +125,9 @@ export class Controller implements AsyncDisposable {
 
   /** Has what somebody has deleted of the published state written again. */
   restore(): void {
-    const { written, published, publisher } = this.#world;
+    const { written, published } = this.#world;
     for (const name of written.missing(published.keys())) this.#enqueue(name);
-    if (this.#registryJson === "" || publisher.hasRegistry()) return;
-    this.#registryJson = "";
-    this.#queue.add(registryKey);
+    if (!this.#sync.isThere()) this.#queue.add(registryKey);
   }
 
   /** Enqueues everything, in case an event was lost. */
@@ -190,7 +190,7 @@ export class Controller implements AsyncDisposable {
     const kind = key === registryKey ? "Registry" : "Slot";
     try {
       const done =
-        kind === "Registry" ? await this.#syncRegistry() : await this.#reconcileSlot(key.slice("Slot/".length));
+        kind === "Registry" ? await this.#sync.sync() : await this.#reconcileSlot(key.slice("Slot/".length));
       const outcome = done.requeueMs === undefined ? "success" : "requeue";
       this.#metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
       return done;
@@ -232,50 +232,5 @@ export class Controller implements AsyncDisposable {
     for (const [other, { status }] of published) {
       if (other !== name && status.lastError?.reason === memoryReason && status.failures > 0) this.#enqueue(other);
     }
-  }
-
-  async #syncRegistry(): Promise<Done> {
-    const { source, conflicts, publisher } = this.#world;
-    // No status of their own says what is wrong with these.
-    const others = [...source.list("Model"), ...source.list("Upstream")];
-    this.#complaints.tell(
-      registryKey,
-      others.flatMap(({ diagnostics }) => diagnostics.map(diagnosticLine)),
-    );
-    const declared = source
-      .list("Model")
-      .flatMap(({ name, spec, since }) => (spec === undefined ? [] : [{ name, spec, since }]));
-    const records = await this.#registry.records(declared);
-    const before = this.#models.current;
-    const after = new Map(records.map((record) => [record.ref, record]));
-    this.#models.current = after;
-    const changed = new Set<string>();
-    for (const ref of new Set([...before.keys(), ...after.keys()])) {
-      if (JSON.stringify(before.get(ref)) !== JSON.stringify(after.get(ref))) changed.add(ref);
-    }
-    for (const slot of conflicts.setRefs(new Set(after.keys()))) this.#enqueue(slot);
-    if (changed.size > 0) {
-      for (const { name, spec } of source.list("Slot")) {
-        const held = this.#world.published.get(name)?.status.model.ref;
-        const asked = this.#world.requests.list(name).find(({ kind }) => kind === "swap-model")?.model;
-        const refs = [spec?.model.default, spec?.model.rerank, spec?.model.projector, held, asked];
-        if (refs.some((ref) => ref !== undefined && changed.has(ref))) this.#enqueue(name);
-      }
-    }
-    const upstreams = source.list("Upstream").flatMap(({ name, spec }) => (spec === undefined ? [] : [{ name, spec }]));
-    const published = { schema: 1 as const, models: [...records], upstreams };
-    const json = JSON.stringify(published);
-    if (json !== this.#registryJson) {
-      try {
-        await publisher.writeRegistry(published);
-      } catch (error) {
-        // Slots are kept all the same, at the start too.
-        this.#registryOutage.failed(error);
-        return { requeueMs: 1000 };
-      }
-      this.#registryOutage.succeeded();
-      this.#registryJson = json;
-    }
-    return {};
   }
 }

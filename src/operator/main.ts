@@ -23,7 +23,7 @@ import { openFileSource } from "../store/files.ts";
 import { openHardwareStore } from "../store/hardware.ts";
 import { acquireLock, usualLock } from "../store/lock.ts";
 import { clearOddFiles } from "../store/odd-files.ts";
-import { openPublisher } from "../store/published.ts";
+import { openPublisher, readRegistry } from "../store/published.ts";
 import { openRemovals } from "../store/removals.ts";
 import { openRequestStore } from "../store/requests.ts";
 import { keepReserve, withReserve } from "../store/reserve.ts";
@@ -100,7 +100,15 @@ export async function runOperator(
   const published = await readPublished(publisher, config.stateDir, bootId());
   const removals = stack.use(await openRemovals(config.stateDir));
   const seed = [...published.values()];
-  const source = stack.use(await openFileSource({ configDir: config.configDir, seed, removals }));
+  const before = readRegistry(config.stateDir);
+  const source = stack.use(
+    await openFileSource({
+      configDir: config.configDir,
+      seed,
+      ...(before === undefined ? {} : { seedRegistry: before }),
+      removals,
+    }),
+  );
   const demand = stack.use(await openDemandStore(config.stateDir));
   const requests = stack.use(await openRequestStore(config.stateDir));
   const runtime = stack.use(await openRuntimes(config, instance, published.values()));
@@ -157,6 +165,7 @@ export async function runOperator(
       world,
       registry,
       models,
+      resources: before?.resources ?? [],
       log,
       isPaused: options.isPaused,
       metrics: (queue) => new OperatorMetrics(queue),

@@ -1,7 +1,4 @@
-import { basename, dirname, join } from "node:path";
 import { slotNameSchema, type Kind } from "../api/names.ts";
-import { completeSlot } from "../api/slot.ts";
-import type { PublishedSlot } from "../api/status.ts";
 import type { Place } from "./documents.ts";
 import { describePlace, placeOfField } from "./field-place.ts";
 import { notASlotName, type Declaration } from "./manifest.ts";
@@ -63,25 +60,13 @@ export class DeclaredFiles {
     return [...(this.#claims.get(keyOf(kind, name)) ?? [])].flatMap((file) => this.#files.get(file) ?? []);
   }
 
-  /** A slot that was published from a file: the file counts as seen, with a stamp that no real one has. */
-  plant(slot: PublishedSlot, configDir: string): void {
-    if (slot.file === undefined) return;
-    // The configuration may have moved since: what is compared is the place within it.
-    const file = join(configDir, basename(dirname(slot.file)), basename(slot.file));
-    const declaration: Declaration = {
-      kind: "Slot",
-      name: slot.name,
-      file,
-      spec: completeSlot(slot.name, slot.spec),
-      specHash: slot.specHash,
-      labels: slot.labels,
-      annotations: {},
-      diagnostics: [],
-    };
+  /** What was published from a file: the file counts as seen, with a stamp that no real one has. */
+  plant(declaration: Declaration): void {
+    const { kind, name, file } = declaration;
     const declarations = [...(this.#files.get(file)?.declarations ?? []), declaration];
     this.#files.set(file, { stamp: "seed", text: undefined, declarations, dropped: [], missedAt: undefined });
     this.#claim(declaration);
-    this.#resources.set(keyOf("Slot", slot.name), { ...declaration, kind: "Slot", since: new Date(0) });
+    this.#resources.set(keyOf(kind, name), { ...declaration, since: new Date(0) });
   }
 
   /** What a file declares from now on; undefined: nothing. Notes in `touched` the keys to settle. */

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from "node:fs";
 import type { Kind } from "../api/names.ts";
-import type { PublishedSlot } from "../api/status.ts";
+import type { PublishedRegistry, PublishedSlot } from "../api/status.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import { refuseLargeFile } from "../lib/small-file.ts";
 import { Subscribers } from "../lib/subscribers.ts";
@@ -9,6 +9,7 @@ import { DirectoryWatch } from "./directory-watch.ts";
 import { glanceAt, listManifests, manifestLimitBytes, youngMs, type ListedFile } from "./listing.ts";
 import { directoryOfKind, readManifests } from "./manifest.ts";
 import { MissingFiles, removalMs } from "./missing-files.ts";
+import { declarationsBefore } from "./planted.ts";
 import type { Removals } from "./removals.ts";
 import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "./store.ts";
 
@@ -16,6 +17,7 @@ export interface FileSourceOptions {
   readonly configDir: string;
   /** What an earlier operator published: its specs stay in force until the files say otherwise. */
   readonly seed?: readonly PublishedSlot[];
+  readonly seedRegistry?: PublishedRegistry;
   /** What the API was asked to remove. */
   readonly removals?: Removals;
   readonly now?: () => Date;
@@ -72,7 +74,8 @@ class FileSource implements DesiredSource {
     this.#declared = new DeclaredFiles(this.#now);
     this.#removals = options.removals;
     this.#missing = new MissingFiles(this.#declared, this.#removals, this.#now);
-    for (const slot of options.seed ?? []) this.#declared.plant(slot, options.configDir);
+    const { configDir, seed = [], seedRegistry } = options;
+    for (const declaration of declarationsBefore(configDir, seed, seedRegistry)) this.#declared.plant(declaration);
   }
 
   async open(): Promise<void> {

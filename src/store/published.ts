@@ -14,6 +14,7 @@ import { removeLeftovers, syncFile, writeJsonNow } from "../lib/atomic-file.ts";
 import { isNoSpace } from "../lib/disk-space.ts";
 import { errorCode } from "../lib/error-code.ts";
 import { JsonDirectory } from "../lib/json-directory.ts";
+import { parseJson } from "../lib/json.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { readPlainText, UnfitFile } from "../lib/small-file.ts";
 import { setAside } from "../lib/aside.ts";
@@ -138,6 +139,16 @@ export async function openPublisher(stateDir: string, options: { onUnknown?: OnU
     writeRegistry: (registry) => write(join(stateDir, "registry.json"), registry),
     writeOperator: (operator) => write(join(stateDir, "operator.json"), operator),
   };
+}
+
+/** What an earlier operator said of models and upstreams; undefined: nothing that can be read. */
+export function readRegistry(stateDir: string): PublishedRegistry | undefined {
+  try {
+    return knownPart(publishedRegistrySchema, parseJson(readFileSync(join(stateDir, "registry.json"), "utf8")));
+  } catch {
+    // Not there, or no file: it is written anew.
+    return undefined;
+  }
 }
 
 /** None where the directory is gone. */
