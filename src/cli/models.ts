@@ -1,4 +1,5 @@
 import type { Client } from "./client.ts";
+import { conditionLines } from "./conditions.ts";
 import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
 
 const list = (value: unknown): string => (Array.isArray(value) && value.length > 0 ? value.map(cell).join(",") : "-");
@@ -45,10 +46,10 @@ export async function modelShow(client: Client, ref: string, format: Format): Pr
   const model = await client.one(modelPath(ref), "id");
   if (format === "json" || format === "yaml") return await renderOne(model, format);
   if (format === "name") return `${cell(model["id"])}\n`;
-  return Object.entries(model)
+  const fields = Object.entries(model)
+    .filter(([key]) => key !== "conditions")
     .map(
-      ([key, value]) =>
-        `${`${key.replaceAll("_", " ")}:`.padEnd(20)}${Array.isArray(value) ? list(value) : cell(value)}\n`,
-    )
-    .join("");
+      ([key, value]) => `${`${key.replaceAll("_", " ")}:`.padEnd(20)}${Array.isArray(value) ? list(value) : cell(value)}`,
+    );
+  return [...fields, ...conditionLines(model)].map((line) => `${line}\n`).join("");
 }

@@ -1,4 +1,5 @@
 import { CommandError, type Client } from "./client.ts";
+import { countOf, troubleLines } from "./conditions.ts";
 import { age, cell, isRecord, render, renderOne, type Format } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
@@ -19,6 +20,7 @@ export async function statusText(client: Client, format: Format): Promise<string
     if (!isRecord(check) || check["status"] === "ok") continue;
     lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
     if (Array.isArray(check["reasons"])) lines.push(...(await problems(client)));
+    if (Array.isArray(check["counts"])) lines.push(...(await troubleLines(client, check["counts"], slots)));
   }
   return `${lines.join("\n")}\n\n${table}`;
 }
@@ -39,7 +41,8 @@ async function problems(client: Client): Promise<string[]> {
 }
 
 function describe(check: Readonly<Record<string, unknown>>): string {
-  const { reasons, failed, last } = check;
+  const { reasons, failed, last, counts } = check;
+  if (Array.isArray(counts)) return counts.filter(isRecord).map(countOf).join(", ");
   if (Array.isArray(reasons))
     return `${[...new Set(reasons.map(cell))].join(", ")}; \`berth config validate\` and the operator's log name the files`;
   if (Array.isArray(failed)) return failed.map(cell).join(", ");

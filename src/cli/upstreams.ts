@@ -1,5 +1,6 @@
 import { didYouMean, nearest } from "../api/nearest.ts";
 import { CommandError, notBerth, type Client } from "./client.ts";
+import { conditionLines } from "./conditions.ts";
 import { cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
@@ -10,7 +11,8 @@ const circuits: Readonly<Record<string, string>> = {
   halfOpen: "tried again",
 };
 
-function stateOf({ circuit }: Row): string {
+function stateOf({ circuit, spec }: Row): string {
+  if (spec === null) return "not declared validly";
   return circuits[String(circuit)] ?? cell(circuit);
 }
 
@@ -46,6 +48,7 @@ export async function upstreamShow(client: Client, name: string, format: Format)
     ["name", name],
     ["state", stateOf(found)],
     ["problem", found["problem"]],
+    ["file", found["file"]],
     ["url", baseUrl],
     ["key", keyOf(auth)],
     ["capabilities", Array.isArray(capabilities) ? capabilities.map(cell).join(", ") : capabilities],
@@ -58,7 +61,8 @@ export async function upstreamShow(client: Client, name: string, format: Format)
     ["retries", retries],
     ["silence", `${cell(timeoutSeconds)} s at most`],
   ];
-  return lines.map(([title, value]) => `${`${title}:`.padEnd(16)}${cell(value)}\n`).join("");
+  const fields = lines.map(([title, value]) => `${`${title}:`.padEnd(16)}${cell(value)}`);
+  return [...fields, ...conditionLines(found)].map((line) => `${line}\n`).join("");
 }
 
 function modelOf({ ref, upstreamModel }: Row): string {

@@ -1,5 +1,6 @@
 import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots, isBuiltin } from "../api/names.ts";
+import { resourceKey, type ResourceStatus } from "../api/resource-status.ts";
 import { completeSlot, unconfiguredSlot, type SlotSpec } from "../api/slot.ts";
 import type { PublishedSlot, SlotStatus } from "../api/status.ts";
 import type { PublishedStore } from "../store/store.ts";
@@ -25,6 +26,8 @@ export interface ResolutionIndex {
   readonly rerankers: ReadonlyMap<string, readonly KnownSlot[]>;
   readonly models: ReadonlyMap<string, ModelRecord>;
   readonly upstreamRefs: ReadonlyMap<string, UpstreamModel>;
+  /** How declared models and upstreams are, by kind and name. */
+  readonly resources: ReadonlyMap<string, ResourceStatus>;
 }
 
 /** What was made of each published slot: a change of one costs nothing for the others. */
@@ -61,8 +64,10 @@ export function buildIndex(
     if (ref !== undefined) owners.set(ref, [...(owners.get(ref) ?? []), slot]);
     if (rerank !== undefined) rerankers.set(rerank, [...(rerankers.get(rerank) ?? []), slot]);
   }
-  const models = new Map(published.registry().models.map((model) => [model.ref, model]));
-  return { slots, aliases, owners, rerankers, models, upstreamRefs };
+  const registry = published.registry();
+  const models = new Map(registry.models.map((model) => [model.ref, model]));
+  const resources = new Map(registry.resources?.map((resource) => [resourceKey(resource), resource]));
+  return { slots, aliases, owners, rerankers, models, upstreamRefs, resources };
 }
 
 /**

@@ -19,7 +19,7 @@ import { noteAuthMode } from "../store/token-confirmations.ts";
 import { TokenStore } from "../store/tokens.ts";
 import { AccessLog } from "./access-log.ts";
 import { Admission } from "./admission/admission.ts";
-import { noteBeat } from "./admission/availability.ts";
+import { isOperatorLost, noteBeat } from "./admission/availability.ts";
 import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
@@ -28,6 +28,7 @@ import { connectionLimits, Crowd } from "./crowd.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
 import { refusalCounter } from "./auth/metrics.ts";
 import { reachLines } from "./auth/reach.ts";
+import { exportConditions } from "./condition-metrics.ts";
 import { DemandPublisher } from "./demand.ts";
 import { Cors } from "./cors.ts";
 import { Dispatcher, stopping } from "./dispatch.ts";
@@ -41,6 +42,7 @@ import { LiveIndex } from "./live-index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
 import { GatewayMetrics } from "./metrics.ts";
 import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
+import { ResourceBook } from "./resource-book.ts";
 import { Traffic } from "./traffic.ts";
 import { UpstreamMetrics } from "./upstreams/metrics.ts";
 import { Upstreams } from "./upstreams/upstreams.ts";
@@ -161,6 +163,8 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   stack.use(upstreams.watch(() => firstLook.refresh()));
   const metrics = new GatewayMetrics({ traffic, admission, index, newcomers: () => firstLook.waiting });
   const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
+  const resources = new ResourceBook({ index, upstreams, isOperatorLost: () => isOperatorLost(published.operator()) });
+  exportConditions(metrics.registry, () => resources.all());
   let isDraining = false;
   const deadline = new AbortController();
   const startedAt = Date.now();
@@ -227,6 +231,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       metrics,
       images,
       upstreams,
+      resources,
       requests: stack.use(await openRequestStore(config.stateDir)),
       hardware: stack.use(await openHardwareStore(config.stateDir)),
       manifests,

@@ -118,6 +118,8 @@ export const modelViewSchema = z.strictObject({
   quantization: z.string().nullable(),
   pooling: z.string().nullable(),
   origin: modelRecordSchema.shape.origin,
+  file: z.string().nullable().describe("The manifest that declares it; null: none does"),
+  conditions: z.array(conditionSchema).describe("Of the manifest that declares it, one that was never valid included"),
 });
 export type ModelView = z.output<typeof modelViewSchema>;
 
@@ -143,12 +145,14 @@ export type HardwareView = z.output<typeof hardwareViewSchema>;
 
 export const upstreamViewSchema = z.strictObject({
   name: z.string(),
-  spec: upstreamSpecSchema,
+  spec: upstreamSpecSchema.nullable().describe("What is in force; null: its manifest was never valid"),
   circuit: z.enum(["closed", "open", "halfOpen"]),
   in_flight: count,
   queued: count,
   models: count,
-  problem: z.string().nullable(),
+  problem: z.string().nullable().describe("The message of the first condition that a person should look at"),
+  file: z.string().nullable(),
+  conditions: z.array(conditionSchema),
 });
 
 export const upstreamCheckSchema = z.strictObject({
@@ -176,6 +180,12 @@ export const healthSchema = z.strictObject({
     operator_heartbeat: z.strictObject({ status: checkStatus, last: z.iso.datetime().nullable() }),
     disk: z.strictObject({ status: checkStatus, free_bytes: z.int().min(0).nullable() }),
     slots: z.strictObject({ status: checkStatus, failed: z.array(z.string()) }),
+    conditions: z
+      .strictObject({
+        status: checkStatus,
+        counts: z.array(z.strictObject({ kind: z.string(), type: z.string(), reason: z.string(), count })),
+      })
+      .describe("How many resources have a condition that a person should look at; their records tell which and why"),
   }),
 });
 

@@ -10,6 +10,7 @@ import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { guardAddress, guardKeySource } from "./exec-fields.ts";
 import { readManifest } from "./manifest-body.ts";
+import { upstreamViews } from "./upstream-views.ts";
 import { checkProvider } from "../upstreams/check.ts";
 
 type AdminHandlers = Pick<
@@ -32,18 +33,7 @@ type AdminHandlers = Pick<
 export function adminHandlers(context: ManagementContext): AdminHandlers {
   const { upstreams, openUpstreams, writer, manifests, tokens, authenticator, config, log } = context;
   return {
-    listUpstreams: () => ({
-      object: "list",
-      data: upstreams.views().map(({ name, spec, circuit, inFlight, queued, refs, problem }) => ({
-        name,
-        spec,
-        circuit,
-        in_flight: inFlight,
-        queued,
-        models: refs,
-        problem: problem ?? null,
-      })),
-    }),
+    listUpstreams: () => ({ object: "list", data: upstreamViews(context) }),
     putUpstream: async ({ params: { name = "" }, body, reply }) => {
       checkName(name);
       const { spec, labels } = readManifest("Upstream", body, name);
@@ -62,7 +52,9 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
     checkUpstream: async ({ params: { name = "" } }) => {
       const provider = upstreams.get(name);
       if (provider === undefined) throw noUpstream(name);
-      return { name, ...(await checkProvider(provider)) };
+      const check = await checkProvider(provider);
+      if (check.ok) upstreams.answered(name);
+      return { name, ...check };
     },
     deleteUpstream: async ({ params: { name = "" } }) => {
       const isKnown = upstreams.get(name) !== undefined;

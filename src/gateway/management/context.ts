@@ -19,6 +19,7 @@ import type { Authenticator } from "../auth/authenticator.ts";
 import type { ImageCache } from "../images/cache.ts";
 import type { KnownSlot, ResolutionIndex } from "../index.ts";
 import type { GatewayMetrics } from "../metrics.ts";
+import type { ResourceBook } from "../resource-book.ts";
 import type { Traffic } from "../traffic.ts";
 import type { Upstreams } from "../upstreams/upstreams.ts";
 import type { ViewContext } from "./views.ts";
@@ -33,6 +34,7 @@ export interface ManagementContext {
   readonly images: ImageCache;
   readonly upstreams: Upstreams;
   readonly openUpstreams: OpenUpstreams;
+  readonly resources: ResourceBook;
   readonly requests: RequestStore;
   readonly hardware: Pick<HardwareStore, "found" | "pending" | "ask" | "watch">;
   readonly writer: AsyncManifestWriter;

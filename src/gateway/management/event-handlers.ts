@@ -1,6 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { resourceKey } from "../../api/resource-status.ts";
+import { isRecord } from "../../lib/record.ts";
 import { slotsInOrder } from "../index.ts";
+import type { Resource } from "../resource-book.ts";
 import type { Handlers } from "./api-server.ts";
 import { ChangeFeed, type FeedEvent } from "./change-feed.ts";
 import { mayAdminister, viewOf, type ManagementContext } from "./context.ts";
@@ -28,8 +31,17 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
     }
     for (const name of known) if (!view.index.slots.has(name)) feed.forget("slot", name, { name, removed: true });
     known = [...view.index.slots.keys()];
+    lookAtResources();
     feed.tell("config", ":config", { problems: context.operator()?.problems ?? [] });
   };
+  let told: ReadonlyMap<string, Resource> = new Map();
+  function lookAtResources(): void {
+    const now = new Map([...context.resources.others()].map((resource) => [resourceKey(resource), resource]));
+    for (const [key, resource] of now) feed.tell("condition", key, resource);
+    for (const [key, { kind, name }] of told)
+      if (!now.has(key)) feed.forget("condition", key, { kind, name, removed: true });
+    told = now;
+  }
   const lookIfFollowed = (): void => {
     if (feed.readers > 0) look();
   };
@@ -55,7 +67,7 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       const isAdmin = mayAdminister(request);
       const { response, left } = openEvents(reply, context);
       const send = ({ id, event, data }: FeedEvent): void => {
-        if (response.writableEnded || (event === "config" && !isAdmin)) return;
+        if (response.writableEnded || !(isAdmin || isForReaders(event, data))) return;
         if (response.writableLength <= behindLimitBytes) {
           response.write(`id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
           return;
@@ -70,7 +82,8 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       if (missed === undefined) {
         const view = viewOf(context);
         const slots = slotsInOrder(view.index).map((slot) => slotView(slot, view));
-        send({ id: feed.lastId, event: "snapshot", data: { slots, pulls: [] } });
+        const conditions = [...told.values()].filter((resource) => isAdmin || isForReaders("condition", resource));
+        send({ id: feed.lastId, event: "snapshot", data: { slots, pulls: [], conditions } });
       } else for (const event of missed) send(event);
       // Ends after `follow` does, and so knows whether others are left.
       using _looking = lookWhileFollowed();
@@ -84,4 +97,10 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
       return reply;
     },
   };
+}
+
+/** Providers and what the configuration says are for admins, as their routes are. */
+function isForReaders(event: string, data: unknown): boolean {
+  if (event === "config") return false;
+  return event !== "condition" || (isRecord(data) && data["kind"] !== "Upstream");
 }

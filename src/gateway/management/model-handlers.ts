@@ -2,11 +2,12 @@ import { rm } from "node:fs/promises";
 import { ApiError } from "../../api/errors.ts";
 import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { ModelRecord } from "../../api/model.ts";
+import type { ModelView } from "../../api/management/views.ts";
 import { notFound as nothingCalled } from "../resolve.ts";
 import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
 import { v1Model, v1Models } from "./v1-models.ts";
-import { modelView } from "./views.ts";
+import { modelViewNamed, modelViews } from "./views.ts";
 
 type ModelHandlers = Pick<
   Handlers,
@@ -26,14 +27,16 @@ type ModelHandlers = Pick<
 /** Handlers of models: the registry, and the list of `/v1`. */
 export function modelHandlers(context: ManagementContext): ModelHandlers {
   return {
-    listModels: () => {
-      const { index } = viewOf(context);
-      return { object: "list", data: [...index.models.values()].map((model) => modelView(model, index)) };
-    },
-    getModel: ({ params: { ref = "" } }) => modelView(modelNamed(context, ref), context.index()),
+    listModels: () => ({ object: "list", data: modelViews(context.index()) }),
+    getModel: ({ params: { ref = "" } }) => viewNamed(context, ref),
     deleteModel: async ({ params: { ref = "" }, query: { force, files } }) => {
-      const model = modelNamed(context, ref);
-      const view = modelView(model, context.index());
+      const view = viewNamed(context, ref);
+      const model = context.index().models.get(ref);
+      if (model === undefined) {
+        // Its manifest was never valid: there is nothing else to remove.
+        await context.writer.remove("Model", ref, { isKnown: true });
+        return view;
+      }
       if (view.slots.length > 0 && !force) {
         throw new ApiError("model.in_use", {
           message: `${ref} is held by ${view.slots.join(", ")}; ?force=1 removes it all the same`,
@@ -87,10 +90,10 @@ async function removeModel({ writer }: ManagementContext, model: ModelRecord, wi
 }
 
 /** Throws ApiError `model.not_found`. */
-function modelNamed(context: ManagementContext, ref: string): ModelRecord {
-  const model = context.index().models.get(ref);
-  if (model === undefined) throw notFound(context, ref);
-  return model;
+function viewNamed(context: ManagementContext, ref: string): ModelView {
+  const view = modelViewNamed(context.index(), ref);
+  if (view === undefined) throw notFound(context, ref);
+  return view;
 }
 
 function notFound(context: ManagementContext, ref: string): ApiError {

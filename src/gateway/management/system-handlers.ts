@@ -76,7 +76,28 @@ interface Health {
     operator_heartbeat: { status: "ok" | "degraded"; last: string | null };
     disk: { status: "ok" | "degraded"; free_bytes: number | null };
     slots: { status: "ok" | "degraded"; failed: string[] };
+    conditions: { status: "ok" | "degraded"; counts: ConditionCount[] };
   };
+}
+
+interface ConditionCount {
+  readonly kind: string;
+  readonly type: string;
+  readonly reason: string;
+  count: number;
+}
+
+/** How many resources have which trouble. No names, places or messages: everybody may ask for these. */
+function countTroubles({ resources }: ManagementContext): ConditionCount[] {
+  const counts = new Map<string, ConditionCount>();
+  for (const { kind, condition } of resources.troubles()) {
+    const { type, reason } = condition;
+    const key = `${kind} ${type} ${reason}`;
+    const known = counts.get(key);
+    if (known === undefined) counts.set(key, { kind, type, reason, count: 1 });
+    else known.count += 1;
+  }
+  return [...counts.values()];
 }
 
 /** What of the whole system is well, and what is not. */
@@ -90,12 +111,14 @@ export async function health(context: ManagementContext): Promise<Health> {
     ({ bavail, bsize }) => bavail * bsize,
     () => null,
   );
+  const counts = countTroubles(context);
   const word = (isOk: boolean): "ok" | "degraded" => (isOk ? "ok" : "degraded");
   const checks = {
     store: { status: word(reasons.length === 0), reasons },
     operator_heartbeat: { status: word(!isOperatorLost(operator)), last: operator?.heartbeat ?? null },
     disk: { status: word(free !== null && free >= freeBytesMin), free_bytes: free },
     slots: { status: word(failed.length === 0), failed },
+    conditions: { status: word(counts.length === 0), counts },
   };
   return { status: word(Object.values(checks).every(({ status }) => status === "ok")), checks };
 }

@@ -1,12 +1,14 @@
 import type { ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView } from "../../api/management/views.ts";
 import { maskedPlan, maskedSpec } from "../../api/masked.ts";
-import type { Condition } from "../../api/conditions.ts";
+import { findCondition } from "../../api/conditions.ts";
 import { duration } from "../../api/duration.ts";
 import type { Step } from "../../api/plan.ts";
+import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
 import { holdersOf, type KnownSlot, type ResolutionIndex } from "../index.ts";
 import type { Admission } from "../admission/admission.ts";
+import { slotConditions } from "../slot-conditions.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { Traffic } from "../traffic.ts";
 
@@ -41,7 +43,7 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
     in_flight: traffic.inFlight(name),
     queued: waiting.queued,
     held: waiting.held,
-    conditions: conditionsOf(status?.conditions ?? [], isOperatorLost),
+    conditions: [...slotConditions(status?.conditions ?? [], isOperatorLost)],
     generation: published?.generation ?? 0,
     observed_generation: status?.observedGeneration ?? 0,
     spec_hash: published?.specHash ?? null,
@@ -71,21 +73,6 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
 export function slotDetail(slot: KnownSlot, context: ViewContext, { isMasked = false } = {}): SlotDetail {
   const spec = isMasked ? maskedSpec(slot.spec) : slot.spec;
   return { ...slotView(slot, context), transitions: slot.status?.transitions ?? [], spec };
-}
-
-function conditionsOf(conditions: readonly Condition[], isOperatorLost: boolean): Condition[] {
-  if (!isOperatorLost) return [...conditions];
-  // Nobody watches the engines: what was true may not be any more.
-  return conditions.map((condition) =>
-    condition.type === "Ready"
-      ? {
-          ...condition,
-          status: "Unknown",
-          reason: "OperatorLost",
-          message: "the operator has not been heard of for 5 s",
-        }
-      : condition,
-  );
 }
 
 function progressOf(progress: SlotStatus["progress"]): SlotView["progress"] {
@@ -149,12 +136,64 @@ function detailOf(step: Step, now: number): string {
   return step.do === "wait" && step.until !== undefined ? ` in ${left(step.until)}` : "";
 }
 
+/** Every model of the registry, then those that are declared and were never valid. */
+export function modelViews(index: ResolutionIndex): ModelView[] {
+  const neverValid = [...index.resources.values()].filter(
+    ({ kind, name }) => kind === "Model" && recordOf(index, name) === undefined,
+  );
+  return [...[...index.models.values()].map((model) => modelView(model, index)), ...neverValid.map(nothingOf)];
+}
+
+/** The model of that ref, or the one that is declared under that name and was never valid. */
+export function modelViewNamed(index: ResolutionIndex, ref: string): ModelView | undefined {
+  const model = index.models.get(ref);
+  if (model !== undefined) return modelView(model, index);
+  const resource = index.resources.get(resourceKey({ kind: "Model", name: ref }));
+  return resource === undefined || recordOf(index, ref) !== undefined ? undefined : nothingOf(resource);
+}
+
+/** What a Model gives; undefined: nothing. */
+function recordOf({ models }: ResolutionIndex, name: string): ModelRecord | undefined {
+  const named = models.get(name);
+  // A file of that ref, too, is what a broken manifest of that name speaks of.
+  if (named !== undefined) return named;
+  return [...models.values()].find((model) => model.origin === "manifest" && model.name === name);
+}
+
+/** Of a Model whose manifest gives no record. */
+function nothingOf({ name, file, conditions }: ResourceStatus): ModelView {
+  const message = findCondition(conditions, "Ready")?.message ?? null;
+  return {
+    id: name,
+    size_bytes: null,
+    backend: null,
+    capabilities: [],
+    license: null,
+    license_url: null,
+    source: "",
+    sha256: null,
+    path: null,
+    slots: [],
+    state: "invalid",
+    message,
+    architecture: null,
+    context_length: null,
+    parameters: null,
+    quantization: null,
+    pooling: null,
+    origin: "manifest",
+    file,
+    conditions,
+  };
+}
+
 /** A model of the registry, with the slots that hold it. */
 export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView {
   const owners = holdersOf(index, model);
   const slots = owners.map(({ name }) => name);
   // Of several that hold it, one that runs says where the model is.
   const owner = owners.find(({ status }) => (status?.processes.length ?? 0) > 0) ?? owners[0];
+  const declared = index.resources.get(resourceKey({ kind: "Model", name: model.name ?? model.ref }));
   return {
     id: model.ref,
     size_bytes: model.sizeBytes ?? null,
@@ -174,5 +213,7 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
     quantization: model.quantization ?? null,
     pooling: model.pooling ?? null,
     origin: model.origin,
+    file: declared?.file ?? null,
+    conditions: declared?.conditions ?? [],
   };
 }

@@ -43,7 +43,7 @@ interface Trouble {
  */
 export class Circuits {
   readonly #now: () => number;
-  readonly #provider: Circuit;
+  #provider: Circuit;
   readonly #models = new Map<string, Map<Outcome, Trouble>>();
 
   constructor(now: () => number) {
@@ -62,6 +62,12 @@ export class Circuits {
       if ([...troubles.values()].some(({ circuit }) => circuit.state !== "closed")) count += 1;
     }
     return count;
+  }
+
+  /** Forgets every failure: what is under way by an earlier leave counts no more. */
+  reset(): void {
+    this.#provider = new Circuit(providerOptions, this.#now);
+    this.#models.clear();
   }
 
   admit(model: string): Leave | Pause {

@@ -50,8 +50,8 @@ export interface ProviderOptions {
   /** One try has ended, or a request could not be tried: then without a duration. */
   readonly onOutcome: (outcome: Outcome, seconds: number | undefined) => void;
   readonly onRetry: () => void;
-  /** What a person must mend; for the log, never for a client. */
-  readonly onProblem: (message: string) => void;
+  /** What a person must mend, a key that is missing or one that is not taken; for the log, never for a client. */
+  readonly onProblem: (of: "key" | "refused", message: string) => void;
   /** Resolves its name for each connection, and may refuse; absent: the system's. */
   readonly lookup?: LookupFunction;
   /** Milliseconds before the first retry; doubled for each further one. */
@@ -145,6 +145,17 @@ export class Provider {
       });
     } catch (error) {
       throw this.#keyFailure(error);
+    }
+  }
+
+  /** Why there is no key that could be used now, with its place; undefined: there is, or none is needed. */
+  async keyProblem(): Promise<string | undefined> {
+    try {
+      await this.#secret?.read();
+      return undefined;
+    } catch (error) {
+      if (error instanceof SecretError) return error.message;
+      throw error;
     }
   }
 
@@ -246,7 +257,7 @@ export class Provider {
   #keyFailure(error: unknown): ApiError {
     if (!(error instanceof SecretError)) throw error;
     const { name } = this.options;
-    this.options.onProblem(error.message);
+    this.options.onProblem("key", error.message);
     const message = `upstream ${name} has no usable key; the gateway's log names the reason`;
     return new ApiError("dispatch.upstream_failed", { message, details: { upstream: name }, cause: error });
   }

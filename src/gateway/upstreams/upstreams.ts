@@ -8,6 +8,7 @@ import type { CircuitState } from "./circuit.ts";
 import { Discovery } from "./discovery.ts";
 import { outerLookup } from "./inner-addresses.ts";
 import type { Outcome } from "./provider-failure.ts";
+import { KeyWatch } from "./key-watch.ts";
 import { Provider } from "./provider.ts";
 
 export interface UpstreamsOptions {
@@ -36,15 +37,28 @@ export interface UpstreamView {
   readonly inFlight: number;
   readonly queued: number;
   readonly refs: number;
-  /** What a person must mend, without secrets; it may name files. */
-  readonly problem: string | undefined;
+  readonly problems: UpstreamProblems;
 }
+
+/** What a person must mend, each without secrets; it may name files. */
+export interface UpstreamProblems {
+  /** There is no key that could be used. */
+  readonly key: string | undefined;
+  /** The provider does not take the key. */
+  readonly refused: string | undefined;
+  /** Its models cannot be listed. */
+  readonly discovery: string | undefined;
+}
+
+/** How long a key that went, or came back, may go unnoticed while nobody asks. */
+const keyMs = 3000;
 
 interface Member {
   readonly provider: Provider;
   readonly discovery: Discovery | undefined;
+  readonly keys: KeyWatch | undefined;
   readonly identity: string;
-  readonly problems: { provider: string | undefined; discovery: string | undefined };
+  readonly problems: { -readonly [Of in keyof UpstreamProblems]: string | undefined };
 }
 
 /**
@@ -92,8 +106,16 @@ export class Upstreams implements AsyncDisposable {
       inFlight: provider.limiter.busy,
       queued: provider.limiter.waiting,
       refs: counts.get(name) ?? 0,
-      problem: problems.provider ?? problems.discovery,
+      problems: { ...problems },
     }));
+  }
+
+  /** A person has asked, and the provider has answered well: nothing counts any more that says otherwise. */
+  answered(name: string): void {
+    const member = this.#members.get(name);
+    if (member === undefined) return;
+    member.problems.refused = undefined;
+    member.provider.circuits.reset();
   }
 
   /** Takes what the registry declares now. What has not changed goes on as it is. */
@@ -119,7 +141,10 @@ export class Upstreams implements AsyncDisposable {
     this.#subscribers.clear();
     const all = [...this.#members.values()];
     this.#members.clear();
-    for (const { discovery } of all) discovery?.[Symbol.dispose]();
+    for (const { discovery, keys } of all) {
+      discovery?.[Symbol.dispose]();
+      keys?.[Symbol.dispose]();
+    }
     const providers = [...all.map(({ provider }) => provider), ...this.#retiring];
     await Promise.all(providers.map((provider) => provider[Symbol.asyncDispose]()));
   }
@@ -127,7 +152,7 @@ export class Upstreams implements AsyncDisposable {
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
     const { env, budget, discovered, onOutcome, onRetry, isOpen, discoveryRetryMs: retryMs = 5000 } = this.#options;
     const { baseUrl } = spec;
-    const problems: Member["problems"] = { provider: undefined, discovery: undefined };
+    const problems: Member["problems"] = { key: undefined, refused: undefined, discovery: undefined };
     const provider = new Provider({
       name,
       spec,
@@ -136,11 +161,11 @@ export class Upstreams implements AsyncDisposable {
       ...(isOpen?.(name, baseUrl) === true ? { lookup: outerLookup() } : {}),
       now: () => performance.now(),
       onOutcome: (outcome, seconds) => {
-        if (outcome === "200") problems.provider = undefined;
+        if (outcome === "200") problems.key = problems.refused = undefined;
         onOutcome?.(name, outcome, seconds);
       },
       onRetry: () => onRetry?.(name),
-      onProblem: (message) => this.#problem(name, problems, "provider", message),
+      onProblem: (of, message) => this.#problem(name, problems, of, message),
     });
     // Of the same provider the old list is better than none.
     const known = before?.provider.options.spec.baseUrl === baseUrl ? before.discovery?.models : undefined;
@@ -154,14 +179,28 @@ export class Upstreams implements AsyncDisposable {
             list: (signal) => provider.list(signal),
             onChange: () => this.#publish(),
             onHeard: (models) => discovered?.keep(name, baseUrl, models),
-            onProblem: (message) => this.#problem(name, problems, "discovery", message),
+            onProblem: (message) => {
+              // The key was taken just now.
+              if (message === undefined) problems.refused = undefined;
+              this.#problem(name, problems, "discovery", message);
+            },
           });
-    this.#members.set(name, { provider, discovery, identity: canonicalJson(spec), problems });
+    const keys =
+      spec.auth.type === "none"
+        ? undefined
+        : new KeyWatch({
+            look: () => provider.keyProblem(),
+            onProblem: (message) => this.#problem(name, problems, "key", message),
+            // The environment of a process stays as it is.
+            everyMs: "file" in spec.auth.valueFrom ? keyMs : undefined,
+          });
+    this.#members.set(name, { provider, discovery, keys, identity: canonicalJson(spec), problems });
   }
 
-  #drop(name: string, { provider, discovery }: Member): void {
+  #drop(name: string, { provider, discovery, keys }: Member): void {
     this.#members.delete(name);
     discovery?.[Symbol.dispose]();
+    keys?.[Symbol.dispose]();
     this.#retiring.add(provider);
     void provider.retire().finally(() => this.#retiring.delete(provider));
   }

@@ -109,10 +109,10 @@ describe("upstreams", () => {
     open.upstreams.update([{ name: "acme", spec: specOf({ baseUrl: double.baseUrl, discover: {} }) }]);
     await until("it was asked three times", () => double.asked.length >= 3);
     assert.deepEqual(open.problems, ["acme: the provider answered 500 when asked for its models"]);
-    assert.equal(open.upstreams.views()[0]?.problem, "the provider answered 500 when asked for its models");
+    assert.equal(open.upstreams.views()[0]?.problems.discovery, "the provider answered 500 when asked for its models");
     double.models = ["m1"];
     await until("the list is there", () => open.upstreams.refs().has("m1"));
-    assert.equal(open.upstreams.views()[0]?.problem, undefined);
+    assert.equal(open.upstreams.views()[0]?.problems.discovery, undefined);
   });
 
   it("know no model by a name that holds the key", async () => {
@@ -210,7 +210,7 @@ describe("upstreams", () => {
     assert.deepEqual(open.problems, ["acme: the environment variable ACME_KEY is not set"]);
     env["ACME_KEY"] = secretKey;
     await answerOf(ask(open.provider("acme")));
-    assert.equal(open.upstreams.views()[0]?.problem, undefined);
+    assert.equal(open.upstreams.views()[0]?.problems.key, undefined);
   });
 });
 

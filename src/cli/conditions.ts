@@ -1,0 +1,62 @@
+import { conditionSchema, troublesIn, type Condition } from "../api/conditions.ts";
+import { CommandError, type Client } from "./client.ts";
+import { cell, isRecord } from "./output.ts";
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** Those of a record that this version can read; a service of before they were told has none. */
+function conditionsIn({ conditions }: Row): readonly Condition[] {
+  const all = Array.isArray(conditions) ? conditions : [];
+  return all.flatMap((each) => conditionSchema.safeParse(each).data ?? []);
+}
+
+/** A line for each condition of a record, for a person; nothing where it has none. */
+export function conditionLines(row: Row): string[] {
+  const lines = conditionsIn(row).map(
+    ({ type, status, reason, message }) =>
+      `  ${cell(type).padEnd(14)}${cell(status).padEnd(9)}${cell(reason).padEnd(22)}${cell(message)}`,
+  );
+  return lines.length === 0 ? [] : ["conditions:", ...lines];
+}
+
+const kinds = [
+  { kind: "Slot", path: "/api/slots", key: "name", show: "berth slot show" },
+  { kind: "Model", path: "/api/models", key: "id", show: "berth model show" },
+  { kind: "Upstream", path: "/api/upstreams", key: "name", show: "berth upstream show" },
+] as const;
+
+/** What is wrong with which resource, for `berth status`. A kind that the token may not list is counted only. */
+export async function troubleLines(client: Client, counts: unknown, slots: readonly Row[]): Promise<string[]> {
+  const counted = Array.isArray(counts) ? counts.filter(isRecord) : [];
+  const lines = await Promise.all(
+    kinds.map(async ({ kind, path, key, show }) => {
+      const ofKind = counted.filter((each) => each["kind"] === kind);
+      if (ofKind.length === 0) return [];
+      const rows = kind === "Slot" ? slots : await listed(client, path);
+      if (rows === undefined)
+        return [`    ${ofKind.map(countOf).join(", ")}: an admin token sees more, by \`${show} NAME\``];
+      return rows.flatMap((row) =>
+        troublesIn(conditionsIn(row)).map(({ type, reason, message }) => {
+          const [first = "", ...more] = message.split("\n");
+          const rest = more.length === 0 ? "" : ` (more by \`${show} ${cell(row[key])}\`)`;
+          return `    ${kind} ${cell(row[key])}: ${cell(type)} ${cell(reason)}: ${cell(first)}${rest}`;
+        }),
+      );
+    }),
+  );
+  return lines.flat();
+}
+
+/** `2 Slot Stalled InvalidSpec`. */
+export function countOf({ kind, type, reason, count }: Row): string {
+  return [count, kind, type, reason].map(cell).join(" ");
+}
+
+async function listed(client: Client, path: string): Promise<readonly Row[] | undefined> {
+  try {
+    return await client.list(path);
+  } catch (error) {
+    if (error instanceof CommandError) return undefined;
+    throw error;
+  }
+}

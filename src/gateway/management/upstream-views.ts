@@ -1,0 +1,27 @@
+import type { z } from "zod";
+import { troublesIn } from "../../api/conditions.ts";
+import type { upstreamViewSchema } from "../../api/management/views.ts";
+import type { ManagementContext } from "./context.ts";
+
+/** Every provider that is declared; those whose manifest was never valid serve nothing. */
+export function upstreamViews({
+  upstreams,
+  resources,
+}: Pick<ManagementContext, "upstreams" | "resources">): z.output<typeof upstreamViewSchema>[] {
+  const views = new Map(upstreams.views().map((view) => [view.name, view]));
+  return [...resources.upstreams()].map(([name, { file, conditions }]) => {
+    const view = views.get(name);
+    const [trouble] = troublesIn(conditions);
+    return {
+      name,
+      spec: view?.spec ?? null,
+      circuit: view?.circuit ?? "closed",
+      in_flight: view?.inFlight ?? 0,
+      queued: view?.queued ?? 0,
+      models: view?.refs ?? 0,
+      problem: trouble?.message ?? null,
+      file,
+      conditions: [...conditions],
+    };
+  });
+}

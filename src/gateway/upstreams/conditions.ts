@@ -1,0 +1,102 @@
+import { findCondition, nextConditions, type Condition, type ConditionClaim } from "../../api/conditions.ts";
+import type { ResourceStatus } from "../../api/resource-status.ts";
+import type { UpstreamView } from "./upstreams.ts";
+
+/** A ref that a provider's manifest declares, and another resource has. */
+export interface LostRef {
+  readonly ref: string;
+  readonly holder: string;
+}
+
+/**
+ * The conditions of a provider: what the operator says of its manifest, and what this gateway knows of asking it. Pure.
+ * `view`: absent where the manifest was never valid; `told`: absent where the operator is older than this gateway.
+ */
+export function upstreamConditions(options: {
+  readonly view: UpstreamView | undefined;
+  readonly told: ResourceStatus | undefined;
+  readonly lost: readonly LostRef[];
+  readonly before: readonly Condition[];
+  readonly now: Date;
+}): readonly Condition[] {
+  const { view, told, lost, before, now } = options;
+  if (view === undefined) return told?.conditions ?? [];
+  const manifest = told?.conditions ?? [];
+  const key = keyTrouble(view);
+  const failing = failingOf(view, key !== undefined);
+  const stalled = claimOf(manifest, "Stalled") ?? (key === undefined ? undefined : claim("Stalled", "True", key));
+  const conflict = claimOf(manifest, "NameConflict") ?? conflictOf(lost);
+  const ready = findCondition(manifest, "Ready");
+  const isDown = view.circuit !== "closed";
+  const claims: readonly (ConditionClaim | undefined)[] = [
+    ready?.status === "False"
+      ? claim("Ready", "False", ready)
+      : key !== undefined
+        ? claim("Ready", "False", key)
+        : isDown && failing !== undefined
+          ? claim("Ready", "False", failing)
+          : claim("Ready", "True", serving),
+    key !== undefined
+      ? claim("Available", "False", key)
+      : isDown && failing !== undefined
+        ? claim("Available", "False", failing)
+        : claim("Available", "True", serving),
+    stalled,
+    conflict,
+    failing === undefined ? undefined : claim("Degraded", "True", failing),
+  ];
+  return nextConditions(
+    before,
+    claims.filter((each) => each !== undefined),
+    told?.generation ?? 0,
+    now,
+  );
+}
+
+interface Words {
+  readonly reason: string;
+  readonly message: string;
+}
+
+const serving: Words = { reason: "Serving", message: "requests are sent to it" };
+
+/** What a person must mend before any request can succeed. */
+function keyTrouble({ problems: { key, refused } }: UpstreamView): Words | undefined {
+  if (key !== undefined) return { reason: "NoKey", message: key };
+  return refused === undefined ? undefined : { reason: "KeyRefused", message: refused };
+}
+
+function failingOf({ circuit, pausedModels, problems }: UpstreamView, hasNoKey: boolean): Words | undefined {
+  if (circuit !== "closed") {
+    const message = "it keeps failing: it is asked again after a pause, by one request, or by `berth upstream check`";
+    return { reason: "CircuitOpen", message };
+  }
+  // Without a key there is no list either.
+  if (problems.discovery !== undefined && !hasNoKey) {
+    const message = `its models cannot be listed: ${problems.discovery}; those known from before are served`;
+    return { reason: "ModelsNotListed", message };
+  }
+  if (pausedModels === 0) return undefined;
+  const many = pausedModels === 1 ? "one of its models keeps" : `${pausedModels} of its models keep`;
+  return { reason: "ModelsPaused", message: `${many} failing, and asked again after a pause` };
+}
+
+function conflictOf(lost: readonly LostRef[]): ConditionClaim | undefined {
+  if (lost.length === 0) return undefined;
+  const named = lost.slice(0, 20).map(({ ref, holder }) => `${ref} belongs to ${holder}`);
+  const more = lost.length > named.length ? [`and ${lost.length - named.length} more`] : [];
+  return claim("NameConflict", "True", { reason: "NameConflict", message: [...named, ...more].join("; ") });
+}
+
+function claimOf(conditions: readonly Condition[], type: ConditionClaim["type"]): ConditionClaim | undefined {
+  const found = findCondition(conditions, type);
+  return found === undefined ? undefined : claim(type, found.status, found);
+}
+
+function claim(
+  type: ConditionClaim["type"],
+  status: ConditionClaim["status"],
+  { reason, message }: Words,
+): ConditionClaim {
+  return { type, status, reason, message };
+}
