@@ -49,7 +49,8 @@ export async function modelShow(client: Client, ref: string, format: Format): Pr
   const fields = Object.entries(model)
     .filter(([key]) => key !== "conditions")
     .map(
-      ([key, value]) => `${`${key.replaceAll("_", " ")}:`.padEnd(20)}${Array.isArray(value) ? list(value) : cell(value)}`,
+      ([key, value]) =>
+        `${`${key.replaceAll("_", " ")}:`.padEnd(20)}${Array.isArray(value) ? list(value) : cell(value)}`,
     );
   return [...fields, ...conditionLines(model)].map((line) => `${line}\n`).join("");
 }

@@ -189,8 +189,7 @@ export class Controller implements AsyncDisposable {
     const began = performance.now();
     const kind = key === registryKey ? "Registry" : "Slot";
     try {
-      const done =
-        kind === "Registry" ? await this.#sync.sync() : await this.#reconcileSlot(key.slice("Slot/".length));
+      const done = kind === "Registry" ? await this.#sync.sync() : await this.#reconcileSlot(key.slice("Slot/".length));
       const outcome = done.requeueMs === undefined ? "success" : "requeue";
       this.#metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
       return done;

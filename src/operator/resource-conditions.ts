@@ -67,8 +67,10 @@ function modelClaims(model: Desired<"Model">, records: ReadonlyMap<string, Model
 const conflicting = { type: "NameConflict", status: "True" } as const satisfies Partial<ConditionClaim>;
 
 /** What the manifest itself says that is wrong; undefined: nothing. */
-function manifestClaims({ diagnostics, spec }: Pick<Desired<"Model">, "diagnostics"> & { readonly spec: unknown }):
-  ConditionClaim[] | undefined {
+function manifestClaims({
+  diagnostics,
+  spec,
+}: Pick<Desired<"Model">, "diagnostics"> & { readonly spec: unknown }): ConditionClaim[] | undefined {
   const invalid = diagnostics.filter(({ reason }) => reason !== "DuplicateResource");
   const doubles = diagnostics.filter(({ reason }) => reason === "DuplicateResource");
   const force = spec === undefined ? "" : "\nwhat it said when it was last valid stays in force";

@@ -72,6 +72,7 @@ describe("the gateway's metric page", () => {
 
 const expected = `
 # HELP berth_auth_refusals_total Requests that authentication has refused, by error code
+# HELP berth_condition 1 for each condition of a slot, model or upstream as it is now; Stalled, Degraded or NameConflict with status True is for a person to mend
 # HELP berth_request_duration_seconds From the request's header to the end of its answer
 # HELP berth_request_wait_seconds How long requests waited for a slot that was not there, or for their turn, however that ended
 # HELP berth_requests_held Requests that wait for a slot that is not there
@@ -90,6 +91,7 @@ const expected = `
 # HELP berth_upstream_requests_total Requests to providers, every try on its own, by HTTP status or by why there was none
 # HELP berth_upstream_retries_total Requests to providers that were sent again
 # TYPE berth_auth_refusals_total counter
+# TYPE berth_condition gauge
 # TYPE berth_request_duration_seconds histogram
 # TYPE berth_request_wait_seconds histogram
 # TYPE berth_requests_held gauge
@@ -111,6 +113,12 @@ berth_auth_refusals_total{code="auth.forbidden"} 0
 berth_auth_refusals_total{code="auth.invalid"} 0
 berth_auth_refusals_total{code="auth.required"} 0
 berth_auth_refusals_total{code="auth.throttled"} 0
+berth_condition{kind="Slot",name="coder",type="Available",status="False",reason="Exited"} 1
+berth_condition{kind="Slot",name="embed",type="Available",status="False",reason="ScaledToZero"} 1
+berth_condition{kind="Slot",name="img",type="Available",status="False",reason="ScaledToZero"} 1
+berth_condition{kind="Slot",name="primary",type="Available",status="True",reason="Loaded"} 1
+berth_condition{kind="Slot",name="stt",type="Available",status="False",reason="ScaledToZero"} 1
+berth_condition{kind="Slot",name="tts",type="Available",status="False",reason="ScaledToZero"} 1
 berth_request_duration_seconds_count{route="/v1/chat/completions",slot="none"} 4
 berth_request_duration_seconds_count{route="/v1/chat/completions",slot="primary"} 3
 berth_request_duration_seconds_count{route="/v1/embeddings",slot="embed"} 1

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { z } from "zod";
 import { knownPart } from "../../src/api/known-part.ts";
 import {
   demandSchema,
@@ -146,6 +147,26 @@ describe("state of another version", () => {
       const dropped = Object.keys(value).filter((key) => !(key in shape));
       assert.deepEqual(dropped, [], "a field that was required is dropped with the next `schema` only");
     }
+  });
+
+  it("is read by one that knows nothing of resources, and without those of a kind that a later one has added", () => {
+    const status = { name: "u", file: "/u.toml", generation: 1, specHash: "h", conditions: slot.status.conditions };
+    const resources = [
+      { kind: "SlotGroup", ...status },
+      { kind: "Upstream", ...status },
+    ];
+    const { resources: _new, ...shape } = publishedRegistrySchema.shape;
+    const earlier = knownPart(z.strictObject(shape), { ...registry, resources });
+    assert.deepEqual(
+      earlier?.upstreams.map(({ name }) => name),
+      ["u"],
+    );
+    const present = knownPart(publishedRegistrySchema, { ...registry, resources });
+    assert.deepEqual(
+      present?.resources?.map(({ kind }) => kind),
+      ["Upstream"],
+    );
+    assert.equal(present?.models.length, 1);
   });
 
   it("is read without the values that a later one has added, which are told once", async () => {

@@ -245,7 +245,7 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     const refusal = begun.end(new Mask(this.#key, "errors"));
     const { status, retryAfter } = refusal;
     const { name, onProblem } = this.#provider.options;
-    if (status === 401 || status === 403) onProblem("refused", `the provider refused the key (${status})`);
+    if (status === 401 || status === 403) onProblem(`the provider refused the key (${status})`, "refused");
     const failure = refusalFailure(name, refusal);
     if (status >= 500 && failure.status >= 500) this.#permit?.fail(String(status), () => this.#request?.body.print);
     else this.#permit?.succeed();

@@ -51,7 +51,7 @@ export interface ProviderOptions {
   readonly onOutcome: (outcome: Outcome, seconds: number | undefined) => void;
   readonly onRetry: () => void;
   /** What a person must mend, a key that is missing or one that is not taken; for the log, never for a client. */
-  readonly onProblem: (of: "key" | "refused", message: string) => void;
+  readonly onProblem: (message: string, of: "key" | "refused") => void;
   /** Resolves its name for each connection, and may refuse; absent: the system's. */
   readonly lookup?: LookupFunction;
   /** Milliseconds before the first retry; doubled for each further one. */
@@ -257,7 +257,7 @@ export class Provider {
   #keyFailure(error: unknown): ApiError {
     if (!(error instanceof SecretError)) throw error;
     const { name } = this.options;
-    this.options.onProblem("key", error.message);
+    this.options.onProblem(error.message, "key");
     const message = `upstream ${name} has no usable key; the gateway's log names the reason`;
     return new ApiError("dispatch.upstream_failed", { message, details: { upstream: name }, cause: error });
   }

@@ -165,7 +165,7 @@ export class Upstreams implements AsyncDisposable {
         onOutcome?.(name, outcome, seconds);
       },
       onRetry: () => onRetry?.(name),
-      onProblem: (of, message) => this.#problem(name, problems, of, message),
+      onProblem: (message, of) => this.#problem(name, problems, of, message),
     });
     // Of the same provider the old list is better than none.
     const known = before?.provider.options.spec.baseUrl === baseUrl ? before.discovery?.models : undefined;

@@ -48,11 +48,17 @@ async function healthFinding(url: string): Promise<Finding> {
   if (health?.["status"] === "ok") return ok("service", "healthy");
   const bad = Object.entries(checks).flatMap(([name, check]) => {
     if (!isRecord(check) || check["status"] === "ok") return [];
-    const told = Object.entries(check).flatMap(([key, value]) => (key === "status" ? [] : [`${key} ${String(value)}`]));
+    const told = Object.entries(check).flatMap(([key, value]) => (key === "status" ? [] : [`${key} ${plain(value)}`]));
     return [`${name} (${told.join(", ")})`];
   });
   const what = bad.length === 0 ? "it does not tell of its health" : `degraded: ${bad.join(", ")}`;
   return warn("service", what, "`berth status` and `berth slot list` tell more");
+}
+
+/** A value of a check on a line: `Upstream Stalled InvalidSpec 1` of what is counted. */
+function plain(value: unknown): string {
+  if (Array.isArray(value)) return value.map(plain).join(",");
+  return isRecord(value) ? Object.values(value).map(String).join(" ") : String(value);
 }
 
 async function operatorPortFinding({ operatorPort }: Network, isOperatorRunning: boolean): Promise<Finding> {

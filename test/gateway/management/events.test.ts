@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { appendFile, mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { describe, it, mock } from "node:test";
+import type { ResourceStatus } from "../../../src/api/resource-status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { ChangeFeed, type FeedEvent } from "../../../src/gateway/management/change-feed.ts";
 import { logFile } from "../../../src/runtimes/logs.ts";
@@ -15,6 +16,15 @@ const isOf = (field: string, value: unknown) => (data: unknown) => isRecord(data
 
 const hasFailed = (round: number) => (data: unknown) =>
   isRecord(data) && isRecord(data["last_error"]) && String(data["last_error"]["message"]).startsWith(`${round} `);
+
+const resource = (kind: "Model" | "Upstream", name: string): ResourceStatus => ({
+  kind,
+  name,
+  file: `/c/${name}.toml`,
+  generation: 1,
+  specHash: "h",
+  conditions: [],
+});
 
 describe("events", () => {
   it("begin with a snapshot, then tell every change", async () => {
@@ -110,6 +120,15 @@ describe("events", () => {
       problems: [{ reason: "SourceEmpty", message: "secret of the house" }],
     });
     await admin.find("config");
+    await gateway.publishRegistry({ resources: [resource("Upstream", "acme"), resource("Model", "m")] });
+    await admin.find("condition", isOf("name", "acme"));
+    await other.find("condition", isOf("name", "m"));
+    using late = await followEvents(gateway.url, "/api/events", await headers("read-only"));
+    assert.doesNotMatch(JSON.stringify(await late.find("snapshot")), /acme/);
+    assert.equal(
+      other.events.some(({ data }) => JSON.stringify(data).includes("acme")),
+      false,
+    );
     await gateway.publish("primary", { state: "error" });
     await other.find("slot", isOf("state", "error"));
     assert.equal(

@@ -93,7 +93,8 @@ describe("health", () => {
         "[-]store degraded (requests are served all the same)\n" +
         "[+]operator_heartbeat ok\n" +
         "[?]disk\n" +
-        "[-]slots degraded (requests are served all the same)\n",
+        "[-]slots degraded (requests are served all the same)\n" +
+        "[+]conditions ok\n",
     );
     assert.equal(await (await fetch(`${gateway.url}/readyz`)).text(), "ok\n");
     await rename(gateway.stateDir, `${gateway.stateDir}-away`);

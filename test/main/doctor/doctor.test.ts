@@ -229,7 +229,11 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
 
   it("tells a service of another state directory from its own, and one that is not well", async () => {
     await using site = await doctorSite();
-    const checks = { slots: { status: "degraded", failed: ["primary", "img"] }, disk: { status: "ok" } };
+    const conditions = {
+      status: "degraded",
+      counts: [{ kind: "Upstream", type: "Stalled", reason: "NoKey", count: 2 }],
+    };
+    const checks = { slots: { status: "degraded", failed: ["primary", "img"] }, disk: { status: "ok" }, conditions };
     await using _gateway = await stranger(site.ports.api, gateway({ status: "degraded", checks }));
     assert.equal(
       linesOf(await site.examine(), "port"),
@@ -238,7 +242,7 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
     await demandOf(site);
     assert.equal(
       linesOf(await site.examine(), "service"),
-      "warn  service: degraded: slots (failed primary,img)\n      → `berth status` and `berth slot list` tell more",
+      "warn  service: degraded: slots (failed primary,img), conditions (counts Upstream Stalled NoKey 2)\n      → `berth status` and `berth slot list` tell more",
     );
   });
 

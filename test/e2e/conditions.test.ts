@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
+import { isRecord } from "../../src/lib/record.ts";
+import { startProvider } from "../doubles/provider.ts";
+import { followEvents } from "../gateway/management/event-reader.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { ggufBytes } from "../support/gguf.ts";
+import { until } from "../support/until.ts";
+
+const asks = (baseUrl: string, auth = ""): string => `baseUrl: ${baseUrl}\n${auth}models:\n  - ref: big\n`;
+const byFile = (file: string): string => `auth:\n  type: bearer\n  valueFrom:\n    file: ${file}\n`;
+
+/** Each as `1 Upstream Stalled InvalidSpec`. */
+async function counts(berth: RunningBerth): Promise<string[]> {
+  const health = await berth.get("/api/health/system");
+  const checks = isRecord(health) && isRecord(health["checks"]) ? health["checks"] : {};
+  const found = isRecord(checks["conditions"]) ? checks["conditions"]["counts"] : undefined;
+  const all = Array.isArray(found) ? found.filter(isRecord) : [];
+  return all.map(({ kind, type, reason, count }) => [count, kind, type, reason].join(" ")).toSorted();
+}
+
+async function told(berth: RunningBerth): Promise<{ status: string; metrics: string }> {
+  return {
+    status: (await runBerth(["status"], { SVC_URL: berth.url })).stdout,
+    metrics: await (await fetch(new URL("/metrics", berth.url))).text(),
+  };
+}
+
+async function waitFor(berth: RunningBerth, what: string, wanted: readonly string[]): Promise<void> {
+  try {
+    await until(what, async () => isDeepStrictEqual(await counts(berth), wanted.toSorted()));
+  } catch (error) {
+    throw new Error(`${what}: ${(await counts(berth)).join(", ")}\n${berth.log()}`, { cause: error });
+  }
+}
+
+const isOf =
+  (kind: string, name: string, reason: string) =>
+  (data: unknown): boolean =>
+    isRecord(data) && data["kind"] === kind && data["name"] === name && JSON.stringify(data).includes(`"${reason}"`);
+
+test("a broken manifest of a provider: an event, the API, health, status and a metric; all go once it is mended", async () => {
+  await using double = await startProvider({ models: ["m1"] });
+  await using berth = await startBerth({
+    async prepare({ configDir }) {
+      await mkdir(join(configDir, "upstreams"));
+      await writeFile(join(configDir, "upstreams/acme.yaml"), asks(double.baseUrl));
+    },
+  });
+  const file = join(berth.configDir, "upstreams/acme.yaml");
+  const env = { SVC_URL: berth.url };
+  await until("the provider is known", async () => JSON.stringify(await berth.get("/api/upstreams")).includes("acme"));
+  await waitFor(berth, "nothing is wrong", []);
+  using events = await followEvents(berth.url);
+  const { data: snapshot } = await events.find("snapshot");
+  assert.match(JSON.stringify(snapshot), /"kind":"Upstream","name":"acme".*"reason":"Serving"/);
+
+  await writeFile(file, `${asks(double.baseUrl)}colour: red\n`);
+  await events.find("condition", isOf("Upstream", "acme", "InvalidSpec"));
+  await waitFor(berth, "health says so", ["1 Upstream Stalled InvalidSpec"]);
+  const broken = await told(berth);
+  assert.match(broken.status, /, degraded\n {2}conditions: degraded 1 Upstream Stalled InvalidSpec\n/);
+  assert.match(broken.status, /^ {4}Upstream acme: Stalled InvalidSpec: .*acme\.yaml:4:1: colour: /m);
+  assert.match(
+    broken.metrics,
+    /^berth_condition\{kind="Upstream",name="acme",type="Stalled",status="True",reason="InvalidSpec"\} 1$/m,
+  );
+  const shown = (await runBerth(["upstream", "show", "acme"], env)).stdout;
+  assert.match(shown, /^conditions:\n {2}Ready +False +InvalidSpec +.*acme\.yaml:4:1: colour: /m);
+  assert.match(shown, /^ {2}Available +True +Serving /m);
+  // Nobody who may not see manifests learns more than how many.
+  assert.doesNotMatch(JSON.stringify(await berth.get("/api/health/system")), /acme|colour|upstreams\//);
+  const chat = { model: "big", messages: [{ role: "user", content: "hello" }] };
+  const asked = await fetch(new URL("/v1/chat/completions", berth.url), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(chat),
+  });
+  assert.equal(asked.status, 200, "the last good spec serves on");
+
+  await writeFile(file, asks(double.baseUrl));
+  await waitFor(berth, "health is ok again", []);
+  await until("an event tells", () => isOf("Upstream", "acme", "Serving")(events.events.at(-1)?.data));
+  const mended = await told(berth);
+  assert.match(mended.status, /, ok\n/);
+  assert.match(mended.metrics, /^berth_condition\{kind="Upstream",name="acme",type="Ready",status="True",.* 1$/m);
+  assert.doesNotMatch(mended.metrics, /InvalidSpec/);
+
+  await rm(file);
+  await events.find("condition", (data) => isRecord(data) && data["name"] === "acme" && data["removed"] === true);
+});
+
+test("manifests that were never valid, one ref twice, and a slot's refused edit are all told of by name and place", async () => {
+  await using berth = await startBerth({
+    async prepare({ configDir, modelsDir }) {
+      await mkdir(join(configDir, "upstreams"));
+      await mkdir(join(configDir, "models"));
+      await writeFile(join(configDir, "models/good.toml"), `source = "file://${join(modelsDir, "good.gguf")}"\n`);
+      await writeFile(join(modelsDir, "good.gguf"), ggufBytes());
+      await writeFile(join(configDir, "slots/coder.toml"), 'enabled = false\nengine = "custom"\ncommand = ["serve"]\n');
+    },
+  });
+  const env = { SVC_URL: berth.url };
+  await until("the slot is known", async () => (await berth.slot("coder"))["state"] === "offline");
+  await waitFor(berth, "nothing is wrong", []);
+  await writeFile(join(berth.configDir, "upstreams/new.toml"), "base_url = 3\n");
+  await writeFile(join(berth.configDir, "models/new.toml"), 'source = "file:///nowhere.gguf"\nsize = 3\n');
+  await writeFile(join(berth.configDir, "models/gone.toml"), 'ref = "gone"\nsource = "file:///nowhere.gguf"\n');
+  await writeFile(join(berth.configDir, "models/twin.toml"), 'ref = "gone"\nsource = "file:///nowhere.gguf"\n');
+  await writeFile(join(berth.configDir, "models/no ref.toml"), 'source = "file:///nowhere.gguf"\n');
+  await writeFile(join(berth.configDir, "slots/coder.toml"), 'enabled = false\nengine = "quantum"\n');
+  await waitFor(berth, "all are counted", [
+    "1 Upstream Stalled InvalidSpec",
+    "1 Model Stalled InvalidSpec",
+    "1 Model Stalled ModelFileMissing",
+    "1 Model NameConflict NameConflict",
+    "1 Model Stalled InvalidName",
+    "1 Slot Stalled InvalidSpec",
+  ]);
+  const { status, metrics } = await told(berth);
+  assert.match(status, /^ {4}Slot coder: Stalled InvalidSpec: .*slots\/coder\.toml:2:1: engine: /m);
+  assert.match(status, /^ {4}Model new: Stalled InvalidSpec: .*models\/new\.toml:2:1: size: /m);
+  assert.match(status, /^ {4}Model gone: Stalled ModelFileMissing: .*nowhere\.gguf/m);
+  assert.match(
+    status,
+    /^ {4}Model twin: NameConflict NameConflict: .*twin\.toml: the ref gone belongs to Model gone$/m,
+  );
+  assert.match(status, /^ {4}Model no ref: Stalled InvalidName: .*no ref\.toml: "no ref" cannot be a model's ref/m);
+  assert.match(status, /^ {4}Upstream new: Stalled InvalidSpec: .*upstreams\/new\.toml:1:1: base_url: /m);
+  assert.equal(metrics.match(/^berth_condition\{.*type="(Stalled|NameConflict)",status="True",.*\} 1$/gm)?.length, 6);
+  assert.match((await runBerth(["model", "show", "new"], env)).stdout, /^ {2}Stalled +True +InvalidSpec /m);
+  assert.match((await runBerth(["upstream", "list"], env)).stdout, /^new +not declared validly .*base_url: /m);
+
+  for (const name of ["upstreams/new", "models/new", "models/gone", "models/twin", "models/no ref"])
+    await rm(join(berth.configDir, `${name}.toml`));
+  await writeFile(
+    join(berth.configDir, "slots/coder.toml"),
+    'enabled = false\nengine = "custom"\ncommand = ["serve"]\n',
+  );
+  await waitFor(berth, "all have gone", []);
+  const after = await told(berth);
+  assert.deepEqual(after.metrics.match(/^berth_condition\{kind="(Model|Upstream)".*$/gm), [
+    'berth_condition{kind="Model",name="good",type="Ready",status="True",reason="Available"} 1',
+  ]);
+  assert.match(after.status, /, ok\n/);
+});
+
+test("a key that is missing and a provider that is down are told of before and while requests fail", async () => {
+  await using double = await startProvider({ models: ["m1"] });
+  let keyFile = "";
+  await using berth = await startBerth({
+    async prepare({ configDir }) {
+      await mkdir(join(configDir, "upstreams"));
+      keyFile = join(configDir, "acme.key");
+      await writeFile(join(configDir, "upstreams/acme.yaml"), `${asks(double.baseUrl, byFile(keyFile))}retries: 0\n`);
+    },
+  });
+  const ask = async (): Promise<number> => {
+    const answer = await fetch(new URL("/v1/chat/completions", berth.url), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model: "big", messages: [{ role: "user", content: "hello" }] }),
+    });
+    await answer.arrayBuffer();
+    return answer.status;
+  };
+  // No request has been sent yet.
+  await waitFor(berth, "the key is missed", ["1 Upstream Stalled NoKey"]);
+  assert.match((await told(berth)).status, /^ {4}Upstream acme: Stalled NoKey: the file .*acme\.key does not exist$/m);
+  await writeFile(keyFile, "first-key-0123456789\n");
+  await waitFor(berth, "the key is there", []);
+  assert.equal(await ask(), 200);
+
+  double.fail(...Array.from({ length: 5 }, () => ({ kind: "answer", status: 503 }) as const));
+  for (let nth = 0; nth < 5; nth += 1) await ask();
+  await waitFor(berth, "it is left alone", ["1 Upstream Degraded CircuitOpen"]);
+  const { status, metrics } = await told(berth);
+  assert.match(status, /^ {4}Upstream acme: Degraded CircuitOpen: it keeps failing/m);
+  assert.match(
+    metrics,
+    /^berth_condition\{kind="Upstream",name="acme",type="Available",status="False",reason="CircuitOpen"\} 1$/m,
+  );
+  assert.equal((await runBerth(["upstream", "check", "acme"], { SVC_URL: berth.url })).code, 0);
+  await waitFor(berth, "it is asked again", []);
+  assert.equal(await ask(), 200);
+});
+
+test("a provider serves on under the next operator while its manifest is broken", async () => {
+  await using double = await startProvider({ models: ["m1"] });
+  await using berth = await startBerth({
+    async prepare({ configDir }) {
+      await mkdir(join(configDir, "upstreams"));
+      await writeFile(join(configDir, "upstreams/acme.yaml"), asks(double.baseUrl));
+    },
+  });
+  await until("the provider is known", async () => JSON.stringify(await berth.get("/api/upstreams")).includes("acme"));
+  await writeFile(join(berth.configDir, "upstreams/acme.yaml"), `${asks(double.baseUrl)}colour: red\n`);
+  await waitFor(berth, "it is broken", ["1 Upstream Stalled InvalidSpec"]);
+  await berth.stop("SIGINT");
+  await using next = await startBerth({
+    env: { SVC_CONFIG_DIR: berth.configDir, SVC_STATE_DIR: berth.stateDir, SVC_MODELS_DIR: berth.modelsDir },
+  });
+  await waitFor(next, "it is still broken", ["1 Upstream Stalled InvalidSpec"]);
+  const upstreams = JSON.stringify(await next.get("/api/upstreams"));
+  assert.ok(upstreams.includes(double.baseUrl), upstreams);
+});

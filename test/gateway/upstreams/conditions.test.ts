@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Condition } from "../../../src/api/conditions.ts";
+import type { ResourceStatus } from "../../../src/api/resource-status.ts";
+import { upstreamConditions } from "../../../src/gateway/upstreams/conditions.ts";
+import type { UpstreamView } from "../../../src/gateway/upstreams/upstreams.ts";
+import { specOf } from "./fixture.ts";
+
+const view: UpstreamView = {
+  name: "acme",
+  spec: specOf({ baseUrl: "http://127.0.0.1:1/v1", models: [{ ref: "big" }] }),
+  circuit: "closed",
+  pausedModels: 0,
+  inFlight: 0,
+  queued: 0,
+  refs: 1,
+  problems: { key: undefined, refused: undefined, discovery: undefined },
+};
+const at = (minute: number): Date => new Date(Date.UTC(2026, 10, 22, 12, minute));
+const condition = (type: string, status: Condition["status"], reason: string): Condition => ({
+  type,
+  status,
+  reason,
+  message: `${reason} in /c/acme.toml`,
+  observedGeneration: 3,
+  lastTransitionTime: at(0).toISOString(),
+});
+const told = (...conditions: Condition[]): ResourceStatus => ({
+  kind: "Upstream",
+  name: "acme",
+  file: "/c/acme.toml",
+  generation: 3,
+  specHash: "h",
+  conditions,
+});
+const accepted = told(condition("Ready", "True", "Accepted"));
+const broken = told(condition("Ready", "False", "InvalidSpec"), condition("Stalled", "True", "InvalidSpec"));
+const problems = { key: undefined, refused: undefined, discovery: undefined };
+
+const asked = (options: Partial<Parameters<typeof upstreamConditions>[0]>): readonly Condition[] =>
+  upstreamConditions({ view, told: accepted, lost: [], before: [], now: at(1), ...options });
+const short = (conditions: readonly Condition[]): string[] =>
+  conditions.map(({ type, status, reason }) => `${type} ${status} ${reason}`);
+
+describe("a provider's conditions", () => {
+  const cases: readonly (readonly [string, Parameters<typeof asked>[0], readonly string[]])[] = [
+    ["nothing is wrong", {}, ["Ready True Serving", "Available True Serving"]],
+    ["the operator is older", { told: undefined }, ["Ready True Serving", "Available True Serving"]],
+    [
+      "the manifest was never valid",
+      { view: undefined, told: broken },
+      ["Ready False InvalidSpec", "Stalled True InvalidSpec"],
+    ],
+    [
+      "the manifest is broken, and its last good spec serves",
+      { told: broken },
+      ["Ready False InvalidSpec", "Available True Serving", "Stalled True InvalidSpec"],
+    ],
+    [
+      "there is no key: no list either",
+      { view: { ...view, problems: { ...problems, key: "ACME_KEY is not set", discovery: "no key" } } },
+      ["Ready False NoKey", "Available False NoKey", "Stalled True NoKey"],
+    ],
+    [
+      "the key is not taken",
+      { view: { ...view, problems: { ...problems, refused: "refused (401)" } } },
+      ["Ready False KeyRefused", "Available False KeyRefused", "Stalled True KeyRefused"],
+    ],
+    [
+      "the provider is down",
+      { view: { ...view, circuit: "open" } },
+      ["Ready False CircuitOpen", "Available False CircuitOpen", "Degraded True CircuitOpen"],
+    ],
+    [
+      "its models cannot be listed",
+      { view: { ...view, problems: { ...problems, discovery: "ECONNREFUSED" } } },
+      ["Ready True Serving", "Available True Serving", "Degraded True ModelsNotListed"],
+    ],
+    [
+      "a model keeps failing",
+      { view: { ...view, pausedModels: 1 } },
+      ["Ready True Serving", "Available True Serving", "Degraded True ModelsPaused"],
+    ],
+    [
+      "another resource has its ref",
+      { lost: [{ ref: "big", holder: "slot big" }] },
+      ["Ready True Serving", "Available True Serving", "NameConflict True NameConflict"],
+    ],
+  ];
+  for (const [what, options, expected] of cases)
+    it(`when ${what}`, () => assert.deepEqual(short(asked(options)), expected));
+
+  it("keep the time at which a status moved", () => {
+    const first = asked({});
+    const down = asked({ view: { ...view, circuit: "open" }, before: first, now: at(2) });
+    const still = asked({ view: { ...view, circuit: "halfOpen" }, before: down, now: at(3) });
+    const times = still.map(({ type, lastTransitionTime }) => `${type} ${lastTransitionTime}`);
+    assert.deepEqual(times, [
+      `Ready ${at(2).toISOString()}`,
+      `Available ${at(2).toISOString()}`,
+      `Degraded ${at(2).toISOString()}`,
+    ]);
+    assert.ok(still.every(({ observedGeneration }) => observedGeneration === 3));
+  });
+});
