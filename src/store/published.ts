@@ -144,7 +144,7 @@ export async function openPublisher(stateDir: string, options: { onUnknown?: OnU
 /** What an earlier operator said of models and upstreams; undefined: nothing that can be read. */
 export function readRegistry(stateDir: string): PublishedRegistry | undefined {
   try {
-    return knownPart(publishedRegistrySchema, parseJson(readFileSync(join(stateDir, "registry.json"), "utf8")));
+    return knownPart(publishedRegistrySchema, parseJson(readPlainText(join(stateDir, "registry.json"))));
   } catch {
     // Not there, or no file: it is written anew.
     return undefined;

@@ -22,22 +22,22 @@ export function upstreamConditions(options: {
   const { view, told, lost, before, now } = options;
   if (view === undefined) return told?.conditions ?? [];
   const manifest = told?.conditions ?? [];
-  const key = keyTrouble(view);
-  const failing = failingOf(view, key !== undefined);
-  const stalled = claimOf(manifest, "Stalled") ?? (key === undefined ? undefined : claim("Stalled", "True", key));
+  const halt = personsTrouble(view);
+  const failing = failingOf(view, halt !== undefined);
+  const stalled = claimOf(manifest, "Stalled") ?? (halt === undefined ? undefined : claim("Stalled", "True", halt));
   const conflict = claimOf(manifest, "NameConflict") ?? conflictOf(lost);
   const ready = findCondition(manifest, "Ready");
   const isDown = view.circuit !== "closed";
   const claims: readonly (ConditionClaim | undefined)[] = [
     ready?.status === "False"
       ? claim("Ready", "False", ready)
-      : key !== undefined
-        ? claim("Ready", "False", key)
+      : halt !== undefined
+        ? claim("Ready", "False", halt)
         : isDown && failing !== undefined
           ? claim("Ready", "False", failing)
           : claim("Ready", "True", serving),
-    key !== undefined
-      ? claim("Available", "False", key)
+    halt !== undefined
+      ? claim("Available", "False", halt)
       : isDown && failing !== undefined
         ? claim("Available", "False", failing)
         : claim("Available", "True", serving),
@@ -61,18 +61,19 @@ interface Words {
 const serving: Words = { reason: "Serving", message: "requests are sent to it" };
 
 /** What a person must mend before any request can succeed. */
-function keyTrouble({ problems: { key, refused } }: UpstreamView): Words | undefined {
+function personsTrouble({ problems: { key, refused, address } }: UpstreamView): Words | undefined {
   if (key !== undefined) return { reason: "NoKey", message: key };
+  if (address !== undefined) return { reason: "AddressRefused", message: address };
   return refused === undefined ? undefined : { reason: "KeyRefused", message: refused };
 }
 
-function failingOf({ circuit, pausedModels, problems }: UpstreamView, hasNoKey: boolean): Words | undefined {
+function failingOf({ circuit, pausedModels, problems }: UpstreamView, isHalted: boolean): Words | undefined {
   if (circuit !== "closed") {
     const message = "it keeps failing: it is asked again after a pause, by one request, or by `berth upstream check`";
     return { reason: "CircuitOpen", message };
   }
-  // Without a key there is no list either.
-  if (problems.discovery !== undefined && !hasNoKey) {
+  // What a person must mend stands in the way of the list, too, and is told already.
+  if (problems.discovery !== undefined && !isHalted) {
     const message = `its models cannot be listed: ${problems.discovery}; those known from before are served`;
     return { reason: "ModelsNotListed", message };
   }

@@ -50,8 +50,8 @@ export interface ProviderOptions {
   /** One try has ended, or a request could not be tried: then without a duration. */
   readonly onOutcome: (outcome: Outcome, seconds: number | undefined) => void;
   readonly onRetry: () => void;
-  /** What a person must mend, a key that is missing or one that is not taken; for the log, never for a client. */
-  readonly onProblem: (message: string, of: "key" | "refused") => void;
+  /** What a person must mend: a key that is missing or not taken, an address that is refused. Never for a client. */
+  readonly onProblem: (message: string, of: "key" | "refused" | "address") => void;
   /** Resolves its name for each connection, and may refuse; absent: the system's. */
   readonly lookup?: LookupFunction;
   /** Milliseconds before the first retry; doubled for each further one. */
@@ -248,7 +248,7 @@ export class Provider {
   #told(lookup: LookupFunction): LookupFunction {
     return (name, options, done) => {
       lookup(name, options, (error, ...found) => {
-        if (error instanceof InnerAddress) this.options.onProblem(`${error.message}: ${innerAddressNext}`);
+        if (error instanceof InnerAddress) this.options.onProblem(`${error.message}: ${innerAddressNext}`, "address");
         done(error, ...found);
       });
     };

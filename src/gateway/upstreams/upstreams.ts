@@ -46,9 +46,24 @@ export interface UpstreamProblems {
   readonly key: string | undefined;
   /** The provider does not take the key. */
   readonly refused: string | undefined;
+  /** Its name resolves to an address that may not be asked. */
+  readonly address: string | undefined;
   /** Its models cannot be listed. */
   readonly discovery: string | undefined;
 }
+
+const noProblems = (): UpstreamProblems => ({
+  key: undefined,
+  refused: undefined,
+  address: undefined,
+  discovery: undefined,
+});
+
+/** What cannot be so any more once the provider has answered. */
+const mendedBy = {
+  answer: { key: undefined, refused: undefined, address: undefined },
+  list: { refused: undefined, address: undefined },
+} as const satisfies Record<string, Partial<UpstreamProblems>>;
 
 /** How long a key that went, or came back, may go unnoticed while nobody asks. */
 const keyMs = 3000;
@@ -114,7 +129,7 @@ export class Upstreams implements AsyncDisposable {
   answered(name: string): void {
     const member = this.#members.get(name);
     if (member === undefined) return;
-    member.problems.refused = undefined;
+    Object.assign(member.problems, mendedBy.list);
     member.provider.circuits.reset();
   }
 
@@ -152,7 +167,7 @@ export class Upstreams implements AsyncDisposable {
   #add(name: string, spec: UpstreamSpec, before: Member | undefined): void {
     const { env, budget, discovered, onOutcome, onRetry, isOpen, discoveryRetryMs: retryMs = 5000 } = this.#options;
     const { baseUrl } = spec;
-    const problems: Member["problems"] = { key: undefined, refused: undefined, discovery: undefined };
+    const problems: Member["problems"] = noProblems();
     const provider = new Provider({
       name,
       spec,
@@ -161,7 +176,7 @@ export class Upstreams implements AsyncDisposable {
       ...(isOpen?.(name, baseUrl) === true ? { lookup: outerLookup() } : {}),
       now: () => performance.now(),
       onOutcome: (outcome, seconds) => {
-        if (outcome === "200") problems.key = problems.refused = undefined;
+        if (outcome === "200") Object.assign(problems, mendedBy.answer);
         onOutcome?.(name, outcome, seconds);
       },
       onRetry: () => onRetry?.(name),
@@ -181,7 +196,7 @@ export class Upstreams implements AsyncDisposable {
             onHeard: (models) => discovered?.keep(name, baseUrl, models),
             onProblem: (message) => {
               // The key was taken just now.
-              if (message === undefined) problems.refused = undefined;
+              if (message === undefined) Object.assign(problems, mendedBy.list);
               this.#problem(name, problems, "discovery", message);
             },
           });

@@ -14,7 +14,7 @@ const view: UpstreamView = {
   inFlight: 0,
   queued: 0,
   refs: 1,
-  problems: { key: undefined, refused: undefined, discovery: undefined },
+  problems: { key: undefined, refused: undefined, address: undefined, discovery: undefined },
 };
 const at = (minute: number): Date => new Date(Date.UTC(2026, 10, 22, 12, minute));
 const condition = (type: string, status: Condition["status"], reason: string): Condition => ({
@@ -35,7 +35,7 @@ const told = (...conditions: Condition[]): ResourceStatus => ({
 });
 const accepted = told(condition("Ready", "True", "Accepted"));
 const broken = told(condition("Ready", "False", "InvalidSpec"), condition("Stalled", "True", "InvalidSpec"));
-const problems = { key: undefined, refused: undefined, discovery: undefined };
+const { problems } = view;
 
 const asked = (options: Partial<Parameters<typeof upstreamConditions>[0]>): readonly Condition[] =>
   upstreamConditions({ view, told: accepted, lost: [], before: [], now: at(1), ...options });
@@ -65,6 +65,11 @@ describe("a provider's conditions", () => {
       "the key is not taken",
       { view: { ...view, problems: { ...problems, refused: "refused (401)" } } },
       ["Ready False KeyRefused", "Available False KeyRefused", "Stalled True KeyRefused"],
+    ],
+    [
+      "its name leads where it may not",
+      { view: { ...view, problems: { ...problems, address: "leads to 127.0.0.1", discovery: "refused" } } },
+      ["Ready False AddressRefused", "Available False AddressRefused", "Stalled True AddressRefused"],
     ],
     [
       "the provider is down",
