@@ -155,6 +155,8 @@ export const upstreamViewSchema = z.strictObject({
   conditions: z.array(conditionSchema),
 });
 
+export type UpstreamRow = z.output<typeof upstreamViewSchema>;
+
 export const upstreamCheckSchema = z.strictObject({
   name: z.string(),
   ok: z.boolean(),

@@ -1,13 +1,12 @@
-import type { z } from "zod";
 import { troublesIn } from "../../api/conditions.ts";
-import type { upstreamViewSchema } from "../../api/management/views.ts";
+import type { UpstreamRow } from "../../api/management/views.ts";
 import type { ManagementContext } from "./context.ts";
 
 /** Every provider that is declared; those whose manifest was never valid serve nothing. */
 export function upstreamViews({
   upstreams,
   resources,
-}: Pick<ManagementContext, "upstreams" | "resources">): z.output<typeof upstreamViewSchema>[] {
+}: Pick<ManagementContext, "upstreams" | "resources">): UpstreamRow[] {
   const views = new Map(upstreams.views().map((view) => [view.name, view]));
   return [...resources.upstreams()].map(([name, { file, conditions }]) => {
     const view = views.get(name);
