@@ -19,6 +19,7 @@ try {
 const gate = new Gate(process.env["LLAMA_API_KEY"]);
 // What a crash prints of its environment must not hold it.
 delete process.env["LLAMA_API_KEY"];
+const startedAt = Math.floor(Date.now() / 1000);
 let model: LoadedModel | undefined;
 
 const server = createServer((request, response) => {
@@ -70,7 +71,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     if (path === "/v1/models") {
       return json(response, {
         object: "list",
-        data: [{ id: options.alias, object: "model", created: 0, owned_by: "berth" }],
+        data: [{ id: options.alias, object: "model", created: startedAt, owned_by: "berth" }],
       });
     }
     throw new Refusal(404, `there is no ${path ?? "/"}`);

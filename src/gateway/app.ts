@@ -9,6 +9,7 @@ import {
 import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
+import { http2Preface, http2Refusal } from "../lib/http1/http2-refusal.ts";
 import { didYouMean } from "../api/nearest.ts";
 import { allowedMethods, methodNotAllowed } from "./allowed-methods.ts";
 import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
@@ -91,6 +92,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
       return server;
     },
   });
+  // To the framework this method needs a body's type before anybody looks whether a route takes it at all.
+  app.addHttpMethod("QUERY", { hasBody: false, overrideExisting: true });
   takeJsonOnly(app);
   const guarded = guardRoutes(app, options.gate);
   const hotOnes = [...hot].map(([path, { method }]) => ({ method, path, scope: "v1" as const }));
@@ -187,6 +190,12 @@ function notFound(routes: readonly GuardedRoute[], method: string, url: string):
 function refuseBytes(error: Error & { code?: string }, socket: Socket | import("node:stream").Duplex): void {
   if (!socket.writable || ("bytesWritten" in socket && socket.bytesWritten > 0)) {
     socket.destroy();
+    return;
+  }
+  if (error.code === http2Preface) {
+    socket.end(http2Refusal("HTTP/2 is not spoken here: send HTTP/1.1"));
+    // What the client has sent meanwhile must not reset the connection before it has read the answer.
+    socket.resume();
     return;
   }
   const isLarge = error.code === "HPE_HEADER_OVERFLOW";

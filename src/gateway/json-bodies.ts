@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { FastifyInstance } from "fastify";
 import { invalidRequest } from "../api/problems.ts";
 
@@ -9,15 +10,20 @@ const mostValues = 10_000;
 /**
  * JSON is the only body that Fastify's routes take, with or without a body where none is needed: whatever a form of
  * another site can send without asking is 415. Keys that would reach a prototype are 400, and so is what no file could
- * hold: values nested too deep, and halves of characters.
+ * hold: values nested too deep, bytes that are no
+ * characters, and halves of characters.
  */
 export function takeJsonOnly(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body, done) => {
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
     // Clients name the type of a body that they then do not send.
     if (body.length === 0) {
       done(null, undefined);
+      return;
+    }
+    if (typeof body === "string" || !isUtf8(body)) {
+      done(refused("is not UTF-8"));
       return;
     }
     const text = body.toString();

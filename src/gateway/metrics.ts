@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
-import { hardlyEverMs, loopDelays } from "../lib/loop-delays.ts";
+import { hardlyEverMs, loopDelays, misnamedMetrics } from "../lib/loop-delays.ts";
 import { slotsInOrder, type ResolutionIndex } from "./index.ts";
 import type { Admission } from "./admission/admission.ts";
 import { RouteHistogram, type RouteSeries } from "./route-histogram.ts";
@@ -36,6 +36,7 @@ export class GatewayMetrics {
   }) {
     const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: hardlyEverMs });
+    for (const name of misnamedMetrics) this.registry.removeSingleMetric(name);
     for (const { name, help, read } of loopDelays()) {
       this.registry.removeSingleMetric(name);
       new Gauge({

@@ -12,6 +12,13 @@ export interface LoopDelay {
 /** Often enough to see a loop that is held up for long, and no more: little else wakes a process at rest. */
 const everyMs = 1000;
 
+/** Gauges that prom-client names as if they were counters; each has its twin by type, without `_total`. */
+export const misnamedMetrics: readonly string[] = [
+  "nodejs_active_handles_total",
+  "nodejs_active_requests_total",
+  "nodejs_active_resources_total",
+];
+
 /** The interval to give to a sampler that is not to wake anybody. */
 export const hardlyEverMs = 1_000_000_000;
 

@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Config } from "../api/config.ts";
 import type { Registry } from "prom-client";
+import { http2Preface, http2Refusal } from "../lib/http1/http2-refusal.ts";
 
 export interface OperatorServer extends AsyncDisposable {
   readonly port: number;
@@ -35,6 +36,14 @@ export async function serveOperator(options: {
       const { configDir, stateDir, modelsDir } = options.places;
       send(200, "application/json", JSON.stringify({ name: "berth", configDir, stateDir, modelsDir }));
     } else send(404, "text/plain", "see /metrics, /livez, /readyz, /instance\n");
+  });
+  server.on("clientError", (error: Error & { code?: string }, socket) => {
+    if (!socket.writable || error.code !== http2Preface) {
+      socket.destroy();
+      return;
+    }
+    socket.end(http2Refusal("HTTP/2 is not spoken here: send HTTP/1.1"));
+    socket.resume();
   });
   await new Promise<void>((resolve, reject) => {
     // For good: a connection that cannot be taken later on, for want of a descriptor, is nobody's loss.

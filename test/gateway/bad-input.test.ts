@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { once } from "node:events";
+import { connect as http2, constants } from "node:http2";
 import { gzipSync } from "node:zlib";
 import { envelopeIn } from "../support/envelope.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
@@ -19,7 +21,7 @@ function post(
 }
 
 const chat = (body: string | Buffer): Buffer => post("/v1/chat/completions", body);
-const form = (body: string, boundary = "b"): Buffer =>
+const form = (body: string | Buffer, boundary = "b"): Buffer =>
   post("/v1/audio/transcriptions", body, [`content-type: multipart/form-data; boundary=${boundary}`]);
 const part = (name: string, value: string, more = ""): string =>
   `--b\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n${value}\r\n`;
@@ -39,7 +41,11 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
   ["a byte order mark before nothing", chat("\uFEFF"), "dispatch.invalid_request"],
   ["NULs", chat(Buffer.alloc(64)), "dispatch.invalid_request"],
   ["a bare surrogate in the model", chat('{"model":"\\ud800"}'), "model.not_found"],
-  ["bytes that are no UTF-8 in the model", chat(Buffer.from('{"model":"\xff\xfe"}', "latin1")), "model.not_found"],
+  [
+    "bytes that are no UTF-8 in the model",
+    chat(Buffer.from('{"model":"\xff\xfe"}', "latin1")),
+    "dispatch.invalid_request",
+  ],
   ["an unfinished string", chat('{"model":"primary'), "dispatch.invalid_request"],
   ["an unfinished escape", chat('{"model":"primary\\'), "dispatch.invalid_request"],
   ["no model", chat('{"messages":[]}'), "dispatch.missing_model"],
@@ -142,6 +148,27 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
   ],
   ["no HTTP at all", "hello\r\n\r\n", "dispatch.invalid_request"],
   ["an unknown method", "FROB /v1/models HTTP/1.1\r\nhost: berth\r\n\r\n", "dispatch.invalid_request"],
+  ["a method that may have a body", "QUERY /v1/models HTTP/1.1\r\nhost: berth\r\n\r\n", "system.method_not_allowed"],
+  [
+    "bytes that are no UTF-8",
+    chat(Buffer.from('{"model":"primary","messages":[{"role":"user","content":"\xff"}]}', "latin1")),
+    "dispatch.invalid_request",
+  ],
+  [
+    "half a character of UTF-8",
+    post("/v1/images/generations", Buffer.from('{"model":"img","prompt":"\xc3"}', "latin1")),
+    "dispatch.invalid_request",
+  ],
+  [
+    "a field of a form that is no UTF-8",
+    form(
+      Buffer.from(
+        `${part("model", "stt")}${part("language", "\xff")}${part("file", "x", '; filename="a"')}--b--\r\n`,
+        "latin1",
+      ),
+    ),
+    "dispatch.invalid_request",
+  ],
   ["the wrong method", "GET /v1/chat/completions HTTP/1.1\r\nhost: berth\r\n\r\n", "system.method_not_allowed"],
   ["the wrong method on a GET route", post("/v1/models", "{}"), "system.method_not_allowed"],
   [
@@ -310,6 +337,15 @@ describe("bad input", () => {
       }),
       { numRuns: 300 },
     );
+    assert.equal((await fetch(`${gateway.url}/livez`)).status, 200);
+  });
+
+  it("says to a client of HTTP/2 that HTTP/1.1 is spoken", async () => {
+    const client = http2(gateway.url).on("error", () => undefined);
+    const [code, , reason]: unknown[] = await once(client, "goaway");
+    assert.equal(code, constants.NGHTTP2_HTTP_1_1_REQUIRED);
+    assert.equal(String(reason), "HTTP/2 is not spoken here: send HTTP/1.1");
+    client.destroy();
     assert.equal((await fetch(`${gateway.url}/livez`)).status, 200);
   });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { metricProblems } from "../support/metric-lint.ts";
 import { json, scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 
@@ -25,6 +26,13 @@ async function page(gateway: TestGateway): Promise<string> {
 const slots = ["coder", "embed", "img", "primary", "stt", "tts"];
 
 describe("the gateway's metric page", () => {
+  it("is as Prometheus' linter wants it", async () => {
+    await using gateway = await startGateway();
+    const text = await (await fetch(`${gateway.url}/metrics`)).text();
+    assert.match(text, /^nodejs_active_resources\{/m);
+    assert.deepEqual(metricProblems(text), []);
+  });
+
   it("is this, after a few requests", async () => {
     await using engine = await scriptedEngine((response, { body }) =>
       body.includes("refuse") ? json(response, { error: "no" }, 400) : json(response, { model: "engine-model" }),

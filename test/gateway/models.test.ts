@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { upstreamSpecSchema } from "../../src/api/upstream.ts";
+import { isRecord } from "../../src/lib/record.ts";
 import { envelopeOf } from "../support/envelope.ts";
 import { modelRecord, startGateway, type TestGateway } from "../support/gateway.ts";
 
@@ -31,6 +32,20 @@ function site(): Promise<TestGateway> {
   });
 }
 
+/** Whose age nobody knows came with the gateway, which is said here by 0. */
+async function listed(gateway: TestGateway): Promise<unknown> {
+  const body: unknown = await (await fetch(`${gateway.url}/v1/models`)).json();
+  assert.ok(isRecord(body) && Array.isArray(body["data"]));
+  const uptime = Object.assign({ uptime_seconds: 0 }, await (await fetch(`${gateway.url}/api/status`)).json());
+  const startedAt = Date.now() / 1000 - uptime.uptime_seconds;
+  return {
+    ...body,
+    data: body["data"].map((each: { created: number }) =>
+      Math.abs(each.created - startedAt) < 5 ? { ...each, created: 0 } : each,
+    ),
+  };
+}
+
 const item = (id: string, berth: object, created = 0): object => ({
   id,
   object: "model",
@@ -47,7 +62,7 @@ describe("GET /v1/models", () => {
     await using gateway = await site();
     const response = await fetch(`${gateway.url}/v1/models`);
     assert.equal(response.headers.get("content-type"), "application/json; charset=utf-8");
-    assert.deepEqual(await response.json(), {
+    assert.deepEqual(await listed(gateway), {
       object: "list",
       data: [
         slot("primary", "qwen3:4b", "ready", ["chat", "completions"], 1234),
@@ -109,8 +124,7 @@ describe("GET /v1/models", () => {
 
   it("is there before any operator", async () => {
     await using gateway = await startGateway({ operator: "none" });
-    const response = await fetch(`${gateway.url}/v1/models`);
-    assert.deepEqual(await response.json(), {
+    assert.deepEqual(await listed(gateway), {
       object: "list",
       data: ["primary", "embed", "stt", "tts", "img"].map((name) => slot(name, null)),
     });

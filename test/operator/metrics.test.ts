@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OperatorMetrics } from "../../src/operator/metrics.ts";
 import { published } from "./fixture.ts";
+import { metricProblems } from "../support/metric-lint.ts";
 
 /** The families of Berth's own, without those of Node itself and without histogram buckets. */
 async function page(metrics: OperatorMetrics): Promise<string[]> {
@@ -72,6 +73,13 @@ test("a slot that is gone leaves no series behind", async () => {
     (await page(metrics)).filter((line) => line.includes("primary")),
     [],
   );
+});
+
+test("the page is as Prometheus' linter wants it", async () => {
+  const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
+  const text = await metrics.registry.metrics();
+  assert.match(text, /^nodejs_active_resources\{/m);
+  assert.deepEqual(metricProblems(text), []);
 });
 
 test("buckets of reconciles and of loads are those that dashboards know", async () => {

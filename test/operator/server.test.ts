@@ -1,8 +1,26 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, constants } from "node:http2";
 import { it } from "node:test";
 import { Registry } from "prom-client";
 import { serveOperator } from "../../src/operator/server.ts";
 import { serverBehind } from "../support/server-behind.ts";
+
+it("a client of HTTP/2 hears that HTTP/1.1 is spoken", async () => {
+  await using served = await serveOperator({
+    port: 0,
+    registry: new Registry(),
+    isReady: () => true,
+    places: { configDir: "/c", stateDir: "/s", modelsDir: "/m" },
+  });
+  const client = connect(`http://127.0.0.1:${served.port}`).on("error", () => undefined);
+  const [code, , reason]: unknown[] = await once(client, "goaway");
+  assert.deepEqual(
+    [code, String(reason)],
+    [constants.NGHTTP2_HTTP_1_1_REQUIRED, "HTTP/2 is not spoken here: send HTTP/1.1"],
+  );
+  client.destroy();
+});
 
 it("connections that the system cannot give end nothing", async () => {
   await using served = await serveOperator({

@@ -127,7 +127,7 @@ export type ModelView = z.output<typeof modelViewSchema>;
 export const v1ModelSchema = z.strictObject({
   id: z.string(),
   object: z.literal("model"),
-  created: z.int().min(0),
+  created: z.int().min(1),
   owned_by: z.literal("berth"),
   berth: z.looseObject({
     kind: z.enum(["slot", "model", "upstream"]),

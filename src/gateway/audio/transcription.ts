@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
@@ -258,6 +259,7 @@ class Upload implements Transcription {
     }
     const value = Buffer.concat(this.#field);
     this.#field = [];
+    if (!isUtf8(value)) throw invalidField(name, "must be text in UTF-8");
     const text = value.toString();
     if (name === "model") {
       if (text === "") throw invalidField("model", "must be a name");

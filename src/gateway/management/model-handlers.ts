@@ -68,9 +68,12 @@ export function modelHandlers(context: ManagementContext): ModelHandlers {
         .header("cache-control", "private, max-age=86400, immutable")
         .send(image.file.createReadStream());
     },
-    listV1Models: ({ query }) => ({ object: "list", data: v1Models(viewOf(context), query) }),
+    listV1Models: ({ query }) => ({
+      object: "list",
+      data: v1Models({ ...viewOf(context), startedAt: context.startedAt }, query),
+    }),
     getV1Model: ({ params: { ref = "" } }) => {
-      const found = v1Model(viewOf(context), ref);
+      const found = v1Model({ ...viewOf(context), startedAt: context.startedAt }, ref);
       if (found === undefined) throw nothingCalled(context.index(), ref);
       return found;
     },

@@ -1,4 +1,5 @@
 import type { V1Model } from "../../api/management/views.ts";
+import type { ModelRecord } from "../../api/model.ts";
 import { isBuiltin, withTranslated } from "../../api/names.ts";
 import { willAnswer } from "../admission/availability.ts";
 import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
@@ -7,6 +8,8 @@ import type { Traffic } from "../traffic.ts";
 interface V1Context {
   readonly index: ResolutionIndex;
   readonly traffic: Traffic;
+  /** Milliseconds since 1970: models whose age nobody knows came with the gateway. */
+  readonly startedAt: number;
 }
 
 /**
@@ -20,8 +23,8 @@ export function v1Models(context: V1Context, { all, available }: { all: boolean;
     ...slotsInOrder(index)
       .filter((slot) => all || (isBuiltin(slot.name) && !available) || willAnswer(slot))
       .map((slot) => slotItem(slot, context)),
-    ...modelItems(index).filter(({ berth: { slot } }) => all || !available || slot !== null),
-    ...upstreamItems(index),
+    ...modelItems(context).filter(({ berth: { slot } }) => all || !available || slot !== null),
+    ...upstreamItems(context),
   ];
   // A slot hides a model of its name, and a provider's model one that no slot holds: as requests find them.
   const items = new Map<string, V1Model>();
@@ -40,12 +43,12 @@ export function v1Model(context: V1Context, id: string): V1Model | undefined {
   return v1Models(context, { all: true, available: false }).find((item) => item.id === id);
 }
 
-function slotItem(slot: KnownSlot, { index, traffic }: V1Context): V1Model {
+function slotItem(slot: KnownSlot, { index, traffic, startedAt }: V1Context): V1Model {
   const ref = slot.status?.model.ref ?? slot.spec.model.default;
   return {
     id: slot.name,
     object: "model",
-    created: (ref === undefined ? undefined : index.models.get(ref)?.created) ?? 0,
+    created: createdOf(ref === undefined ? undefined : index.models.get(ref), startedAt),
     owned_by: "berth",
     berth: {
       kind: "slot",
@@ -57,13 +60,18 @@ function slotItem(slot: KnownSlot, { index, traffic }: V1Context): V1Model {
   };
 }
 
-function modelItems(index: ResolutionIndex): V1Model[] {
+/** Unix seconds, never 0: files may be that old, and clients show dates. */
+function createdOf(model: Pick<ModelRecord, "created"> | undefined, startedAt: number): number {
+  return model?.created || Math.floor(startedAt / 1000);
+}
+
+function modelItems({ index, startedAt }: V1Context): V1Model[] {
   return [...index.models.values()]
     .toSorted((a, b) => (a.ref < b.ref ? -1 : 1))
     .map((model) => ({
       id: model.ref,
       object: "model",
-      created: model.created,
+      created: createdOf(model, startedAt),
       owned_by: "berth",
       berth: {
         kind: "model",
@@ -74,11 +82,11 @@ function modelItems(index: ResolutionIndex): V1Model[] {
     }));
 }
 
-function upstreamItems(index: ResolutionIndex): V1Model[] {
+function upstreamItems({ index, startedAt }: V1Context): V1Model[] {
   return [...index.upstreamRefs].map(([id, { upstream, spec }]) => ({
     id,
     object: "model",
-    created: 0,
+    created: createdOf(undefined, startedAt),
     owned_by: "berth",
     berth: {
       kind: "upstream",

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest } from "../../api/problems.ts";
@@ -239,6 +240,7 @@ export function readModel(
   body: Buffer,
   usualModel: (body: Buffer) => string | undefined = noModel,
 ): { scanned: ScannedBody; model: string } {
+  if (!isUtf8(body)) throw new ApiError("dispatch.invalid_request", { message: "the body is not UTF-8" });
   const scanned = scanBody(body);
   if (scanned === undefined) throw invalidJson(body);
   const { model, ambiguous } = scanned;
