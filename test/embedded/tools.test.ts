@@ -157,7 +157,7 @@ test("a model of noise that must call a tool", async (t) => {
     [
       "a prompt beyond the context",
       { tools: [clock], messages: [{ role: "user", content: "the ".repeat(3000) }] },
-      /^the prompt has \d+ tokens/,
+      /^request \(\d+ tokens\) exceeds the available context size \(\d+ tokens\)/,
     ],
   ];
   for (const [name, body, message] of refused) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { it } from "node:test";
@@ -33,8 +33,8 @@ it("a gateway that starts loads no client of providers, and no parser of manifes
 it("a gateway that cannot start listens to nobody", async () => {
   const port = await freePort();
   const onStart = (stateDir: string): void => {
-    mkdirSync(join(stateDir, "auth"));
-    writeFileSync(join(stateDir, "auth/tokens"), "no directory");
+    rmSync(stateDir, { recursive: true });
+    writeFileSync(stateDir, "no directory");
   };
   await assert.rejects(startGateway({ env: { SVC_PORT: String(port) }, onStart }), { code: "ENOTDIR" });
   await assert.rejects(fetch(`http://127.0.0.1:${port}/livez`), { message: "fetch failed" });

@@ -88,14 +88,3 @@ test("engine list and pin say which file cannot be used", async () => {
     assert.match(missing.stderr, /none\.yaml cannot be read\nmend it, or put back/);
   });
 });
-
-test("an operator whose lock of digests cannot be read says in one line what to do", async () => {
-  await scene(async (dir, berth) => {
-    await writeFile(join(dir, "state/engines.lock.yaml"), "images: [1]\n");
-    const { code, stdout, stderr } = await berth("operator");
-    assert.deepEqual([code, stderr], [1, ""]);
-    const lines = stdout.trimEnd().split("\n");
-    assert.match(lines.at(-1) ?? "", /"level":60.*engines\.lock\.yaml.*; mend it, or remove it: the next pull/);
-    assert.doesNotMatch(stdout, /    at /);
-  });
-});

@@ -10,10 +10,13 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** Runs `bin/berth` to its end in an environment of PATH and what is given. */
+/**
+ * Runs `bin/berth` to its end in an environment of PATH and what is given. The operator's port is none unless it is given,
+ * so that a Berth that runs on this machine is not taken for the test's own.
+ */
 export async function runBerth(args: readonly string[], env: NodeJS.ProcessEnv = {}, program = berth): Promise<Ended> {
   const child = spawn(program, [...args], {
-    env: { PATH: process.env["PATH"], ...env },
+    env: { PATH: process.env["PATH"], SVC_OPERATOR_PORT: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let stdout = "";
