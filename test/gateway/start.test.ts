@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { dirname, join, relative, resolve } from "node:path";
+import { dirname, relative, resolve } from "node:path";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { importsOf } from "../structure/imports.ts";
