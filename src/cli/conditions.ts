@@ -1,6 +1,6 @@
 import { conditionSchema, troublesIn, type Condition } from "../api/conditions.ts";
 import { CommandError, type Client } from "./client.ts";
-import { cell, isRecord } from "./output.ts";
+import { cell } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -25,9 +25,15 @@ const kinds = [
   { kind: "Upstream", path: "/api/upstreams", key: "name", show: "berth upstream show" },
 ] as const;
 
-/** What is wrong with which resource, for `berth status`. A kind that the token may not list is counted only. */
-export async function troubleLines(client: Client, counts: unknown, slots: readonly Row[]): Promise<string[]> {
-  const counted = Array.isArray(counts) ? counts.filter(isRecord) : [];
+/**
+ * What is wrong with which resource, for `berth status`: the counts of health on a line, then a line each. A kind that the
+ * token may not list is counted only.
+ */
+export async function troubleLines(
+  client: Client,
+  counted: readonly Row[],
+  slots: readonly Row[],
+): Promise<readonly string[]> {
   const lines = await Promise.all(
     kinds.map(async ({ kind, path, key, show }) => {
       const ofKind = counted.filter((each) => each["kind"] === kind);
@@ -44,11 +50,11 @@ export async function troubleLines(client: Client, counts: unknown, slots: reado
       );
     }),
   );
-  return lines.flat();
+  return [`  conditions: degraded ${counted.map(countOf).join(", ")}`, ...lines.flat()];
 }
 
 /** `2 Slot Stalled InvalidSpec`. */
-export function countOf({ kind, type, reason, count }: Row): string {
+function countOf({ kind, type, reason, count }: Row): string {
   return [count, kind, type, reason].map(cell).join(" ");
 }
 

@@ -1,5 +1,4 @@
 import type { Client } from "./client.ts";
-import { conditionLines } from "./conditions.ts";
 import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
 
 const list = (value: unknown): string => (Array.isArray(value) && value.length > 0 ? value.map(cell).join(",") : "-");
@@ -46,6 +45,7 @@ export async function modelShow(client: Client, ref: string, format: Format): Pr
   const model = await client.one(modelPath(ref), "id");
   if (format === "json" || format === "yaml") return await renderOne(model, format);
   if (format === "name") return `${cell(model["id"])}\n`;
+  const { conditionLines } = await import("./conditions.ts");
   const fields = Object.entries(model)
     .filter(([key]) => key !== "conditions")
     .map(

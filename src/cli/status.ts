@@ -1,5 +1,4 @@
 import { CommandError, type Client } from "./client.ts";
-import { countOf, troubleLines } from "./conditions.ts";
 import { age, cell, isRecord, render, renderOne, type Format } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
@@ -18,9 +17,13 @@ export async function statusText(client: Client, format: Format): Promise<string
   const checks = isRecord(health["checks"]) ? health["checks"] : {};
   for (const [name, check] of Object.entries(checks)) {
     if (!isRecord(check) || check["status"] === "ok") continue;
+    if (Array.isArray(check["counts"])) {
+      const { troubleLines } = await import("./conditions.ts");
+      lines.push(...(await troubleLines(client, check["counts"].filter(isRecord), slots)));
+      continue;
+    }
     lines.push(`  ${name.replaceAll("_", " ")}: ${cell(check["status"])} ${describe(check)}`);
     if (Array.isArray(check["reasons"])) lines.push(...(await problems(client)));
-    if (Array.isArray(check["counts"])) lines.push(...(await troubleLines(client, check["counts"], slots)));
   }
   return `${lines.join("\n")}\n\n${table}`;
 }
@@ -41,8 +44,7 @@ async function problems(client: Client): Promise<string[]> {
 }
 
 function describe(check: Readonly<Record<string, unknown>>): string {
-  const { reasons, failed, last, counts } = check;
-  if (Array.isArray(counts)) return counts.filter(isRecord).map(countOf).join(", ");
+  const { reasons, failed, last } = check;
   if (Array.isArray(reasons))
     return `${[...new Set(reasons.map(cell))].join(", ")}; \`berth config validate\` and the operator's log name the files`;
   if (Array.isArray(failed)) return failed.map(cell).join(", ");

@@ -1,6 +1,5 @@
 import { didYouMean, nearest } from "../api/nearest.ts";
 import { CommandError, notBerth, type Client } from "./client.ts";
-import { conditionLines } from "./conditions.ts";
 import { cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
@@ -61,6 +60,7 @@ export async function upstreamShow(client: Client, name: string, format: Format)
     ["retries", retries],
     ["silence", `${cell(timeoutSeconds)} s at most`],
   ];
+  const { conditionLines } = await import("./conditions.ts");
   const fields = lines.map(([title, value]) => `${`${title}:`.padEnd(16)}${cell(value)}`);
   return [...fields, ...conditionLines(found)].map((line) => `${line}\n`).join("");
 }

@@ -211,6 +211,30 @@ describe("berth status", () => {
     assert.match(stdout, /^ {4}\/etc\/berth\/slots\/Bad\.toml:2:1: no slot is called Bad$/m);
   });
 
+  it("tells what is wrong with which resource, and counts what the token may not see", async () => {
+    const counts = [
+      { kind: "Model", type: "Stalled", reason: "InvalidSpec", count: 1 },
+      { kind: "Upstream", type: "Stalled", reason: "NoKey", count: 2 },
+    ];
+    const condition = { type: "Stalled", status: "True", reason: "InvalidSpec", message: "/c/m.toml:3:1: no\nmore" };
+    const conditions = [{ ...condition, observedGeneration: 1, lastTransitionTime: "2026-11-22T12:00:00.000Z" }];
+    await using api = await apiDouble({
+      ...answers,
+      "/api/health/system": { status: "degraded", checks: { conditions: { status: "degraded", counts } } },
+      "/api/models": { object: "list", data: [{ ...model, id: "m", conditions }, model] },
+    });
+    const { stdout } = await runBerth(["status"], { SVC_URL: api.url });
+    assert.equal(
+      stdout,
+      `berth 0.1.0, up 1m15s, degraded
+  conditions: degraded 1 Model Stalled InvalidSpec, 2 Upstream Stalled NoKey
+    Model m: Stalled InvalidSpec: /c/m.toml:3:1: no (more by \`berth model show m\`)
+    2 Upstream Stalled NoKey: an admin token sees more, by \`berth upstream show NAME\`
+
+${slotTable}`,
+    );
+  });
+
   it("names what is degraded, and why", async () => {
     const checks = {
       store: { status: "ok" },

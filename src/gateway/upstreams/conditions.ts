@@ -45,12 +45,18 @@ export function upstreamConditions(options: {
     conflict,
     failing === undefined ? undefined : claim("Degraded", "True", failing),
   ];
-  return nextConditions(
+  const next = nextConditions(
     before,
     claims.filter((each) => each !== undefined),
     told?.generation ?? 0,
     now,
   );
+  // When a manifest broke, the operator knows: it may be long before this gateway began.
+  return next.map((each) => manifest.find((condition) => isSame(condition, each)) ?? each);
+}
+
+function isSame(a: Condition, b: Condition): boolean {
+  return a.type === b.type && a.status === b.status && a.reason === b.reason && a.message === b.message;
 }
 
 interface Words {

@@ -105,6 +105,12 @@ describe("a provider's conditions", () => {
       `Available ${at(2).toISOString()}`,
       `Degraded ${at(2).toISOString()}`,
     ]);
+    const since = asked({ told: broken, now: at(4) }).map(({ type, lastTransitionTime }) => [type, lastTransitionTime]);
+    assert.deepEqual(since, [
+      ["Ready", at(0).toISOString()],
+      ["Available", at(4).toISOString()],
+      ["Stalled", at(0).toISOString()],
+    ]);
     assert.ok(still.every(({ observedGeneration }) => observedGeneration === 3));
   });
 });
