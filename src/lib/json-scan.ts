@@ -14,7 +14,14 @@ export interface ScannedBody {
   readonly ambiguous: ScannedName | undefined;
   /** Top-level fields that say what an answer must look like, each time that they stand there. */
   readonly shaping: readonly ScannedField[];
+  /** A value lies deeper than `mostDepth`, or an object has more than `mostMembers`; nothing else is known then. */
+  readonly isExcessive: boolean;
 }
+
+/** Engines that read by recursion end where their stack does; people stay far below, and so does every client. */
+export const mostDepth = 256;
+/** Of one object: some engines compare each name with each. */
+export const mostMembers = 5000;
 
 export interface ScannedField {
   readonly name: string;
@@ -25,7 +32,7 @@ export interface ScannedField {
 
 export type ScannedName = "model" | "stream";
 
-/** Of llama.cpp, OpenAI, Anthropic and vLLM. */
+/** Of llama.cpp, OpenAI, Anthropic and vLLM; the last four have llama.cpp take memory, or trust its reader. */
 const shapingNames = new Set([
   "grammar",
   "grammar_triggers",
@@ -40,6 +47,10 @@ const shapingNames = new Set([
   "guided_json",
   "guided_regex",
   "guided_grammar",
+  "chat_parser",
+  "repeat_last_n",
+  "penalty_last_n",
+  "dry_penalty_last_n",
 ]);
 const shapingLetters = new Set([...shapingNames].map((name) => name.charCodeAt(0)));
 const longestShaping = Math.max(...[...shapingNames].map(({ length }) => length));
@@ -53,9 +64,14 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 const colon = 0x3a;
 const comma = 0x2c;
+const space = 0x20;
 const letterU = 0x75;
 const letterS = 0x73;
 const longS = 0x17f;
+/** In place of where a value ends. */
+const excessive = -2;
+/** Of the objects that are open where the scan is, by their depth: a scan never waits, so one is under way at most. */
+const members = new Int32Array(mostDepth + 1);
 
 /**
  * Finds `model` and `stream` at the top level of a JSON object. Undefined when the bytes are not an object as far as
@@ -74,9 +90,10 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
   let hasModel = false;
   let hasStream = false;
   let shaping: ScannedField[] | undefined;
+  let count = 0;
   if (bytes[at] === closeBrace)
     return skipBlank(bytes, at + 1) === bytes.length
-      ? { model, modelStart, modelEnd, isStream, ambiguous, shaping: none }
+      ? { model, modelStart, modelEnd, isStream, ambiguous, shaping: none, isExcessive: false }
       : undefined;
   for (;;) {
     if (bytes[at] !== quote) return undefined;
@@ -88,6 +105,9 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     at = skipBlank(bytes, at + 1);
     const valueStart = at;
     at = valueEnd(bytes, at);
+    count += 1;
+    if (at === excessive || count > mostMembers)
+      return { model: undefined, modelStart, modelEnd, isStream, ambiguous, shaping: none, isExcessive: true };
     if (at < 0) return undefined;
     if (isKey(bytes, keyStart, keyEnd, "model")) {
       if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
@@ -113,7 +133,7 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     at = skipBlank(bytes, at + 1);
   }
   if (skipBlank(bytes, at + 1) !== bytes.length) return undefined;
-  return { model, modelStart, modelEnd, isStream, ambiguous, shaping: shaping ?? none };
+  return { model, modelStart, modelEnd, isStream, ambiguous, shaping: shaping ?? none, isExcessive: false };
 }
 
 function skipBlank(bytes: Buffer, from: number): number {
@@ -149,7 +169,7 @@ function stringEnd(bytes: Buffer, from: number): number {
 function valueEnd(bytes: Buffer, from: number): number {
   const first = bytes[from];
   if (first === quote) return stringEnd(bytes, from);
-  if (first === openBrace || first === openBracket) return nestedEnd(bytes, from);
+  if (first === openBrace || first === openBracket) return nestedEnd(bytes, from, false);
   let at = from;
   for (;;) {
     const byte = bytes[at];
@@ -158,24 +178,42 @@ function valueEnd(bytes: Buffer, from: number): number {
   }
 }
 
-function nestedEnd(bytes: Buffer, from: number): number {
+/** `isText`: it is the text of a string, where objects may have any number of members. */
+function nestedEnd(bytes: Buffer, from: number, isText: boolean): number {
   let depth = 0;
   let at = from;
   for (;;) {
     const byte = bytes[at];
     if (byte === undefined) return -1;
     if (byte === quote) {
+      const start = at;
       at = stringEnd(bytes, at);
       if (at < 0) return -1;
+      if (!isText && at - start > 2 * mostDepth && isDeepText(bytes, start, at)) return excessive;
       continue;
     }
-    if (byte === openBrace || byte === openBracket) depth += 1;
-    else if (byte === closeBrace || byte === closeBracket) {
+    if (byte === openBrace || byte === openBracket) {
+      depth += 1;
+      if (depth > mostDepth) return excessive;
+      members[depth] = 0;
+    } else if (byte === closeBrace || byte === closeBracket) {
       depth -= 1;
       if (depth === 0) return at + 1;
+    } else if (byte === colon && !isText) {
+      const count = (members[depth] ?? 0) + 1;
+      if (count > mostMembers) return excessive;
+      members[depth] = count;
     }
     at += 1;
   }
+}
+
+/** The arguments of a tool's call are JSON in a string, which engines read for their templates. */
+function isDeepText(bytes: Buffer, start: number, end: number): boolean {
+  const first = bytes[start + 1];
+  if (first !== openBrace && first !== openBracket && first !== backslash && first !== space) return false;
+  const inner = text(bytes, start, end)?.trimStart() ?? "";
+  return /^[[{]/.test(inner) && nestedEnd(Buffer.from(inner), 0, true) === excessive;
 }
 
 function isKey(bytes: Buffer, start: number, end: number, key: string): boolean {

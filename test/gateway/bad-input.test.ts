@@ -77,7 +77,7 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
     post("/v1/audio/speech", '{"model":"primary","input":"x","voice":"v"}'),
     "dispatch.capability_mismatch",
   ],
-  ["nesting without end", chat(`{"model":"nothing","messages":${deep}}`), "model.not_found"],
+  ["nesting without end", chat(`{"model":"nothing","messages":${deep}}`), "dispatch.invalid_request"],
   [
     "what is refused by the engine because it is no JSON",
     chat('{"model":"primary","messages":[1,]}'),

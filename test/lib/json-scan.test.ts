@@ -183,17 +183,41 @@ describe("scanBody", () => {
   }
 
   it("takes time by length alone: many keys, many quotes, deep nesting", () => {
-    const count = 500_000;
+    const count = 490_000;
+    const keys = 4900;
     const bodies = [
-      `{${'"a-key-of-some-length":0,'.repeat(count)}"model":"m"}`,
-      `{${'"\\u006dode":0,'.repeat(count)}"model":"m"}`,
+      ...Array<string>(count / keys).fill(`{${'"a-key-of-some-length":0,'.repeat(keys)}"model":"m"}`),
+      ...Array<string>(count / keys).fill(`{${'"\\u006dode":0,'.repeat(keys)}"model":"m"}`),
       `{"x":"${'\\"'.repeat(count * 4)}","model":"m"}`,
       `{"x":"${"\\\\".repeat(count * 4)}","model":"m"}`,
-      `{"x":${"[".repeat(count)}${"]".repeat(count)},"model":"m"}`,
+      `{"x":[${`${"[".repeat(200)}${"]".repeat(200)},`.repeat(count / 200)}0],"model":"m"}`,
     ];
     const began = process.cpuUsage();
     for (const body of bodies) assert.equal(scanBody(Buffer.from(body))?.model, "m");
     const { user, system } = process.cpuUsage(began);
     assert.ok(user + system < 20e6, `took ${(user + system) / 1e6} s`);
   });
+});
+
+describe("a body that readers by recursion would not survive", () => {
+  const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
+  const called = (args: string): string => `{"messages":[{"tool_calls":[{"function":{"arguments":${args}}}]}]}`;
+  const object = (count: number): string =>
+    JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, index])));
+  for (const [what, body, isExcessive] of [
+    ["lists in lists", `{"model":"m","chat_template_kwargs":{"a":${nested(100_000)}}}`, true],
+    ["the arguments of a tool's call", called(`{"a":${nested(300)}}`), true],
+    ["the same in a string", called(JSON.stringify(`{"a":${nested(300)}}`)), true],
+    ["the same behind blanks", called(JSON.stringify(`\n {"a":${nested(300)}}`)), true],
+    ["the same in escapes", called(`"\\u005b${nested(300).slice(1)}"`), true],
+    ["what closes only in texts", called(`{"]]]]":${'{"}}":'.repeat(300)}1${"}".repeat(301)}`), true],
+    ["an object of 6000 fields", `{"x":[${object(6000)}]}`, true],
+    ["6000 fields of its own", object(6000), true],
+    ["what people nest", called(JSON.stringify(JSON.stringify({ a: nested(50) }))), false],
+    ["many messages", JSON.stringify({ messages: Array.from({ length: 9000 }, () => ({ role: "user" })) }), false],
+    ["a text of many brackets", JSON.stringify({ messages: [{ content: `see ${"[".repeat(5000)}` }] }), false],
+    ["a file of JSON in a text", JSON.stringify({ messages: [{ content: object(9000) }] }), false],
+  ] satisfies [string, string, boolean][]) {
+    it(what, () => assert.equal(scanBody(Buffer.from(body))?.isExcessive, isExcessive));
+  }
 });

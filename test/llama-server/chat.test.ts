@@ -76,6 +76,9 @@ test("a chat slot on the real llama-server", async (t) => {
       `"json_schema":${deep}`,
       `"json_schema":${'{"allOf":['.repeat(20_000)}{}${"]}".repeat(20_000)}`,
       `"json_schema":{"type":"string","pattern":"^(((((a?){0,99}){0,99}){0,99}){0,99})$"}`,
+      `"chat_template_kwargs":{"a":${"[".repeat(100_000)}${"]".repeat(100_000)}}`,
+      `"chat_parser":${JSON.stringify('{"parsers":[{"type":"sequence","children":[0]}],"rules":{},"root":0}')}`,
+      `"dry_multiplier":1,"dry_penalty_last_n":2000000000`,
     ];
     for (const field of fields) {
       const response = await fetch(new URL("/v1/chat/completions", berth.url), {

@@ -1,6 +1,7 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { ScannedField } from "../../lib/json-scan.ts";
+import { Looks } from "./expansion.ts";
 import { UnfitShape } from "./expression.ts";
 import { checkField } from "./schema.ts";
 
@@ -12,10 +13,15 @@ const sizeLimit = 1024 * 1024;
  * everybody else. Costs nothing for a body without such a field. Throws ApiError `dispatch.invalid_request`.
  */
 export function checkShapes(body: Buffer, fields: readonly ScannedField[]): void {
+  if (fields.length === 0) return;
+  const looks = new Looks();
+  const known = new Set<string>();
   for (const { name, start, end } of fields) {
     try {
+      if (known.has(name)) throw new UnfitShape("must stand there once");
+      known.add(name);
       if (end - start > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} bytes`);
-      checkField(name, parseJson(body.subarray(start, end)));
+      checkField(name, parseJson(body.subarray(start, end)), looks);
     } catch (error) {
       if (!(error instanceof UnfitShape)) throw error;
       throw invalidRequest([{ path: [name], message: error.message }]);

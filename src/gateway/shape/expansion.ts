@@ -21,19 +21,28 @@ export const widening = new UnfitShape(`leaves more than ${wayLimit} ways open a
 
 type RuleExpansions = (name: string) => Expansion;
 
+/** Looks at parts of expressions that one body may take: at most some tens of milliseconds. */
+export class Looks {
+  #left = 100_000;
+
+  take(): void {
+    this.#left -= 1;
+    if (this.#left < 0) throw new UnfitShape("is too entangled");
+  }
+}
+
 /** Throws UnfitShape once the looks given are used up. */
 export class Measure {
   readonly #ofRule: RuleExpansions;
-  #left: number;
+  readonly #looks: Looks;
 
-  constructor(ofRule: RuleExpansions, looks: number) {
+  constructor(ofRule: RuleExpansions, looks: Looks) {
     this.#ofRule = ofRule;
-    this.#left = looks;
+    this.#looks = looks;
   }
 
   of(expression: Expression): Expansion {
-    this.#left -= 1;
-    if (this.#left < 0) throw new UnfitShape("is too entangled");
+    this.#looks.take();
     switch (expression.kind) {
       case "character":
         return { empty: 0, first: 1 };

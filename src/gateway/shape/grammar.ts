@@ -1,10 +1,8 @@
-import { checkParts, Measure, tooWide, widening, type Expansion } from "./expansion.ts";
+import { checkParts, Measure, tooWide, widening, type Expansion, type Looks } from "./expansion.ts";
 import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
 
 const sizeLimit = 131_072;
 const ruleLimit = 5000;
-/** Looks at a part of a rule, for one grammar: at most some tens of milliseconds. */
-const lookLimit = 60_000;
 
 const blank = /(?:\s|#[^\n]*)+/y;
 const definition = /([A-Za-z0-9_-]+)(?:[ \t]|#[^\n]*\n|[\r\n])*::=/y;
@@ -56,12 +54,12 @@ class GrammarReader extends ExpressionReader {
 }
 
 /** Throws UnfitShape for a grammar that llama.cpp does not survive: it reads by recursion and follows every way at once. */
-export function checkGrammar(text: string): void {
+export function checkGrammar(text: string, looks: Looks): void {
   if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
   const rules = new GrammarReader(text).rules();
   const found = new Map<string, Expansion>();
   const none: Expansion = { empty: 0, first: 0 };
-  const measure = new Measure((rule) => found.get(rule) ?? none, lookLimit);
+  const measure = new Measure((rule) => found.get(rule) ?? none, looks);
   let names: readonly string[] = [...rules.keys()];
   for (let hasChanged = true; hasChanged;) {
     hasChanged = false;

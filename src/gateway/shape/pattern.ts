@@ -1,8 +1,7 @@
-import { checkParts, Measure } from "./expansion.ts";
+import { checkParts, Measure, type Looks } from "./expansion.ts";
 import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
 
 const sizeLimit = 4096;
-const lookLimit = 60_000;
 
 const characters = /\[(?:[^\]\\]|\\[^])*\]/y;
 const opening = /\((?:\?:)?/y;
@@ -30,8 +29,8 @@ class PatternReader extends ExpressionReader {
 }
 
 /** Throws UnfitShape for a pattern whose grammar llama.cpp does not survive. */
-export function checkPattern(text: string): void {
+export function checkPattern(text: string, looks: Looks): void {
   if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
-  const measure = new Measure(() => ({ empty: 0, first: 1 }), lookLimit);
+  const measure = new Measure(() => ({ empty: 0, first: 1 }), looks);
   checkParts(new PatternReader(text).whole(), 1, measure, () => undefined);
 }

@@ -1,5 +1,5 @@
 import { isRecord } from "../../lib/record.ts";
-import { tooWide, widening } from "./expansion.ts";
+import { tooWide, widening, type Looks } from "./expansion.ts";
 import { UnfitShape } from "./expression.ts";
 import { checkGrammar } from "./grammar.ts";
 import { checkPattern } from "./pattern.ts";
@@ -22,6 +22,11 @@ export class FieldCheck {
   #parts = 0;
   #copies = 0;
   readonly #ways = new Map<unknown, Ways>();
+  readonly #looks: Looks;
+
+  constructor(looks: Looks) {
+    this.#looks = looks;
+  }
 
   /** Throws UnfitShape. `root`: the schema that references in it are for. */
   check(value: unknown, root: unknown, depth = 0): void {
@@ -37,7 +42,7 @@ export class FieldCheck {
     const { properties, pattern } = value;
     if (isRecord(properties) && Object.keys(properties).length > propertyLimit)
       throw new UnfitShape(`has an object of more than ${propertyLimit} properties`);
-    if (typeof pattern === "string") checkPattern(pattern);
+    if (typeof pattern === "string") checkPattern(pattern, this.#looks);
     for (const name of counted) {
       const count = value[name];
       if (typeof count === "number") this.#copies += Math.min(count, ownCopyLimit);
@@ -100,18 +105,27 @@ class Ways {
   }
 }
 
+/** Tokens to look back at; llama.cpp takes 8 bytes or more for each, for every request. */
+const windowLimit = 1_048_576;
+
 /** Throws UnfitShape for the value of a field that shapes answers. */
-export function checkField(name: string, value: unknown): void {
-  if (name === "grammar" && typeof value === "string") checkGrammar(value);
-  else if (name === "grammar_triggers") checkTriggers(value);
-  else if (name === "guided_regex" && typeof value === "string") checkPattern(value);
-  else new FieldCheck().check(value, value);
+export function checkField(name: string, value: unknown, looks: Looks): void {
+  if (name === "chat_parser") throw new UnfitShape("is not for clients");
+  else if (name.endsWith("_last_n")) checkWindow(value);
+  else if (name === "grammar" && typeof value === "string") checkGrammar(value, looks);
+  else if (name === "grammar_triggers") checkTriggers(value, looks);
+  else if (name === "guided_regex" && typeof value === "string") checkPattern(value, looks);
+  else new FieldCheck(looks).check(value, value);
+}
+
+function checkWindow(value: unknown): void {
+  if (typeof value === "number" && value > windowLimit) throw new UnfitShape(`is more than ${windowLimit}`);
 }
 
 /** Some are regular expressions, of which llama-server reads groups by recursion too. */
-function checkTriggers(value: unknown): void {
+function checkTriggers(value: unknown, looks: Looks): void {
   for (const trigger of Array.isArray(value) ? value : []) {
     const text: unknown = isRecord(trigger) ? trigger["value"] : undefined;
-    if (typeof text === "string") checkPattern(text);
+    if (typeof text === "string") checkPattern(text, looks);
   }
 }

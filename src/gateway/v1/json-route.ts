@@ -6,7 +6,7 @@ import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
 import type { SlotSpec } from "../../api/slot.ts";
 import type { ExchangeEvents, Exchange } from "../../lib/http1/client.ts";
 import { isRecord } from "../../lib/record.ts";
-import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
+import { mostDepth, mostMembers, scanBody, type ScannedBody } from "../../lib/json-scan.ts";
 import { bearerLine } from "../admission/availability.ts";
 import type { Charge } from "../admission/charge.ts";
 import { readRequestBody } from "../body.ts";
@@ -243,6 +243,10 @@ export function readModel(
   if (!isUtf8(body)) throw new ApiError("dispatch.invalid_request", { message: "the body is not UTF-8" });
   const scanned = scanBody(body);
   if (scanned === undefined) throw invalidJson(body);
+  if (scanned.isExcessive) {
+    const message = `is nested deeper than ${mostDepth} levels, or has an object of more than ${mostMembers} fields`;
+    throw invalidRequest([{ path: [], message: `the body ${message}` }]);
+  }
   const { model, ambiguous } = scanned;
   if (ambiguous !== undefined)
     throw invalidRequest([{ path: [ambiguous], message: "must stand there once, spelled so" }]);

@@ -91,17 +91,27 @@ describe("schemas that an engine would not survive", () => {
   );
   const wide = Object.fromEntries(Array.from({ length: 3000 }, (_, index) => [`p${index}`, { type: "string" }]));
   for (const [what, body, why] of [
-    ["json_schema, deep", `{"json_schema":${deep(60_000)}}`, /json_schema: is longer|nested deeper/],
+    ["json_schema, deep", `{"json_schema":${deep(200)}}`, /json_schema: is nested deeper/],
     [
       "response_format, deep",
-      `{"response_format":{"type":"json_schema","json_schema":{"schema":${deep(1000)}}}}`,
+      `{"response_format":{"type":"json_schema","json_schema":{"schema":${deep(200)}}}}`,
       /nested deeper/,
     ],
-    ["a tool, deep", `{"tools":[{"type":"function","function":{"parameters":${deep(1000)}}}]}`, /tools: is nested/],
-    ["a tool of Messages, deep", `{"tools":[{"input_schema":${deep(1000)}}]}`, /tools: is nested/],
-    ["the format of Responses, deep", `{"text":{"format":{"schema":${deep(1000)}}}}`, /text: is nested/],
-    ["a name in escapes", `{"json\\u005fschema":${deep(1000)}}`, /json_schema: is nested/],
-    ["the second of two", `{"json_schema":{},"json_schema":${deep(1000)}}`, /nested deeper/],
+    ["a tool, deep", `{"tools":[{"type":"function","function":{"parameters":${deep(200)}}}]}`, /tools: is nested/],
+    ["a tool of Messages, deep", `{"tools":[{"input_schema":${deep(200)}}]}`, /tools: is nested/],
+    ["the format of Responses, deep", `{"text":{"format":{"schema":${deep(200)}}}}`, /text: is nested/],
+    ["a name in escapes", `{"json\\u005fschema":${deep(200)}}`, /json_schema: is nested/],
+    ["the second of two", `{"json_schema":{},"json_schema":{}}`, /json_schema: must stand there once/],
+    ["a reader of llama.cpp's own", `{"chat_parser":"{}"}`, /chat_parser: is not for clients/],
+    ["a window that takes gigabytes", `{"dry_penalty_last_n":2000000000}`, /dry_penalty_last_n: is more than/],
+    ["another one", `{"repeat_last_n":2e9}`, /repeat_last_n: is more than/],
+    [
+      "many patterns that each take long",
+      JSON.stringify({
+        tools: Array.from({ length: 900 }, () => ({ pattern: nested(40, "(", ")", "a".repeat(600)) })),
+      }),
+      /tools: is too entangled/,
+    ],
     ["references that double", JSON.stringify({ json_schema: { $ref: "#/$defs/a0", $defs: bomb } }), /2000 ways/],
     [
       "the same in a tool",
@@ -149,6 +159,11 @@ describe("schemas that an engine would not survive", () => {
       },
     }));
     assert.equal(said(JSON.stringify({ tools, response_format: { type: "json_object" }, text: "plain" })), "");
+  });
+
+  it("taken: windows as people set them", () => {
+    for (const count of [-1, 0, 64, 131_072])
+      assert.equal(said(JSON.stringify({ repeat_last_n: count, dry_penalty_last_n: count })), "");
   });
 
   it("costs little, whatever is sent", () => {
