@@ -1,4 +1,3 @@
-import { stat } from "node:fs/promises";
 import { defaultConfigDir, defaultStateDir } from "../api/config.ts";
 import { isRecord } from "../lib/record.ts";
 import { placesOf } from "./settings.ts";
@@ -19,7 +18,7 @@ export async function followRunning(env: NodeJS.ProcessEnv, note: (text: string)
   if (found === undefined) return;
   const own = placesOf(env);
   const isOwn = found["configDir"] === defaultConfigDir(own) && found["stateDir"] === defaultStateDir(own);
-  if (isOwn || !(await isTrusted(port, found))) return;
+  if (isOwn || !(await isTrusted(port))) return;
   for (const [key, name] of Object.entries(variables)) {
     const path = found[key];
     if (typeof path === "string" && !env[name]) env[name] = path;
@@ -42,17 +41,12 @@ async function placesAt(port: number): Promise<Readonly<Record<string, unknown>>
   }
 }
 
-/** Anybody may listen there: a stranger must not choose what this user's commands change. */
-async function isTrusted(port: number, found: Readonly<Record<string, unknown>>): Promise<boolean> {
+/**
+ * Anybody may listen there: a stranger must not choose what this user's commands change. To root every other user is one,
+ * also where the directories are that user's own: root's terminal and words would be given away.
+ */
+async function isTrusted(port: number): Promise<boolean> {
   const { loopbackListenerUid } = await import("../runtimes/proc.ts");
   const uid = loopbackListenerUid(port);
-  const own = process.getuid?.();
-  if (uid === undefined || uid === 0 || uid === own) return uid !== undefined;
-  if (own !== 0) return false;
-  // Root acts on a service's directories, and not on those of whom a stranger names.
-  for (const path of [found["configDir"], found["stateDir"]]) {
-    const owner = typeof path === "string" ? (await stat(path).catch(() => undefined))?.uid : undefined;
-    if (owner !== 0 && owner !== uid) return false;
-  }
-  return true;
+  return uid !== undefined && (uid === 0 || uid === process.getuid?.());
 }

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { access, chmod, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
+import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -39,6 +42,28 @@ describe("a command on the machine of a Berth with directories of its own", () =
     const named = await runBerth(["config", "show"], { ...env, SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: home.path });
     assert.equal(named.stderr, "", "what is named counts");
     assert.match(named.stdout, new RegExp(`SVC_STATE_DIR +${home.path} `));
+  });
+
+  it("lets no other user choose the directories of root's commands", { skip: noOtherUser() ?? false }, async () => {
+    await using site = await twoUsersDir();
+    const places = { name: "berth", configDir: site.path, stateDir: site.theirs, modelsDir: site.path };
+    const program =
+      'const { createServer } = require("node:http"); const [, text] = process.argv;' +
+      "const server = createServer((_request, response) => response.end(text));" +
+      'server.listen(0, "127.0.0.1", () => console.log(server.address().port));';
+    const stranger = spawn(process.execPath, ["-e", program, JSON.stringify(places)], {
+      uid: otherUser,
+      gid: otherUser,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      const [port] = await once(stranger.stdout.setEncoding("utf8"), "data");
+      const shown = await runBerth(["config", "show"], { HOME: site.path, SVC_OPERATOR_PORT: String(port).trim() });
+      assert.equal(shown.stderr, "");
+      assert.ok(!shown.stdout.includes(site.path), shown.stdout);
+    } finally {
+      stranger.kill();
+    }
   });
 
   it("asks nobody twice, and is not held up by what is no operator", async () => {
