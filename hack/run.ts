@@ -15,7 +15,9 @@ import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
 import { checkModel, modelPath, useModel } from "./run-model.ts";
+import { checkSettings, exportLine } from "./run-settings.ts";
 import { exists, Stop } from "./run-stop.ts";
+import { watchTerminal } from "./run-terminal.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
 /** `make run`: a model behind the gateway in one command, on embedded defaults, offline after set-up. */
@@ -66,6 +68,7 @@ async function run(): Promise<number> {
   });
   const stopping = new AbortController();
   for (const signal of stopSignals) process.on(signal, () => stopping.abort());
+  using _terminal = watchTerminal();
   try {
     const running = await starting;
     void greet(running, stopping.signal).catch((error: unknown) => {
@@ -105,8 +108,7 @@ async function refuseForeign(directory: string): Promise<void> {
 }
 
 async function prepare(): Promise<void> {
-  if (!Number.isInteger(port) || port < 1 || port > 65_535)
-    throw new Stop(`SVC_PORT=${process.env["SVC_PORT"] ?? ""} is not a port; choose one from 1024 to 65535`);
+  checkSettings(process.env);
   if (port === operatorPort)
     throw new Stop(`port ${port} is the operator's (SVC_OPERATOR_PORT); choose another: SVC_PORT=8090 make run`);
   if ((await listenFailure(operatorPort, "127.0.0.1")) === "EADDRINUSE")
@@ -207,14 +209,15 @@ async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
     slot["model"] === tinyModel
       ? "\n(The tiny model's weights are noise, so are its words. make run MODEL=/path/to/real.gguf serves a real one.)\n"
       : "";
-  const server = url === "http://127.0.0.1:8080" ? "" : ` --server ${url}`;
+  const server = url === localUrl("127.0.0.1", port) ? "" : ` --server ${url}`;
+  const exported = exportLine({ port, operatorPort });
   process.stdout.write(`
 ${noise}
   API     ${url}/v1
   page    ${url}/
   config  ${configDir} (edit slots/primary.toml, or add a file, and watch)
 
-Try in another terminal:
+Try in another terminal:${exported === undefined ? "" : `\n  ${exported}`}
   bin/berth${server} status
   bin/berth${server} chat primary "hello" --max-tokens 40
   curl ${url}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"primary","messages":[{"role":"user","content":"hi"}],"max_tokens":40}'

@@ -29,10 +29,12 @@ describe("make run", () => {
       assert.match(text, /The tiny model's weights are noise, so are its words\. make run MODEL=/);
       assert.ok(text.includes(`  API     ${run.url}/v1\n  page    ${run.url}/\n`), text);
       const tries = text.split("Try in another terminal:\n")[1]?.split("\n\n")[0] ?? "";
-      const [status = "", chat = "", curl = ""] = tries.split("\n").map((line) => line.trim());
-      // They are what they say: run as they stand there, they work.
-      assert.match(await shell(status), /^berth \S+/);
-      assert.match(await shell(chat), /^\S+ .*\n$/);
+      const [ports = "", status = "", chat = "", curl = ""] = tries.split("\n").map((line) => line.trim());
+      // They are what they say: run as they stand there, they work, and so does a command on this machine's files.
+      assert.match(ports, /^export SVC_PORT=\d+ SVC_OPERATOR_PORT=\d+$/);
+      assert.match(await shell(`${ports}; ${status}`), /^berth \S+/);
+      assert.match(await shell(`${ports}; ${chat}`), /^\S+ .*\n$/);
+      assert.match(await shell(`${ports}; bin/berth config validate`), /run\/config: valid\n$/);
       const [, url = "", body = ""] = /^curl (\S+) -H 'content-type: application\/json' -d '(.*)'$/.exec(curl) ?? [];
       const headers = { "content-type": "application/json" };
       const answer = await (await fetch(url, { method: "POST", headers, body })).text();
@@ -78,6 +80,8 @@ describe("make run", () => {
           new RegExp(`^make run: port ${port}, the operator's, is taken: .*SVC_OPERATOR_PORT=8078`),
         ],
         [{ SVC_PORT: "many" }, /^make run: SVC_PORT=many is not a port; choose one from 1024 to 65535\n$/],
+        [{ SVC_OPERATOR_PORT: "x" }, /^make run: SVC_OPERATOR_PORT=x is not a port; choose one from 1024 to 65535\n$/],
+        [{ SVC_RUNTIME: "podman" }, /^make run: SVC_RUNTIME=podman is nothing that make run has; .*SVC_RUNTIME=docker/],
         [
           { SVC_PORT: port, SVC_OPERATOR_PORT: port },
           new RegExp(`^make run: port ${port} is the operator's \\(SVC_OPERATOR_PORT\\); choose another: `),
