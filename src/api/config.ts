@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { runtimeKinds, slotPorts } from "./names.ts";
-import { isLibrarys, problemsOf } from "./problems.ts";
+import { isLibrarys } from "./plain-issue.ts";
+import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
 
 const binaryUnits = { "": 1, Ki: 1024, Mi: 1024 ** 2, Gi: 1024 ** 3 } as const;
@@ -270,8 +271,9 @@ export function loadConfig(
   return { config, origins, problems, warnings };
 }
 
-/** Our own messages name what is wanted (`a whole number`); the schema library's are sentences. */
+/** Our own messages name what is wanted (`a whole number`); the schema library's are sentences, or say what must be. */
 function wanted(message: string): string {
+  if (message.startsWith("must ")) return message;
   return isLibrarys(message) ? `is wrong: ${message[0]?.toLowerCase() ?? ""}${message.slice(1)}` : `must be ${message}`;
 }
 

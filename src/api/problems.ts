@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { ApiError } from "./errors.ts";
 import { knownKeys, unknownKey } from "./known-keys.ts";
+import { isLibrarys, plainIssue } from "./plain-issue.ts";
 
 /** One thing wrong with a body. The rejected value is never repeated. */
 export interface Problem {
@@ -32,7 +33,10 @@ export function problemsOf(
   spell: (key: string) => string = (key) => key,
 ): Problem[] {
   return error.issues.flatMap((issue): Problem[] => {
-    if (issue.code !== "unrecognized_keys") return [flatten(issue, [])];
+    if (issue.code !== "unrecognized_keys") {
+      const { path, message } = flatten(issue, []);
+      return [{ path, message }];
+    }
     const known = schema === undefined ? [] : knownKeys(schema, issue.path).map(spell);
     return issue.keys
       .slice(0, mostUnknown)
@@ -40,30 +44,26 @@ export function problemsOf(
   });
 }
 
-function flatten(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Problem {
+interface Found extends Problem {
+  /** The message is in our schemas' own words. */
+  readonly isOwn: boolean;
+}
+
+function flatten(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Found {
   const path = texts([...before, ...issue.path]);
-  if (issue.code !== "invalid_union") return { path, message: plain(issue) };
+  const isOwn = !isLibrarys(issue.message);
+  if (issue.code !== "invalid_union") return { path, message: plainIssue(issue), isOwn };
   const alternatives = issue.errors.flatMap((alternative) =>
     alternative.slice(0, 1).map((inner) => flatten(inner, path)),
   );
   const [deepest] = alternatives.toSorted((a, b) => b.path.length - a.path.length);
   if (deepest !== undefined && deepest.path.length > path.length) return deepest;
-  if (deepest === undefined || !isLibrarys(issue.message)) return { path, message: issue.message };
-  const messages = [...new Set(alternatives.map(({ message }) => message))];
-  const own = messages.filter((message) => !isLibrarys(message));
-  return { path, message: (own.length > 0 ? own : messages).join("; or ") };
-}
-
-/** The schema library speaks in sentences, our schemas in words for what is wanted, such as `a whole number`. */
-export function isLibrarys(message: string): boolean {
-  return /^[A-Z]/.test(message);
+  if (deepest === undefined || isOwn) return { path, message: issue.message, isOwn };
+  const own = alternatives.filter((alternative) => alternative.isOwn);
+  const told = own.length > 0 ? own : alternatives;
+  return { path, message: [...new Set(told.map(({ message }) => message))].join("; or "), isOwn: own.length > 0 };
 }
 
 function texts(path: readonly PropertyKey[]): (string | number)[] {
   return path.map((part) => (typeof part === "number" ? part : String(part)));
-}
-
-/** A field that is not there is missing, whatever type it should have had. */
-function plain({ code, message }: z.core.$ZodIssue): string {
-  return code === "invalid_type" && message.endsWith("received undefined") ? "is required" : message;
 }

@@ -15,18 +15,52 @@ describe("what is wrong with a value", () => {
   const either = z.union([z.string(), z.strictObject({ file: z.string() })]);
 
   it("is told of the alternative that got furthest", () => {
-    assert.deepEqual(told(z.object({ a: either }), { a: { file: 1 } }), [
-      ["a.file", "Invalid input: expected string, received number"],
-    ]);
+    assert.deepEqual(told(z.object({ a: either }), { a: { file: 1 } }), [["a.file", "must be text, and is a number"]]);
   });
 
   it("is told of all alternatives where none got further, or in the words of the schema", () => {
-    const both = "Invalid input: expected string, received number; or Invalid input: expected object, received number";
+    const both = "must be text, and is a number; or must be a map, and is a number";
     assert.deepEqual(told(either, 1), [["", both]]);
     assert.deepEqual(told(z.union([z.int(), z.string().regex(/^\d+$/, "a whole number")]), "x"), [
       ["", "a whole number"],
     ]);
     assert.deepEqual(told(z.union([z.ipv4(), z.ipv6()], "an address"), "x"), [["", "an address"]]);
+  });
+
+  it("is told in plain words", () => {
+    const schema = z.strictObject({
+      on: z.boolean(),
+      many: z.array(z.string()),
+      port: z.int().min(8081).max(8099),
+      kind: z.enum(["a", "b"]),
+      name: z.string().min(2),
+      few: z.array(z.string()).max(1),
+      above: z.number().gt(0),
+      map: z.record(z.string(), z.string()),
+      half: z.int(),
+    });
+    const value = {
+      on: "yes",
+      many: "x",
+      port: 1,
+      kind: "c",
+      name: "x",
+      few: ["a", "b"],
+      above: 0,
+      map: [],
+      half: 1.5,
+    };
+    assert.deepEqual(told(schema, value), [
+      ["on", "must be true or false, and is text"],
+      ["many", "must be a list, and is text"],
+      ["port", "must be at least 8081"],
+      ["kind", "must be one of a, b"],
+      ["name", "must have at least 2 characters"],
+      ["few", "must have at most 1 item"],
+      ["above", "must be more than 0"],
+      ["map", "must be a map, and is a list"],
+      ["half", "must be a whole number, and is a number"],
+    ]);
   });
 
   it("is a field that is missing, or a key that nobody knows", () => {

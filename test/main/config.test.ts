@@ -47,7 +47,7 @@ describe("berth config validate", () => {
       code: 1,
       stdout: `DIR/config/berth.toml:2:1: prot: is not a setting; did you mean port?
 DIR/config/slots/coder.yaml:2:1: modell: unknown key; did you mean model?
-DIR/config/slots/coder.yaml:3:1: idleSeconds: Too small: expected number to be >=0
+DIR/config/slots/coder.yaml:3:1: idleSeconds: must be at least 0
 DIR/config/slots/primary.toml:1:11: this is no value; texts stand in quotes
 DIR/config/slots/vision.toml:3:1: model.contxt_size: unknown key; did you mean context_size?
 `,
@@ -104,7 +104,7 @@ describe("settings that are no good", () => {
         {
           code: 1,
           stdout: "",
-          stderr: `config.invalid: berth.toml log_level is wrong: invalid option: expected one of "fatal"|"error"|"warn"|"info"|"debug"|"trace"|"silent"
+          stderr: `config.invalid: berth.toml log_level must be one of fatal, error, warn, info, debug, trace, silent
 config.invalid: SVC_PORT must be a whole number
 config.invalid: SVC_PROT is not a setting; did you mean SVC_PORT?
 `,

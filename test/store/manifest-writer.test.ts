@@ -164,13 +164,13 @@ describe("a manifest writer", () => {
     const before = await at.read("slots/a.toml");
     assert.deepEqual(await refusal(at.writer.set("Slot", "a", ["model", "parallel"], 0)), {
       code: "config.invalid",
-      message: "slots/a.toml:4:1: Too small: expected number to be >=1",
+      message: "slots/a.toml:4:1: must be at least 1",
       details: {
         file: "slots/a.toml",
         line: 4,
         column: 1,
         path: ["model", "parallel"],
-        message: "Too small: expected number to be >=1",
+        message: "must be at least 1",
       },
     });
     const { code, details } = await refusal(

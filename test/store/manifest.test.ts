@@ -111,7 +111,7 @@ describe("a manifest file", () => {
     assert.deepEqual(
       told("/c/slots/a.toml", lines('backend = "steam"', "", "[model]", 'default = "m"', "  context_siz = 1")),
       [
-        ["1:1", "backend", 'Invalid option: expected one of "auto"|"vulkan"|"rocm"|"cuda"|"npu"|"cpu"'],
+        ["1:1", "backend", "must be one of auto, vulkan, rocm, cuda, npu, cpu"],
         ["5:3", "model.context_siz", "unknown key; did you mean context_size?"],
       ],
     );
@@ -119,11 +119,7 @@ describe("a manifest file", () => {
       ["3:3", "model.contextSiz", "unknown key; did you mean contextSize?"],
     ]);
     assert.deepEqual(told("/c/slots/a.toml", lines("[model]", 'default = "m"', "[env]", 'ok = "1"', "my_port = 1")), [
-      [
-        "5:1",
-        "env.my_port",
-        "Invalid input: expected string, received number; or Invalid input: expected object, received number",
-      ],
+      ["5:1", "env.my_port", "must be text, and is a number; or must be a map, and is a number"],
     ]);
   });
 

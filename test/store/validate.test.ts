@@ -55,7 +55,7 @@ describe("validating a directory", { concurrency: true }, () => {
       await told({ "slots/a.toml": slot("enabld = true"), "slots/b.yaml": "model: {default: m}\nport: 1\n" }),
       [
         ["a.toml", 1, "enabld", "unknown key; did you mean enabled?"],
-        ["b.yaml", 2, "port", "Too small: expected number to be >=8081"],
+        ["b.yaml", 2, "port", "must be at least 8081"],
       ],
     );
   });
@@ -87,7 +87,7 @@ describe("validating a directory", { concurrency: true }, () => {
   it("tells what is wrong with the settings", async () => {
     assert.deepEqual(await told({ "berth.toml": "hold_seconds = 1\nprt = 1\n\nport = -1\n" }), [
       ["berth.toml", 2, "prt", "is not a setting; did you mean port?"],
-      ["berth.toml", 4, "port", "is wrong: too small: expected number to be >=0"],
+      ["berth.toml", 4, "port", "must be at least 0"],
     ]);
     assert.deepEqual(await told({ "berth.toml": "port = = 1\n" }).then((found) => found.length), 1);
   });

@@ -48,7 +48,7 @@ describe("rerank request", () => {
     [{ query: "q", documents: ["a", 7] }, 'documents.1: must be a text, or an object with "text"', ["documents", 1]],
     [
       { query: "q", documents: [{ text: 7 }] },
-      "documents.0.text: Invalid input: expected string, received number",
+      "documents.0.text: must be text, and is a number",
       ["documents", 0, "text"],
     ],
     [{ query: "q", documents, texts: documents }, 'documents: may not stand beside "texts"', ["documents"]],
