@@ -17,9 +17,10 @@ interface Setting {
 }
 
 /**
- * Settings of llama-server that follow from the slot (its README, "Usage"): as flags where the program is known to take
- * them, as variables in a container, whose version is not known before it runs and which passes over what it does not
- * know. What a manifest sets by `args` or `env` is left to it.
+ * Settings of llama-server that follow from the slot (its README, "Usage"): as flags where the program's help has them,
+ * as variables where its version is not known before it runs: in a container, and where a program prints no help.
+ * llama-server ends on a flag that it does not know, and ignores such a variable. A setting that a manifest makes by
+ * `args` or `env` is left to the manifest.
  */
 export function serverSettings(input: SlotInputs): {
   readonly flags: readonly string[];
@@ -31,11 +32,11 @@ export function serverSettings(input: SlotInputs): {
     ({ words: [flag], aliases, variable }) =>
       spec.env[variable] === undefined && !spec.args.some((word) => word === flag || aliases.includes(word)),
   );
-  if (placement.runtime !== "process") {
+  const known = placement.runtime === "process" ? host.server?.flags : undefined;
+  if (known === undefined) {
     return { flags: [], env: Object.fromEntries(open.map(({ variable, value }) => [variable, value])) };
   }
-  const known = host.server?.flags;
-  return { flags: open.flatMap(({ words }) => (known?.has(words[0]) === false ? [] : words)), env: {} };
+  return { flags: open.flatMap(({ words }) => (known.has(words[0]) ? words : [])), env: {} };
 }
 
 function settingsOf(input: SlotInputs): readonly Setting[] {

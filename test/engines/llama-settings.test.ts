@@ -110,11 +110,6 @@ const lines: readonly [string, EngineInput, readonly string[]][] = [
     given({ model: { ...tiny, parallel: 64 } }, "cuda", serverFacts("--ctx-size N", undefined)),
     [...head, "--ctx-size", String(2048 * 2 * 64), ...tail, ...chat(64)],
   ],
-  [
-    "a program that prints no help is taken for today's, without the level that once held prompts",
-    given({}, "cuda", serverFacts("usage: wrapper", undefined)),
-    [...head, "--ctx-size", "32768", ...gpu, ...tail, ...chat(1)],
-  ],
 ];
 
 describe("the whole line of llama-server", () => {
@@ -126,6 +121,16 @@ describe("the whole line of llama-server", () => {
     assert.equal(workload(given({}, "cpu")).hash, hash);
     assert.notEqual(workload(given({ model: { ...tiny, spill: "allow" } })).hash, hash);
     assert.notEqual(workload(given({ model: { ...tiny, promptCacheBytes: 0 } })).hash, hash);
+  });
+
+  it("where a program prints no help they are variables, which an old version ignores where it refuses flags", () => {
+    for (const help of ["usage: wrapper", undefined]) {
+      const { command, env } = workload(given({}, "cuda", serverFacts(help, undefined)));
+      assert.deepEqual(command, [...head, "--ctx-size", "32768", ...tail, ...chat(1)]);
+      const settings = Object.entries(env).filter(([name]) => /^LLAMA_ARG_(FIT|CACHE_RAM|LOG)/.test(name));
+      // Level 4 of the log once held prompts: no version is asked for it that may be such.
+      assert.deepEqual(Object.fromEntries(settings), { LLAMA_ARG_FIT: "off", LLAMA_ARG_CACHE_RAM: "1024" });
+    }
   });
 
   it("in a container they are variables, which a version that lacks them passes over", () => {
