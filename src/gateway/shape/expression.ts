@@ -76,10 +76,12 @@ export abstract class ExpressionReader {
       const from = this.at;
       let part = this.part();
       if (part === undefined) return { kind: "sequence", of };
-      const written = this.at - from;
+      let written = this.at - from;
       this.skip();
       for (let times = this.#quantifier(); times !== undefined; times = this.#quantifier()) {
-        this.#copies += written * (Number.isFinite(times.max) ? times.max : times.min + 1);
+        // The copies of one repetition are what the next one copies: `a{9}{9}` is 81 times as long as `a`.
+        written *= Number.isFinite(times.max) ? times.max : times.min + 1;
+        this.#copies += written;
         if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");
         part = { kind: "repeat", of: part, ...times };
         this.skip();

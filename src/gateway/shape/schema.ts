@@ -45,7 +45,8 @@ export class FieldCheck {
     if (typeof pattern === "string") checkPattern(pattern, this.#looks);
     for (const name of counted) {
       const count = value[name];
-      if (typeof count === "number") this.#copies += Math.min(count, ownCopyLimit);
+      // A count below zero must not make room for others.
+      if (typeof count === "number") this.#copies += Math.max(0, Math.min(count, ownCopyLimit));
     }
     if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");
     for (const [key, one] of Object.entries(value)) {

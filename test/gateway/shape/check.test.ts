@@ -50,6 +50,7 @@ describe("grammars that an engine would not survive", () => {
     ],
     ["a left recursion", 'root ::= root "a" | "b"', /entangled|ways/],
     ["a huge repetition", `root ::= "${"a".repeat(1000)}"{1000}`, /repeats too much/],
+    ["a repetition of repetitions", 'root ::= "a"{99}{99}{99}{99}{99}', /repeats too much/],
     ["a text that is no grammar", "root ::= }", /cannot be read/],
   ] satisfies [string, string, RegExp][]) {
     it(`refused: ${what}`, () => assert.match(grammar(text), why));
@@ -138,6 +139,13 @@ describe("schemas that an engine would not survive", () => {
       "copies without end",
       JSON.stringify({
         json_schema: { prefixItems: Array.from({ length: 60 }, () => ({ type: "string", maxLength: 1e9 })) },
+      }),
+      /repeats too much/,
+    ],
+    [
+      "copies without end behind a count below zero",
+      JSON.stringify({
+        json_schema: { minItems: -1e9, prefixItems: Array(60).fill({ type: "string", maxLength: 1e9 }) },
       }),
       /repeats too much/,
     ],
