@@ -50,7 +50,7 @@ export const llama = {
   protocols(input) {
     if (input.spec.command !== undefined) return declaredProtocols(input);
     if (!isServer(input) || modes(input).get("main") !== "chat") return [];
-    // Its `/v1/responses` numbers no events and calls an answer that was cut complete (ADR 0006): a chat is made of them.
+    // Its `/v1/responses` numbers no events and calls an answer that was cut complete (docs/adr/0007): a chat is made of them.
     return ["messages", "count_tokens", "input_tokens"];
   },
 

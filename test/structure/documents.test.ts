@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isRecord } from "../../src/lib/record.ts";
-import { lintCitations, lintLinks, tableRows } from "./documents.ts";
+import { lintCitations, lintLinks, lintRecords, tableRows } from "./documents.ts";
 import { layers } from "./layers.ts";
 import { read, repositoryFiles } from "./tree.ts";
 
@@ -12,6 +12,15 @@ describe("documents", () => {
   it("lead to what is there", () => assert.deepEqual(lintLinks(files), []));
 
   it("have what comments cite", () => assert.deepEqual(lintCitations(files), []));
+
+  it("give every decision record a number of its own", () => {
+    assert.deepEqual(lintRecords(files), []);
+    const two = { "docs/adr/0001-a.md": "# 1. A\n", "docs/adr/0001-b.md": "# 2. B\n" };
+    assert.deepEqual(lintRecords(new Map(Object.entries(two))), [
+      "docs/adr/0001-b.md: docs/adr/0001-a.md has that number",
+      "docs/adr/0001-b.md: its title has another number",
+    ]);
+  });
 
   it("give a reason for every package", () => {
     const { dependencies, devDependencies, optionalDependencies }: Record<string, unknown> = JSON.parse(

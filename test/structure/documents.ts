@@ -46,6 +46,21 @@ export function lintCitations(files: ReadonlyMap<string, string>): string[] {
   return problems;
 }
 
+/** Two decision records of one number, and a record whose title has another number than its file. */
+export function lintRecords(files: ReadonlyMap<string, string>): string[] {
+  const problems: string[] = [];
+  const known = new Map<string, string>();
+  for (const [file, text] of files) {
+    const [, number] = /^docs\/adr\/(\d{4})-[^/]+\.md$/.exec(file) ?? [];
+    if (number === undefined) continue;
+    const other = known.get(number);
+    if (other !== undefined) problems.push(`${file}: ${other} has that number`);
+    known.set(number, file);
+    if (!text.startsWith(`# ${Number(number)}. `)) problems.push(`${file}: its title has another number`);
+  }
+  return problems;
+}
+
 /** Cells of every row of the tables in a text, without their back-ticks. */
 export function tableRows(text: string): string[][] {
   return [...text.matchAll(/^\|(.*)\|$/gm)].map(([, row = ""]) =>
