@@ -8,9 +8,13 @@ export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-const shortages: readonly (string | undefined)[] = ["EMFILE", "ENFILE", "ENOMEM", "EAGAIN"];
+/** Descriptors, memory, processes, buffers, local ports. */
+const shortages: readonly (string | undefined)[] = ["EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "ENOBUFS", "EADDRNOTAVAIL"];
 
-/** This process or the machine lacks something for now: a look that failed so has found nothing out. */
+/**
+ * This process or the machine lacks something for now: a look that failed so has found nothing out, and a connection that
+ * failed so says nothing about the server.
+ */
 export function isShortage(error: unknown): boolean {
   return shortages.includes(errorCode(error));
 }

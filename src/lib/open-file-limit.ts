@@ -12,10 +12,3 @@ export function openFileLimit(): number | undefined {
     return undefined;
   }
 }
-
-const shortages: readonly (string | undefined)[] = ["EMFILE", "ENFILE", "ENOBUFS", "ENOMEM", "EADDRNOTAVAIL"];
-
-/** The code of a failure for which this process or machine has no more to give, whoever it was that it talked to. */
-export function isShortage(code: string | undefined): boolean {
-  return shortages.includes(code);
-}

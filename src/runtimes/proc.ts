@@ -65,6 +65,10 @@ const knownForMs = 60_000;
 /** 127.0.0.1 as the kernel's tables write it: words of the machine's own order. */
 const loopback = endianness() === "LE" ? "0100007F" : "7F000001";
 const mapped = `0000000000000000${endianness() === "LE" ? "FFFF0000" : "0000FFFF"}`;
+function portOf(port: number): string {
+  return `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
 /** Addresses whose listeners 127.0.0.1 reaches: itself and any, of IPv4 and IPv6. */
 const reached = [loopback, "00000000", mapped + loopback, "0".repeat(32)];
 
@@ -102,7 +106,7 @@ function isOpen(inode: string): boolean {
 }
 
 function readListeningInodes(port: number): ReadonlySet<string> {
-  const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const suffix = portOf(port);
   const wanted = new Set(reached.map((address) => address + suffix));
   const inodes = new Set<string>();
   for (const table of tablesOf("/proc/net")) {
@@ -127,7 +131,7 @@ export function listeningPorts(net: string): ReadonlySet<number> | undefined {
 
 /** The user whose socket listens on that port of 127.0.0.1; undefined where none does, or nobody can tell. */
 export function loopbackListenerUid(port: number): number | undefined {
-  const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const address = loopback + portOf(port);
   for (const fields of listeners("/proc/net/tcp")) if (fields[1] === address) return Number(fields[7]);
   return undefined;
 }

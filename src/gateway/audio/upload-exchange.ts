@@ -2,8 +2,7 @@ import { request as httpRequest, type ClientRequest, type IncomingMessage } from
 import { connect } from "node:net";
 import type { ApiError } from "../../api/errors.ts";
 import { ExchangeError, type Exchange, type ExchangeEvents, type Timeouts } from "../../lib/http1/client.ts";
-import { errorCode } from "../../lib/error-code.ts";
-import { isShortage } from "../../lib/open-file-limit.ts";
+import { isShortage } from "../../lib/error-code.ts";
 import { longestTimerMs } from "../../lib/longest-timer.ts";
 import type { Endpoint } from "../admission/availability.ts";
 import { toApiError } from "../answer.ts";
@@ -50,7 +49,7 @@ class UploadExchange implements Exchange {
     this.#arm(connectTimeoutMs, "connect");
     this.#socket.once("connect", () => this.#send());
     this.#socket.on("error", (error) => {
-      const isOurs = this.#request === undefined && isShortage(errorCode(error));
+      const isOurs = this.#request === undefined && isShortage(error);
       this.#fail(new ExchangeError(isOurs ? "shortage" : this.#phase(), error.message));
     });
   }

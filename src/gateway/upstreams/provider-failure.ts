@@ -1,6 +1,5 @@
 import { ApiError } from "../../api/errors.ts";
-import { errorCode } from "../../lib/error-code.ts";
-import { isShortage } from "../../lib/open-file-limit.ts";
+import { errorCode, isShortage } from "../../lib/error-code.ts";
 import { engineRefusal, shortageFailure } from "../relay/engine-failure.ts";
 
 /** What a provider answered when it was not 2xx. The body is masked already. */
@@ -76,7 +75,7 @@ export function connectionFailure(
   const isGarbage = error.name === "HTTPParserError";
   switch (progress) {
     case "connecting": {
-      if (isShortage(code)) return { failure: shortageFailure(), outcome: "shortage", isRetried: true };
+      if (isShortage(error)) return { failure: shortageFailure(), outcome: "shortage", isRetried: true };
       const message = `upstream ${upstream} cannot be reached (${code})`;
       const failure = new ApiError("dispatch.upstream_unavailable", { message, details });
       return { failure, outcome: "unreachable", isRetried: true };

@@ -1,15 +1,16 @@
 import { connect, type Socket } from "node:net";
 import { atEndOfTurn, type Flushable } from "../end-of-turn.ts";
-import { errorCode } from "../error-code.ts";
+import { isShortage } from "../error-code.ts";
 import { longestTimerMs } from "../longest-timer.ts";
-import { isShortage } from "../open-file-limit.ts";
 import { ProtocolError, ResponseParser, type ResponseEvents, type ResponseHead } from "./response-parser.ts";
 
 /** Why there is no (whole) answer. */
 export class ExchangeError extends Error {
   override readonly name = "ExchangeError";
   /**
-   * `connect`: nothing was sent. `shortage`: nor was it, since this process may open nothing more. `closed`: it ended before any byte of an answer. `broken`: within it, or garbage. */
+   * `connect`: nothing was sent. `shortage`: nothing was sent, since this process may open no more connections. `closed`:
+   * the connection ended before any byte of an answer. `broken`: it ended within the answer, or the answer is garbage.
+   */
   readonly phase: "connect" | "shortage" | "closed" | "broken" | "timeout";
 
   constructor(phase: ExchangeError["phase"], message: string) {
@@ -79,7 +80,7 @@ export class Connection implements ResponseEvents, Flushable {
     });
     this.#socket.on("end", () => this.#ended());
     this.#socket.on("error", (error) => {
-      const isOurs = !this.#isConnected && isShortage(errorCode(error));
+      const isOurs = !this.#isConnected && isShortage(error);
       this.#fail(isOurs ? "shortage" : this.#phase(), error.message);
     });
     this.#socket.on("close", () => {
