@@ -1,10 +1,8 @@
-import { chatChunkSchema, type ChatChunk, type ChatUsage } from "../../api/chat-answer.ts";
-import { ApiError } from "../../api/errors.ts";
-import { engineEventFailure } from "../relay/engine-failure.ts";
+import type { ChatUsage } from "../../api/chat-answer.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
+import { failed, readChatChunk } from "./chat-chunk.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
 import { SseDecoder } from "./sse-decoder.ts";
-import { parseJson } from "../../lib/json.ts";
 
 /** A block of the answer; a call has its index in the engine's stream. */
 type Block = "text" | "thinking" | number;
@@ -65,7 +63,7 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
   }
 
   #chunk(json: string): void {
-    const chunk = parsed(json);
+    const chunk = readChatChunk(json);
     this.#start(chunk.id);
     this.#usage = chunk.usage ?? this.#usage;
     const choice = chunk.choices.find(({ index }) => index === 0);
@@ -173,17 +171,4 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
     this.#out = "";
     return bytes;
   }
-}
-
-function parsed(json: string): ChatChunk {
-  const value = parseJson(json);
-  if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
-  if (typeof value === "object" && value !== null && "error" in value) throw engineEventFailure(json);
-  const chunk = chatChunkSchema.safeParse(value).data;
-  if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");
-  return chunk;
-}
-
-function failed(message: string): ApiError {
-  return new ApiError("dispatch.upstream_failed", { message });
 }

@@ -1,8 +1,7 @@
-import { chatChunkSchema, type ChatChunk, type ChatUsage } from "../../api/chat-answer.ts";
-import { ApiError } from "../../api/errors.ts";
-import { parseJson } from "../../lib/json.ts";
-import { engineEventFailure } from "../relay/engine-failure.ts";
+import type { ChatUsage } from "../../api/chat-answer.ts";
+import type { ApiError } from "../../api/errors.ts";
 import type { AnswerTranslation } from "../relay/answer-format.ts";
+import { failed, readChatChunk } from "./chat-chunk.ts";
 import { thoughtsOf } from "./messages-answer.ts";
 import { statusOf, type ResponseShell } from "./responses-answer.ts";
 import { errorEvent } from "./responses-errors.ts";
@@ -82,7 +81,7 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
   }
 
   #chunk(json: string): void {
-    const chunk = parsed(json);
+    const chunk = readChatChunk(json);
     this.#begin();
     this.#usage = chunk.usage ?? this.#usage;
     const choice = chunk.choices.find(({ index }) => index === 0);
@@ -158,17 +157,4 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     this.#out = "";
     return bytes;
   }
-}
-
-function parsed(json: string): ChatChunk {
-  const value = parseJson(json);
-  if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
-  if (typeof value === "object" && value !== null && "error" in value) throw engineEventFailure(json);
-  const chunk = chatChunkSchema.safeParse(value).data;
-  if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");
-  return chunk;
-}
-
-function failed(message: string): ApiError {
-  return new ApiError("dispatch.upstream_failed", { message });
 }

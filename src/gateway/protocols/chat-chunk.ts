@@ -1,0 +1,19 @@
+import { chatChunkSchema, type ChatChunk } from "../../api/chat-answer.ts";
+import { ApiError } from "../../api/errors.ts";
+import { parseJson } from "../../lib/json.ts";
+import { engineEventFailure } from "../relay/engine-failure.ts";
+
+/** An event of a chat engine's stream. Throws ApiError where the engine tells of a failure, or sends no such event. */
+export function readChatChunk(json: string): ChatChunk {
+  const value = parseJson(json);
+  if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
+  if (typeof value === "object" && value !== null && "error" in value) throw engineEventFailure(json);
+  const chunk = chatChunkSchema.safeParse(value).data;
+  if (chunk === undefined) throw failed("the engine's answer is broken: an event is no chat chunk");
+  return chunk;
+}
+
+/** What a client learns of an answer that the engine did not give as it should have. */
+export function failed(message: string): ApiError {
+  return new ApiError("dispatch.upstream_failed", { message });
+}
