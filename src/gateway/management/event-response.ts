@@ -2,6 +2,11 @@ import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { ManagementContext } from "./context.ts";
 
+export interface EventContext {
+  readonly authenticator: Pick<ManagementContext["authenticator"], "mayStill">;
+  readonly stopping: AbortSignal;
+}
+
 /** A token that is revoked, or gets a lower scope, ends what it has open after this at most. */
 const lookMs = 1000;
 
@@ -11,7 +16,7 @@ const lookMs = 1000;
  */
 export function openEvents(
   reply: FastifyReply,
-  { authenticator, stopping }: Pick<ManagementContext, "authenticator" | "stopping">,
+  { authenticator, stopping }: EventContext,
 ): { response: ServerResponse; left: AbortSignal } {
   reply.hijack();
   const { raw, request } = reply;
@@ -22,11 +27,13 @@ export function openEvents(
     gone.abort();
     raw.end();
   }, lookMs).unref();
-  raw.once("close", () => {
+  const leave = (): void => {
     clearInterval(looking);
     gone.abort();
-  });
-  if (raw.destroyed) gone.abort();
+  };
+  raw.once("close", leave);
+  // A client that left before is told of by no event any more.
+  if (raw.destroyed) leave();
   const left = AbortSignal.any([gone.signal, stopping]);
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);
   raw.writeHead(200, {

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { FastifyReply } from "fastify";
 import { tailLogs } from "../../runtimes/logs.ts";
 import type { ManagementContext } from "./context.ts";
-import { openEvents } from "./event-response.ts";
+import { openEvents, type EventContext } from "./event-response.ts";
 
 /**
  * What an engine wrote: lines as text, with `timestamps` each behind its time, or with `follow` one event per line,
@@ -10,7 +10,7 @@ import { openEvents } from "./event-response.ts";
  */
 export async function sendLogs(
   reply: FastifyReply,
-  context: Pick<ManagementContext, "config" | "stopping" | "authenticator">,
+  context: EventContext & Pick<ManagementContext, "config">,
   slot: string,
   { tail, follow, timestamps }: { tail: number; follow: boolean; timestamps: boolean },
 ): Promise<FastifyReply> {

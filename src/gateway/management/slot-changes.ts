@@ -156,6 +156,7 @@ export async function createSlot(
   const { name, spec, labels } = readManifest("Slot", body, undefined);
   if (name === undefined) throw invalidRequest([{ path: ["name"], message: "is required" }]);
   checkName(name);
+  checkWork(context, name, spec);
   const known = context.index().slots.get(name);
   if (known?.published?.file !== undefined)
     throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });

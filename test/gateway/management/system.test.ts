@@ -380,6 +380,10 @@ describe("models", () => {
       assert.equal(error.code, "config.invalid");
       assert.match(error.message, /^slot primary chats, and tiny-embed can only embed: give it another model/);
     }
+    const created = { name: "stt", model: { default: "tiny-embed" } };
+    const answer = await send(gateway, "POST", "/api/slots", created);
+    assert.equal(answer.status, 422);
+    assert.match((await envelopeOf(answer)).error.message, /^slot stt transcribes, and tiny-embed can only embed/);
   });
 
   it("that are declared lose their manifest, or are asked to go where that went before", async () => {

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { it, mock } from "node:test";
+import Fastify from "fastify";
+import { openEvents } from "../../../src/gateway/management/event-response.ts";
+import { later } from "../../support/later.ts";
+
+it("a stream of events whose client left before it began is not looked after", async () => {
+  await using app = Fastify();
+  let looks = 0;
+  const mayStill = (): boolean => {
+    looks += 1;
+    return true;
+  };
+  const asked = Promise.withResolvers<void>();
+  const done = Promise.withResolvers<boolean>();
+  app.get("/", { config: { scope: "read" } }, async (_request, reply) => {
+    asked.resolve();
+    if (!reply.raw.destroyed) await once(reply.raw, "close");
+    mock.timers.enable({ apis: ["setInterval"] });
+    try {
+      const { left } = openEvents(reply, { authenticator: { mayStill }, stopping: new AbortController().signal });
+      mock.timers.tick(5000);
+      done.resolve(left.aborted);
+    } finally {
+      mock.timers.reset();
+    }
+    return reply;
+  });
+  const url = await app.listen({ port: 0, host: "127.0.0.1" });
+  const client = new AbortController();
+  later(fetch(url, { signal: client.signal }));
+  await asked.promise;
+  client.abort();
+  assert.equal(await done.promise, true);
+  assert.equal(looks, 0);
+});
