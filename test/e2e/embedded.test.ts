@@ -165,6 +165,8 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
         code: "model.not_found",
         message: 'no slot, model or upstream is called "primry"; did you mean primary?',
         type: "invalid_request_error",
+        openai_code: "model_not_found",
+        param: "model",
         details: { suggestions: ["primary"] },
       },
     });

@@ -68,19 +68,19 @@ describe("berth serve", () => {
     await publisher.writeSlot(publishedSlot("coder", { port: inner.port }, 1));
     await using gateway = await startBerth({ args: ["serve"], env: { ...berth.env, SVC_DRAIN_SECONDS: "3600" } });
     await until("it answers", async () => (await fetch(`${berth.url}/livez`)).ok);
-    const cut = later(
-      assert.rejects(
-        fetch(`${berth.url}/v1/chat/completions`, {
-          method: "POST",
-          headers: { "content-type": "application/json" },
-          body: '{"model":"coder","messages":[]}',
-        }),
-      ),
+    const asked = later(
+      fetch(`${berth.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: '{"model":"coder","messages":[]}',
+      }),
     );
     await until("the engine works on it", () => inner.seen.length === 1);
     gateway.child.kill("SIGTERM");
     await until("it drains", async () => (await fetch(`${berth.url}/readyz`)).status === 503);
     assert.equal(await gateway.stop("SIGTERM"), 0);
-    await cut;
+    const told = await asked;
+    assert.equal(told.status, 503);
+    assert.match(told.headers.get("retry-after") ?? "", /^\d+$/);
   });
 });

@@ -170,6 +170,8 @@ describe("bad input", () => {
       if (shape.path.startsWith("/v1/")) continue;
       assert.deepEqual(await send(shape.method, `${url(shape)}?nonsense=1`), invalid("nonsense"), what);
     }
+    const paged = await fetch(new URL("/v1/models?limit=1000&after_id=x", gateway.url));
+    assert.equal(paged.status, 200, "clients of other services page through their lists");
     for (const tail of ["0", "5001", "1.5", "-1", ""])
       assert.deepEqual(await send("GET", `/api/slots/primary/logs?tail=${tail}`), invalid("tail"), tail);
     for (const timeout of ["0", "3601", "x"])
