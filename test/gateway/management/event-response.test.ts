@@ -29,9 +29,10 @@ it("a stream of events whose client left before it began is not looked after", a
   });
   const url = await app.listen({ port: 0, host: "127.0.0.1" });
   const client = new AbortController();
-  later(fetch(url, { signal: client.signal }));
+  const left = later(assert.rejects(fetch(url, { signal: client.signal })));
   await asked.promise;
   client.abort();
   assert.equal(await done.promise, true);
   assert.equal(looks, 0);
+  await left;
 });

@@ -145,7 +145,10 @@ describe("schemas that an engine would not survive", () => {
     [
       "copies without end behind a count below zero",
       JSON.stringify({
-        json_schema: { minItems: -1e9, prefixItems: Array(60).fill({ type: "string", maxLength: 1e9 }) },
+        json_schema: {
+          minItems: -1e9,
+          prefixItems: Array.from({ length: 60 }, () => ({ type: "string", maxLength: 1e9 })),
+        },
       }),
       /repeats too much/,
     ],
