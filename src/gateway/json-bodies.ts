@@ -9,9 +9,8 @@ const mostValues = 10_000;
 
 /**
  * JSON is the only body that Fastify's routes take, with or without a body where none is needed: whatever a form of
- * another site can send without asking is 415. Keys that would reach a prototype are 400, and so is what no file could
- * hold: values nested too deep, bytes that are no
- * characters, and halves of characters.
+ * another site can send without asking is 415. Keys that would reach a prototype are 400, and so is a body that no file
+ * could hold: values nested too deep, bytes that are no characters, and halves of characters.
  */
 export function takeJsonOnly(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");

@@ -42,8 +42,10 @@ function shortened(vector: string | readonly number[], dimensions: number): stri
   if (typeof vector !== "string") return unit(vector, dimensions);
   const bytes = Buffer.from(vector, "base64");
   const values = Array.from({ length: Math.floor(bytes.length / 4) }, (_, at) => bytes.readFloatLE(at * 4));
-  const short = Buffer.alloc(dimensions * 4);
-  for (const [at, value] of unit(values, dimensions).entries()) short.writeFloatLE(value, at * 4);
+  // First: a length that the vectors do not have must not decide what is allocated.
+  const numbers = unit(values, dimensions);
+  const short = Buffer.alloc(numbers.length * 4);
+  for (const [at, value] of numbers.entries()) short.writeFloatLE(value, at * 4);
   return short.toString("base64");
 }
 
