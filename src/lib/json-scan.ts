@@ -12,6 +12,8 @@ export interface ScannedBody {
    * differ in which of them they take, so that no two readers need agree on what was asked.
    */
   readonly ambiguous: ScannedName | undefined;
+  /** How the values of these begin, by what stands there last: 0 where they are not there, or are spelt with escapes. */
+  readonly first: Readonly<Record<ScannedInput | "stream", number>>;
   /** Top-level fields that say what an answer must look like, each time that they stand there. */
   readonly shaping: readonly ScannedField[];
   /** A value lies deeper than `mostDepth`, or an object has more than `mostMembers`; nothing else is known then. */
@@ -31,6 +33,8 @@ export interface ScannedField {
 }
 
 export type ScannedName = "model" | "stream";
+/** What is asked, by the protocols. */
+export type ScannedInput = "messages" | "prompt" | "input";
 
 /** Of llama.cpp, OpenAI, Anthropic and vLLM; the last four have llama.cpp take memory, or trust its reader. */
 const shapingNames = new Set([
@@ -91,9 +95,10 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
   let hasStream = false;
   let shaping: ScannedField[] | undefined;
   let count = 0;
+  const first = { messages: 0, prompt: 0, input: 0, stream: 0 };
   if (bytes[at] === closeBrace)
     return skipBlank(bytes, at + 1) === bytes.length
-      ? { model, modelStart, modelEnd, isStream, ambiguous, shaping: none, isExcessive: false }
+      ? { model, modelStart, modelEnd, isStream, ambiguous, first, shaping: none, isExcessive: false }
       : undefined;
   for (;;) {
     if (bytes[at] !== quote) return undefined;
@@ -107,7 +112,7 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     at = valueEnd(bytes, at);
     count += 1;
     if (at === excessive || count > mostMembers)
-      return { model: undefined, modelStart, modelEnd, isStream, ambiguous, shaping: none, isExcessive: true };
+      return { model: undefined, modelStart, modelEnd, isStream, ambiguous, first, shaping: none, isExcessive: true };
     if (at < 0) return undefined;
     if (isKey(bytes, keyStart, keyEnd, "model")) {
       if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
@@ -120,10 +125,13 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     } else if (isKey(bytes, keyStart, keyEnd, "stream")) {
       if (hasStream || !isPlain(keyStart, keyEnd, "stream")) ambiguous ??= "stream";
       hasStream = true;
+      first.stream = bytes[valueStart] ?? 0;
       isStream = at - valueStart === 4 && bytes.toString("latin1", valueStart, at) === "true";
     } else if (isLike(bytes, keyStart, keyEnd, "model")) ambiguous ??= "model";
     else if (isLike(bytes, keyStart, keyEnd, "stream")) ambiguous ??= "stream";
     else {
+      const input = inputName(bytes, keyStart, keyEnd);
+      if (input !== undefined) first[input] = bytes[valueStart] ?? 0;
       const name = shapingName(bytes, keyStart, keyEnd);
       if (name !== undefined) (shaping ??= []).push({ name, start: valueStart, end: at });
     }
@@ -133,7 +141,7 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     at = skipBlank(bytes, at + 1);
   }
   if (skipBlank(bytes, at + 1) !== bytes.length) return undefined;
-  return { model, modelStart, modelEnd, isStream, ambiguous, shaping: shaping ?? none, isExcessive: false };
+  return { model, modelStart, modelEnd, isStream, ambiguous, first, shaping: shaping ?? none, isExcessive: false };
 }
 
 function skipBlank(bytes: Buffer, from: number): number {
@@ -224,6 +232,13 @@ function isKey(bytes: Buffer, start: number, end: number, key: string): boolean 
   // A longer spelling is the same key only with escapes. Looked for in the key alone: keys may be many.
   if (end - start < key.length + 2 || !hasEscape(bytes, start, end)) return false;
   return text(bytes, start, end) === key;
+}
+
+const inputNames: readonly ScannedInput[] = ["messages", "prompt", "input"];
+
+function inputName(bytes: Buffer, start: number, end: number): ScannedInput | undefined {
+  if (end - start < 7 || end - start > 10) return undefined;
+  return inputNames.find((name) => isPlain(start, end, name) && isKey(bytes, start, end, name));
 }
 
 /** Of a key that `isKey`: it is written without escapes. */

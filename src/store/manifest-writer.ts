@@ -9,6 +9,7 @@ import { Serial } from "../lib/serial.ts";
 import { withField } from "./edit/difference.ts";
 import { beyondToml, edit } from "./edit/edit.ts";
 import { changesAt, findPlace, valuesOf, type Place } from "./edit/place.ts";
+import { withoutDocument } from "./edit/documents-edit.ts";
 import { tomlText } from "./edit/toml-edit.ts";
 import { yamlText } from "./edit/yaml-text.ts";
 import { manifestLimitBytes } from "./listing.ts";
@@ -110,11 +111,16 @@ export function openManifestWriter({ configDir, isReadOnly, removals }: Manifest
           if (isKnown) await removals.put(kind, name);
           return false;
         }
-        if (found.count > 1)
+        const rest = found.count > 1 ? withoutDocument(found) : undefined;
+        if (found.count > 1 && rest === undefined)
           throw readOnly(`${relative(configDir, found.file)} declares more than ${name}: remove it there`);
         await removals.put(kind, name);
         try {
-          await rm(found.file);
+          if (rest === undefined) await rm(found.file);
+          else {
+            const file = await realpath(found.file);
+            await writeFileAtomic(file, rest, { fsync: true, like: await stat(file) });
+          }
         } catch (error) {
           await removals.withdraw(kind, name);
           throw error;

@@ -132,7 +132,7 @@ describe("a manifest writer", () => {
     assert.equal(await at.writer.replace("Slot", "new", { spec }), "created");
   });
 
-  it("edits one of several documents, and removes none of them", async () => {
+  it("edits one of several documents, and removes that alone", async () => {
     await using at = await site();
     const one = (name: string): string[] => [
       "apiVersion: berth.dev/v1alpha1",
@@ -145,6 +145,21 @@ describe("a manifest writer", () => {
     await at.writer.set("Slot", "b", ["model", "default"], "other");
     const [, changed] = (await at.read("slots/all.yaml")).split("---");
     assert.equal(changed, `\n${one("b").join("\n").replace("default: m", "default: other")}\n`);
+    assert.equal(await at.writer.remove("Slot", "a", { isKnown: true }), true);
+    assert.equal(await at.read("slots/all.yaml"), `${one("b").join("\n").replace("default: m", "default: other")}\n`);
+    assert.equal(await at.writer.remove("Slot", "b", { isKnown: true }), true);
+    await assert.rejects(at.read("slots/all.yaml"), { code: "ENOENT" });
+  });
+
+  it("removes no document whose neighbours would be read otherwise without it", async () => {
+    await using at = await site();
+    const one = (name: string, model: string): string[] => [
+      "apiVersion: berth.dev/v1alpha1",
+      "kind: Slot",
+      `metadata: {name: ${name}}`,
+      `spec: {model: ${model}}`,
+    ];
+    await at.put("slots/all.yaml", ...one("a", "{default: m}"), "---", "{}", "---", ...one("b", "{default: m}"));
     const { code, message } = await refusal(at.writer.remove("Slot", "b", { isKnown: true }));
     assert.equal(code, "config.read_only");
     assert.equal(message, "slots/all.yaml declares more than b: remove it there");

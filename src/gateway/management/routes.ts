@@ -43,7 +43,12 @@ export function registerRoutes(app: FastifyInstance, context: ManagementContext,
   app.get("/", { config: { scope: "read" } }, (_request, reply) => {
     void reply.type("text/html; charset=utf-8").send(statusPage(viewOf(context), context.version));
   });
-  app.get("/livez", isPublic, () => "ok\n");
+  app.get<{ Querystring: { verbose?: string } }>("/livez", isPublic, (request, reply) => {
+    // Whoever gets an answer has seen the one thing that this is about: the event loop turns.
+    void reply
+      .type("text/plain")
+      .send(request.query.verbose === undefined ? "ok\n" : "[+]process ok\n[+]event loop ok\n");
+  });
   app.get<{ Querystring: { verbose?: string } }>("/readyz", isPublic, async (request, reply) => {
     const isReady = context.isReady();
     const text = request.query.verbose === undefined ? undefined : await readyText(context, isReady);

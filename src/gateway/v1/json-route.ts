@@ -20,6 +20,7 @@ import { quotedName } from "../relay/rename.ts";
 import { applyRules } from "../request-rules.ts";
 import { checkShapes } from "../shape/check.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
+import { checkKinds, type Asks } from "./body-kinds.ts";
 import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
 /** How the engine of a slot, or a provider, is asked on a JSON route. */
@@ -39,6 +40,8 @@ export interface JsonRouteOptions {
   readonly errors?: ErrorForm;
   /** False: `stream` means nothing there. */
   readonly hasStreams?: boolean;
+  /** The field that holds what is asked, what it may be, and whether it must be there. */
+  readonly asks?: Asks;
   /** True: what is answered is kept for who asked, so that its streams are shared with nobody else. */
   readonly isKept?: boolean;
   /** Of a body without a model; absent or undefined: that is a fault. */
@@ -68,6 +71,7 @@ export function jsonRoute({
   spellings = [],
   errors = plainErrors,
   hasStreams = true,
+  asks,
   isKept = false,
   usualModel = noModel,
   gives = "application/json",
@@ -83,13 +87,14 @@ export function jsonRoute({
       checkJsonType(request);
       let body = await readRequestBody(request, limits);
       if (request.headers["content-encoding"] !== undefined) body = await decodeBody(request, body, limits);
-      return new JsonRequest(body, limits.charge, { hasStreams, isKept, usualModel, target, principal });
+      return new JsonRequest(body, limits.charge, { hasStreams, asks, isKept, usualModel, target, principal });
     },
   };
 }
 
 interface JsonRequestOptions {
   readonly hasStreams: boolean;
+  readonly asks: Asks | undefined;
   readonly isKept: boolean;
   readonly usualModel: (body: Buffer) => string | undefined;
   readonly target: JsonRouteOptions["target"];
@@ -113,6 +118,8 @@ class JsonRequest implements V1Request {
   constructor(body: Buffer, charge: Charge, options: JsonRequestOptions) {
     const { hasStreams, isKept, target, principal } = options;
     const { scanned, model } = readModel(body, options.usualModel);
+    // Before a model is loaded for what its engine refuses.
+    checkKinds(scanned, options);
     this.body = body;
     this.#charge = charge;
     this.owner = isKept ? principal : undefined;

@@ -34,13 +34,21 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/chat/completions",
     summary: "The next message of a chat, whole or as a stream",
+    asks: { field: "messages", kinds: ["list"], isRequired: false },
     target: chat,
   }),
-  jsonRoute({ path: "/v1/completions", summary: "A text continued, whole or as a stream", target: completions }),
+  jsonRoute({
+    path: "/v1/completions",
+    summary: "A text continued, whole or as a stream",
+    // llama.cpp takes a map for texts with pictures.
+    asks: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false },
+    target: completions,
+  }),
   jsonRoute({
     path: "/v1/embeddings",
     summary: "Vectors of texts",
     hasStreams: false,
+    asks: { field: "input", kinds: ["text", "list", "map"], isRequired: true },
     // A provider knows `dimensions` itself.
     target: ({ isProvider, body }) =>
       isProvider || !mayAskForLength(body) ? embeddings : { ...embeddings, translation: new ShortVectors() },
@@ -57,6 +65,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     path: "/v1/responses",
     summary: "The Responses protocol, translated where the engine does not speak it",
     errors: responsesErrors,
+    asks: { field: "input", kinds: ["text", "list"], isRequired: false },
     isKept: true,
     target: (server) =>
       server.speaks("responses")
@@ -99,6 +108,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     path: "/v1/messages",
     summary: "The Messages protocol, translated where the engine does not speak it",
     errors: messagesErrors,
+    asks: { field: "messages", kinds: ["list"], isRequired: false },
     target: (server) =>
       server.speaks("messages") ? messages : { ...chat, isChat: false, translation: new MessagesTranslation() },
   }),

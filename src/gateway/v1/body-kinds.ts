@@ -1,0 +1,30 @@
+import { invalidRequest } from "../../api/problems.ts";
+import type { ScannedBody, ScannedInput } from "../../lib/json-scan.ts";
+
+/** The field that holds what is asked, what it may be, and whether it must be there. */
+export interface Asks {
+  readonly field: ScannedInput;
+  readonly kinds: readonly (keyof typeof beginnings)[];
+  readonly isRequired: boolean;
+}
+
+/** How values of JSON begin. */
+const beginnings = { text: 0x22, list: 0x5b, map: 0x7b } as const;
+/** Absent, true, false and null. */
+const beginningsOfStream: readonly number[] = [0, ...Buffer.from("tfn")];
+
+/** Throws ApiError `dispatch.invalid_request` that names the field. */
+export function checkKinds(
+  { first }: Pick<ScannedBody, "first">,
+  { asks, hasStreams }: { readonly asks: Asks | undefined; readonly hasStreams: boolean },
+): void {
+  if (hasStreams && !beginningsOfStream.includes(first.stream))
+    throw invalidRequest([{ path: ["stream"], message: "must be true or false" }]);
+  if (asks === undefined) return;
+  const { field, kinds, isRequired } = asks;
+  const found = first[field];
+  if (found === 0 && !isRequired) return;
+  if (found === 0) throw invalidRequest([{ path: [field], message: "is required" }]);
+  if (!kinds.some((kind) => beginnings[kind] === found))
+    throw invalidRequest([{ path: [field], message: `must be a ${kinds.join(" or a ")}` }]);
+}
