@@ -14,6 +14,10 @@ interface WaitingCall {
   input: string;
 }
 
+/** Of all calls that had to wait, beside `costOfCall` for each call there was: an engine may be wrong, or hostile, without end. */
+const keptLimit = 4 * 1024 * 1024;
+const costOfCall = 256;
+
 /** What of the model's thoughts is left out still shows the client that something happens. */
 const thoughtsPerPing = 32;
 
@@ -32,6 +36,7 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
   #blocks = 0;
   readonly #waiting = new Map<number, WaitingCall>();
   readonly #closed = new Set<number>();
+  #kept = 0;
   #thoughts = 0;
   #finish: string | null | undefined;
   #stop: unknown;
@@ -100,12 +105,22 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
       return;
     }
     if (this.#closed.has(index)) throw failed("the engine went back to a tool call that had ended");
-    const call = this.#waiting.get(index) ?? { id: undefined, name: "", input: "" };
+    let call = this.#waiting.get(index);
+    if (call === undefined) {
+      call = { id, name: "", input: "" };
+      this.#count(costOfCall + (id?.length ?? 0));
+    }
+    this.#count(name.length + input.length);
     call.id ??= id;
     call.name += name;
     call.input += input;
     this.#waiting.set(index, call);
     if (typeof this.#open !== "number" && call.name !== "") this.#beginCall(index, call);
+  }
+
+  #count(characters: number): void {
+    this.#kept += characters;
+    if (this.#kept > keptLimit) throw failed("the engine's tool calls are longer than 4 MiB");
   }
 
   #beginCall(index: number, { id, name, input }: WaitingCall): void {

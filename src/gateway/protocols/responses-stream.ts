@@ -10,6 +10,8 @@ import { SseDecoder } from "./sse-decoder.ts";
 
 /** Every event of the end repeats the text: this much of it is kept, and no answer of a model is so long. */
 const keptLimit = 4 * 1024 * 1024;
+/** An item without a letter takes memory too. */
+const costOfItem = 256;
 
 /**
  * A chat engine's stream as the events of OpenAI's Responses, numbered from 0. The text and the thoughts follow one
@@ -98,7 +100,9 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     if (delta.refusal) this.#message().refuse(this.#counted(delta.refusal));
     for (const { index, id, function: called } of delta.tool_calls ?? []) {
       this.#openItem(undefined);
-      this.#call(index).add(id ?? undefined, called?.name ?? "", this.#counted(called?.arguments ?? ""));
+      const name = this.#counted(called?.name ?? "");
+      this.#count(id?.length ?? 0);
+      this.#call(index).add(id ?? undefined, name, this.#counted(called?.arguments ?? ""));
     }
   }
 
@@ -114,7 +118,7 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     if (call === undefined) {
       call = new CallItem(this.#items.length, this.#emit);
       this.#calls.set(index, call);
-      this.#items.push(call);
+      this.#keepItem(call);
     }
     return call;
   }
@@ -123,13 +127,22 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
   #openItem(next: MessageItem | ReasoningItem | undefined): void {
     this.#open?.end("completed");
     this.#open = next;
-    if (next !== undefined) this.#items.push(next);
+    if (next !== undefined) this.#keepItem(next);
+  }
+
+  #keepItem(item: OpenItem): void {
+    this.#count(costOfItem);
+    this.#items.push(item);
   }
 
   #counted(text: string): string {
-    this.#kept += text.length;
-    if (this.#kept > keptLimit) throw failed("the engine's answer is longer than 4 MiB");
+    this.#count(text.length);
     return text;
+  }
+
+  #count(characters: number): void {
+    this.#kept += characters;
+    if (this.#kept > keptLimit) throw failed("the engine's answer is longer than 4 MiB");
   }
 
   #begin(): void {

@@ -178,6 +178,20 @@ describe("a chat stream as Messages events", () => {
     });
   }
 
+  it("fails when calls that wait have no end, in number or in length", () => {
+    for (const [size, times] of [
+      [100_000, 60],
+      [0, 40_000],
+    ] satisfies [number, number][]) {
+      const { stream } = open();
+      const failure = failureOf(() => {
+        for (let at = 0; at < times; at++)
+          stream.push(Buffer.from(chunk(call(at, { function: { name: "a", arguments: "x".repeat(size) } }))));
+      });
+      assert.match(failure.message, /tool calls are longer than 4 MiB/);
+    }
+  });
+
   it("fails when an event has no end", () => {
     const { stream } = open();
     assert.throws(() => stream.push(Buffer.from(`data: ${"x".repeat(5_000_000)}`)), { name: "StreamGarbage" });

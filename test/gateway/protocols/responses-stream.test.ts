@@ -168,6 +168,16 @@ describe("a chat stream as Responses events", () => {
       for (let at = 0; at < 20; at++) stream.push(Buffer.from(endless));
     });
     assert.match(failure.message, /longer than 4 MiB/);
+    const names = open();
+    const longNames = failureOf(() => {
+      for (let at = 0; at < 20; at++) names.stream.push(Buffer.from(named(0, "a", "x".repeat(1024 * 1024), "")));
+    });
+    assert.match(longNames.message, /longer than 4 MiB/);
+    const calls = open();
+    const manyCalls = failureOf(() => {
+      for (let at = 0; at < 40_000; at++) calls.stream.push(Buffer.from(named(at, "a", "b", "")));
+    });
+    assert.match(manyCalls.message, /longer than 4 MiB/);
   });
 
   it("are the same however the engine's bytes are split", () => {
