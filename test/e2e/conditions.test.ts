@@ -135,8 +135,9 @@ test("manifests that were never valid, one ref twice, and a slot's refused edit 
   assert.match((await runBerth(["model", "show", "new"], env)).stdout, /^ {2}Stalled +True +InvalidSpec /m);
   assert.match((await runBerth(["upstream", "list"], env)).stdout, /^new +not declared validly .*base_url: /m);
 
-  for (const name of ["upstreams/new", "models/new", "models/gone", "models/twin", "models/no ref"])
-    await rm(join(berth.configDir, `${name}.toml`));
+  for (const path of ["upstreams/new", "models/new"])
+    assert.equal((await fetch(new URL(`/api/${path}`, berth.url), { method: "DELETE" })).status, 202, path);
+  for (const name of ["models/gone", "models/twin", "models/no ref"]) await rm(join(berth.configDir, `${name}.toml`));
   await writeFile(
     join(berth.configDir, "slots/coder.toml"),
     'enabled = false\nengine = "custom"\ncommand = ["serve"]\n',
