@@ -15,9 +15,9 @@ export interface ConversationOptions {
 }
 
 const help = `/model NAME   ask another slot or model from now on; without a name: which there are
-/new          forget what was said so far
-/exit         leave (Ctrl-D, or Ctrl-C where nothing is being answered)
-Ctrl-C stops an answer.
+/new          forget what was said so far (or /clear)
+/exit         leave (or /bye, Ctrl-D, or Ctrl-C where nothing is being answered)
+Ctrl-C stops an answer. What is typed meanwhile is taken up after it.
 `;
 
 /**
@@ -30,33 +30,64 @@ export async function converse(options: ConversationOptions): Promise<void> {
   const conversation = new Conversation(options);
   const write = (text: string): void => void output.write(text);
   write(`talking to ${options.model}; /help says what else can be typed\n`);
-  const left = new AbortController();
-  lines.once("close", () => {
-    left.abort();
-    conversation.stop();
-  });
+  const typed = new TypedLines(lines);
+  lines.once("close", () => conversation.stop());
   lines.on("SIGINT", () => {
     if (!conversation.stop()) lines.close();
   });
   for (;;) {
-    const line = await asked(lines, left.signal, `${conversation.model}> `);
-    if (line === undefined || line === "/exit" || line === "/quit") break;
+    const line = await typed.next(`${conversation.model}> `);
+    if (line === undefined) {
+      // The shell's prompt gets a line of its own.
+      write("\n");
+      break;
+    }
+    if (leaving.includes(line)) break;
     await conversation.take(line, write);
   }
   lines.close();
 }
 
-/** The next line; undefined: the person has left. */
-async function asked(lines: Interface, left: AbortSignal, prompt: string): Promise<string | undefined> {
-  if (left.aborted) return undefined;
-  return await new Promise((resolve) => {
-    const onClose = (): void => resolve(undefined);
-    lines.once("close", onClose);
-    lines.question(prompt, (line) => {
-      lines.off("close", onClose);
-      resolve(line.trim());
+const leaving: readonly string[] = ["/exit", "/quit", "/bye"];
+/** What may be typed while an answer comes; a paste of more is cut. */
+const mostLines = 100;
+
+/** Lines in their order; those that come while nobody asks wait. */
+class TypedLines {
+  readonly #lines: Interface;
+  readonly #waiting: string[] = [];
+  #isClosed = false;
+  #take: ((line: string | undefined) => void) | undefined;
+
+  constructor(lines: Interface) {
+    this.#lines = lines;
+    lines.on("line", (line) => {
+      if (this.#take !== undefined) this.#give(line.trim());
+      else if (this.#waiting.length < mostLines) this.#waiting.push(line.trim());
     });
-  });
+    lines.once("close", () => {
+      this.#isClosed = true;
+      this.#give(undefined);
+    });
+  }
+
+  /** The next line; undefined: the person has left. */
+  async next(prompt: string): Promise<string | undefined> {
+    if (this.#isClosed) return undefined;
+    const waiting = this.#waiting.shift();
+    if (waiting !== undefined) return waiting;
+    return await new Promise((resolve) => {
+      this.#take = resolve;
+      this.#lines.setPrompt(prompt);
+      this.#lines.prompt();
+    });
+  }
+
+  #give(line: string | undefined): void {
+    const take = this.#take;
+    this.#take = undefined;
+    take?.(line);
+  }
 }
 
 class Conversation {
@@ -83,13 +114,15 @@ class Conversation {
     const [command = "", ...words] = line.split(/\s+/);
     try {
       if (command === "/model") await this.#change(words.join(" "), write);
-      else if (command === "/new") this.#said = [];
+      else if (command === "/new" || command === "/clear") this.#said = [];
       else if (command === "/help" || command === "/?") write(help);
       else if (/^\/[a-z]+$/.test(command)) write(`${command} is not known; /help says what is\n`);
       else await this.#ask(line, write);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      write(`${error.message}${error.next === undefined ? "" : `; ${error.next}`}\n`);
+      const isFull = this.#said.length > 0 && error.message.includes("exceeds the available context size");
+      const next = isFull ? "/new forgets what was said so far, and makes room" : error.next;
+      write(`${error.message}${next === undefined ? "" : `; ${next}`}\n`);
     }
   }
 

@@ -54,6 +54,7 @@ const providerSteps: Readonly<Partial<Record<ErrorCode, string>>> = {
 
 /** Where the reason says more than the code. */
 const reasonSteps: Readonly<Record<string, string>> = {
+  NotConfigured: "configure it: `berth slot create NAME --model REF`, or a manifest slots/NAME.toml",
   Unloaded: "load it with `berth slot load NAME`",
 };
 
@@ -82,7 +83,7 @@ export function nextStep(code: string, { slot, upstream, reason, path, request }
     (code === "slot.not_ready" && reason !== undefined ? known(reasonSteps, reason) : undefined) ??
     (path === undefined ? undefined : known(pathSteps, path)) ??
     known(nextSteps, code);
-  return step?.replace("NAME", name).replace("REQUEST", request);
+  return step?.replaceAll("NAME", name).replace("REQUEST", request);
 }
 
 function known(steps: Readonly<Partial<Record<string, string>>>, key: string): string | undefined {

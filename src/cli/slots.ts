@@ -125,13 +125,15 @@ export async function slotPlan(client: Client, name: string, format: Format): Pr
 /** Why nothing is in a slot's log. */
 async function whyNoLog(client: Client, name: string): Promise<string> {
   const slot = await client.one(`/api/slots/${encodeURIComponent(name)}`, "name");
-  const { enabled, state, transitions } = slot;
+  const { enabled, state, transitions, file } = slot;
   const all = Array.isArray(transitions) ? transitions.filter(isRecord) : [];
   const hasStarted = typeof slot["last_load_seconds"] === "number" || all.some(({ to }) => to === "starting");
   if (hasStarted) return `${name} has written nothing, or its log is gone`;
   const next =
     enabled === false
-      ? "it is disabled: set `enabled = true` in its manifest"
+      ? typeof file === "string"
+        ? "it is disabled: set `enabled = true` in its manifest"
+        : `no manifest configures it: \`berth slot create ${name}\` does`
       : state === "offline"
         ? `\`berth slot load ${name}\` starts it`
         : `it is ${cell(state)}: see \`berth slot show ${name}\``;

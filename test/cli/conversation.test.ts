@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { describe, it } from "node:test";
 import { stripVTControlCharacters } from "node:util";
@@ -66,6 +67,49 @@ describe("a conversation", () => {
     await until("the prompt is back", () => person.text().split("primary> ").length > 2);
     person.type("\u0003");
     await person.ended;
+  });
+
+  it("takes up what was typed while an answer came", async () => {
+    let answer: ServerResponse | undefined;
+    const slow: Answer = (response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(`data: ${delta("Once upon")}\n\n`);
+      answer = response;
+    };
+    await using api = await apiDouble({ [route]: slow });
+    const person = sitDown(api.url);
+    person.type("a story\r");
+    await person.sees("Once upon");
+    person.type("and then?\r/help\r/bye\r");
+    api.answer(route, stream(delta("The end."), "[DONE]"));
+    answer?.end("data: [DONE]\n\n");
+    await person.sees("The end.");
+    await person.sees("Ctrl-C stops an answer.");
+    await person.ended;
+    assert.match(api.bodies.at(-1) ?? "", /"role":"user","content":"and then\?"/);
+  });
+
+  it("says how to go on where the context is full", async () => {
+    const full = "request (2060 tokens) exceeds the available context size (2048 tokens), try increasing it";
+    await using api = await apiDouble({ [route]: stream(delta("Hi."), "[DONE]") });
+    const person = sitDown(api.url);
+    person.type("hello\r");
+    await person.sees("Hi.");
+    api.answer(route, (response) => {
+      response.writeHead(400, { "content-type": "application/json" });
+      response.end(JSON.stringify(failure("dispatch.rejected", full)));
+    });
+    await until("the prompt is back", () => person.text().split("primary> ").length > 2);
+    person.type("more\r");
+    await person.sees(`${full}; /new forgets what was said so far`);
+    person.type("/clear\r");
+    api.answer(route, stream(delta("Anew."), "[DONE]"));
+    person.type("again\r");
+    await person.sees("Anew.");
+    assert.match(api.bodies.at(-1) ?? "", /"messages":\[\{"role":"user","content":"again"\}\]/);
+    person.type("\u0004");
+    await person.ended;
+    assert.match(person.text(), /\n$/);
   });
 
   it("goes on with another model, and after a failure", async () => {

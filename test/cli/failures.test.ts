@@ -228,6 +228,10 @@ describe("a command that cannot be done", () => {
     assert.equal(nextStep("slot.failed", { slot: "coder", request: "" }), "see `berth slot show coder` for the cause");
     const unloaded = { slot: "coder", reason: "Unloaded", request: "" };
     assert.equal(nextStep("slot.not_ready", unloaded), "load it with `berth slot load coder`");
+    assert.equal(
+      nextStep("slot.disabled", { slot: "stt", reason: "NotConfigured", request: "" }),
+      "configure it: `berth slot create stt --model REF`, or a manifest slots/stt.toml",
+    );
     assert.equal(nextStep("dispatch.invalid_request", { path: "files", request: "" }), "add --files");
     assert.equal(nextStep("constructor", { slot: undefined, request: "" }), undefined);
   });

@@ -117,6 +117,8 @@ describe("berth slot logs", () => {
     await using api = await apiDouble({
       "/api/slots/cold/logs?tail=200": (response) => response.end(""),
       "/api/slots/cold": { ...primary, name: "cold", state: "offline", last_load_seconds: null, transitions: [] },
+      "/api/slots/stt/logs?tail=200": (response) => response.end(""),
+      "/api/slots/stt": { name: "stt", state: "offline", enabled: false, last_load_seconds: null, transitions: [] },
       "/api/slots/primary/logs?tail=200": (response) => response.end(""),
       "/api/slots/primary": primary,
     });
@@ -126,6 +128,7 @@ describe("berth slot logs", () => {
       stdout: "",
       stderr: "cold has never been started, so that there is no log; `berth slot load cold` starts it\n",
     });
+    assert.match((await logs("stt")).stderr, /no log; no manifest configures it: `berth slot create stt` does\n$/);
     assert.equal((await logs("primary")).stderr, "primary has written nothing, or its log is gone\n");
   });
 

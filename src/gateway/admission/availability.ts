@@ -147,7 +147,7 @@ function failed(slot: string, status: SlotStatus, now: number, role?: ProcessRol
 function disabled(name: string, status: SlotStatus): ApiError {
   const reason = findCondition(status.conditions, "Ready")?.reason ?? "Disabled";
   return new ApiError("slot.disabled", {
-    message: `slot ${name} is disabled`,
+    message: `slot ${name} is disabled${reason === "NotConfigured" ? ": no manifest configures it" : ""}`,
     details: { slot: name, state: "offline", reason },
     headers: { "x-should-retry": "false" },
   });

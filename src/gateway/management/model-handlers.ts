@@ -39,7 +39,7 @@ export function modelHandlers(context: ManagementContext): ModelHandlers {
       }
       if (view.slots.length > 0 && !force) {
         throw new ApiError("model.in_use", {
-          message: `${ref} is held by ${view.slots.join(", ")}; ?force=1 removes it all the same`,
+          message: `${ref} is held by ${view.slots.join(", ")}`,
           details: { ref, slots: view.slots },
         });
       }
