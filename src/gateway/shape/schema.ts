@@ -9,6 +9,8 @@ const depthLimit = 128;
 const partLimit = 20_000;
 /** llama.cpp writes a rule for what may follow each property: their number squared. */
 const propertyLimit = 500;
+/** Of all objects together. */
+const followerLimit = 500_000;
 /** Of all `minItems`, `maxLength` and so on together: llama.cpp writes each repetition out, up to its own bound. */
 const copyLimit = 100_000;
 const ownCopyLimit = 2000;
@@ -21,6 +23,7 @@ const roots = new Set(["schema", "json_schema", "parameters", "input_schema", "g
 export class FieldCheck {
   #parts = 0;
   #copies = 0;
+  #followers = 0;
   readonly #ways = new Map<unknown, Ways>();
   readonly #looks: Looks;
 
@@ -40,8 +43,12 @@ export class FieldCheck {
     }
     if (!isRecord(value)) return;
     const { properties, pattern } = value;
-    if (isRecord(properties) && Object.keys(properties).length > propertyLimit)
-      throw new UnfitShape(`has an object of more than ${propertyLimit} properties`);
+    if (isRecord(properties)) {
+      const count = Object.keys(properties).length;
+      if (count > propertyLimit) throw new UnfitShape(`has an object of more than ${propertyLimit} properties`);
+      this.#followers += count * count;
+      if (this.#followers > followerLimit) throw new UnfitShape("has too many objects of many properties");
+    }
     if (typeof pattern === "string") checkPattern(pattern, this.#looks);
     for (const name of counted) {
       const count = value[name];

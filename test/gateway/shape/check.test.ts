@@ -121,6 +121,15 @@ describe("schemas that an engine would not survive", () => {
     ],
     ["3,000 properties", JSON.stringify({ json_schema: { type: "object", properties: wide } }), /500 properties/],
     [
+      "30 objects of 300 properties",
+      JSON.stringify({
+        tools: Array.from({ length: 30 }, () => ({
+          properties: Object.fromEntries(Object.entries(wide).slice(0, 300)),
+        })),
+      }),
+      /tools: has too many objects of many properties/,
+    ],
+    [
       "a pattern that repeats nothing",
       JSON.stringify({ json_schema: { type: "string", pattern: `^${nested(5, "(", "){0,99}", "a?")}$` } }),
       /2000 ways/,
