@@ -40,7 +40,7 @@ export const llama = {
       else if (mode === "reranking") found.push("rerank");
       else {
         found.push("chat", "completions");
-        // Only llama.cpp's own server has eyes.
+        // Only llama.cpp's own server takes a projector.
         if (isServer(input) && projectorOf(input) !== undefined) found.push("vision");
       }
     }
@@ -50,7 +50,8 @@ export const llama = {
   protocols(input) {
     if (input.spec.command !== undefined) return declaredProtocols(input);
     if (!isServer(input) || modes(input).get("main") !== "chat") return [];
-    // Its `/v1/responses` numbers no events and calls an answer that was cut complete (docs/adr/0007): a chat is made of them.
+    // Responses are made from a chat (docs/adr/0007): its `/v1/responses` numbers no events, and calls an answer complete
+    // that was cut.
     return ["messages", "count_tokens", "input_tokens"];
   },
 
@@ -137,7 +138,7 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
     String(spec.model.parallel),
     ...modeFlags(mode, model),
   ];
-  const eyes = projector === undefined ? [] : ["--mmproj", projector];
+  const projection = projector === undefined ? [] : ["--mmproj", projector];
   const command = [
     ...program.command,
     "--host",
@@ -151,10 +152,10 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
     ...(spec.model.contextSize === undefined ? context : []),
     ...settings.flags,
     ...flags,
-    ...(isServer(input) ? eyes : []),
+    ...(isServer(input) ? projection : []),
   ];
   // Which llama.cpp runs is derived, and so is what it is given beyond the spec: neither restarts an engine.
-  const identity = [...flags, ...eyes];
+  const identity = [...flags, ...projection];
   const env = { ...environment, ...settings.env };
   return workloadOf(input, { role, command, identity, ref, model, env, bearer, port, container });
 }

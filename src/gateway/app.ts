@@ -17,7 +17,7 @@ import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
 import { discard } from "./body.ts";
 import type { Cors } from "./cors.ts";
-import type { Crowd } from "./crowd.ts";
+import type { ConnectionLimiter } from "./connection-limit.ts";
 import type { Dispatcher } from "./dispatch.ts";
 import { takeJsonOnly } from "./json-bodies.ts";
 import type { ManagementContext } from "./management/context.ts";
@@ -35,7 +35,7 @@ export interface AppOptions {
   /** SVC_CORS_ORIGINS. */
   readonly cors: Cors;
   readonly bodyLimitBytes: number;
-  readonly crowd: Crowd;
+  readonly connections: ConnectionLimiter;
   readonly log: Logger;
 }
 
@@ -74,7 +74,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
         { keepAliveTimeout: 65_000, headersTimeout: 30_000, requestTimeout: 0, requireHostHeader: false },
         listener,
       );
-      options.crowd.watch(server);
+      options.connections.watch(server);
       server.on("checkContinue", (request, response) => {
         // What is refused by its length alone need not be sent.
         if (Number(request.headers["content-length"] ?? 0) <= options.bodyLimitBytes) response.writeContinue();
@@ -121,11 +121,11 @@ function noCompiler(): never {
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  { dispatcher, cors, crowd }: AppOptions,
+  { dispatcher, cors, connections }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
-    const refusal = crowd.refusal(request.socket);
+    const refusal = connections.refusal(request.socket);
     if (refusal !== undefined) {
       sendError(response, refusal, requestIdOf(request));
       discard(request);

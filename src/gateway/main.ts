@@ -24,7 +24,7 @@ import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
 import { Gate } from "./auth/gate.ts";
-import { connectionLimits, Crowd } from "./crowd.ts";
+import { connectionLimits, ConnectionLimiter } from "./connection-limit.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
 import { refusalCounter } from "./auth/metrics.ts";
 import { reachLines } from "./auth/reach.ts";
@@ -217,7 +217,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const app = await buildApp({
     dispatcher,
     cors,
-    crowd: new Crowd(limits),
+    connections: new ConnectionLimiter(limits),
     bodyLimitBytes: config.bodyLimit,
     v1Routes: v1,
     log,

@@ -32,8 +32,8 @@ export async function up(options: { env: NodeJS.ProcessEnv }): Promise<number> {
 
 /**
  * Operator and gateway as two children in their own process groups. One that has been ready is started again whenever
- * it ends, also where its next start fails; one that was never ready ends everything. When stopped, the gateway drains, then the operator ends
- * every engine of this instance.
+ * it ends, also where its next start fails; one that was never ready ends everything. When stopped, the gateway drains,
+ * then the operator ends every engine of this instance.
  */
 export async function startUp(options: { env: NodeJS.ProcessEnv }): Promise<RunningUp> {
   const { config } = await readSettings(options.env);

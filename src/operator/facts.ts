@@ -58,7 +58,8 @@ export function needsStart(input: SlotInput): readonly Workload[] {
 }
 
 /**
- * Failures before an edit, before memory that they lacked was given back, before somebody asked for a restart or load, or before a clock was set back no longer count.
+ * Failures that still count: none from before an edit, a restart or a load that somebody asked for, or a clock that was
+ * set back; none for want of memory from before another slot gave memory back.
  */
 export function failuresInForce(input: SlotInput): number {
   const { before } = input;

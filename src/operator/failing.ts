@@ -62,7 +62,8 @@ export function crashed(input: SlotInput): Verdict | undefined {
   const said = first?.exit?.message ?? "the engine is gone and nobody saw it end";
   const hasRunOut = tellsOfMemory(said);
   const reason = hasRunOut ? memoryReason : (first?.exit?.reason ?? (first === undefined ? "Vanished" : "Unknown"));
-  // Loading the same weights again would end the same way. One that had been ready had its memory: what it asked for beside that, it may get the next time.
+  // Loading the same weights again would end the same way. An engine that had been ready had memory for its weights: what
+  // it lacked beside them may be there the next time.
   const isTerminal =
     terminalReasons.has(reason) ||
     (hasRunOut && first !== undefined && publishedProcess(input, first.role)?.isReady !== true);

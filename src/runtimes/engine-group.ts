@@ -23,7 +23,8 @@ export interface GroupIdentity {
 
 /**
  * All processes of one engine: its leader, whoever is in the leader's session, and whoever carries its label, wherever
- * it went, and is of a user that engines run as. A pid that was proven once stays proven with its start time, also when its parent ends before it.
+ * it went, and is of a user that engines run as. A pid that was proven once stays proven with its start time, also when
+ * its parent ends before it.
  * Nothing else is ever signalled.
  */
 export class EngineGroup {

@@ -74,8 +74,8 @@ export class TokenStore implements AsyncDisposable {
   }
 
   /**
-   * The token's record, or undefined when its id is unknown or revoked, its secret is wrong or nobody has confirmed it. At once: one `stat`, and
-   * one hash unless the secret was right before; requests of one token that are read in the same turn of the event loop
+   * The token's record, or undefined when its id is unknown or revoked, its secret is wrong or nobody has confirmed it.
+   * At once: one `stat`, and one hash unless the secret was right before; requests of one token that are read in the same turn of the event loop
    * share the `stat`, and no request that came after a revocation shares one from before it. Throws where the store
    * cannot be read.
    */

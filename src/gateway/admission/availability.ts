@@ -173,7 +173,7 @@ function notReady(slot: string, state: string, reason: string, role?: ProcessRol
 const beats = new WeakMap<PublishedOperator, number>();
 
 /**
- * An operator has published `current` where it had published `before`: its heart beats, whatever the wall clock says. The
+ * An operator has published `current` where it had published `before`: the operator lives, whatever the wall clock says. The
  * first thing heard of an operator proves nothing: the operator may have ended since.
  */
 export function noteBeat(before: PublishedOperator | undefined, current: PublishedOperator | undefined): void {

@@ -27,7 +27,8 @@ export function isRetried(status: number): boolean {
 
 /**
  * What the client learns (CONTRACT "Errors" and "Model resolution"): a 4xx as the provider said it, apart from what is
- * about our key, and so a 5xx that means the client's mistake, as a 400; anything else is a failure behind us, of which the client learns no more than the kind.
+ * about our key, and a 5xx that means the client's mistake as a 400; anything else is a failure behind us, of which the
+ * client learns no more than the kind.
  */
 export function refusalFailure(upstream: string, { status, retryAfter, body }: Refusal): ApiError {
   const headers = retryAfter === undefined ? {} : { "retry-after": retryAfter };

@@ -21,7 +21,7 @@ export function connectionLimits(files: number): ConnectionLimits {
 }
 
 /** Keeps descriptors for those who are served: whoever comes beyond them is sent away early. */
-export class Crowd {
+export class ConnectionLimiter {
   readonly #limits: ConnectionLimits | undefined;
   #count = 0;
   #late = new WeakSet<object>();
