@@ -1,6 +1,7 @@
 import { apiRoutes } from "../../src/api/management/routes.ts";
 import type { RouteShape } from "../../src/api/management/shape.ts";
 import { BufferBudget } from "../../src/gateway/admission/budget.ts";
+import { Drawings } from "../../src/gateway/images/drawings.ts";
 import { ImageCache } from "../../src/gateway/images/cache.ts";
 import { KeptItems } from "../../src/gateway/protocols/kept-items.ts";
 import { v1Routes, v1Shapes } from "../../src/gateway/v1/routes.ts";
@@ -42,7 +43,15 @@ const titles: Readonly<Record<string, string>> = {
 export function apiPage(): string {
   using kept = new KeptItems({ budget: { add: () => true, give: () => undefined }, limitBytes: 0, lifeMs: 1000 });
   const shapes: RouteShape[] = [
-    ...v1Shapes(v1Routes({ stateDir: "", spooled: new BufferBudget(0), images: new ImageCache(""), kept })),
+    ...v1Shapes(
+      v1Routes({
+        stateDir: "",
+        spooled: new BufferBudget(0),
+        images: new ImageCache(""),
+        drawings: new Drawings(),
+        kept,
+      }),
+    ),
     ...Object.values<RouteShape>(apiRoutes),
   ];
   const missing = shapes.find(({ tag }) => titles[tag] === undefined);

@@ -35,6 +35,7 @@ import { Dispatcher, stopping } from "./dispatch.ts";
 import { drain } from "./drain.ts";
 import { FirstLook } from "./first-look.ts";
 import { HostGuard } from "./hosts.ts";
+import { Drawings } from "./images/drawings.ts";
 import { ImageCache } from "./images/cache.ts";
 import { defaultAgainAfterMs } from "./flight.ts";
 import type { ResolutionIndex } from "./index.ts";
@@ -204,12 +205,14 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   metrics.onSharedReaders(() => dispatcher.sharedReaders);
   stack.defer(() => dispatcher.close());
   const images = new ImageCache(join(config.stateDir, "images"));
+  const drawings = new Drawings();
   const manifests = stack.use(new ManifestThread());
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
   const v1 = v1Routes({
     stateDir: config.stateDir,
     spooled: new BufferBudget(config.spoolLimit, "SVC_SPOOL_LIMIT"),
     images,
+    drawings,
     kept,
   });
   const files = openFileLimit();
@@ -230,6 +233,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       admission,
       metrics,
       images,
+      drawings,
       upstreams,
       resources,
       requests: stack.use(await openRequestStore(config.stateDir)),

@@ -155,6 +155,7 @@ export async function startComfyDouble(options: ComfyDoubleOptions = {}): Promis
     }
     calls.push({ method: request.method ?? "", path, body });
     if (performance.now() < loadedAt) return json(response, 503, { error: "loading" });
+    if (key === "GET /models/checkpoints") return json(response, 200, checkpoints);
     if (key === "GET /system_stats") return json(response, 200, { system: { os: "double" }, devices: [] });
     if (key === "POST /prompt") return onPrompt(body, response);
     if (key === "GET /queue")

@@ -88,10 +88,26 @@ export const slotViewSchema = z.strictObject({
 });
 export type SlotView = z.output<typeof slotViewSchema>;
 
+/** What an image slot draws with. */
+const drawsViewSchema = z.strictObject({
+  models: z
+    .array(
+      z.strictObject({
+        id: z.string(),
+        checkpoint: z.string(),
+        is_there: z.boolean().nullable().describe("Whether the engine finds the file; null: it has not said"),
+      }),
+    )
+    .describe("Curated models, any of which a request may name"),
+  loaded: z.string().nullable().describe("What this gateway had it draw with last since it started; null: nothing yet"),
+});
+export type DrawsView = z.output<typeof drawsViewSchema>;
+
 /** One slot with its history. */
 export const slotDetailSchema = slotViewSchema.extend({
   transitions: z.array(transitionSchema),
   spec: slotSpecSchema,
+  draws: drawsViewSchema.nullish().describe("Of an image slot, where one slot is asked for; null: it is none"),
 });
 export type SlotDetail = z.output<typeof slotDetailSchema>;
 

@@ -23,6 +23,8 @@ export interface GenerateOptions {
   readonly cache: ImageCache;
   readonly ceilingMs?: number;
   readonly pollMs?: number;
+  /** The engine has drawn with that model. */
+  readonly onDrawn?: (model: string) => void;
 }
 
 /** What was drawn. */
@@ -51,8 +53,9 @@ export function planImage(body: Buffer, workflows: Workflows, slot: ImageSlotNam
 /** Has the engine draw what was planned. Rejects as `runGraph` does. */
 export async function generate(plan: ImagePlan, options: GenerateOptions): Promise<Drawn> {
   const { request, workflow, checkpoint, seed, graph } = plan;
-  const { endpoint, cache, ...run } = options;
+  const { endpoint, cache, onDrawn, ...run } = options;
   const images = await runGraph(endpoint, graph, run);
+  onDrawn?.(workflow);
   if (images.length !== request.count) {
     throw new ApiError("dispatch.upstream_failed", {
       message: `the image engine made ${images.length} of ${request.count} images`,

@@ -16,6 +16,7 @@ import type { AsyncManifestWriter } from "../../store/writer.ts";
 import type { Admission } from "../admission/admission.ts";
 import { isOperatorLost } from "../admission/availability.ts";
 import type { Authenticator } from "../auth/authenticator.ts";
+import type { Drawings } from "../images/drawings.ts";
 import type { ImageCache } from "../images/cache.ts";
 import type { KnownSlot, ResolutionIndex } from "../index.ts";
 import type { GatewayMetrics } from "../metrics.ts";
@@ -32,6 +33,7 @@ export interface ManagementContext {
   readonly admission: Admission;
   readonly metrics: GatewayMetrics;
   readonly images: ImageCache;
+  readonly drawings: Pick<Drawings, "of">;
   readonly upstreams: Upstreams;
   readonly openUpstreams: OpenUpstreams;
   readonly resources: ResourceBook;

@@ -28,8 +28,11 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
       const view = viewOf(context);
       return { object: "list", data: slotsInOrder(view.index).map((slot) => slotView(slot, view)) };
     },
-    getSlot: ({ params: { name = "" }, request }) =>
-      slotDetail(slotNamed(context, name), viewOf(context), { isMasked: !mayAdminister(request) }),
+    getSlot: async ({ params: { name = "" }, request }) => {
+      const slot = slotNamed(context, name);
+      const draws = await context.drawings.of(slot);
+      return { ...slotDetail(slot, viewOf(context), { isMasked: !mayAdminister(request) }), draws };
+    },
     planSlot: ({ params: { name = "" }, request }) =>
       planView(slotNamed(context, name), { isMasked: !mayAdminister(request) }),
     createSlot: async ({ body, query, request }) => await createSlot(context, body, query, request.raw),

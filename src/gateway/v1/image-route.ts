@@ -1,10 +1,11 @@
 import { ApiError } from "../../api/errors.ts";
 import type { Charge } from "../admission/charge.ts";
 import type { ImageCache } from "../images/cache.ts";
+import type { Drawings } from "../images/drawings.ts";
 import { drawImages } from "../images/exchange.ts";
 import { planImage, type ImagePlan } from "../images/images.ts";
 import { imageCeilingMs } from "../images/comfyui.ts";
-import { loadWorkflows, type Workflows } from "../images/workflows.ts";
+import type { Workflows } from "../images/workflows.ts";
 import { readRequestBody } from "../body.ts";
 import { decodeBody } from "../content-encoding.ts";
 import type { KnownSlot } from "../index.ts";
@@ -17,8 +18,7 @@ import { checkJsonType, readModel, withModel } from "./json-route.ts";
 import type { Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
 
 /** `POST /v1/images/generations`: the slot `img`, but for what an upstream that claims images calls its own. */
-export function imageRoute(cache: ImageCache): V1Route {
-  let workflows: Workflows | undefined;
+export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
   return {
     method: "POST",
     path: "/v1/images/generations",
@@ -27,10 +27,9 @@ export function imageRoute(cache: ImageCache): V1Route {
     errors: plainErrors,
     async read(request, limits) {
       checkJsonType(request);
-      workflows ??= loadWorkflows();
       const body = await readRequestBody(request, limits);
       const { charge } = limits;
-      return new ImageRequest(await decodeBody(request, body, limits), { charge, workflows, cache });
+      return new ImageRequest(await decodeBody(request, body, limits), { charge, drawings, cache });
     },
   };
 }
@@ -48,18 +47,20 @@ class ImageRequest implements V1Request {
   readonly isStream: boolean;
   readonly #scanned: ScannedBody;
   readonly #workflows: Workflows;
+  readonly #drawings: Drawings;
   readonly #cache: ImageCache;
   readonly #charge: Charge;
 
-  constructor(body: Buffer, own: { charge: Charge; workflows: Workflows; cache: ImageCache }) {
+  constructor(body: Buffer, own: { charge: Charge; drawings: Drawings; cache: ImageCache }) {
     this.body = body;
     const { scanned, model } = readModel(body);
     this.model = model;
     this.#scanned = scanned;
     this.isStream = scanned.isStream;
+    this.#drawings = own.drawings;
+    this.#workflows = own.drawings.workflows();
     // A curated name means the same everywhere.
-    this.pinned = { slot: "img", ...(own.workflows.has(model) ? {} : { unless: "image" }) };
-    this.#workflows = own.workflows;
+    this.pinned = { slot: "img", ...(this.#workflows.has(model) ? {} : { unless: "image" }) };
     this.#cache = own.cache;
     this.#charge = own.charge;
   }
@@ -95,7 +96,8 @@ class ImageRequest implements V1Request {
       bytes: this.#charge.uncounted(this.body.length),
       send: ({ endpoint, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
-        return drawImages(plan, { endpoint, cache: this.#cache, ceilingMs }, events);
+        const onDrawn = (model: string): void => this.#drawings.note(endpoint, model);
+        return drawImages(plan, { endpoint, cache: this.#cache, ceilingMs, onDrawn }, events);
       },
     };
   }

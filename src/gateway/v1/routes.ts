@@ -2,6 +2,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { RouteShape } from "../../api/management/shape.ts";
 import { v1Shape } from "../../api/management/v1-shape.ts";
 import type { BufferBudget } from "../admission/budget.ts";
+import type { Drawings } from "../images/drawings.ts";
 import type { ImageCache } from "../images/cache.ts";
 import { messagesErrors } from "../protocols/messages-errors.ts";
 import type { KeptItems, OwnItems } from "../protocols/kept-items.ts";
@@ -127,9 +128,14 @@ export function v1Routes(places: {
   readonly stateDir: string;
   readonly spooled: BufferBudget;
   readonly images: ImageCache;
+  readonly drawings: Drawings;
   readonly kept: KeptItems;
 }): readonly V1Route[] {
-  return [...jsonRoutes(places.kept), ...audioRoutes(places.stateDir, places.spooled), imageRoute(places.images)];
+  return [
+    ...jsonRoutes(places.kept),
+    ...audioRoutes(places.stateDir, places.spooled),
+    imageRoute(places.images, places.drawings),
+  ];
 }
 
 /** As the OpenAPI document shows them, other spellings too. */

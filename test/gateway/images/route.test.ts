@@ -43,6 +43,26 @@ describe(`POST ${path}`, () => {
     assert.deepEqual(pngSize(Buffer.from(await image.arrayBuffer())), { width: 128, height: 64 });
   });
 
+  it("leaves in the slot's record what it can draw with, and what is loaded", async () => {
+    const checkpoints = ["sd_xl_turbo_1.0_fp16.safetensors"];
+    await using engine = await startComfyDouble({ checkpoints });
+    await using gateway = await startGateway({ slots: { img: slot(engine.port), primary: { port: 1 } } });
+    const drawsOf = async (name: string): Promise<unknown> => {
+      const body: unknown = await (await fetch(`${gateway.url}/api/slots/${name}`)).json();
+      return isRecord(body) ? body["draws"] : undefined;
+    };
+    const models = (first: boolean | null, second: boolean | null): object[] => [
+      { id: "sd-1.5-pruned-emaonly", checkpoint: "v1-5-pruned-emaonly.safetensors", is_there: second },
+      { id: "sdxl-turbo", checkpoint: checkpoints[0], is_there: first },
+    ];
+    assert.deepEqual(await drawsOf("img"), { models: models(true, false), loaded: null });
+    await urlOf(gateway);
+    assert.deepEqual(await drawsOf("img"), { models: models(true, false), loaded: "sdxl-turbo" });
+    await gateway.publish("img", slot(undefined, { state: "offline" }));
+    assert.deepEqual(await drawsOf("img"), { models: models(null, null), loaded: null });
+    assert.equal(await drawsOf("primary"), null);
+  });
+
   it("gives no image that was never made, and nothing outside the cache", async () => {
     await using gateway = await startGateway();
     const names = [
