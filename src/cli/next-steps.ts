@@ -52,7 +52,8 @@ const providerSteps: Readonly<Partial<Record<ErrorCode, string>>> = {
   "slot.overloaded": "try again later, or raise `maxConcurrent` in the provider's manifest",
 };
 
-/** Where the reason says more than the code. */
+/** Where the reason says more than the code: of these codes. */
+const reasonCodes: readonly string[] = ["slot.not_ready", "slot.disabled"];
 const reasonSteps: Readonly<Record<string, string>> = {
   NotConfigured: "configure it: `berth slot create NAME --model REF`, or a manifest slots/NAME.toml",
   Unloaded: "load it with `berth slot load NAME`",
@@ -80,7 +81,7 @@ export function nextStep(code: string, { slot, upstream, reason, path, request }
   const name = slot ?? upstream ?? "NAME";
   const step =
     (slot === undefined && upstream !== undefined ? known(providerSteps, code) : undefined) ??
-    (code === "slot.not_ready" && reason !== undefined ? known(reasonSteps, reason) : undefined) ??
+    (reasonCodes.includes(code) && reason !== undefined ? known(reasonSteps, reason) : undefined) ??
     (path === undefined ? undefined : known(pathSteps, path)) ??
     known(nextSteps, code);
   return step?.replaceAll("NAME", name).replace("REQUEST", request);

@@ -4,11 +4,18 @@ import { placesOf } from "./settings.ts";
 
 const answerMs = 1000;
 const defaultPort = 8079;
-const variables = { configDir: "SVC_CONFIG_DIR", stateDir: "SVC_STATE_DIR", modelsDir: "SVC_MODELS_DIR" } as const;
+const variables = {
+  configDir: "SVC_CONFIG_DIR",
+  stateDir: "SVC_STATE_DIR",
+  modelsDir: "SVC_MODELS_DIR",
+  host: "SVC_HOST",
+  port: "SVC_PORT",
+  authEnabled: "SVC_AUTH_ENABLED",
+} as const;
 
 /**
  * For a command that acts on this machine's files: where no directory is named, and an operator runs here with others than
- * this user's own, as that of `make run` does, its directories count, and `note` says so. Otherwise the command would
+ * this user's own, as that of `make run` does, its directories count, and how its gateway is reached, and `note` says so. Otherwise the command would
  * change what nothing reads, or look for engines where there are none.
  */
 export async function followRunning(env: NodeJS.ProcessEnv, note: (text: string) => void): Promise<void> {
@@ -20,8 +27,8 @@ export async function followRunning(env: NodeJS.ProcessEnv, note: (text: string)
   const isOwn = found["configDir"] === defaultConfigDir(own) && found["stateDir"] === defaultStateDir(own);
   if (isOwn || !(await isTrusted(port))) return;
   for (const [key, name] of Object.entries(variables)) {
-    const path = found[key];
-    if (typeof path === "string" && !env[name]) env[name] = path;
+    const value = found[key];
+    if (["string", "number", "boolean"].includes(typeof value) && !env[name]) env[name] = String(value);
   }
   note(
     `acting on the Berth that runs here: configuration ${env["SVC_CONFIG_DIR"] ?? ""}, state ${env["SVC_STATE_DIR"] ?? ""} ` +

@@ -8,7 +8,8 @@ export interface OperatorServer extends AsyncDisposable {
   readonly port: number;
 }
 
-export type OperatorPlaces = Pick<Config, "configDir" | "stateDir" | "modelsDir">;
+/** What a command needs to act on this instance, and to say how it is reached. No secret: every local user may read it. */
+export type OperatorPlaces = Pick<Config, "configDir" | "stateDir" | "modelsDir" | "host" | "port" | "authEnabled">;
 
 /** Loopback page of the operator: `/metrics`, `/livez`, `/readyz`, `/instance`. Throws when the port is taken. */
 export async function serveOperator(options: {
@@ -33,8 +34,9 @@ export async function serveOperator(options: {
         (error: unknown) => send(500, "text/plain", `${String(error)}\n`),
       );
     } else if (path === "/instance") {
-      const { configDir, stateDir, modelsDir } = options.places;
-      send(200, "application/json", JSON.stringify({ name: "berth", configDir, stateDir, modelsDir }));
+      const { configDir, stateDir, modelsDir, host, port, authEnabled } = options.places;
+      const places = { name: "berth", configDir, stateDir, modelsDir, host, port, authEnabled };
+      send(200, "application/json", JSON.stringify(places));
     } else send(404, "text/plain", "see /metrics, /livez, /readyz, /instance\n");
   });
   server.on("clientError", (error: Error & { code?: string }, socket) => {

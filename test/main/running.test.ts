@@ -24,7 +24,6 @@ describe("a command on the machine of a Berth with directories of its own", () =
       HOME: home.path,
       // For a test that runs as root as well.
       SVC_OPERATOR_PORT: new URL(berth.operatorUrl).port,
-      SVC_PORT: new URL(berth.url).port,
       SVC_RUNTIME: "process",
       EDITOR: editor,
     };
@@ -39,6 +38,8 @@ describe("a command on the machine of a Berth with directories of its own", () =
     await access(join(berth.stateDir, "auth/tokens", `${made.stdout.slice(4, 12)}.json`));
     const doctor = await runBerth(["doctor"], env);
     assert.match(doctor.stdout, /^ok {4}operator: process \d+/m);
+    // The address that this Berth listens on, and not the default, which is every address.
+    assert.match(doctor.stdout, /^ok {4}access: for this machine alone, at 127\.0\.0\.1:\d+$/m);
     const named = await runBerth(["config", "show"], { ...env, SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: home.path });
     assert.equal(named.stderr, "", "what is named counts");
     assert.match(named.stdout, new RegExp(`SVC_STATE_DIR +${home.path} `));

@@ -11,7 +11,7 @@ it("a client of HTTP/2 hears that HTTP/1.1 is spoken", async () => {
     port: 0,
     registry: new Registry(),
     isReady: () => true,
-    places: { configDir: "/c", stateDir: "/s", modelsDir: "/m" },
+    places: { configDir: "/c", stateDir: "/s", modelsDir: "/m", host: "127.0.0.1", port: 8080, authEnabled: false },
   });
   const client = connect(`http://127.0.0.1:${served.port}`).on("error", () => undefined);
   const [code, , reason]: unknown[] = await once(client, "goaway");
@@ -27,7 +27,7 @@ it("connections that the system cannot give end nothing", async () => {
     port: 0,
     registry: new Registry(),
     isReady: () => true,
-    places: { configDir: "/c", stateDir: "/s", modelsDir: "/m" },
+    places: { configDir: "/c", stateDir: "/s", modelsDir: "/m", host: "127.0.0.1", port: 8080, authEnabled: false },
   });
   const url = `http://127.0.0.1:${served.port}/readyz`;
   const server = await serverBehind(url);

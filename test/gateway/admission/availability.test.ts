@@ -105,6 +105,17 @@ describe("availabilityOf", () => {
     assert.deepEqual(told({ state: "ready" }), ["shut", "slot.not_ready", "Loaded", "after 2"]);
   });
 
+  it("tells a slot that its manifest disables from one that no manifest configures", () => {
+    for (const [reason, message] of [
+      ["Disabled", "slot primary is disabled"],
+      ["NotConfigured", "slot primary is disabled: no manifest configures it"],
+    ] as const) {
+      const slot = slotOf({ spec: { enabled: false }, status: { conditions: [condition("Ready", "True", reason)] } });
+      const availability = availabilityOf(slot, "main", { bootId: "boot", operator, now });
+      assert.equal(availability.kind === "closed" ? availability.failure.message : "", message);
+    }
+  });
+
   const rows: readonly (readonly [
     what: string,
     sketch: SlotSketch | undefined,

@@ -109,8 +109,7 @@ describe(`POST ${path}`, () => {
     await using gateway = await startGateway();
     const response = await gateway.post(path, asked);
     assert.equal(response.status, 503);
-    const { code, message } = (await envelopeOf(response)).error;
-    assert.deepEqual([code, message], ["slot.disabled", "slot img is disabled: no manifest configures it"]);
+    assert.equal((await envelopeOf(response)).error.code, "slot.disabled");
   });
 
   for (const [model, status, code] of [
