@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
-import { hardlyEverMs, loopDelays, misnamedMetrics } from "../lib/loop-delays.ts";
+import { hardlyEverMs, mendProcessMetrics } from "../lib/loop-delays.ts";
 import { slotsInOrder, type ResolutionIndex } from "./index.ts";
 import type { Admission } from "./admission/admission.ts";
 import { RouteHistogram, type RouteSeries } from "./route-histogram.ts";
@@ -36,19 +36,7 @@ export class GatewayMetrics {
   }) {
     const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: hardlyEverMs });
-    for (const name of misnamedMetrics) this.registry.removeSingleMetric(name);
-    for (const { name, help, read } of loopDelays()) {
-      this.registry.removeSingleMetric(name);
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          const seconds = read();
-          if (seconds !== undefined) this.set(seconds);
-        },
-      });
-    }
+    mendProcessMetrics(this.registry, (gauge) => new Gauge({ ...gauge, registers }));
     const routes = this.#routes;
     new Counter({
       name: "berth_requests_total",

@@ -13,11 +13,37 @@ export interface LoopDelay {
 const everyMs = 1000;
 
 /** Gauges that prom-client names as if they were counters; each has its twin by type, without `_total`. */
-export const misnamedMetrics: readonly string[] = [
+const misnamedMetrics: readonly string[] = [
   "nodejs_active_handles_total",
   "nodejs_active_requests_total",
   "nodejs_active_resources_total",
 ];
+
+/** What makes a gauge of prom-client. */
+interface GaugeOptions {
+  readonly name: string;
+  readonly help: string;
+  readonly collect: (this: { set(value: number): void }) => void;
+}
+
+/**
+ * Puts the delays of the event loop in the place of prom-client's figures, and removes what that library misnames. `add`
+ * makes a gauge on the same page.
+ */
+export function mendProcessMetrics(
+  page: { removeSingleMetric(name: string): void },
+  add: (options: GaugeOptions) => void,
+): void {
+  for (const name of misnamedMetrics) page.removeSingleMetric(name);
+  for (const { name, help, read } of loopDelays()) {
+    page.removeSingleMetric(name);
+    const collect: GaugeOptions["collect"] = function () {
+      const seconds = read();
+      if (seconds !== undefined) this.set(seconds);
+    };
+    add({ name, help, collect });
+  }
+}
 
 /** The interval to give to a sampler that is not to wake anybody. */
 export const hardlyEverMs = 1_000_000_000;

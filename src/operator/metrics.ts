@@ -2,7 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom
 import { slotStates } from "../api/states.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { WorkQueue } from "./queue.ts";
-import { hardlyEverMs, loopDelays, misnamedMetrics } from "../lib/loop-delays.ts";
+import { hardlyEverMs, mendProcessMetrics } from "../lib/loop-delays.ts";
 
 const loadBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800];
 const reconcileBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -25,19 +25,7 @@ export class OperatorMetrics {
   constructor(queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">) {
     const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: hardlyEverMs });
-    for (const name of misnamedMetrics) this.registry.removeSingleMetric(name);
-    for (const { name, help, read } of loopDelays()) {
-      this.registry.removeSingleMetric(name);
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          const seconds = read();
-          if (seconds !== undefined) this.set(seconds);
-        },
-      });
-    }
+    mendProcessMetrics(this.registry, (gauge) => new Gauge({ ...gauge, registers }));
     this.#reconciles = new Counter({
       name: "berth_reconcile_total",
       help: "Reconciles by outcome",

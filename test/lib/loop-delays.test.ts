@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { loopDelays } from "../../src/lib/loop-delays.ts";
+import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { loopDelays, mendProcessMetrics } from "../../src/lib/loop-delays.ts";
 import { until } from "../support/until.ts";
 
 it("loopDelays tells by how much the event loop is late, not the time between two samples", async () => {
@@ -19,4 +20,17 @@ it("loopDelays tells by how much the event loop is late, not the time between tw
     await new Promise((resolve) => setTimeout(resolve, 1));
     return (read()["max_seconds"] ?? 0) > 0.1;
   });
+});
+
+it("a page has the delays in the place of prom-client's figures, and none of its misnamed gauges", async () => {
+  const page = new Registry();
+  collectDefaultMetrics({ register: page });
+  mendProcessMetrics(page, (gauge) => new Gauge({ ...gauge, registers: [page] }));
+  const text = await page.metrics();
+  assert.match(
+    text,
+    /^# HELP nodejs_eventloop_lag_mean_seconds The mean delay of the event loop since the last look$/m,
+  );
+  assert.match(text, /^nodejs_active_handles\b/m);
+  assert.doesNotMatch(text, /nodejs_active_\w+_total/);
 });
