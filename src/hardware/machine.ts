@@ -1,8 +1,8 @@
-import { execFile } from "node:child_process";
 import { constants } from "node:fs";
 import { access, readdir, readFile, realpath, stat, statfs } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { errorCode } from "../lib/error-code.ts";
+import { programOutput } from "../lib/program-output.ts";
 
 /** A device file, and whether this user may open it. */
 export interface NodeLook {
@@ -61,7 +61,7 @@ export function systemMachine(root = "/"): Machine {
       const { blocks, bavail, bsize } = await statfs(path);
       return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
     },
-    run,
+    run: async (program, args, signal) => await programOutput(program, args, { signal }),
     now: () => new Date(),
   };
 }
@@ -79,27 +79,4 @@ async function unlessAbsent<T>(reading: Promise<T>): Promise<T | undefined> {
 /** `renderD129` before `renderD1280`. */
 function byNumber(one: string, other: string): number {
   return one.localeCompare(other, "en", { numeric: true });
-}
-
-/** A program that hangs in its driver cannot be killed: it is left behind, and nobody waits for it. */
-async function run(program: string, args: readonly string[], signal: AbortSignal): Promise<string> {
-  const done = Promise.withResolvers<string>();
-  const child = execFile(program, [...args], { maxBuffer: 1024 ** 2 }, (error, stdout) => {
-    if (error === null) done.resolve(stdout);
-    else done.reject(error);
-  });
-  const leave = (): void => {
-    child.kill("SIGKILL");
-    child.stdout?.destroy();
-    child.stderr?.destroy();
-    child.unref();
-    done.reject(new Error("it does not answer"));
-  };
-  signal.addEventListener("abort", leave, { once: true });
-  try {
-    if (signal.aborted) leave();
-    return await done.promise;
-  } finally {
-    signal.removeEventListener("abort", leave);
-  }
 }

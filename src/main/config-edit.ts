@@ -9,7 +9,8 @@ import { errorCode } from "../lib/error-code.ts";
 import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { readText } from "../lib/read-text.ts";
 import { configDirOf } from "./config.ts";
-import { takeConfigDir } from "./settings.ts";
+import { actAs, ownerToActAs } from "./owner.ts";
+import { checkConfigDir } from "./settings.ts";
 
 export interface Editing {
   readonly env: NodeJS.ProcessEnv;
@@ -27,10 +28,17 @@ export interface Editing {
  */
 export async function editConfig({ env, what, note, again }: Editing): Promise<string> {
   const configDir = resolve(configDirOf(env));
-  // The editor too is its owner's: it could be told to open, or to run, anything.
-  await takeConfigDir(env, configDir);
-  const file = await fileOf(configDir, what);
-  const original = await readText(file);
+  // Root's editor opens root's own copy: one that ran as the directory's owner would have root's terminal, and that user
+  // could type into it. What is read and written there is done as that user.
+  const owner = await ownerToActAs(configDir);
+  const asOwner = async <T>(act: () => Promise<T>): Promise<T> => {
+    using stack = new DisposableStack();
+    if (owner !== undefined) stack.use(await actAs(owner));
+    return await act();
+  };
+  await asOwner(async () => await checkConfigDir(configDir));
+  const file = await asOwner(async () => await fileOf(configDir, what));
+  const original = await asOwner(async () => await readText(file));
   const copy = join(await mkdtemp(join(tmpdir(), "berth-edit-")), basename(file));
   await writeFile(copy, original ?? "", { mode: 0o600 });
   for (;;) {
@@ -42,9 +50,9 @@ export async function editConfig({ env, what, note, again }: Editing): Promise<s
       if (failure !== undefined) throw failure;
       return `${file}: nothing changed\n`;
     }
-    const problems = await problemsOf(configDir, file, text);
+    const problems = await asOwner(async () => await problemsOf(configDir, file, text));
     if (problems.length === 0) {
-      await save(file, original, text, copy);
+      await asOwner(async () => await save(file, original, text, copy));
       await rm(dirname(copy), { recursive: true });
       const effect = basename(file) === "berth.toml" ? "; it counts from the next start" : "";
       return `saved ${file}${effect}\n`;

@@ -1,10 +1,8 @@
-import { execFile } from "node:child_process";
 import type { ServerFacts } from "../engines/engine.ts";
+import { programOutput } from "../lib/program-output.ts";
 
 /** A driver that is stuck must not keep the operator from starting. */
 const limitMs = 5000;
-/** Help of today's version has 60 KB. */
-const mostBytes = 1024 ** 2;
 
 /**
  * Asks that `llama-server` what it takes and on what it computes, as the user and with the environment of engines. Never
@@ -22,34 +20,12 @@ export async function askServer(
     const who = user === undefined ? {} : { uid: user.uid, gid: user.gid };
     const home = user === undefined ? {} : { HOME: user.home };
     const options = { env: { ...inheritedPart(env), ...home }, ...who };
-    const ask = (flag: string): Promise<string | undefined> => output(program, flag, options);
+    const signal = AbortSignal.timeout(limitMs);
+    const ask = (flag: string): Promise<string | undefined> =>
+      programOutput(program, [flag], { ...options, signal }).catch(() => undefined);
     const [help, devices] = await Promise.all([ask("--help"), ask("--list-devices")]);
     return serverFacts(help, devices);
   } catch {
     return serverFacts(undefined, undefined);
-  }
-}
-
-async function output(
-  program: string,
-  flag: string,
-  options: { readonly env: NodeJS.ProcessEnv; readonly uid?: number; readonly gid?: number },
-): Promise<string | undefined> {
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  const limits = { timeout: limitMs, killSignal: "SIGKILL", maxBuffer: mostBytes } as const;
-  const child = execFile(program, [flag], { ...options, ...limits }, (error, stdout) =>
-    resolve(error === null ? stdout : undefined),
-  );
-  // One that hangs in its driver cannot be killed: it is left behind.
-  const timer = setTimeout(() => {
-    child.stdout?.destroy();
-    child.stderr?.destroy();
-    child.unref();
-    resolve(undefined);
-  }, limitMs + 500);
-  try {
-    return await promise;
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -81,6 +81,11 @@ async function takeOwnerOf(directory: string, { takeOwner }: ReadOptions): Promi
 export async function takeConfigDir(env: NodeJS.ProcessEnv, configDir: string): Promise<void> {
   const owner = await ownerToActAs(configDir);
   if (owner !== undefined) await become(owner, env);
+  await checkConfigDir(configDir);
+}
+
+/** Throws SettingsError where somebody other than this process's user and root could change what is there. */
+export async function checkConfigDir(configDir: string): Promise<void> {
   await refuseForeign("configuration", configDir, configTrust);
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { chmod, chown, lchown, mkdir, readdir, readFile, readlink, stat, symlink, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { runBerth, type Ended } from "../support/command.ts";
@@ -56,6 +57,8 @@ const rights = async (path: string): Promise<string> => {
   const { uid, mode } = await stat(path);
   return `${uid} ${(mode & 0o777).toString(8)}`;
 };
+/** Of this process. */
+const session = (): string | undefined => readFileSync("/proc/self/stat", "utf8").split(" ")[5];
 const render = { SVC_ADMIN_USER: "ada", SVC_ADMIN_PASSWORD: "a password of eighteen", SVC_AUTH_ENABLED: "1" };
 
 describe("root in a directory of the service's user", { concurrency: 2, skip }, () => {
@@ -106,24 +109,34 @@ describe("root in a directory of the service's user", { concurrency: 2, skip }, 
     assert.doesNotMatch(listed.stdout, /ghcr\.io\/x\/y/);
   });
 
-  it("opens an editor, and runs what berth.toml names, as that user", async () => {
+  it("edits a copy of root's own, and runs what berth.toml names as that user and without a terminal", async () => {
     await using at = await site();
     const theirs = join(at.stateDir, "config");
     await mkdir(join(theirs, "slots"), { recursive: true });
     const program = join(at.stateDir, "llama-server");
     const editor = join(at.stateDir, "editor");
-    await writeFile(program, `#!/bin/sh\nid -ru >${at.stateDir}/ran-as\n`, { mode: 0o755 });
-    await writeFile(editor, `#!/bin/sh\nid -ru >${at.stateDir}/edited-as\nid -u >>${at.stateDir}/edited-as\n`, {
+    await writeFile(program, `#!/bin/sh\n(id -ru; cut -d" " -f6,7 /proc/self/stat) >${at.stateDir}/ran-as\n`, {
       mode: 0o755,
     });
+    await writeFile(
+      editor,
+      `#!/bin/sh\nstat -c '%u %a' "$(dirname "$1")" "$1" >${at.path}/edited\necho 'hold_seconds = 7' >>"$1"\n`,
+      { mode: 0o755 },
+    );
     await writeFile(join(theirs, "berth.toml"), `llama_server = "${program}"\n`);
     for (const path of [theirs, join(theirs, "slots"), join(theirs, "berth.toml"), program, editor])
       await at.give(path);
     const edited = await at.berth(["config", "edit"], { SVC_CONFIG_DIR: theirs, EDITOR: editor });
-    assert.match(edited.stdout, /nothing changed/, edited.stderr);
+    assert.match(edited.stdout, /^saved /, edited.stderr);
+    assert.equal(await readFile(join(at.path, "edited"), "utf8"), "0 700\n0 600\n");
+    assert.match(await readFile(join(theirs, "berth.toml"), "utf8"), /\nhold_seconds = 7\n$/);
+    assert.equal(await rights(join(theirs, "berth.toml")), `${otherUser} 644`);
     await at.berth(["doctor"], { SVC_CONFIG_DIR: theirs });
-    assert.equal(await readFile(join(at.stateDir, "edited-as"), "utf8"), `${otherUser}\n${otherUser}\n`);
-    assert.equal(await readFile(join(at.stateDir, "ran-as"), "utf8"), `${otherUser}\n`);
+    const [ranAs, terminal] = (await readFile(join(at.stateDir, "ran-as"), "utf8")).split("\n");
+    assert.equal(ranAs, String(otherUser));
+    // A session of its own, and no terminal (0).
+    assert.match(terminal ?? "", /^\d+ 0$/);
+    assert.notEqual(terminal?.split(" ")[0], session());
   });
 
   it("starts no service there, and says what to do", async () => {

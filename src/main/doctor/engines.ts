@@ -1,7 +1,6 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
 import type { Config } from "../../api/config.ts";
 import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { ProgramFailed, programOutput } from "../../lib/program-output.ts";
 import { findLlamaServer } from "../llama-server.ts";
 import type { DeclaredSlots } from "./configuration.ts";
 import { fail, ok, warn, type Finding } from "./finding.ts";
@@ -37,7 +36,8 @@ async function llamaFinding(
     try {
       // As the operator runs it: a build for CUDA or ROCm may need LD_LIBRARY_PATH.
       const { inheritedPart } = await import("../../runtimes/child.ts");
-      await promisify(execFile)(program, ["--version"], { timeout: versionMs, env: inheritedPart(env) });
+      const signal = AbortSignal.timeout(versionMs);
+      await programOutput(program, ["--version"], { signal, env: inheritedPart(env) });
       return ok(check, `llama-server at ${program}`);
     } catch (error) {
       return fail(check, `${program} does not run: ${whyEnded(error)}`, "build it anew for this machine");
@@ -88,7 +88,7 @@ async function dockerFinding(
 /** How `--version` went. */
 function whyEnded(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if ("killed" in error && error.killed === true) return `no word within ${versionMs / 1000} s`;
-  if ("code" in error && typeof error.code === "number") return `--version ends with code ${error.code}`;
+  if (error.name === "TimeoutError") return `no word within ${versionMs / 1000} s`;
+  if (error instanceof ProgramFailed && error.exitCode !== null) return `--version ends with code ${error.exitCode}`;
   return errorCode(error) ?? "--version ends by a signal";
 }

@@ -1,0 +1,63 @@
+import { spawn } from "node:child_process";
+
+export interface ProgramOptions {
+  /** Ends the program; the result is then a rejection with its reason. */
+  readonly signal: AbortSignal;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** The program ended, and not with 0. */
+export class ProgramFailed extends Error {
+  override readonly name = "ProgramFailed";
+  /** Null: by a signal. */
+  readonly exitCode: number | null;
+
+  constructor(program: string, exitCode: number | null) {
+    super(`${program} ended with ${exitCode ?? "a signal"}`);
+    this.exitCode = exitCode;
+  }
+}
+
+const mostBytes = 1024 ** 2;
+
+/**
+ * What a program prints, 1 MiB at most. It has a session of its own: one that runs as another user must not have the
+ * terminal of who called, into which it could type. One that hangs in its driver cannot be killed: it is left behind.
+ */
+export async function programOutput(
+  program: string,
+  args: readonly string[],
+  { signal, ...options }: ProgramOptions,
+): Promise<string> {
+  signal.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const child = spawn(program, [...args], { ...options, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const leave = (reason: unknown): void => {
+    child.kill("SIGKILL");
+    child.stdout.destroy();
+    child.stderr.destroy();
+    child.unref();
+    reject(reason);
+  };
+  const onAbort = (): void => leave(signal.reason);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  child.stdout.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > mostBytes) leave(new Error(`${program} prints more than ${mostBytes} bytes`));
+    else chunks.push(chunk);
+  });
+  child.stderr.resume();
+  child.once("error", reject);
+  child.once("close", (code) =>
+    code === 0 ? resolve(Buffer.concat(chunks).toString()) : reject(new ProgramFailed(program, code)),
+  );
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await promise;
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ProgramFailed, programOutput } from "../../src/lib/program-output.ts";
+
+const shell = async (script: string, signal = AbortSignal.timeout(20_000)): Promise<string> =>
+  await programOutput("/bin/sh", ["-c", script], { signal });
+
+describe("programOutput", () => {
+  it("gives what the program prints, and runs it in a session of its own", async () => {
+    const [said, session = "", pid] = (await shell('echo hello; cut -d" " -f6 /proc/$$/stat; echo $$')).split("\n");
+    assert.equal(said, "hello");
+    assert.equal(session, pid);
+  });
+
+  it("rejects with how it ended", async () => {
+    await assert.rejects(shell("echo x; exit 3"), new ProgramFailed("/bin/sh", 3));
+    await assert.rejects(shell("kill -9 $$"), new ProgramFailed("/bin/sh", null));
+    const signal = AbortSignal.timeout(20_000);
+    await assert.rejects(programOutput("/nothing/here", [], { signal }), { code: "ENOENT" });
+  });
+
+  it("ends with its signal, and with what prints without end", async () => {
+    const ending = new AbortController();
+    const waiting = shell("cat /dev/zero >/dev/null", ending.signal);
+    ending.abort();
+    await assert.rejects(waiting, { name: "AbortError" });
+    await assert.rejects(shell("exec yes"), { message: /prints more than 1048576 bytes/ });
+  });
+});
