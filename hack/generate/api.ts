@@ -66,9 +66,7 @@ export function apiPage(): string {
 function line({ method, path, scope, summary, answers, query }: RouteShape): string {
   const parameters = query === undefined ? "" : `?${Object.keys(query.shape).join("&")}`;
   const types = Object.entries(answers).map(([status, answer]) =>
-    typeof answer === "object" && "type" in answer && typeof answer.type === "string" && answer.type.includes("/")
-      ? `${status} ${answer.type}`
-      : status,
+    answer === "nothing" || "safeParse" in answer ? status : `${status} ${[answer.type].flat().join(" or ")}`,
   );
   return `| ${method} | \`${path}${parameters}\` | ${scope} | ${summary} | ${types.join(", ")} |`;
 }

@@ -7,7 +7,12 @@ export const tokenIdSchema = z.string().regex(/^[a-z0-9]{4,32}$/, "4 to 32 lower
 export const newTokenSchema = z.strictObject({
   label: z
     .string()
-    .regex(/^[^\s\p{C}]([^\p{C}]{0,98}[^\s\p{C}])?$/u, "1 to 100 visible characters")
+    .min(1, "1 to 100 visible characters")
+    // What this version of Unicode does not name yet is a character too; what moves or hides others is none.
+    .regex(
+      /^[^\s\p{Cc}\p{Cf}\p{Cs}]([^\p{Cc}\p{Cf}\p{Cs}]{0,98}[^\s\p{Cc}\p{Cf}\p{Cs}])?$/u,
+      "1 to 100 visible characters",
+    )
     .describe("Becomes the identity of requests made with the token"),
   scope: z.enum(tokenScopes),
 });

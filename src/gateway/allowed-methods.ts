@@ -1,16 +1,24 @@
 import { ApiError } from "../api/errors.ts";
 
-/** A route as routers spell it: `:name` is one segment, a final `*` the rest. */
+/** A route as routers spell it (`:name` is one segment, a final `*` the rest), or as people do (`{name}`, `{ref}`). */
 interface KnownRoute {
   readonly method: string;
   readonly path: string;
+  /** As people spell it, where routers cannot. */
+  readonly template?: string | undefined;
 }
 
-/** The methods that some route takes at this path, in the order of the alphabet; HEAD goes with GET. */
+/**
+ * The methods that routes take at this path, in the order of the alphabet; HEAD goes with GET. Of routes that match, the
+ * most exact count: what is a route's own name is nobody's ref.
+ */
 export function allowedMethods(routes: readonly KnownRoute[], path: string): string[] {
-  const segments = path.split("/");
-  const methods = routes.filter((route) => isAt(route.path.split("/"), segments)).map(({ method }) => method);
-  return [...new Set(methods)].toSorted();
+  const found = routes.flatMap(({ method, path: spelt, template = spelt }) => {
+    const { pattern, rank } = matcherOf(template);
+    return pattern.test(path) ? [{ method, rank }] : [];
+  });
+  const best = Math.min(...found.map(({ rank }) => rank));
+  return [...new Set(found.filter(({ rank }) => rank === best).map(({ method }) => method))].toSorted();
 }
 
 /** What a request gets whose path is right and whose method is not. */
@@ -22,11 +30,25 @@ export function methodNotAllowed(path: string, methods: readonly string[]): ApiE
   });
 }
 
-function isAt(pattern: readonly string[], segments: readonly string[]): boolean {
-  const isOpen = pattern.at(-1) === "*";
-  if (isOpen ? segments.length < pattern.length : segments.length !== pattern.length) return false;
-  return pattern.every((part, index) => {
-    const segment = segments[index] ?? "";
-    return part === "*" || part.startsWith(":") ? segment !== "" : part === segment;
-  });
+interface Matcher {
+  readonly pattern: RegExp;
+  /** 0: a path of its own; 1: with names in it; 2: open at its end. */
+  readonly rank: number;
+}
+
+const matchers = new Map<string, Matcher>();
+
+function matcherOf(template: string): Matcher {
+  let known = matchers.get(template);
+  if (known === undefined) {
+    const isOpen = /\*$|\{ref\}$/.test(template);
+    const parts = template.split("/").map((part) => {
+      if (part === "*" || part === "{ref}") return ".+";
+      return part.startsWith(":") || part.startsWith("{") ? "[^/]+" : RegExp.escape(part);
+    });
+    const hasNames = /[:*{]/.test(template);
+    known = { pattern: new RegExp(`^${parts.join("/")}$`, "s"), rank: isOpen ? 2 : hasNames ? 1 : 0 };
+    matchers.set(template, known);
+  }
+  return known;
 }

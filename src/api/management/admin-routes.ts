@@ -5,8 +5,10 @@ import {
   loginSchema,
   meSchema,
   newTokenSchema,
+  tokenIdSchema,
   tokenListSchema,
 } from "../token.ts";
+import { slotNameSchema } from "../names.ts";
 import { manifestBody } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
 import * as view from "./views.ts";
@@ -24,6 +26,7 @@ export const adminRoutes = {
   putUpstream: {
     method: "PUT",
     path: "/api/upstreams/{name}",
+    names: slotNameSchema,
     scope: "admin",
     tag: "upstreams",
     summary: "Writes a provider's manifest",
@@ -34,6 +37,7 @@ export const adminRoutes = {
   checkUpstream: {
     method: "POST",
     path: "/api/upstreams/{name}/check",
+    names: slotNameSchema,
     scope: "admin",
     tag: "upstreams",
     summary: "Asks a provider for its models now, with its key: whether it answers",
@@ -42,6 +46,7 @@ export const adminRoutes = {
   deleteUpstream: {
     method: "DELETE",
     path: "/api/upstreams/{name}",
+    names: slotNameSchema,
     scope: "admin",
     tag: "upstreams",
     summary: "Removes a provider's manifest",
@@ -84,6 +89,7 @@ export const adminRoutes = {
   revokeToken: {
     method: "DELETE",
     path: "/api/auth/tokens/{id}",
+    names: tokenIdSchema,
     scope: "admin",
     tag: "auth",
     summary: "Revokes a token at once",

@@ -1,19 +1,26 @@
 import { z } from "zod";
 import { apiRoutes } from "./routes.ts";
-import { ComponentSchemas } from "./schemas.ts";
+import { ComponentSchemas, plain } from "./schemas.ts";
 import type { AnswerShape, RouteShape } from "./shape.ts";
 
 type Json = Record<string, unknown>;
 
-/** The whole API as an OpenAPI 3.1 document, made from the route tables alone: management, and `/v1` as given. */
-export function openApiDocument(version: string, v1: readonly RouteShape[]): { openapi: string } & Json {
+/**
+ * The whole API as an OpenAPI 3.1 document, made from the route tables alone: management, and `/v1` as given. Credentials
+ * stand in it where `isProtected`: where they are not asked for, clients made from it ask their users for none.
+ */
+export function openApiDocument(
+  version: string,
+  v1: readonly RouteShape[],
+  isProtected: boolean,
+): { openapi: string } & Json {
   const paths: Record<string, Json> = {};
   const components = new ComponentSchemas();
   const named = v1.map((shape): [string, RouteShape] => [shape.path.replaceAll(/\W+/g, "_").slice(1), shape]);
   const routes = [...Object.entries<RouteShape>(apiRoutes), ...named];
   for (const [operationId, shape] of routes) {
     const path = (paths[shape.path] ??= {});
-    path[shape.method.toLowerCase()] = operation(operationId, shape, components);
+    path[shape.method.toLowerCase()] = operation(operationId, shape, components, isProtected);
   }
   return {
     openapi: "3.1.0",
@@ -28,30 +35,35 @@ export function openApiDocument(version: string, v1: readonly RouteShape[]): { o
     tags: [...new Set(routes.map(([, { tag }]) => tag))].map((name) => ({ name })),
     paths,
     components: {
-      securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "svc_<id>.<secret>" } },
+      ...(isProtected
+        ? { securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "svc_<id>.<secret>" } } }
+        : {}),
       schemas: components.schemas,
-      responses: {
-        Error: {
-          description: "What went wrong; `code` is stable",
-          content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-        },
-      },
+      responses: { Error: errorResponse("Error"), MessagesError: errorResponse("MessagesError") },
     },
   };
 }
 
-function operation(operationId: string, shape: RouteShape, components: ComponentSchemas): Json {
+function errorResponse(schema: string): Json {
+  return {
+    description: "What went wrong; `code` is stable",
+    content: { "application/json": { schema: { $ref: `#/components/schemas/${schema}` } } },
+  };
+}
+
+function operation(operationId: string, shape: RouteShape, components: ComponentSchemas, isProtected: boolean): Json {
   const answered = Object.entries(shape.answers).map(([status, answer]): [string, Json] => [
     status,
     response(answer, (schema) => components.of(schema, "output", `${operationId}_${status}`)),
   ]);
-  const parameters = [...pathParameters(shape.path), ...queryParameters(shape.query)];
+  const failure = { $ref: `#/components/responses/${shape.errors === "messages" ? "MessagesError" : "Error"}` };
+  const parameters = [...pathParameters(shape), ...queryParameters(shape.query)];
   return {
     operationId,
     summary: shape.summary,
     tags: [shape.tag],
     "x-berth-scope": shape.scope,
-    security: shape.scope === "public" ? [] : [{ token: [] }],
+    ...(isProtected ? { security: shape.scope === "public" ? [] : [{ token: [] }] } : {}),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(shape.body === undefined
       ? {}
@@ -70,18 +82,18 @@ function operation(operationId: string, shape: RouteShape, components: Component
         }),
     responses: {
       ...Object.fromEntries(answered),
-      "4XX": { $ref: "#/components/responses/Error" },
-      "5XX": { $ref: "#/components/responses/Error" },
+      "4XX": failure,
+      "5XX": failure,
     },
   };
 }
 
-function pathParameters(path: string): Json[] {
+function pathParameters({ path, names }: RouteShape): Json[] {
   return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => ({
     name,
     in: "path",
     required: true,
-    schema: { type: "string" },
+    schema: name === "ref" || names === undefined ? { type: "string", minLength: 1 } : plain(names),
     ...(name === "ref" ? { description: "May hold slashes and colons" } : {}),
   }));
 }
@@ -101,9 +113,11 @@ function response(answer: AnswerShape, written: (schema: z.ZodType) => Json): Js
   if (answer === "nothing") return { description: "Done" };
   if ("safeParse" in answer)
     return { description: "Done", content: { "application/json": { schema: written(answer) } } };
-  const isJson = answer.type === "application/json";
-  return {
-    description: "Done",
-    content: { [answer.type]: { schema: isJson ? { type: "object" } : { type: "string" } } },
-  };
+  const contents = [answer.type].flat().map((type) => [type, { schema: bodyOf(type) }] as const);
+  return { description: "Done", content: Object.fromEntries(contents) };
+}
+
+/** TEI's rankings are a list; whatever else is JSON is an object. */
+function bodyOf(type: string): Json {
+  return type === "application/json" ? { type: ["object", "array"] } : { type: "string" };
 }

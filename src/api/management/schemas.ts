@@ -30,7 +30,7 @@ const names: Readonly<Record<Direction, ReadonlyMap<unknown, string>>> = {
 
 /** The components of an OpenAPI document, gathered as its operations refer to them. */
 export class ComponentSchemas {
-  readonly schemas: Record<string, unknown> = { Error: errorSchema };
+  readonly schemas: Record<string, unknown> = { Error: errorSchema, MessagesError: messagesErrorSchema };
 
   /** Manifests of every kind are there, whether a route takes one or not: they are what files say too. */
   constructor() {
@@ -105,45 +105,57 @@ function manifestSchema(kind: Kind): Json {
   return {
     type: "object",
     description: `A ${kind} as Kubernetes would have it`,
-    required: ["kind", "spec"],
+    required: ["spec"],
+    // By one of these it is told from a flat spec.
+    anyOf: ["kind", "apiVersion", "metadata"].map((key) => ({ required: [key] })),
     additionalProperties: false,
     properties: {
       apiVersion: { type: "string", const: apiVersion },
       kind: { type: "string", const: kind },
       metadata: {
-        type: "object",
+        // An empty `metadata:` of a YAML file.
+        type: ["object", "null"],
         additionalProperties: false,
         properties: { name: kind === "Model" ? { type: "string" } : nameSchema, labels },
       },
       spec: { $ref: `#/components/schemas/${kind}Spec` },
+      status: { description: "What Kubernetes keeps beside it; passed over" },
     },
   };
 }
 
-function plain(schema: z.ZodType): Json {
+/** A schema on its own, as a place in the document has it. */
+export function plain(schema: z.ZodType): Json {
   const { $schema: _dialect, ...own } = z.toJSONSchema(schema, { io: "input" });
   return own;
 }
+
+const failureSchema: Json = {
+  type: "object",
+  required: ["code", "message", "type"],
+  additionalProperties: false,
+  properties: {
+    code: { type: "string", enum: Object.keys(errorTable) },
+    message: { type: "string" },
+    type: { type: "string" },
+    openai_code: { type: "string" },
+    param: { type: "string" },
+    n_prompt_tokens: { type: "integer" },
+    n_ctx: { type: "integer" },
+    details: { type: "object" },
+  },
+};
 
 const errorSchema: Json = {
   type: "object",
   required: ["error"],
   additionalProperties: false,
-  properties: {
-    error: {
-      type: "object",
-      required: ["code", "message", "type"],
-      additionalProperties: false,
-      properties: {
-        code: { type: "string", enum: Object.keys(errorTable) },
-        message: { type: "string" },
-        type: { type: "string" },
-        openai_code: { type: "string" },
-        param: { type: "string" },
-        n_prompt_tokens: { type: "integer" },
-        n_ctx: { type: "integer" },
-        details: { type: "object" },
-      },
-    },
-  },
+  properties: { error: failureSchema },
+};
+
+/** As Anthropic's clients read it. */
+const messagesErrorSchema: Json = {
+  ...errorSchema,
+  required: ["type", "error"],
+  properties: { type: { type: "string", const: "error" }, error: failureSchema },
 };

@@ -3,7 +3,7 @@ import type { Kind } from "../names.ts";
 import type { ScopeClass } from "../scopes.ts";
 
 /** What a route answers with a status: JSON of a schema, another type of body, or none. */
-export type AnswerShape = z.ZodType | { readonly type: string } | "nothing";
+export type AnswerShape = z.ZodType | { readonly type: string | readonly string[] } | "nothing";
 
 /**
  * A management route as everybody sees it: the server that checks requests, the tests that check answers, the OpenAPI
@@ -23,6 +23,10 @@ export interface RouteShape {
   readonly manifest?: Kind;
   /** Absent: JSON. */
   readonly bodyType?: string;
+  /** What `{name}` and `{id}` of the path may be; absent: any text. */
+  readonly names?: z.ZodType;
+  /** How failures are told; absent: as everywhere. */
+  readonly errors?: "messages";
   readonly answers: Readonly<Record<number, AnswerShape>>;
 }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { modelRefSchema } from "../names.ts";
+import { modelRefSchema, slotNameSchema } from "../names.ts";
 import { flag, manifestBody, waitQuery } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
 import * as view from "./views.ts";
@@ -9,11 +9,19 @@ const logQuery = z.strictObject({
   follow: flag.describe("1: go on with what comes, as events"),
   timestamps: flag.describe("1: the time of each line before it"),
 });
-const swapBody = z.strictObject({
-  model: modelRefSchema.optional().describe("The ref to hold"),
-  reset: z.boolean().optional().describe("true: back to what the manifest says"),
-  write: z.boolean().optional().describe("true: into the manifest instead of beside it"),
-});
+const swapBody = z
+  .strictObject({
+    model: modelRefSchema.optional().describe("The ref to hold"),
+    reset: z.boolean().optional().describe("true: back to what the manifest says"),
+    write: z.boolean().optional().describe("true: into the manifest instead of beside it"),
+  })
+  // One of the two, which the handler says in words.
+  .meta({
+    oneOf: [
+      { required: ["model"], properties: { reset: { const: false } } },
+      { required: ["reset"], properties: { reset: { const: true }, model: false } },
+    ],
+  });
 
 /** Slots: what they are, what they do, and what is asked of them. */
 export const slotRoutes = {
@@ -28,6 +36,7 @@ export const slotRoutes = {
   getSlot: {
     method: "GET",
     path: "/api/slots/{name}",
+    names: slotNameSchema,
     scope: "read",
     tag: "slots",
     summary: "One slot with its spec and its last transitions",
@@ -47,6 +56,7 @@ export const slotRoutes = {
   putSlot: {
     method: "PUT",
     path: "/api/slots/{name}",
+    names: slotNameSchema,
     scope: "admin",
     tag: "slots",
     summary: "Makes the manifest say this, keeping its comments and order",
@@ -58,6 +68,7 @@ export const slotRoutes = {
   deleteSlot: {
     method: "DELETE",
     path: "/api/slots/{name}",
+    names: slotNameSchema,
     scope: "admin",
     tag: "slots",
     summary: "Removes the manifest; the engine is drained and stopped",
@@ -66,6 +77,7 @@ export const slotRoutes = {
   planSlot: {
     method: "GET",
     path: "/api/slots/{name}/plan",
+    names: slotNameSchema,
     scope: "read",
     tag: "slots",
     summary: "What the operator is about to do, and why",
@@ -74,6 +86,7 @@ export const slotRoutes = {
   loadSlot: {
     method: "POST",
     path: "/api/slots/{name}/load",
+    names: slotNameSchema,
     scope: "admin",
     tag: "slots",
     summary: "Loads the slot",
@@ -83,6 +96,7 @@ export const slotRoutes = {
   unloadSlot: {
     method: "POST",
     path: "/api/slots/{name}/unload",
+    names: slotNameSchema,
     scope: "admin",
     tag: "slots",
     summary: "Unloads the slot; an always-loaded one stays so until load, restart or an edit",
@@ -92,6 +106,7 @@ export const slotRoutes = {
   restartSlot: {
     method: "POST",
     path: "/api/slots/{name}/restart",
+    names: slotNameSchema,
     scope: "admin",
     tag: "slots",
     summary: "Starts the engine anew, and forgets failures",
@@ -101,6 +116,7 @@ export const slotRoutes = {
   swapSlot: {
     method: "POST",
     path: "/api/slots/{name}/swap",
+    names: slotNameSchema,
     scope: "admin",
     tag: "slots",
     summary: "Has the slot hold another model until its manifest says otherwise",
@@ -111,11 +127,12 @@ export const slotRoutes = {
   slotLogs: {
     method: "GET",
     path: "/api/slots/{name}/logs",
+    names: slotNameSchema,
     scope: "admin",
     tag: "slots",
     summary: "What the engine wrote; it may hold prompts",
     query: logQuery,
-    answers: { 200: { type: "text/plain" } },
+    answers: { 200: { type: ["text/plain", "text/event-stream"] } },
   },
   events: {
     method: "GET",

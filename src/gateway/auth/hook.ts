@@ -7,6 +7,8 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** Who may call the route; one without it stops the start. */
     scope?: ScopeClass;
+    /** Its path as people spell it, where routers cannot. */
+    template?: string;
   }
   interface FastifyRequest {
     /** Who calls; set before any handler runs. */
@@ -30,6 +32,7 @@ export interface GuardedRoute {
   readonly method: string;
   readonly path: string;
   readonly scope: ScopeClass;
+  readonly template?: string | undefined;
 }
 
 /**
@@ -43,7 +46,9 @@ export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedR
     const scope = config?.scope;
     if (scope === undefined || !scopeClasses.includes(scope))
       throw new Error(`route ${String(method)} ${url} names no scope class`);
-    for (const each of [method].flat()) routes.push({ method: each, path: url, scope });
+    for (const each of [method].flat()) {
+      routes.push({ method: each, path: url, scope, template: config?.template });
+    }
   });
   app.decorateRequest("identity", undefined);
   app.addHook("onRequest", async (request, reply) => {

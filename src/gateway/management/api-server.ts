@@ -51,11 +51,11 @@ function serveRoute<S extends RouteShape>(
   app.route({
     method: shape.method,
     url: match.url,
-    config: { scope: shape.scope },
+    config: { scope: shape.scope, template: shape.path },
     // A stream has no end that a HEAD could wait for.
     exposeHeadRoute: shape.method === "GET" && !isEvents(shape),
     handler: async (request, reply) => {
-      if (shape.path.includes("{ref}")) refuseLiteral(request.url);
+      if (shape.path.includes("{ref}")) refuseOther(request);
       const params = match.params(request);
       const query: QueryOf<S> = checked(shape.query, request.query, "the query");
       if (shape.body === undefined) refuseBody(request.body);
@@ -70,17 +70,18 @@ function serveRoute<S extends RouteShape>(
 }
 
 /**
- * A ref may be any text; the path of another route is none, whatever the method. Throws `system.method_not_allowed`.
+ * A ref may be any text; the path of another route is none, whatever the method: a ref that ends like one is sent with
+ * `%2F`. Throws `system.method_not_allowed`.
  */
-function refuseLiteral(url: string): void {
+function refuseOther({ url, method }: FastifyRequest): void {
   const [path = ""] = url.split("?", 1);
-  const allowed = allowedMethods(literalRoutes, path);
-  if (allowed.length > 0) throw methodNotAllowed(path, allowed);
+  const allowed = allowedMethods(exactRoutes, path);
+  if (allowed.length > 0 && !allowed.includes(method)) throw methodNotAllowed(path, allowed);
 }
 
-/** Those without parameters, by every method that they take. */
-const literalRoutes = Object.values(apiRoutes).flatMap(({ method, path }) => {
-  if (path.includes("{")) return [];
+/** Those that do not end with a parameter, by every method that they take. */
+const exactRoutes = Object.values(apiRoutes).flatMap(({ method, path }) => {
+  if (path.endsWith("}")) return [];
   return (method === "GET" ? ["GET", "HEAD"] : [method]).map((each) => ({ method: each, path }));
 });
 
@@ -94,7 +95,7 @@ function refuseBody(body: unknown): void {
 
 function isEvents({ answers }: RouteShape): boolean {
   return Object.values(answers).some(
-    (answer) => answer !== "nothing" && "type" in answer && answer.type === "text/event-stream",
+    (answer) => answer !== "nothing" && !("safeParse" in answer) && answer.type === "text/event-stream",
   );
 }
 

@@ -29,7 +29,7 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       has_ready_slot: states.some((state) => state === "ready" || state === "serving" || state === "idle"),
     };
   };
-  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version, context.v1);
+  const document = (): ReturnType<typeof openApiDocument> => openApiDocument(version, context.v1, config.authEnabled);
   return {
     status: () => {
       const { index, traffic } = viewOf(context);

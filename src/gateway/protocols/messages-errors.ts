@@ -7,6 +7,7 @@ import type { ErrorForm } from "../relay/error-form.ts";
  */
 export const messagesErrors: ErrorForm = {
   idHeader: "request-id",
+  form: "messages",
   body: form,
   event: (failure) => `event: error\ndata: ${JSON.stringify(form(failure))}\n\n`,
 };

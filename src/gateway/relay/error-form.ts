@@ -4,6 +4,8 @@ import type { ApiError } from "../../api/errors.ts";
 export interface ErrorForm {
   /** Another header that tells the request's id to the protocol's clients. */
   readonly idHeader?: string;
+  /** What the OpenAPI document calls its bodies; absent: as everywhere. */
+  readonly form?: "messages";
   /** Body of a response that has not begun. */
   body(failure: ApiError): unknown;
   /** Its events have numbers, from 0 on. */

@@ -27,7 +27,7 @@ export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V
       path: "/v1/audio/speech",
       summary: "A text spoken",
       hasStreams: false,
-      gives: "audio/mpeg",
+      gives: ["audio/mpeg", "audio/wav", "audio/opus", "audio/flac", "audio/pcm", "text/event-stream"],
       target: ({ isProvider }) => ({
         capability: "speech",
         enginePath: "/v1/audio/speech",
@@ -57,7 +57,11 @@ function uploadRoute(path: UploadPath, summary: string, places: UploadPlaces): V
   return {
     method: "POST",
     path,
-    about: { summary, takes: "multipart/form-data", gives: "application/json" },
+    about: {
+      summary,
+      takes: "multipart/form-data",
+      gives: ["application/json", "text/event-stream", "text/plain", "text/vtt", "application/x-subrip"],
+    },
     spellings: [],
     errors: plainErrors,
     read: async (request, { bodyBytes, charge }) => {

@@ -47,7 +47,7 @@ export interface JsonRouteOptions {
   /** Of a body without a model; absent or undefined: that is a fault. */
   readonly usualModel?: (body: Buffer) => string | undefined;
   /** Type of a usual answer, for people; JSON unless told otherwise. */
-  readonly gives?: string;
+  readonly gives?: string | readonly string[];
   /** A function is called once per request. Throws ApiError where there is no way. */
   readonly target: JsonTarget | ((server: JsonServer) => JsonTarget);
 }
@@ -74,13 +74,18 @@ export function jsonRoute({
   asks,
   isKept = false,
   usualModel = noModel,
-  gives = "application/json",
+  gives = hasStreams ? ["application/json", "text/event-stream"] : "application/json",
   target,
 }: JsonRouteOptions): V1Route {
   return {
     method: "POST",
     path,
-    about: { summary, takes: "application/json", gives },
+    about: {
+      summary,
+      takes: "application/json",
+      gives,
+      ...(errors.form === undefined ? {} : { errors: errors.form }),
+    },
     spellings,
     errors,
     async read(request, limits, principal) {

@@ -199,7 +199,12 @@ describe("bad input", () => {
     }
     for (const [method, path, allow] of [
       ["POST", "/api/models/other", "DELETE, GET, HEAD"],
-      ["PUT", "/api/models/other", "DELETE, GET, HEAD, POST"],
+      ["PUT", "/api/models/other", "DELETE, GET, HEAD"],
+      ["PUT", "/api/models/catalog", "GET, HEAD"],
+      ["DELETE", "/api/models/catalog", "GET, HEAD"],
+      ["PUT", "/api/models/vendor/other/assign", "POST"],
+      ["DELETE", "/api/models/vendor/other/assign", "POST"],
+      ["GET", "/api/models/vendor/other/assign", "POST"],
       ["GET", "/v1/chat/completions", "POST"],
       ["QUERY", "/v1/chat/completions", "POST"],
       ["QUERY", "/v1/models", "GET, HEAD"],

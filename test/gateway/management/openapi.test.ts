@@ -55,7 +55,7 @@ describe("the OpenAPI document", () => {
   });
 
   it("types manifests and resources by name, and refers to nothing that it lacks", () => {
-    const document = openApiDocument("1", []);
+    const document = openApiDocument("1", [], false);
     const { schemas } = recordIn(document["components"]);
     const references = JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]*)"/g);
     const referred = [...references].map(([, name = ""]) => name);
@@ -63,7 +63,7 @@ describe("the OpenAPI document", () => {
     assert.doesNotMatch(JSON.stringify(document), /\$defs/);
     assert.deepEqual(
       Object.keys(recordIn(schemas)).toSorted(),
-      "CompleteSlotSpec CompleteUpstreamSpec Error Json Model ModelManifest ModelSpec Slot SlotDetail SlotManifest SlotSpec Upstream UpstreamManifest UpstreamSpec".split(
+      "CompleteSlotSpec CompleteUpstreamSpec Error Json MessagesError Model ModelManifest ModelSpec Slot SlotDetail SlotManifest SlotSpec Upstream UpstreamManifest UpstreamSpec".split(
         " ",
       ),
     );
