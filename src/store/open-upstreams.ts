@@ -5,9 +5,10 @@ import { writeFileAtomic } from "../lib/atomic-file.ts";
 import { sha256 } from "../lib/canonical.ts";
 
 /**
- * `<state>/upstreams/`: the addresses of providers that were written over the API while everybody could write there, one file
- * each. A gateway does not let such a provider lead it to services of its own machine, in whatever way the address comes to do so.
- * An address that a person has written into the manifest, or an administrator over the API, is in no file here.
+ * `<state>/upstreams/`: the addresses of providers that were written over the API while everybody could write there, one
+ * file each. A gateway does not let such a provider lead it to services of its own machine, in whatever way the address
+ * comes to do so. A file stays when its provider is deleted; it goes when the same address is written over the API by an
+ * administrator, or with SVC_API_EXEC=1. An address that stands in a manifest alone has no file here.
  */
 export class OpenUpstreams {
   readonly #path: string;
