@@ -14,13 +14,14 @@ export class ProgramFailed extends Error {
   /** Null: by a signal. */
   readonly exitCode: number | null;
 
-  constructor(program: string, exitCode: number | null) {
-    super(`${program} ended with ${exitCode ?? "a signal"}`);
+  constructor(program: string, exitCode: number | null, said = "") {
+    super(`${program} ended with ${exitCode ?? "a signal"}${said === "" ? "" : `: ${said}`}`);
     this.exitCode = exitCode;
   }
 }
 
 const mostBytes = 1024 ** 2;
+const mostFailure = 4096;
 
 /**
  * What a program prints, 1 MiB at most. It has a session of its own: one that runs as another user must not have the
@@ -49,10 +50,13 @@ export async function programOutput(
     if (bytes > mostBytes) leave(new Error(`${program} prints more than ${mostBytes} bytes`));
     else chunks.push(chunk);
   });
-  child.stderr.resume();
+  let failure = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    if (failure.length < mostFailure) failure = `${failure}${text}`.slice(0, mostFailure);
+  });
   child.once("error", reject);
   child.once("close", (code) =>
-    code === 0 ? resolve(Buffer.concat(chunks).toString()) : reject(new ProgramFailed(program, code)),
+    code === 0 ? resolve(Buffer.concat(chunks).toString()) : reject(new ProgramFailed(program, code, failure.trim())),
   );
   signal.addEventListener("abort", onAbort, { once: true });
   try {

@@ -13,7 +13,7 @@ describe("programOutput", () => {
   });
 
   it("rejects with how it ended", async () => {
-    await assert.rejects(shell("echo x; exit 3"), new ProgramFailed("/bin/sh", 3));
+    await assert.rejects(shell("echo x; echo lost >&2; exit 3"), new ProgramFailed("/bin/sh", 3, "lost"));
     await assert.rejects(shell("kill -9 $$"), new ProgramFailed("/bin/sh", null));
     const signal = AbortSignal.timeout(20_000);
     await assert.rejects(programOutput("/nothing/here", [], { signal }), { code: "ENOENT" });
