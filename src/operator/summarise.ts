@@ -169,7 +169,7 @@ function countFailures(input: SlotInput, verdict: Verdict): Failures {
   if (verdict.failure !== undefined) return { count: verdict.failure.isSteady ? 1 : inForce + 1, lastError: error };
   const isNews = isTroubled[verdict.row] && before?.lastError?.message !== error.message;
   // What was got over is history: the transitions have it.
-  if (isSteady(input, verdict)) return { count: 0, lastError: undefined };
+  if (isHistory(input, verdict)) return { count: 0, lastError: undefined };
   return { count: inForce, lastError: isNews ? error : before?.lastError };
 }
 
@@ -187,8 +187,9 @@ const isTroubled: Readonly<Record<Verdict["row"], boolean>> = {
   loadedStalled: true,
 };
 
-/** The slot, and every process of it, has been ready for long: earlier failures are history. */
-function isSteady(input: SlotInput, { row }: Verdict): boolean {
+/** Earlier failures are: the slot and every process of it have been ready for long, or nobody wants the slot any more. */
+function isHistory(input: SlotInput, { row, reason }: Verdict): boolean {
+  if (row === "offline" && (reason === "NotConfigured" || reason === "Disabled")) return true;
   const readySince = input.before?.status.readySince;
   if (row !== "loaded" || readySince === undefined) return false;
   const youngest = Math.max(at(readySince), ...input.observed.map(({ startedAt }) => startedAt.getTime()));

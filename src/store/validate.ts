@@ -89,7 +89,7 @@ function clashes(declarations: readonly Declared[]): Diagnostic[] {
     if (owner === undefined) owners.set(what, { by, field });
     else {
       const place = describePlace(owner.by.declaration.file, placeOf(owner.by, owner.field));
-      tell(by, field, `${what} is already claimed at ${place}`);
+      tell(by, field, `${what} is already defined at ${place}`);
     }
   };
   for (const by of declarations) claim(`${by.declaration.kind} ${by.declaration.name}`, by, "name");

@@ -283,6 +283,17 @@ test("deleting a built-in leaves it, not configured", async () => {
   assert.deepEqual([site.state("primary"), site.condition("primary", "Ready")], ["offline", "True/NotConfigured"]);
 });
 
+test("what kept a slot from running goes from its status once the slot is no longer wanted", async () => {
+  await using site = new Site();
+  await site.start();
+  site.source.save("primary", { model: { default: "nowhere" } });
+  await site.advance(2);
+  assert.equal(site.slot("primary").status.lastError?.reason, "ModelNotFound");
+  site.source.delete("primary");
+  await site.advance(2);
+  assert.deepEqual([site.state("primary"), site.slot("primary").status.lastError], ["offline", undefined]);
+});
+
 test("a broken edit leaves the engine as it is, and says where it is broken", async () => {
   await using site = new Site();
   await site.start();
