@@ -61,7 +61,7 @@ export function systemMachine(root = "/"): Machine {
       const { blocks, bavail, bsize } = await statfs(path);
       return { totalBytes: blocks * bsize, freeBytes: bavail * bsize };
     },
-    run: async (program, args, signal) => await programOutput(program, args, { signal }),
+    run,
     now: () => new Date(),
   };
 }
@@ -79,4 +79,12 @@ async function unlessAbsent<T>(reading: Promise<T>): Promise<T | undefined> {
 /** `renderD129` before `renderD1280`. */
 function byNumber(one: string, other: string): number {
   return one.localeCompare(other, "en", { numeric: true });
+}
+
+async function run(program: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+  try {
+    return await programOutput(program, args, { signal });
+  } catch (error) {
+    throw signal.aborted ? new Error("it does not answer", { cause: error }) : error;
+  }
 }

@@ -59,9 +59,10 @@ async function alongPath(path: string, uid: number): Promise<Distrust | undefine
       throw error;
     });
     if (status === undefined) {
-      if ((above.mode & 0o002) === 0) return undefined;
+      const isOpen = (above.mode & 0o002) !== 0;
+      if (!isOpen && ((above.mode & 0o020) === 0 || (await isPrivateGroup(above.gid, uid)))) return undefined;
       return {
-        reason: `${next} is not there, and everybody may make it: ${current} is open to all`,
+        reason: `${next} is not there, and ${isOpen ? "everybody" : "a group"} may make it: ${current} is open to ${isOpen ? "all" : "it"}`,
         next: `make it first (mkdir -m 700 ${next}), or name a place of your own`,
       };
     }

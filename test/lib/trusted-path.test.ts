@@ -41,6 +41,16 @@ describe("a path that nobody else may change", () => {
     assert.equal(await reasonOf(directory.path, "tmp"), "DIR/tmp may be written by everybody (mode 1777)");
   });
 
+  it("nor below one that a group may write", { skip: noOtherUser() ?? false }, async () => {
+    await using directory = await tempDir();
+    await mkdir(join(directory.path, "shared/inner"), { recursive: true });
+    await chown(join(directory.path, "shared"), 0, otherUser);
+    await chmod(join(directory.path, "shared"), 0o1775);
+    assert.equal(await reasonOf(directory.path, "shared/inner"), undefined);
+    const reason = "DIR/shared/berth is not there, and a group may make it: DIR/shared is open to it";
+    assert.equal(await reasonOf(directory.path, "shared/berth"), reason);
+  });
+
   it("is judged where its links lead", async () => {
     await using directory = await tempDir();
     await mkdir(join(directory.path, "open"));
