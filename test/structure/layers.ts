@@ -17,7 +17,11 @@ interface Layer {
 export const layers: Readonly<Record<string, Layer>> = {
   api: { layers: [], packages: ["zod"] },
   lib: { layers: [], packages: [] },
-  store: { layers: ["api", "lib"], packages: ["bcrypt", "yaml", "smol-toml", "toml-eslint-parser"], types: ["zod"] },
+  store: {
+    layers: ["api", "lib"],
+    packages: ["bcrypt", "chokidar", "yaml", "smol-toml", "toml-eslint-parser"],
+    types: ["zod"],
+  },
   engines: { layers: ["api"], packages: [] },
   models: { layers: ["api", "lib"], packages: [] },
   runtimes: { layers: ["api", "lib"], packages: ["dockerode"] },
