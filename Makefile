@@ -6,7 +6,7 @@ TEST := $(RUN) --test --test-reporter=./test/support/reporter.ts
 TESTS := $(wildcard test/api test/lib test/store test/engines test/hardware test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge test-bare test-install test-soak verify generate pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge test-schema test-bare test-install test-soak verify generate pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -34,6 +34,9 @@ test-podman: setup ## the same suite over Podman's socket; needs root, installs 
 
 test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
 	@hack/test-edge.sh
+
+test-schema: setup ## hold the gateway against its own OpenAPI document with schemathesis; needs python3 with venv
+	@binary=$$(hack/schemathesis.sh) && BERTH_TEST_SCHEMATHESIS=$$binary $(TEST) "test/schema/**/*.test.ts"
 
 test-bare: setup ## follow the README as a newcomer in a bare Debian 13; needs root, installs debootstrap
 	@test/bare/readme.sh

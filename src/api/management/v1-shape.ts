@@ -9,29 +9,50 @@ export interface V1About {
   /** One type, or several where the request says which. */
   readonly gives: string | readonly string[];
   readonly errors?: "messages";
+  /** The field of a JSON body that holds what is asked, and what it may be. */
+  readonly asks?: { readonly field: string; readonly kinds: readonly Kind[]; readonly isRequired: boolean } | undefined;
 }
+
+const kinds = {
+  text: z.string().regex(/\S/),
+  list: z.array(z.unknown()),
+  map: z.record(z.string(), z.unknown()),
+} as const;
+type Kind = keyof typeof kinds;
 
 /** The route as the OpenAPI document and the reference page show it. */
 export function v1Shape({ method, path, about }: { method: "GET" | "POST"; path: string; about: V1About }): RouteShape {
-  const { summary, takes, gives, errors } = about;
+  const { summary, takes, gives, errors, asks } = about;
   return {
     method,
     path,
     scope: "v1",
     tag: "v1",
     summary,
-    ...(takes === undefined ? {} : { body: takes === "application/json" ? v1Body : upload, bodyType: takes }),
+    ...(takes === undefined
+      ? {}
+      : { body: takes === "application/json" ? bodyOf(asks, gives) : upload, bodyType: takes }),
     ...(errors === undefined ? {} : { errors }),
     answers: { 200: { type: gives } },
   };
 }
 
 const model = z.string().min(1).describe("A slot, <slot>:<ref>, a ref or a provider's model");
-const v1Body = z.looseObject({ model });
-const upload = z.looseObject({
-  model,
-  file: z.string().meta({ format: "binary" }).describe("The recording"),
-  response_format: z.enum(["json", "text", "srt", "verbose_json", "vtt"]).optional(),
-  temperature: z.number().min(0).max(1).optional(),
-  stream: z.boolean().optional(),
-});
+function bodyOf(asks: V1About["asks"], gives: V1About["gives"]): z.ZodObject {
+  const streams = [gives].flat().includes("application/json") && [gives].flat().includes("text/event-stream");
+  const stream = streams ? { stream: z.boolean().nullish() } : {};
+  if (asks === undefined) return z.looseObject({ model, ...stream });
+  const field = z.union(asks.kinds.map((kind) => kinds[kind]));
+  return z.looseObject({ model, ...stream, [asks.field]: asks.isRequired ? field : field.optional() });
+}
+const upload = z
+  .looseObject({
+    model,
+    file: z.string().meta({ format: "binary" }).describe("The recording"),
+    response_format: z.enum(["json", "text", "srt", "verbose_json", "vtt"]).optional(),
+    temperature: z.number().min(0).max(1).optional(),
+    stream: z.boolean().optional().describe("Only where response_format is json"),
+  })
+  .meta({
+    anyOf: [{ properties: { stream: { const: false } } }, { properties: { response_format: { const: "json" } } }],
+  });

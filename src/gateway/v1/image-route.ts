@@ -22,7 +22,12 @@ export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
   return {
     method: "POST",
     path: "/v1/images/generations",
-    about: { summary: "Images drawn from words", takes: "application/json", gives: "application/json" },
+    about: {
+      summary: "Images drawn from words",
+      takes: "application/json",
+      gives: "application/json",
+      asks: { field: "prompt", kinds: ["text"], isRequired: true },
+    },
     spellings: [],
     errors: plainErrors,
     async read(request, limits) {

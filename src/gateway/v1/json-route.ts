@@ -85,6 +85,7 @@ export function jsonRoute({
       takes: "application/json",
       gives,
       ...(errors.form === undefined ? {} : { errors: errors.form }),
+      asks,
     },
     spellings,
     errors,
