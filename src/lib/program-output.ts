@@ -23,9 +23,20 @@ export class ProgramFailed extends Error {
 const mostBytes = 1024 ** 2;
 const mostFailure = 4096;
 
+/** Ends the program with all that it has started: its session is a process group of its own. */
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // The group has ended by itself.
+  }
+}
+
 /**
  * What a program prints, 1 MiB at most. It has a session of its own: one that runs as another user must not have the
- * terminal of who called, into which it could type. One that hangs in its driver cannot be killed: it is left behind.
+ * terminal of who called, into which it could type. A program that
+ * hangs in its driver cannot be killed: it is left behind.
  */
 export async function programOutput(
   program: string,
@@ -36,7 +47,7 @@ export async function programOutput(
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const child = spawn(program, [...args], { ...options, detached: true, stdio: ["ignore", "pipe", "pipe"] });
   const leave = (reason: unknown): void => {
-    child.kill("SIGKILL");
+    killGroup(child.pid);
     child.stdout.destroy();
     child.stderr.destroy();
     child.unref();

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ProgramFailed, programOutput } from "../../src/lib/program-output.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
 
 const shell = async (script: string, signal = AbortSignal.timeout(20_000)): Promise<string> =>
   await programOutput("/bin/sh", ["-c", script], { signal });
@@ -21,9 +25,18 @@ describe("programOutput", () => {
 
   it("ends with its signal, and with what prints without end", async () => {
     const ending = new AbortController();
-    const waiting = shell("cat /dev/zero >/dev/null", ending.signal);
+    await using directory = await tempDir();
+    const file = join(directory.path, "pid");
+    const waiting = shell(
+      `cat /dev/zero >/dev/null & echo $! >${file}.new; mv ${file}.new ${file}; wait`,
+      ending.signal,
+    );
+    const refused = assert.rejects(waiting, { name: "AbortError" });
+    await until("it has started a program of its own", () => existsSync(file));
     ending.abort();
-    await assert.rejects(waiting, { name: "AbortError" });
+    await refused;
+    const pid = readFileSync(file, "utf8").trim();
+    await until("what it has started has ended too", () => !existsSync(`/proc/${pid}`));
     await assert.rejects(shell("exec yes"), { message: /prints more than 1048576 bytes/ });
   });
 });
