@@ -45,7 +45,7 @@ describe("berth up, one part of which was killed and cannot start again", () => 
     const killed = operatorPid(berth);
     process.kill(killed, "SIGKILL");
     await until("it was tried twice", () => /before it was ready; trying again in 1 s/.test(berth.log()));
-    assert.match(berth.log(), /config\.invalid: berth\.toml port is wrong/);
+    assert.match(berth.log(), /config\.invalid: berth\.toml port must be/);
     assert.equal(await answer(berth), 200);
     assert.equal(berth.child.exitCode, null);
     await rm(settings);

@@ -232,7 +232,7 @@ describe("berth serve", () => {
       (await fetch(`http://127.0.0.1:${port}/livez`).catch(() => undefined))?.ok === true;
     await until("it listens", () => answers(first));
     await writeFile(join(berth.configDir, "berth.toml"), settings("99999999"));
-    await until("the problem is told", () => /reload +berth\.toml port is wrong.*goes on as it was/.test(berth.log()));
+    await until("the problem is told", () => /reload +berth\.toml port must be.*goes on as it was/.test(berth.log()));
     assert.ok(await answers(first));
     await writeFile(join(berth.configDir, "berth.toml"), settings(String(second)));
     await until("it listens elsewhere", () => answers(second));
