@@ -8,6 +8,7 @@ import type { PublishedSlot } from "../api/status.ts";
 import type { ModelRegistry } from "../models/registry.ts";
 import { memoryReason } from "./facts.ts";
 import { Complaints } from "./complaints.ts";
+import { IllegalMoves } from "./illegal-moves.ts";
 import type { OperatorMetrics } from "./metrics.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
@@ -35,6 +36,7 @@ export class Controller implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();
   readonly #closing = new AbortController();
   readonly #complaints: Complaints;
+  readonly #illegalMoves: IllegalMoves;
   readonly #sync: RegistrySync;
 
   constructor(options: {
@@ -52,6 +54,7 @@ export class Controller implements AsyncDisposable {
     this.#registry = options.registry;
     this.#log = options.log;
     this.#complaints = new Complaints(options.log);
+    this.#illegalMoves = new IllegalMoves(options.log, (move) => this.#metrics.movedIllegally(move));
     this.#sync = new RegistrySync({
       ...options,
       resources: options.resources ?? [],
@@ -210,6 +213,7 @@ export class Controller implements AsyncDisposable {
       log: this.#log,
       isPaused: this.#isPaused,
       signal: this.#closing.signal,
+      illegalMoves: this.#illegalMoves,
       onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => {
         this.#metrics.published(after, before);
         this.#noteMemory(name, after);
@@ -219,6 +223,7 @@ export class Controller implements AsyncDisposable {
     });
     if (last !== undefined && !this.#world.published.has(name)) {
       this.#metrics.deleted(name, last);
+      this.#illegalMoves.forget(name);
       this.#noteMemory(name, undefined);
     }
     return done;

@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { slotStates } from "../api/states.ts";
 import type { PublishedSlot } from "../api/status.ts";
+import type { IllegalMove } from "./illegal-moves.ts";
 import type { WorkQueue } from "./queue.ts";
 import { hardlyEverMs, mendProcessMetrics } from "../lib/loop-delays.ts";
 
@@ -17,6 +18,7 @@ export class OperatorMetrics {
   readonly #reconciles: Counter<"kind" | "outcome">;
   readonly #duration: Histogram<"kind">;
   readonly #transitions: Counter<"slot" | "to">;
+  readonly #illegal: Counter<"slot" | "from" | "to">;
   readonly #restarts: Counter<"slot">;
   readonly #load: Histogram<"slot" | "phase">;
   readonly #state: Gauge<"slot" | "state">;
@@ -43,6 +45,12 @@ export class OperatorMetrics {
       name: "berth_slot_transitions_total",
       help: "Moves of a slot into a state",
       labelNames: ["slot", "to"],
+      registers,
+    });
+    this.#illegal = new Counter({
+      name: "berth_slot_illegal_transitions_total",
+      help: "Moves that the table of states forbids: faults of the operator",
+      labelNames: ["slot", "from", "to"],
       registers,
     });
     this.#restarts = new Counter({
@@ -122,12 +130,19 @@ export class OperatorMetrics {
     }
   }
 
+  movedIllegally({ slot, from, to }: IllegalMove): void {
+    this.#illegal.inc({ slot, from, to });
+  }
+
   /** `last`: what was published of it before it went. */
   deleted(slot: string, last: PublishedSlot | undefined): void {
     for (const device of devicesIn(last)) this.#memory.remove({ slot, device });
     for (const state of slotStates) this.#state.remove({ slot, state });
     this.#restarts.remove({ slot });
-    for (const to of slotStates) this.#transitions.remove({ slot, to });
+    for (const to of slotStates) {
+      this.#transitions.remove({ slot, to });
+      for (const from of slotStates) this.#illegal.remove({ slot, from, to });
+    }
     for (const phase of ["pull", "start", "warm"]) this.#load.remove({ slot, phase });
   }
 }

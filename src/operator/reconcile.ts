@@ -1,8 +1,6 @@
-import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
 import type { Step } from "../api/plan.ts";
 import { withTranslated } from "../api/names.ts";
-import type { PublishedSlot } from "../api/status.ts";
 import { capabilitiesOf } from "../engines/engine.ts";
 import { act, actFailed, nothing, type Acted } from "./act.ts";
 import { gather, type Gathered } from "./gather.ts";
@@ -10,20 +8,19 @@ import type { SlotInput } from "./input.ts";
 import { handledRequests, settledRequests } from "./obeyed.ts";
 import { whilePaused } from "./paused.ts";
 import { plan } from "./plan.ts";
+import { publish, type PublishOptions } from "./publish.ts";
 import type { Done } from "./queue.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
-import { summarise, type Outcome } from "./summarise.ts";
+import type { Outcome } from "./summarise.ts";
 import type { Verdict } from "./verdict.ts";
 import type { World } from "./world.ts";
 
-export interface ReconcileOptions {
+export interface ReconcileOptions extends PublishOptions {
   readonly log: Logger;
   /** Plans and publishes plans, but starts and stops nothing. */
   readonly isPaused: boolean;
   /** Aborted when this operator is to act no more. */
   readonly signal: AbortSignal;
-  /** Hears of every status that was written, e.g. for metrics. */
-  readonly onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => void;
 }
 
 /** A status that could not be written is tried again after this long. */
@@ -113,40 +110,6 @@ async function observeAgain(world: World, { name, runtime, observed }: SlotInput
     if (!(error instanceof RuntimeUnavailable)) throw error;
     return observed;
   }
-}
-
-/** Writes the status once, and only when it differs. Returns what is published now. */
-async function publish(
-  world: World,
-  input: SlotInput,
-  verdict: Verdict,
-  outcome: Outcome,
-  options: ReconcileOptions,
-): Promise<PublishedSlot | undefined> {
-  const { before } = input;
-  if (verdict.isDeleted === true) {
-    // First: a file that goes while it counts as published would be written again.
-    world.published.delete(input.name);
-    try {
-      if (before !== undefined) await world.publisher.deleteSlot(input.name);
-    } catch (error) {
-      if (before !== undefined) world.published.set(input.name, before);
-      throw error;
-    }
-    world.written.forget(input.name);
-    return undefined;
-  }
-  const after = summarise(input, verdict, outcome, world.backoff);
-  if (before !== undefined && isDeepStrictEqual(after, before)) {
-    if (world.written.isBehind(input.name)) await world.written.write(before, undefined);
-    return before;
-  }
-  const next: PublishedSlot = { ...after, revision: (before?.revision ?? 0) + 1 };
-  // Whether it can be written or not: an engine is acted on by what is known here.
-  await world.written.write(next, before);
-  world.published.set(input.name, next);
-  options.onPublished(next, before);
-  return next;
 }
 
 /** What was asked since the look may be for a slot of that name that is there by now. */

@@ -60,6 +60,16 @@ describe("states", () => {
     }
   });
 
+  it("lead from error to every state that the operator decides: error may stand between any two", () => {
+    const decided = slotStates.filter((state) => state !== "serving" && state !== "idle");
+    for (const state of decided) assert.ok(canMove("error", state), `error → ${state}`);
+  });
+
+  it("let an engine be stopped in every state", () => {
+    for (const state of slotStates) assert.ok(canMove(state, "unloading"), `${state} → unloading`);
+    assert.ok(canMove("unloading", "offline"));
+  });
+
   it("are all reached from offline, and all lead back to it", () => {
     const reachable = (from: SlotState): Set<SlotState> => {
       const seen = new Set<SlotState>([from]);

@@ -18,6 +18,7 @@ test("the page holds every family, and what two published statuses have told", a
   const lastLoad = { startedAt: "2026-01-01T00:00:00.000Z", startSeconds: 2 };
   const before = published({ state: "warming", lastLoad, counters: { transitions: { starting: 4 }, restarts: 2 } });
   metrics.published(before, undefined);
+  metrics.movedIllegally({ slot: "primary", from: "ready", to: "offline", reason: "Stopped" });
   metrics.published(
     published({
       lastLoad: { ...lastLoad, warmSeconds: 3 },
@@ -41,6 +42,9 @@ test("the page holds every family, and what two published statuses have told", a
     "# TYPE berth_slot_transitions_total counter",
     'berth_slot_transitions_total{slot="primary",to="starting"} 4',
     'berth_slot_transitions_total{slot="primary",to="ready"} 1',
+    "# HELP berth_slot_illegal_transitions_total Moves that the table of states forbids: faults of the operator",
+    "# TYPE berth_slot_illegal_transitions_total counter",
+    'berth_slot_illegal_transitions_total{slot="primary",from="ready",to="offline"} 1',
     "# HELP berth_slot_restarts_total Engine starts that nobody asked for",
     "# TYPE berth_slot_restarts_total counter",
     'berth_slot_restarts_total{slot="primary"} 3',
@@ -68,6 +72,7 @@ test("a slot that is gone leaves no series behind", async () => {
   const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
   const before = published();
   metrics.published(before, undefined);
+  metrics.movedIllegally({ slot: "primary", from: "ready", to: "offline", reason: "Stopped" });
   metrics.deleted("primary", undefined);
   assert.deepEqual(
     (await page(metrics)).filter((line) => line.includes("primary")),
