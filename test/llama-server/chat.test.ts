@@ -169,11 +169,14 @@ test("a chat slot on the real llama-server", async (t) => {
   });
 
   await t.test("what the engine refuses keeps its message and status", async () => {
-    const response = await post(berth.url, "/v1/chat/completions", { ...chat, messages: "hello" });
+    const response = await post(berth.url, "/v1/chat/completions", {
+      ...chat,
+      messages: [{ content: "hello" }],
+    });
     const error = record(record(await response.json())["error"]);
     assert.equal(error["code"], "dispatch.rejected");
     assert.equal(response.status, 400);
-    assert.match(String(error["message"]), /messages/);
+    assert.match(String(error["message"]), /role/);
   });
 
   await t.test("a prompt beyond the context is refused, not cut in silence", async () => {

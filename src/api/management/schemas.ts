@@ -60,7 +60,8 @@ export class ComponentSchemas {
       properties: { name: nameSchema, labels, ...properties },
       required: [...(isNew ? ["name"] : []), ...required],
     };
-    return { anyOf: [flat, { $ref: `#/components/schemas/${kind}Manifest` }] };
+    const manifest = { $ref: `#/components/schemas/${kind}Manifest` };
+    return { anyOf: [flat, isNew ? { allOf: [manifest, namedManifest] } : manifest] };
   }
 
   /** In one document, references are to its components: what a schema defines for itself moves there. */
@@ -97,6 +98,12 @@ const specParser = z.looseObject({
   properties: z.record(z.string(), z.unknown()),
   required: z.array(z.string()).default([]),
 });
+
+/** What a manifest needs besides where no path names the resource. */
+const namedManifest: Json = {
+  required: ["metadata"],
+  properties: { metadata: { type: "object", required: ["name"] } },
+};
 
 const nameSchema = { ...plain(slotNameSchema), description: "As in the path, where that has one" };
 const labels = { ...plain(labelsSchema), description: "Labels, as in Kubernetes; never restart anything" };

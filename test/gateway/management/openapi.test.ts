@@ -77,7 +77,10 @@ describe("the OpenAPI document", () => {
       const body = bodyOf(path, method);
       assert.ok(Array.isArray(body), path);
       const [flat, manifest]: unknown[] = body;
-      assert.deepEqual(manifest, { $ref: `#/components/schemas/${kind}Manifest` });
+      const any = { $ref: `#/components/schemas/${kind}Manifest` };
+      // No path names what is new: its manifest must.
+      const named = { required: ["metadata"], properties: { metadata: { type: "object", required: ["name"] } } };
+      assert.deepEqual(manifest, method === "post" ? { allOf: [any, named] } : any);
       const { properties, additionalProperties } = recordIn(flat);
       const spec = recordIn(at(schemas, `${kind}Spec`, "properties"));
       assert.deepEqual(Object.keys(recordIn(properties)), ["name", "labels", ...Object.keys(spec)]);
