@@ -31,7 +31,7 @@ make_root() {
   cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/bare
   base=$cache/$suite-$(uname -m).tar
   root=$(mktemp -d "${TMPDIR:-/var/tmp}/berth-bare-XXXXXX")
-  trap 'umount -l "$root/proc" "$root/dev" 2>/dev/null; rm -rf --one-file-system "$root"' EXIT
+  trap 'umount -l "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
   trap 'exit 130' INT TERM
   if [ ! -f "$base" ]; then
     echo "making a bare Debian ($suite) once"
