@@ -3,13 +3,15 @@ SHELL := /bin/sh
 NODE := node_modules/.bin/node
 RUN := $(NODE) --disable-warning=ExperimentalWarning
 TEST := $(RUN) --test --test-reporter=./test/support/reporter.ts
-TESTS := $(wildcard test/api test/lib test/store test/engines test/hardware test/runtimes test/models test/operator test/gateway test/main test/cli test/structure test/embedded test/hack test/e2e)
+# Suites that need more than Node have targets of their own; every other folder belongs to `make test`.
+OTHER_SUITES := bare bench browser docker edge k8s llama-server monitoring pack schema soak
+TESTS := $(filter-out $(OTHER_SUITES:%=test/%/),$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker test-podman test-edge test-schema test-bare test-install test-soak verify generate pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-docker test-podman kube test-k8s test-edge test-browser pictures web test-pull test-monitoring test-schema test-bare test-install test-soak soak verify generate images pack test-pack bench bench-setup clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
 
 setup: ## install Node 24, the packages and the embedded engine; quick when done
 	@hack/setup.sh
@@ -18,7 +20,7 @@ run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a
 	@if [ -O . ]; then export NODE_COMPILE_CACHE="$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}"; fi; exec $(RUN) hack/run.ts
 
 test: setup ## all tests that need Node alone
-	@$(TEST) --test-concurrency=3 $(foreach dir,$(TESTS),"$(dir)/**/*.test.ts")
+	@$(TEST) --test-concurrency=3 $(foreach dir,$(TESTS),"$(dir)**/*.test.ts")
 
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh
@@ -32,8 +34,17 @@ test-docker: setup ## containers on a real Docker daemon of the tests' own; need
 test-podman: setup ## the same suite over Podman's socket; needs root, installs Debian's podman
 	@hack/test-containers.sh podman test/docker/conformance.test.ts test/docker/faults.test.ts test/docker/broken-pull.test.ts test/docker/pull-words.test.ts
 
+kube: ## build a real Kubernetes for the tests, once per version: 12 CPU minutes; as root it installs Go
+	@hack/kube.sh
+
+test-k8s: setup ## against a real etcd, API server and node of the tests' own; needs root, installs Debian's containerd
+	@hack/test-k8s.sh
+
 test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
 	@hack/test-edge.sh
+
+test-monitoring: setup ## rules, dashboards and runbooks against a real Prometheus; as root it installs Debian's
+	@hack/test-monitoring.sh
 
 test-schema: setup ## hold the gateway against its own OpenAPI document with schemathesis; needs python3 with venv
 	@binary=$$(hack/schemathesis.sh) && BERTH_TEST_SCHEMATHESIS=$$binary $(TEST) "test/schema/**/*.test.ts"
@@ -47,15 +58,33 @@ test-install: setup ## docs/install.md in a bare Debian 13 booted by systemd; ne
 test-soak: setup ## thousands of mixed requests; nothing may be left behind: BERTH_SOAK_REQUESTS=100000 for more
 	@$(TEST) "test/soak/**/*.test.ts"
 
+soak: setup ## a whole Berth under load for an hour, with engines and operator killed: BERTH_SOAK_SECONDS=300 for less
+	@$(RUN) test/soak/long.ts
+
+test-browser: setup ## the dashboard and the chat page in a real Chromium; as root it installs Debian's
+	@hack/chromium.sh >/dev/null && $(TEST) --test-concurrency=2 "test/browser/**/*.test.ts"
+
+pictures: setup ## take the pictures of docs/pictures anew, in a real Chromium
+	@hack/chromium.sh >/dev/null && BERTH_TEST_PICTURES=docs/pictures $(TEST) test/browser/pictures.test.ts
+
+web: setup ## build the pages of web/; setup does it too, where they have changed
+
+test-pull: setup ## a pull that is killed at 50 random bytes, and resumed each time
+	@BERTH_TEST_KILLS=50 $(TEST) test/models/fetch/kill.test.ts
+
 verify: setup ## types, lint, format, dead code, generated files
 	@$(NODE) node_modules/typescript/bin/tsc
-	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" node_modules/.bin/oxlint --type-aware --deny-warnings src test hack engines/src
+	@$(NODE) node_modules/typescript/bin/tsc -p web
+	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" node_modules/.bin/oxlint --type-aware --deny-warnings src test hack engines/src web
 	@$(NODE) node_modules/prettier/bin/prettier.cjs --check --log-level warn .
 	@$(NODE) node_modules/knip/bin/knip.js
 	@$(RUN) hack/generate.ts --check
 
 generate: setup ## write CRDs, schemas and the reference page anew
 	@$(RUN) hack/generate.ts
+
+images: setup ## tar files of the images of Berth and of the embedded engine, from local files alone
+	@$(RUN) hack/images/build.ts $(DIR)
 
 pack: setup ## build the npm package as a .tgz
 	@npm pack --ignore-scripts=false --loglevel=error

@@ -7,8 +7,10 @@ version=0.3.36
 sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 cache=${XDG_CACHE_HOME:-${HOME:?}/.cache}/berth/llama-server/$version-$(uname -m)
 binary=$cache/llama-server
+# What a launch line would take, without loading anything: Berth asks it where it lies beside the server.
+beside=$cache/llama-fit-params
 
-if [ -x "$binary" ]; then
+if [ -x "$binary" ] && [ -x "$beside" ]; then
   echo "$binary"
   exit 0
 fi
@@ -58,11 +60,12 @@ cmake -G Ninja -S "$work/llama_cpp_python-$version/vendor/llama.cpp" -B "$work/o
   -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF >"$work/cmake.log" 2>&1 ||
   { tail -20 "$work/cmake.log" >&2; fail "cmake refused"; }
 # Lines now and then show that something happens.
-ninja -C "$work/out" llama-server 2>&1 | awk '/^\[/ { if (++n % 25 == 0) { print "  " $1; fflush() } next } { print; fflush() }' >&2
+ninja -C "$work/out" llama-server llama-fit-params 2>&1 | awk '/^\[/ { if (++n % 25 == 0) { print "  " $1; fflush() } next } { print; fflush() }' >&2
 built=$work/out/bin/llama-server
-[ -x "$built" ] || fail "the build failed; its last lines are above"
-strip "$built"
+[ -x "$built" ] && [ -x "$work/out/bin/llama-fit-params" ] || fail "the build failed; its last lines are above"
+strip "$built" "$work/out/bin/llama-fit-params"
 "$built" --version >&2 || fail "the binary does not start"
+mv "$work/out/bin/llama-fit-params" "$beside"
 mv "$built" "$binary"
 say "built"
 echo "$binary"

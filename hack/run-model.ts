@@ -4,7 +4,7 @@ import { errorMessage } from "../src/lib/error-code.ts";
 import { readGguf } from "../src/models/gguf.ts";
 import { exists, Stop } from "./run-stop.ts";
 
-/** The path of what MODEL names. An address is refused in its own words, before anything looks for a file of that name. */
+/** The path of MODEL. An address gets an error of its own, before a file of that name is looked up. */
 export function modelPath(given: string): string {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(given))
     throw new Stop(
@@ -14,7 +14,7 @@ export function modelPath(given: string): string {
   return resolve(given);
 }
 
-/** Throws Stop where the path is not that of a GGUF file. */
+/** Throws Stop for a path that is no GGUF file. */
 export async function checkModel(path: string): Promise<void> {
   if (!(await exists(path))) throw new Stop(`MODEL=${path} is not there; give the path of a GGUF file`);
   if ((await stat(path)).isDirectory()) throw new Stop(`MODEL=${path} is a directory; give the path of a GGUF file`);
@@ -25,7 +25,7 @@ export async function checkModel(path: string): Promise<void> {
   }
 }
 
-/** Puts the given file where the example slot of `runDir` finds it: under the name that its manifest asks for. */
+/** Puts the given file where the example slot of `runDir` expects it: under the name in its manifest. */
 export async function useModel(path: string, runDir: string): Promise<void> {
   const { ref, files } = linksFor(path);
   for (const [name, file] of files) {
@@ -43,7 +43,7 @@ export async function useModel(path: string, runDir: string): Promise<void> {
   if (next !== text) await writeFile(manifest, next);
 }
 
-/** A name for the model that a manifest may say, and the links by which its file, or all of its parts, are found. */
+/** A valid name for the model in a manifest, and the links to its file or all of its parts. */
 function linksFor(path: string): { ref: string; files: readonly (readonly [name: string, file: string])[] } {
   const [, stem = "", count = ""] = /^(.*)-\d{5}-of-(\d{5})$/.exec(basename(path, ".gguf")) ?? [];
   const plain = (name: string): string =>

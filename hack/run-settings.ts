@@ -2,7 +2,7 @@ import { Stop } from "./run-stop.ts";
 
 const runtimes: readonly (string | undefined)[] = [undefined, "", "auto", "process", "docker"];
 
-/** Refuses what `make run` would otherwise leave unused without a word. Throws Stop. */
+/** Refuses settings that `make run` would ignore. Throws Stop. */
 export function checkSettings(env: NodeJS.ProcessEnv): void {
   for (const name of ["SVC_PORT", "SVC_OPERATOR_PORT"] as const) {
     const text = env[name] || undefined;
@@ -18,7 +18,7 @@ export function checkSettings(env: NodeJS.ProcessEnv): void {
     );
 }
 
-/** What has `bin/berth` in another terminal reach this instance, a line of shell; undefined: it does so by itself. */
+/** The line of shell after which `bin/berth` in another terminal reaches this instance; undefined: none is needed. */
 export function exportLine(ports: { readonly port: number; readonly operatorPort: number }): string | undefined {
   const words = [
     ...(ports.port === 8080 ? [] : [`SVC_PORT=${ports.port}`]),

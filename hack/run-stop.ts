@@ -1,6 +1,6 @@
 import { access } from "node:fs/promises";
 
-/** A line for a person, with what to do. */
+/** A line for a person, with the remedy. */
 export class Stop extends Error {}
 
 export async function exists(path: string): Promise<boolean> {

@@ -3,9 +3,9 @@ import { isatty } from "node:tty";
 const lookMs = 500;
 
 /**
- * Sends this process the HUP that `make` keeps to itself. Where `make` leads the terminal's session, as in
- * `xterm -e make run` or a tmux window of its own, the kernel tells `make` alone that the terminal is closed, and `make`
- * waits for its children without telling them. A terminal that is closed is no terminal any more.
+ * Sends this process the HUP that `make` does not forward. Where `make` leads the terminal's session, as in
+ * `xterm -e make run` or a tmux window of its own, the kernel sends HUP to `make` alone when the terminal is closed,
+ * and `make` waits for its children without a signal to them. A closed terminal is no terminal any more.
  */
 export function watchTerminal(isTerminal: (fd: number) => boolean = isatty): Disposable {
   const stdout = 1;

@@ -9,8 +9,9 @@ import { Client, CommandError } from "../src/cli/client.ts";
 import { chat } from "../src/cli/chat.ts";
 import { isRecord } from "../src/cli/output.ts";
 import { localUrl } from "../src/lib/listen-address.ts";
-import { watchOutput } from "../src/main/lost-output.ts";
-import { startUp, type RunningUp } from "../src/main/up.ts";
+import { watchOutput } from "../src/program/lost-output.ts";
+import type { RunningUp } from "../src/main/supervisor.ts";
+import { startUp } from "../src/main/up.ts";
 import { elsewhere, socketPath } from "../src/runtimes/docker/socket.ts";
 import { distrust } from "../src/lib/trusted-path.ts";
 import { errorCode, errorMessage } from "../src/lib/error-code.ts";
@@ -42,7 +43,7 @@ process.exit(await run());
 
 async function run(): Promise<number> {
   let image: string | undefined;
-  // What it makes is for nobody else to write.
+  // No other user may write the files that it makes.
   process.umask(process.umask() | 0o022);
   try {
     await prepare();
@@ -52,7 +53,8 @@ async function run(): Promise<number> {
     complain(isKnown && error instanceof Error ? error.message : String(error));
     return 1;
   }
-  // In this process: a Ctrl-C on a terminal reaches every process of its group, and as two would mean "kill at once".
+  // In this process: a Ctrl-C on a terminal reaches every process of its group, and two signals would mean "kill at
+  // once".
   const starting = startUp({
     env: {
       ...process.env,
@@ -100,7 +102,7 @@ async function makeDirectory(path: string): Promise<void> {
   await mkdir(path, 0o755);
 }
 
-/** Another user who made it first, as in /tmp, would have a `command` run as this one. */
+/** Another user who made it first, as in /tmp, could run a `command` as this user. */
 async function refuseForeign(directory: string): Promise<void> {
   const found = await distrust(directory, { depth: 2 });
   if (found === undefined) return;
@@ -125,7 +127,7 @@ async function prepare(): Promise<void> {
   for (const directory of [join(configDir, "slots"), modelsDir]) {
     try {
       await makeDirectory(directory);
-      // Before anything is written there, and after nobody else can make it any more.
+      // Before anything is written there, and after nobody else can create it any more.
       await refuseForeign(runDir);
       await access(directory, fileModes.W_OK);
     } catch (error) {
@@ -143,7 +145,7 @@ async function prepare(): Promise<void> {
   }
   for (const name of ["primary.toml", "embed.toml"]) {
     const path = join(configDir, "slots", name);
-    // A person's edits are theirs: only what is missing is written.
+    // A person's edits stay: only missing files are written.
     if (!(await exists(path))) await copyFile(join(root, "manifests/examples/slots", name), path);
   }
   // The manifests name their editor schemas by `../../schemas`.
@@ -153,10 +155,10 @@ async function prepare(): Promise<void> {
 
 async function containerImage(): Promise<string> {
   if (process.env["SVC_LLAMA_IMAGE"]) return process.env["SVC_LLAMA_IMAGE"];
-  // Only here: its client is a large one.
+  // Imported only here, since its client is large.
   const { embeddedImage } = await import("./images/embedded.ts");
   const { silenceOf } = await import("../src/runtimes/docker/daemon.ts");
-  // Until `up` listens for them. Leaving so removes what was gathered for the image; by default nothing would.
+  // Until `up` handles signals. This exit removes the image's files; the default would not.
   const onSignal = (signal: NodeJS.Signals): never => process.exit(128 + constants.signals[signal]);
   for (const signal of stopSignals) process.on(signal, onSignal);
   try {
@@ -178,7 +180,7 @@ async function containerImage(): Promise<string> {
   }
 }
 
-/** Why nothing can listen there; undefined: it can. */
+/** Why no program can listen there; undefined: it can. */
 async function listenFailure(wanted: number, address: string): Promise<string | undefined> {
   return await new Promise((settle) => {
     const probe = createServer();
@@ -192,7 +194,7 @@ async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
   const client = new Client({ server: url, token: process.env["SVC_TOKEN"] });
   const slot = await untilReady(client, stopping);
   if (slot === undefined) return;
-  // The line that the gateway logs of the chat would else come into the chat's own.
+  // The gateway's log line about the chat would otherwise appear within the chat.
   using stack = new DisposableStack();
   const held = stack.use(running.holdLog());
   const onStop = (): void => {
@@ -213,9 +215,10 @@ async function greet(running: RunningUp, stopping: AbortSignal): Promise<void> {
   const exported = exportLine({ port, operatorPort });
   process.stdout.write(`
 ${noise}
-  API     ${url}/v1
-  page    ${url}/
-  config  ${configDir} (edit slots/primary.toml, or add a file, and watch)
+  API        ${url}/v1
+  dashboard  ${url}/
+  chat       ${url}/chat/
+  config     ${configDir} (edit slots/primary.toml, or add a file, and watch)
 
 Try in another terminal:${exported === undefined ? "" : `\n  ${exported}`}
   bin/berth${server} status
@@ -227,7 +230,7 @@ Ctrl-C stops everything.
 `);
 }
 
-/** The slot once it is loaded; undefined when everything stops first. Throws Stop when it takes too long. */
+/** The slot once it is loaded; undefined when everything stops first. Throws Stop after the time limit. */
 async function untilReady(client: Client, stopping: AbortSignal): Promise<Record<string, unknown> | undefined> {
   const deadline = Date.now() + readySeconds * 1000;
   while (!stopping.aborted) {

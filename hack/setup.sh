@@ -12,7 +12,14 @@ fail() {
 }
 
 locks=$(cat package.json package-lock.json engines/package.json engines/package-lock.json | cksum)
-[ -x "$node" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$locks" ] && [ -d engines/node_modules ] && exit 0
+# Pages that were built from other sources are built again; it takes a second.
+pages() {
+  "$node" --disable-warning=ExperimentalWarning hack/web.ts || fail "the pages of web/ could not be built"
+}
+if [ -x "$node" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$locks" ] && [ -d engines/node_modules ]; then
+  pages
+  exit 0
+fi
 
 newer="Node 20 or newer: Debian 13 has it (apt-get install nodejs npm), https://nodejs.org/en/download for every machine"
 command -v npm >/dev/null || fail "npm is missing; install $newer"
@@ -65,5 +72,6 @@ done
 [ -z "$offline" ] || export npm_config_offline=true
 SVC_STATE_DIR=/nonexistent SVC_CONFIG_DIR=/nonexistent bin/berth engine install embedded ||
   fail "the embedded engine could not be installed; run make setup again"
+pages
 echo "$locks" >"$stamp"
 echo "set up; next: make run"

@@ -3,9 +3,9 @@ import { dirname } from "node:path";
 import { argv } from "node:process";
 
 /**
- * Writes a random-weights GGUF of half a megabyte: two layers, 64 wide, a few hundred tokens. Its weights are noise,
- * so what it says is noise; it loads in a moment and answers with real tokens from real llama.cpp.
- * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+ * Writes a random-weights GGUF of half a megabyte: two layers, 64 wide, a few hundred tokens. Its weights are noise, so
+ * its text is noise; it loads in a moment and answers with real tokens from real llama.cpp. Format:
+ * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */
 
 const width = 64;
@@ -99,19 +99,21 @@ function writeValue(writer: Writer, value: Value): void {
 }
 
 export interface TinyOptions {
-  /** With mean pooling in its header, so that it is taken for an embedding model. */
+  /** With mean pooling in its header, which makes it an embedding model. */
   readonly embedding?: boolean;
   readonly name?: string;
-  /** Pieces of text, each once, that the model says in this order after a prompt that ends in a colon or a new line. */
+  /**
+   * Pieces of text, each once, that the model prints in this order after a prompt that ends in a colon or a new line.
+   */
   readonly says?: readonly string[];
   readonly chatTemplate?: string;
   /** With a ranking head, in the one architecture that llama.cpp gives both a small tokenizer and such a head. */
   readonly ranker?: boolean;
-  /** Width of feed-forward layers that are holes in the file: they take no disk and time to load. */
+  /** Width of feed-forward layers that are holes in the file: they need no disk space, and time to load. */
   readonly hollow?: number;
 }
 
-/** The model's bytes as far as they are not holes, and the length of the whole file. */
+/** The model's bytes before its holes, and the length of the whole file. */
 function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly sizeBytes: number } {
   const next = random(42);
   const says = options.says ?? [];
@@ -125,7 +127,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     "</s>",
     ...Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
     ...words.map((word) => `▁${word}`),
-    // A script is parsed for its marks, so that what is said and what is tokenized must agree about blanks.
+    // A script is parsed for its marks, so that text and tokens must agree about blanks.
     ...(says.length > 0 ? ["▁"] : []),
     ...says.map((piece) => piece.replaceAll(" ", "▁")),
   ];
@@ -174,7 +176,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     Float32Array.from({ length: count }, () => (next() - 0.5) * scale);
   const ones = (count: number): Float32Array => new Float32Array(count).fill(1);
   const embedding = noise(width * tokens.length, 2);
-  // Only words are likely, so that a person sees words; the end and single bytes are made unlikely by opposite rows.
+  // Only words are likely, so that a person sees words; the end and single bytes are unlikely by opposite rows.
   const output = noise(width * tokens.length, 0.6);
   for (let token = 0; token < tokens.length; token++) {
     embedding[token * width] = 3;
@@ -203,7 +205,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     tensors.push([name("ffn_down"), [feedForward, width], wide(0.2)]);
   }
   if (isRanker) tensors.push(["cls.output.weight", [width, 2], noise(width * 2, 2)]);
-  // Nothing writes the first coordinate, by which words are told from the rest.
+  // Nothing writes the first coordinate, which distinguishes words from the rest.
   for (const [name, [inner = 0], data] of tensors) {
     if (!/attn_output|ffn_down/.test(name)) continue;
     if (data === undefined) continue;
@@ -215,7 +217,7 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
     writer.text(key);
     writeValue(writer, value);
   }
-  // Holes stand at the end, where the file only has to be made longer.
+  // Holes are at the end, where extending the file makes them.
   tensors.sort(([, , a], [, , b]) => Number(a === undefined) - Number(b === undefined));
   let offset = 0;
   for (const [name, shape] of tensors) {
@@ -232,8 +234,8 @@ function tinyModel(options: TinyOptions): { readonly bytes: Buffer; readonly siz
 }
 
 /**
- * Makes each token's most likely successor the next of the script: with layers that add nothing, what comes next
- * follows from the last token alone, and its output row is the embedding of the one before it.
+ * Makes the next token of the script each token's most likely successor: with layers that add nothing, the next token
+ * follows from the last one alone, and its output row is the embedding of the one before it.
  */
 function script(
   tokens: number,
@@ -255,7 +257,7 @@ function script(
   for (let token = begin; token < tokens; token++) follow(token, token + 1 < tokens ? token + 1 : endToken);
 }
 
-/** Writes the model where it is wanted, whole or not at all. */
+/** Writes the model to its path, whole or not at all. */
 export async function writeTinyModel(path: string, options: TinyOptions = {}): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const draft = `${path}.${process.pid}.tmp`;

@@ -3,11 +3,11 @@ import type { Finished, Piece } from "./pieces.ts";
 
 /** One answer in one of OpenAI's shapes: whole, or as chunks with the same id, time and model. */
 export interface Answer {
-  /** The chunk before the first piece, where the shape has one. */
+  /** The chunk before the first piece, if the form has one. */
   first(): object | undefined;
   chunk(piece: Piece): object;
   last(finished: Finished): object;
-  /** The chunk that `stream_options.include_usage` asks for. */
+  /** The chunk for `stream_options.include_usage`. */
   usage(finished: Finished): object;
   whole(pieces: readonly Piece[], finished: Finished): object;
 }

@@ -1,12 +1,12 @@
 import { parseArgs } from "node:util";
 
-/** The flags of llama-server that this engine understands; the same launch line starts either. */
+/** The supported flags of llama-server; the same launch line starts either engine. */
 export interface EngineArguments {
   readonly model: string;
   readonly alias: string;
   readonly host: string;
   readonly port: number;
-  /** Of each request; the flag says it for all of them together, as llama-server has it. */
+  /** Per request; the flag gives the sum of all places, as with llama-server. */
   readonly contextSize: number | undefined;
   readonly threads: number;
   readonly parallel: number;

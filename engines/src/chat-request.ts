@@ -1,7 +1,7 @@
 import { Refusal } from "./refusal.ts";
 import type { Body } from "./requests.ts";
 
-/** A message as chat templates know it: OpenAI's, with the arguments of calls parsed. */
+/** A message in the form of chat templates: OpenAI's, with the arguments of calls parsed. */
 export interface ChatMessage {
   readonly role: string;
   readonly content: string;
@@ -40,7 +40,7 @@ export function readMessages(body: Body): ChatMessage[] {
       throw new Refusal(400, `messages[${index}] has no role`);
     const { role, tool_calls: calls, tool_call_id: id, name } = message;
     return {
-      // A younger name of the same role, which no chat template knows.
+      // A newer name of the same role, which no chat template knows.
       role: role === "developer" ? "system" : role,
       content: readContent(message["content"], index),
       ...(calls === undefined || calls === null
@@ -75,7 +75,7 @@ function readCalls(value: unknown, path: string): ToolCall[] {
   });
 }
 
-/** Templates want the arguments as an object; what is no JSON stays the text that it is. */
+/** Templates expect the arguments as an object; invalid JSON stays a text. */
 function parsed(value: unknown): unknown {
   if (typeof value !== "string") return value ?? {};
   try {
@@ -122,7 +122,7 @@ function readTool(tool: unknown, path: string): Tool {
   };
 }
 
-/** What the whole answer must look like. */
+/** The form of the whole answer. */
 export type AnswerFormat =
   | { readonly kind: "schema"; readonly schema: unknown; readonly isStrict: boolean }
   | { readonly kind: "grammar"; readonly text: string };

@@ -4,13 +4,13 @@ import { isIP } from "node:net";
 import { Refusal } from "./refusal.ts";
 
 /**
- * Who may ask this engine. Its port is open to every program of the machine and, through a browser, to every web page:
- * the gateway alone knows the key, and no page can send what passes here.
+ * Checks the clients of this engine. Its port is open to every program of the machine and, through a browser, to every
+ * web page: only the gateway knows the key, and no page can send a request that passes these checks.
  */
 export class Gate {
   readonly #keys: readonly Buffer[];
 
-  /** `keys`: as llama-server takes them, with commas between; undefined or empty: none is asked for. */
+  /** `keys`: in llama-server's form, separated by commas; undefined or empty: none is required. */
   constructor(keys: string | undefined) {
     this.#keys = (keys ?? "")
       .split(",")
@@ -19,7 +19,7 @@ export class Gate {
       .map(hashed);
   }
 
-  /** Throws Refusal. `isPublic`: no key is asked for, as llama-server asks for none there. */
+  /** Throws Refusal. `isPublic`: no key is required, as llama-server requires none there. */
   check({ method, headers }: IncomingMessage, isPublic: boolean): void {
     const { host = "", origin } = headers;
     if (!isOwnHost(host)) throw new Refusal(403, "this Host is none of this machine");
@@ -29,7 +29,7 @@ export class Gate {
       throw new Refusal(403, "a page of another site may not ask this engine");
     if (!isPublic && !this.#isKnown(headers.authorization)) throw new Refusal(401, "the API key is missing or wrong");
     const type = headers["content-type"]?.split(";")[0]?.trim().toLowerCase();
-    // What a form can send is sent without a question, whatever page it is on.
+    // A browser sends a form's content types without a preflight, from any page.
     if (method === "POST" && type !== "application/json")
       throw new Refusal(415, "the body must be of the content type application/json");
   }
@@ -41,7 +41,10 @@ export class Gate {
   }
 }
 
-/** An address or `localhost`: a name that somebody else has led here says that a page asks (DNS rebinding). */
+/**
+ * An address or `localhost`: another name that resolves to this machine means that a page sends the request (DNS
+ * rebinding).
+ */
 function isOwnHost(host: string): boolean {
   const name = /^\[([^\]]+)\](?::\d+)?$/.exec(host)?.[1] ?? host.replace(/:\d+$/, "");
   return name.toLowerCase() === "localhost" || isIP(name) !== 0;

@@ -10,13 +10,13 @@ import type { Finished, Pieces } from "./pieces.ts";
 import { contextExceeded, errorMessage, Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
 
-/** Tokens that repetition penalties look back at, as in llama-server. */
+/** The window of repetition penalties in tokens, as in llama-server. */
 const penaltyWindow = 64;
 const windowTokens = 32;
 
 /**
- * Generates text piece by piece until the model ends, a stop sequence appears, the limit is reached or `signal`
- * aborts. Stop sequences are never part of what is yielded. Throws Refusal when the prompt does not fit.
+ * Generates text piece by piece until the model ends, a stop sequence appears, the limit is reached or `signal` aborts.
+ * Stop sequences are never part of the pieces. Throws Refusal when the prompt does not fit.
  */
 export async function* generate(
   model: LlamaModel,
@@ -28,8 +28,8 @@ export async function* generate(
 ): Pieces {
   const limit = tokenLimit(sequence, prompt.length, sampling);
   const tokens: Token[] = [];
-  // Only these are made text again at each token: the whole answer would cost ever more. Those before them say
-  // whether a blank belongs in front.
+  // Only these tokens are converted to text again at each token: converting the whole answer would cost ever more. The
+  // tokens before them decide about a leading blank.
   let window: Token[] = [];
   let before: Token[] = [];
   let text = "";
@@ -39,7 +39,7 @@ export async function* generate(
   const hold = Math.max(0, ...stops.map(({ length }) => length - 1));
   const finished = (): Finished => ({ finishReason, promptTokens: prompt.length, completionTokens: tokens.length });
   if (limit === 0) return finished();
-  // What an earlier request has left is kept as far as the prompts agree: a chat that goes on is not read anew.
+  // The state of an earlier request is kept as far as the prompts agree: a continued chat is not read again.
   await sequence.adaptStateToTokens(prompt.slice(0, -1), false);
   const source = sequence.evaluate(prompt.slice(sequence.nextTokenIndex), {
     ...samplingOptions(sampling, () => tokens.slice(-penaltyWindow)),
@@ -61,7 +61,7 @@ export async function* generate(
       if (stop > sent) yield { content: text.slice(sent, stop) };
       return finished();
     }
-    // Half a character, or what may become a stop sequence, waits for the next token.
+    // Half a character, or the possible beginning of a stop sequence, waits for the next token.
     const safe = text.endsWith("\uFFFD") ? sent : text.length - heldBack(text, stops);
     if (safe > sent) {
       yield { content: text.slice(sent, safe) };
@@ -79,14 +79,14 @@ export async function* generate(
   return finished();
 }
 
-/** Tokens that may be generated behind a prompt. Throws Refusal when there is no place for one. */
+/** The number of tokens that fit after a prompt. Throws Refusal when none fits. */
 export function tokenLimit(sequence: LlamaContextSequence, promptTokens: number, { maxTokens }: Sampling): number {
   const room = sequence.contextSize - promptTokens - 1;
   if (room < 1) throw contextExceeded(promptTokens, sequence.contextSize);
   return Math.min(maxTokens ?? room, room);
 }
 
-/** Sampling as the library takes it. */
+/** Sampling options in the library's form. */
 export function samplingOptions(sampling: Sampling, recent: () => Token[]): SequenceEvaluateOptions {
   const { temperature, topP, topK, minP, seed, penalties } = sampling;
   return {

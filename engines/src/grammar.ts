@@ -3,7 +3,7 @@ import type { AnswerFormat } from "./chat-request.ts";
 import { errorMessage, Refusal } from "./refusal.ts";
 import { grammarSchema } from "./schema.ts";
 
-/** The grammar that holds an answer to its format. Throws Refusal (400) where none can be made. */
+/** The grammar for an answer's format. Throws Refusal (400) where none can be made. */
 export async function answerGrammar(llama: Llama, format: AnswerFormat): Promise<LlamaGrammar> {
   try {
     const text = format.kind === "grammar" ? format.text : await schemaGrammar(llama, format.schema, format.isStrict);
@@ -16,8 +16,8 @@ export async function answerGrammar(llama: Llama, format: AnswerFormat): Promise
 }
 
 /**
- * The library's grammar for a schema, without two things: the blank lines that it wants behind the value (a finished
- * grammar allows the end only), and exponents of integers, with which 1e-2 would be one.
+ * The library's grammar for a schema, without two parts: the blank lines that it requires after the value (a finished
+ * grammar allows the end only), and exponents of integers, with which 1e-2 would be an integer.
  */
 async function schemaGrammar(llama: Llama, schema: unknown, isStrict: boolean): Promise<string> {
   const { grammar } = await llama.createGrammarForJsonSchema({ oneOf: [grammarSchema(schema, isStrict)] });

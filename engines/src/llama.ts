@@ -17,7 +17,7 @@ import { Sequences } from "./sequences.ts";
 import { renderChat } from "./template.ts";
 import { chatWithTools } from "./tool-chat.ts";
 
-/** A context for slots that name none: enough for a chat, small enough for any machine. */
+/** The context of slots without a size: enough for a chat, small enough for any machine. */
 const defaultContextSize = 4096;
 
 export interface ChatRequest {
@@ -27,9 +27,9 @@ export interface ChatRequest {
   readonly toolUse: ToolUse | undefined;
 }
 
-/** A loaded model; what it can do follows from the mode it was loaded for. */
+/** A loaded model; its functions follow from the mode it was loaded for. */
 export interface LoadedModel {
-  /** As llama.cpp counts them: with the output layer. */
+  /** llama.cpp's count, with the output layer. */
   readonly layers: number;
   chat(request: ChatRequest, signal: AbortSignal): Pieces;
   complete(prompt: string, sampling: Sampling, format: AnswerFormat | undefined, signal: AbortSignal): Pieces;
@@ -37,7 +37,7 @@ export interface LoadedModel {
   rerank(query: string, documents: readonly string[]): Promise<{ scores: readonly number[]; tokens: number }>;
 }
 
-/** What it answers. */
+/** The functions of a model. */
 type Model = Omit<LoadedModel, "layers">;
 
 /** Loads the model for its mode, and makes its context. Rejects when llama.cpp cannot read it or lacks memory. */
@@ -63,7 +63,7 @@ export async function loadModel(options: EngineArguments): Promise<LoadedModel> 
   return { ...loaded, layers: model.fileInsights.totalLayers };
 }
 
-/** Of a model that was loaded for `mode`: what it cannot do is refused. */
+/** The functions of a model loaded for `mode`: the others are refused. */
 function loadedFor(mode: string, can: Partial<Model>): Model {
   const refuse = (): never => {
     throw new Refusal(501, `this engine was started for ${mode}`);
@@ -79,7 +79,7 @@ async function chatModel(model: LlamaModel, options: EngineArguments, contextSiz
   });
   const sequences = new Sequences(context, options.parallel);
   const template = model.fileInfo.metadata.tokenizer?.chat_template;
-  // Which family a model's calls are written in is found out by rendering its template: once, when first asked for.
+  // The family whose format a model's calls have is found by rendering its template: once, when it is first needed.
   let family: ChatWrapper | undefined;
   async function* run(
     prompt: Token[],
@@ -132,7 +132,7 @@ async function embeddingModel(model: LlamaModel, options: EngineArguments, conte
       const vectors: (readonly number[])[] = [];
       for (const text of texts) {
         const tokenized = model.tokenize(text);
-        // With those that begin and end it.
+        // With the tokens that begin and end the text.
         if (tokenized.length + 2 > contextSize) throw contextExceeded(tokenized.length + 2, contextSize);
         tokens += tokenized.length;
         const { vector } = await context.getEmbeddingFor(tokenized);

@@ -17,7 +17,7 @@ try {
 }
 
 const gate = new Gate(process.env["LLAMA_API_KEY"]);
-// What a crash prints of its environment must not hold it.
+// A crash report may print the environment, which must not hold the key.
 delete process.env["LLAMA_API_KEY"];
 const startedAt = Math.floor(Date.now() / 1000);
 let model: LoadedModel | undefined;
@@ -29,12 +29,12 @@ const server = createServer((request, response) => {
       response.end(`data: ${refusal.body()}\n\n`);
       return;
     }
-    // A body that was not asked for is not waited for.
+    // An unread body is not waited for.
     const end = request.complete ? {} : { connection: "close" };
     response.writeHead(refusal.status, { "content-type": "application/json", ...end }).end(refusal.body());
   });
 });
-// The gateway keeps connections; it must never meet one that this server closes at the same moment.
+// The gateway keeps connections; this server must never close one at the moment of its next request.
 server.keepAliveTimeout = 0;
 server.requestTimeout = 0;
 
@@ -45,7 +45,7 @@ server.listen(options.port, options.host, () => {
   loadModel(options).then(
     (loaded) => {
       model = loaded;
-      // In llama.cpp's words, by which Berth knows what an engine computes on.
+      // In llama.cpp's words, from which Berth derives the engine's devices.
       console.log(`load_tensors: offloaded 0/${loaded.layers} layers to GPU: this engine computes on the CPU`);
       console.log(`loaded ${options.alias} in ${Math.round(performance.now() - began)} ms`);
     },
@@ -59,7 +59,7 @@ server.on("error", (error) => {
   console.error(`cannot listen on ${options.host}:${options.port}: ${error.message}`);
   process.exit(1);
 });
-// Nothing here is worth keeping: whoever sends TERM has drained the requests already.
+// There is no state to save: the sender of TERM has drained the requests already.
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => process.exit(0));
 
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,4 +1,4 @@
-/** What a model gives bit by bit: text, its thoughts, or the calls of tools. */
+/** The parts of a model's answer: text, reasoning, or calls of tools. */
 export type Piece =
   | { readonly content: string }
   | { readonly reasoning: string }
@@ -13,7 +13,7 @@ export interface Finished {
 
 export type Pieces = AsyncGenerator<Piece, Finished>;
 
-/** Pieces that one side pushes while the other takes them; what is thrown in reaches the taker after the last piece. */
+/** A queue of pieces between a producer and a consumer; an error reaches the consumer after the last piece. */
 export class PieceQueue {
   readonly #pieces: Piece[] = [];
   #end: { readonly error: unknown } | "done" | undefined;

@@ -4,7 +4,7 @@ export class Refusal extends Error {
   readonly status: number;
   readonly #fields: object;
 
-  /** `fields` stand beside the usual ones of its body, or take their place. */
+  /** `fields` are added to the usual ones of its body, or replace them. */
   constructor(status: number, message: string, fields: object = {}) {
     super(message);
     this.status = status;
@@ -17,7 +17,7 @@ export class Refusal extends Error {
   }
 }
 
-/** A prompt that the context cannot hold, as `llama-server` says it: SDKs know these words and counts. */
+/** A prompt beyond the context, in `llama-server`'s words: SDKs recognise these words and counts. */
 export function contextExceeded(promptTokens: number, contextTokens: number): Refusal {
   const message = `request (${promptTokens} tokens) exceeds the available context size (${contextTokens} tokens), try increasing it`;
   return new Refusal(400, message, {
@@ -27,7 +27,7 @@ export function contextExceeded(promptTokens: number, contextTokens: number): Re
   });
 }
 
-/** What anything that was thrown says. */
+/** The message of any thrown value. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -29,7 +29,7 @@ export function readBody(text: string): Body {
   return { ...parsed };
 }
 
-/** What shapes the text. Refuses what this engine would otherwise pass over in silence. Throws Refusal. */
+/** The options of sampling. Refuses those that this engine would otherwise ignore. Throws Refusal. */
 export function readSampling(body: Body): Sampling {
   for (const key of ["n", "best_of"]) {
     if ((number(body, key, 1, 1e9) ?? 1) > 1) throw new Refusal(400, `this engine gives one choice: ${key} must be 1`);
@@ -51,7 +51,7 @@ export function readSampling(body: Body): Sampling {
     topK: number(body, "top_k", -1, 1e9),
     minP: number(body, "min_p", 0, 1) ?? 0.05,
     penalties: readPenalties(body),
-    // The library's own default is the clock's second: two requests in one would get the same answer.
+    // The library's own default is the second of the clock: two requests in one second would get the same answer.
     seed: (number(body, "seed", -1, Number.MAX_SAFE_INTEGER) ?? randomInt(2 ** 32)) % 2 ** 32,
     stop: readStop(body["stop"]),
     isStream: body["stream"] === true,

@@ -12,14 +12,14 @@ export interface Post {
   readonly path: string;
   readonly body: Body;
   readonly response: ServerResponse;
-  /** Aborts when the client leaves. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
 /** Routes of llama-server that clients may expect and this engine lacks. */
 const missing = ["/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/infill", "/v1/audio/transcriptions"];
 
-/** Answers one POST. Throws Refusal, before anything was sent or in the middle of a stream. */
+/** Answers one POST. Throws Refusal, before the first byte or in the middle of a stream. */
 export async function answerPost({ model, alias, path, body, response, signal }: Post): Promise<void> {
   const name = typeof body["model"] === "string" ? body["model"] : alias;
   switch (path) {
@@ -92,7 +92,7 @@ async function send(response: ServerResponse, pieces: Pieces, sampling: Sampling
 
 async function stream(response: ServerResponse, pieces: Pieces, sampling: Sampling, answer: Answer): Promise<void> {
   const event = (value: unknown): void => void response.write(`data: ${JSON.stringify(value)}\n\n`);
-  // The first piece decides whether this is an answer or an error: headers wait for it.
+  // The first piece decides between an answer and an error: the headers wait for it.
   let next = await pieces.next();
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
   const first = answer.first();

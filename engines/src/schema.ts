@@ -3,7 +3,7 @@ import { Refusal } from "./refusal.ts";
 
 type Node = Readonly<Record<string, unknown>>;
 
-/** Keywords that narrow a value in ways a grammar of this engine cannot hold an answer to. */
+/** Keywords that restrict a value in ways that a grammar of this engine cannot enforce. */
 const narrowing = new Set([
   "pattern",
   "minimum",
@@ -21,15 +21,15 @@ const narrowing = new Set([
   "maxProperties",
 ]);
 const formats = new Set(["date-time", "time", "date"]);
-/** Keywords whose meaning would be lost: an answer could break them whatever the grammar. */
+/** Keywords that a grammar would ignore: an answer could violate them. */
 const unsupported = ["not", "if", "then", "else"];
 const depthLimit = 64;
 const repetitionLimit = 1000;
 
 /**
- * A JSON Schema as node-llama-cpp's grammars take it: every valid output of the result is valid by the schema. Optional
- * properties are always given, for its grammars know none; those that would never end are left out. Narrowing keywords
- * are refused when `isStrict` and dropped otherwise. Throws Refusal (400) naming the place.
+ * A JSON Schema in the form of node-llama-cpp's grammars: every valid output of the result is valid by the schema.
+ * Optional properties are always given, since its grammars have none; those that would never end are left out.
+ * Restricting keywords are refused when `isStrict` and dropped otherwise. Throws Refusal (400) naming the place.
  */
 export function grammarSchema(schema: unknown, isStrict: boolean): GbnfJsonSchema {
   const root = object(schema, "schema");
@@ -45,7 +45,7 @@ export function grammarSchema(schema: unknown, isStrict: boolean): GbnfJsonSchem
   return made;
 }
 
-/** What has been read is built of what the library's type allows; that the compiler cannot follow. */
+/** The value consists of parts that the library's type allows, which the compiler cannot prove. */
 function isGrammarSchema(made: object): made is GbnfJsonSchema {
   return Object.keys(made).length > 0;
 }
@@ -164,7 +164,7 @@ class Reader {
   }
 }
 
-/** Definitions that lead back to themselves. */
+/** Recursive definitions. */
 function recursive(defs: Readonly<Record<string, unknown>>): ReadonlySet<string> {
   const direct = new Map(Object.entries(defs).map(([name, def]) => [name, refsIn(def)]));
   const found = new Set<string>();

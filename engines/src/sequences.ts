@@ -10,8 +10,8 @@ export class Sequences {
   }
 
   /**
-   * Waits for a sequence, of several the one that has read most of `prompt` already; rejects when `signal` aborts
-   * meanwhile. Disposing the loan gives it back.
+   * Waits for a sequence, preferably the one that has read most of `prompt` already; rejects when `signal` aborts.
+   * Disposing the lease returns it.
    */
   async borrow(
     prompt: Token[],
@@ -44,7 +44,7 @@ export class Sequences {
   }
   #take(prompt: Token[]): LlamaContextSequence | undefined {
     const known = (sequence: LlamaContextSequence): number => sequence.compareContextTokens(prompt).firstDifferentIndex;
-    // Where none has read more, one that holds least of another chat.
+    // Where none has read more, the one with the shortest other chat.
     const [best] = this.#free.toSorted((a, b) => known(b) - known(a) || a.nextTokenIndex - b.nextTokenIndex);
     if (best !== undefined) this.#free.splice(this.#free.indexOf(best), 1);
     return best;

@@ -2,11 +2,11 @@ import { Template } from "@huggingface/jinja";
 import type { ChatMessage } from "./chat-request.ts";
 import { errorMessage, Refusal } from "./refusal.ts";
 
-/** What stands between messages where a model brings no template of its own. */
+/** The text between messages for a model without a template of its own. */
 const fallback =
   "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
-/** The prompt that a chat becomes. Throws Refusal when the model's template refuses the messages. */
+/** The prompt of a chat. Throws Refusal when the model's template refuses the messages. */
 export function renderChat(
   source: string | undefined,
   messages: readonly ChatMessage[],

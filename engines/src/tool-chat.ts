@@ -15,14 +15,14 @@ import { Refusal } from "./refusal.ts";
 import type { Sampling } from "./requests.ts";
 import { grammarSchema } from "./schema.ts";
 
-/** Calls in one answer: a model that repeats itself would go on to the end of its context. */
+/** The limit of calls in one answer: a model that repeats itself would continue to the end of its context. */
 const parallelLimit = 16;
 /** Tokens that a wrapper may add around a call, beside the rendered prompt. */
 const callOverheadTokens = 32;
 
 /**
- * A chat in which the model may call tools. The library knows how its families of models write calls and holds their
- * arguments to the tools' schemas. Throws Refusal when the prompt does not fit.
+ * A chat in which the model may call tools. The library knows how its families of models write calls and enforces the
+ * tools' schemas on their arguments. Throws Refusal when the prompt does not fit.
  */
 export async function* chatWithTools(
   sequence: LlamaContextSequence,
@@ -76,7 +76,7 @@ export async function* chatWithTools(
       },
       onFunctionCallParamsChunk: ({ callIndex, functionName, paramsChunk, done }) => {
         call(callIndex, functionName);
-        // The library ends arguments with blank lines: white space waits until something follows it.
+        // The library ends arguments with blank lines: white space waits for further text.
         const text = blank + paramsChunk;
         const sent = text.trimEnd();
         blank = text.slice(sent.length);
@@ -105,11 +105,11 @@ export async function* chatWithTools(
     const stopReason = await running;
     const finishReason: Finished["finishReason"] =
       stopReason === "maxTokens" ? "length" : ids.size > 0 ? "tool_calls" : "stop";
-    // The library may draw one token more than it gives.
+    // The library may sample one token more than it returns.
     const completionTokens = Math.min(sequence.tokenMeter.usedOutputTokens - before, maxTokens);
     return { finishReason, promptTokens, completionTokens };
   } finally {
-    // Whoever took the pieces may have left: the sequence is lent again only when nothing evaluates on it.
+    // The consumer may have stopped: the sequence is released only when nothing evaluates on it.
     await running;
     chat.dispose({ disposeSequence: false });
   }
@@ -174,7 +174,7 @@ export function toHistory(messages: readonly ChatMessage[]): ChatHistoryItem[] {
             ...(index === 0 ? { startsNewChunk: true } : {}),
           })),
         ];
-        // Turns of the model that follow one another, with only results between them, are one turn.
+        // Adjacent turns of the model, with only results between them, are one turn.
         if (last?.type === "model") last.response.push(...response);
         else history.push({ type: "model", response });
         break;

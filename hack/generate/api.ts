@@ -22,8 +22,8 @@ a wrong type or a missing field is 400 \`dispatch.invalid_request\` with \`detai
 none or one nested more than 64 deep; a route that takes no query ignores one. A manifest that breaks its schema is
 422 \`config.invalid\` with \`file\`, \`line\`, \`column\` and \`path\` as far as they are known.
 
-\`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`), then tells \`slot\` (the slot, or \`{"name", "removed": true}\`) and,
-to admins, \`config\`. \`Last-Event-ID\` goes on where a reader left off; an id that is not known begins with a snapshot. A
+\`/api/events\` begins with \`snapshot\` (\`slots\`, \`pulls\`), then tells \`slot\` (the slot, or \`{"name", "removed": true}\`),
+\`pull\` (the pull, or \`{"id", "removed": true}\`) and, to admins, \`config\`: also after the snapshot where there are problems. \`Last-Event-ID\` goes on where a reader left off; an id that is not known begins with a snapshot. A
 comment every 15 s keeps the connection open. A reader that is 1 MiB behind gets \`resync\` and is cut.
 `;
 
@@ -32,7 +32,10 @@ const titles: Readonly<Record<string, string>> = {
   slots: "Slots",
   events: "Events",
   models: "Models",
+  router: "llama-server's router",
+  groups: "Groups",
   images: "Images",
+  chat: "Conversations of the chat page",
   upstreams: "Providers",
   config: "Configuration",
   auth: "Authentication",

@@ -1,16 +1,19 @@
-import { builtinSlots, slotNameSchema, type EngineKind } from "../../src/api/names.ts";
+import { builtinSlots, slotNameSchema, type EngineKind, type Kind } from "../../src/api/names.ts";
 import { capabilitiesOfEngine, defaultEngine, enginesOfBuiltin, replaceableEngines } from "../../src/api/slot.ts";
+import { secretHeaders } from "../../src/api/upstream.ts";
 import { readSchema } from "./json-schema.ts";
 
 export interface CelRule {
   readonly rule: string;
-  readonly message: string;
+  /** Fixed words, or CEL that makes them of the object's values. */
+  readonly message?: string;
+  readonly messageExpression?: string;
   readonly fieldPath?: string;
 }
 
 const quoted = (words: readonly string[]): string => words.map((word) => `'${word}'`).join(", ");
 
-/** Built-in slots whose engine is another than llama when the spec names none. */
+/** Built-in slots whose default engine is not llama. */
 const byName = builtinSlots.filter((name) => defaultEngine(name) !== ("llama" satisfies EngineKind));
 const engine = `(has(self.spec.engine) ? self.spec.engine : ${byName
   .map((name) => `self.metadata.name == '${name}' ? '${defaultEngine(name)}' : `)
@@ -19,19 +22,20 @@ const engine = `(has(self.spec.engine) ? self.spec.engine : ${byName
 const slotName = readSchema(slotNameSchema, "input").pattern ?? "";
 
 /**
- * The rules of `slotRules`, `modelRules` and `upstreamRules` in CEL, by kind and by the place they stand at: the API
- * server refuses what the operator would call InvalidSpec. Only the root knows `metadata.name`.
+ * The rules of `slotRules`, `modelRules`, `upstreamRules` and `slotGroupRules` in CEL, by kind and by the path of the rule: the API
+ * server refuses what the operator would report as InvalidSpec. Only the root knows `metadata.name`.
  */
-export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<Record<string, readonly CelRule[]>>>> = {
+export const celRules: Readonly<Record<Kind, Readonly<Record<string, readonly CelRule[]>>>> = {
   Slot: {
     "": [
       {
         rule: `self.metadata.name.matches('${slotName}')`,
-        message: "a slot's name has 1 to 32 lower-case letters, digits and dashes, none at the ends",
+        messageExpression: `'"' + self.metadata.name + '" is not a slot name: 1 to 32 lower-case letters, digits and dashes'`,
+        fieldPath: ".metadata.name",
       },
       ...builtinSlots.map((name) => ({
         rule: `self.metadata.name != '${name}' || ${engine} in [${quoted(enginesOfBuiltin[name])}]`,
-        message: `slot ${name} runs ${enginesOfBuiltin[name].join(", ")}`,
+        messageExpression: `'slot ${name} runs ${enginesOfBuiltin[name].join(", ")}, not ' + ${engine}`,
         fieldPath: ".spec.engine",
       })),
       ...Object.entries(capabilitiesOfEngine).map(([kind, allowed]) => ({
@@ -40,7 +44,7 @@ export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<R
           ...(replaceableEngines.some((replaceable) => replaceable === kind) ? ["has(self.spec.command)"] : []),
           `self.spec.capabilities.all(c, c in [${quoted(allowed)}])`,
         ].join(" || "),
-        message: `the ${kind} engine has only ${allowed.join(", ")}`,
+        messageExpression: `'the ${kind} engine has no ' + self.spec.capabilities.filter(c, !(c in [${quoted(allowed)}]))[0] + ', only ${allowed.join(", ")}'`,
         fieldPath: ".spec.capabilities",
       })),
       {
@@ -49,8 +53,13 @@ export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<R
         fieldPath: ".spec.model.rerank",
       },
       {
+        rule: `!has(self.spec.model.keepContext) || (${engine} == 'llama' && !has(self.spec.command))`,
+        message: "only llama-server, as Berth starts it, can keep its context",
+        fieldPath: ".spec.model.keepContext",
+      },
+      {
         rule: "!(self.metadata.name in self.spec.aliases)",
-        message: "an alias is already the slot's own name",
+        messageExpression: `self.metadata.name + " is already the slot's own name"`,
         fieldPath: ".spec.aliases",
       },
     ],
@@ -66,6 +75,11 @@ export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<R
         fieldPath: ".model.default",
       },
       {
+        rule: "self.aliases.all(alias, self.aliases.exists_one(other, other == alias))",
+        message: "an alias is listed twice",
+        fieldPath: ".aliases",
+      },
+      {
         rule: "self.load != 'always' || !self.pinned || has(self.group)",
         message: "pinned says something only within a group",
         fieldPath: ".pinned",
@@ -74,7 +88,7 @@ export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<R
   },
   Model: {
     spec: [
-      { rule: "has(self.source) || has(self.files)", message: "a model needs source or files" },
+      { rule: "has(self.source) || has(self.files)", message: "a model needs source or files", fieldPath: ".source" },
       {
         rule: "!has(self.source) || !has(self.files)",
         message: "source and files exclude each other",
@@ -89,15 +103,43 @@ export const celRules: Readonly<Record<"Slot" | "Model" | "Upstream", Readonly<R
         message: "an upstream needs models, discover, or both",
         fieldPath: ".models",
       },
+      {
+        rule: "self.models.all(model, self.models.exists_one(other, other.ref == model.ref))",
+        message: "this ref is listed twice",
+        fieldPath: ".models",
+      },
+    ],
+    "spec.headers": [
+      {
+        rule: `!self.exists(name, name.lowerAscii() in [${quoted(secretHeaders)}])`,
+        message: "a key belongs in auth.valueFrom",
+      },
     ],
     "spec.baseUrl": [
       { rule: "self.matches('^https?://')", message: "must be an http or https address" },
       { rule: "!self.matches('^https?://[^/]*@')", message: "credentials belong in auth.valueFrom" },
     ],
     "spec.auth": [
-      { rule: "self.type == 'none' || has(self.valueFrom)", message: "bearer and header need valueFrom" },
-      { rule: "self.type != 'none' || !has(self.valueFrom)", message: "none takes no valueFrom" },
-      { rule: "(self.type == 'header') == has(self.header)", message: "header is for type header, which needs it" },
+      { rule: "self.type == 'none' || has(self.valueFrom)", message: "is required", fieldPath: ".valueFrom" },
+      {
+        rule: "self.type != 'none' || !has(self.valueFrom)",
+        message: "unknown key: none takes no valueFrom",
+        fieldPath: ".valueFrom",
+      },
+      { rule: "self.type != 'header' || has(self.header)", message: "is required", fieldPath: ".header" },
+      {
+        rule: "self.type == 'header' || !has(self.header)",
+        message: "unknown key: only type header has a header",
+        fieldPath: ".header",
+      },
+    ],
+  },
+  SlotGroup: {
+    "spec.budget": [
+      {
+        rule: "[has(self.slots), has(self.memoryBytes), has(self.device)].filter(given, given).size() <= 1",
+        message: "a budget has one kind: a number of slots, a number of bytes, or a device",
+      },
     ],
   },
 };

@@ -1,42 +1,57 @@
 import { stringify } from "yaml";
 import { apiVersion, type Kind } from "../../src/api/names.ts";
+import { objectStatusSchema } from "../../src/api/resource-status.ts";
 import { celRules } from "./cel-rules.ts";
+import { fieldWords } from "./field-words.ts";
 import { isFree, isMap, readSchema, type JsonSchema } from "./json-schema.ts";
 import { resources, type Resource } from "./resources.ts";
 import { slotStatusSchema } from "../../src/api/status.ts";
 
 type Node = Record<string, unknown>;
 
-/** A stored string, list or map ends somewhere: the API server computes the cost of CEL rules from these bounds. */
+/** Every stored string, list or map has a bound: the API server computes the cost of CEL rules from these bounds. */
 const bounds = { maxLength: 65_536, maxItems: 256, maxProperties: 256 } as const;
 const refLength = 201;
 
-/** Fields of the status that server-side apply merges by key. */
-const listKeys: Readonly<Record<string, readonly string[]>> = {
-  "status.conditions": ["type"],
-  "status.processes": ["role"],
-};
+/** Lists whose items a key tells apart. */
+const listKeys: Readonly<Record<string, readonly string[]>> = { "status.conditions": ["type"] };
+
+const ready = [
+  column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
+  column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
+];
+/** Shown by `-o wide`. */
+const message = { ...column("Message", "string", '.status.conditions[?(@.type=="Ready")].message'), priority: 1 };
 
 const columns: Readonly<Record<Kind, readonly Node[]>> = {
   Slot: [
     column("State", "string", ".status.state"),
-    column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
-    column("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
+    ...ready,
     column("Model", "string", ".status.model.ref"),
     column("Port", "integer", ".status.port"),
     { ...column("Restarts", "integer", ".status.restarts"), priority: 1 },
-    { ...column("Message", "string", '.status.conditions[?(@.type=="Ready")].message'), priority: 1 },
+    message,
     column("Age", "date", ".metadata.creationTimestamp"),
   ],
   Model: [
+    ...ready,
     column("Ref", "string", ".spec.ref"),
     column("Source", "string", ".spec.source"),
     column("License", "string", ".spec.license"),
+    message,
     column("Age", "date", ".metadata.creationTimestamp"),
   ],
   Upstream: [
+    ...ready,
     column("URL", "string", ".spec.baseUrl"),
     column("Auth", "string", ".spec.auth.type"),
+    message,
+    column("Age", "date", ".metadata.creationTimestamp"),
+  ],
+  SlotGroup: [
+    ...ready,
+    column("Slots", "integer", ".spec.budget.slots"),
+    message,
     column("Age", "date", ".metadata.creationTimestamp"),
   ],
 };
@@ -69,7 +84,7 @@ export function crd(kind: Kind): Node {
           name: version,
           served: true,
           storage: true,
-          ...(kind === "Slot" ? { subresources: { status: {} } } : {}),
+          subresources: { status: {} },
           additionalPrinterColumns: columns[kind],
           schema: { openAPIV3Schema: rootSchema(kind, resource) },
         },
@@ -85,21 +100,42 @@ export function crdText(kind: Kind): string {
 
 function rootSchema(kind: Kind, resource: Resource): Node {
   const spec = structural(readSchema(resource.schema, "input"), { kind, path: "spec", isBounded: true });
+  const described = (name: string): Node => ({ description: fieldWords[name] });
   return {
     type: "object",
     description: resource.description,
     required: ["spec"],
     properties: {
-      apiVersion: { type: "string" },
-      kind: { type: "string" },
-      metadata: { type: "object" },
+      apiVersion: { type: "string", ...described("apiVersion") },
+      kind: { type: "string", ...described("kind") },
+      // The rule on names points at it.
+      metadata: { type: "object", properties: { name: { type: "string" } } },
       spec,
-      ...(kind === "Slot"
-        ? { status: structural(readSchema(slotStatusSchema, "output"), { kind, path: "status", isBounded: false }) }
-        : {}),
+      status: statusSchema(kind),
     },
     ...validations(kind, ""),
   };
+}
+
+/**
+ * The operator alone writes it, and whole. Merged field by field, server-side apply would turn a list or map that became
+ * empty into null, and a required field would be missing.
+ */
+function statusSchema(kind: Kind): Node {
+  const schema = kind === "Slot" ? slotStatusSchema : objectStatusSchema;
+  const status = structural(readSchema(schema, "output"), { kind, path: "status", isBounded: false });
+  const record = { type: "object", description: fieldWords["status.record"], [preserves]: true };
+  return {
+    ...status,
+    "x-kubernetes-map-type": "atomic",
+    ...(kind === "Slot" && isNode(status["properties"]) ? { properties: { ...status["properties"], record } } : {}),
+  };
+}
+
+const preserves = "x-kubernetes-preserve-unknown-fields";
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null;
 }
 
 interface Place {
@@ -109,14 +145,17 @@ interface Place {
 }
 
 /**
- * A structural schema: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
- * Unknown fields are pruned there, so `additionalProperties: false` falls away; key patterns of maps cannot be said.
+ * A structural schema:
+ * https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
+ * Unknown fields are pruned there, so `additionalProperties: false` is left out; key patterns of maps cannot be
+ * expressed.
  */
 function structural(schema: JsonSchema, place: Place): Node {
-  const described = schema.description === undefined ? {} : { description: schema.description };
+  const words = schema.description ?? fieldWords[place.path];
+  const described = words === undefined ? {} : { description: words };
   const common: Node = { ...described, ...(schema.default === undefined ? {} : { default: schema.default }) };
   if (schema.anyOf !== undefined) return { ...common, ...union(schema.anyOf, place) };
-  if (isFree(schema)) return { ...common, "x-kubernetes-preserve-unknown-fields": true };
+  if (isFree(schema)) return { ...common, [preserves]: true };
   return { type: schema.type, ...common, ...typed(schema, place), ...validations(place.kind, place.path) };
 }
 
@@ -130,7 +169,6 @@ function typed(schema: JsonSchema, place: Place): Node {
         ...picked(schema, ["minItems", "maxItems"]),
         ...(place.isBounded && schema.maxItems === undefined ? { maxItems: bounds.maxItems } : {}),
         ...(keys === undefined ? {} : { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys }),
-        ...(place.path === "spec.aliases" ? { "x-kubernetes-list-type": "set" } : {}),
         items: structural(schema.items ?? {}, { ...place, path: `${place.path}[]` }),
       };
     }
@@ -159,9 +197,11 @@ function typed(schema: JsonSchema, place: Place): Node {
 function object(schema: JsonSchema, place: Place): Node {
   const { additionalProperties: values } = schema;
   if (typeof values === "object") {
-    if (isFree(values)) return { "x-kubernetes-preserve-unknown-fields": true };
+    // Without a default a map that server-side apply empties becomes null, unless it is replaced whole.
+    const whole = schema.default === undefined ? { "x-kubernetes-map-type": "atomic" } : {};
+    if (isFree(values)) return { [preserves]: true, ...whole };
     return {
-      ...(place.isBounded ? { maxProperties: bounds.maxProperties } : {}),
+      ...(place.isBounded ? { maxProperties: bounds.maxProperties, ...whole } : {}),
       additionalProperties: structural(values, { ...place, path: `${place.path}.*` }),
     };
   }
@@ -176,12 +216,12 @@ function object(schema: JsonSchema, place: Place): Node {
 }
 
 /**
- * Alternatives. Of objects: one object with the properties of all, and exactly one branch's required ones. Anything
- * else (a text or a reference) has no type in a structural schema; there the operator's own check has the last word.
+ * Alternatives. Of objects: one object with the properties of all, and exactly one alternative's required ones. Other
+ * alternatives (a text or a reference) have no type in a structural schema; there only the operator checks the value.
  */
 function union(branches: readonly JsonSchema[], place: Place): Node {
   if (!branches.every((branch) => branch.type === "object" && !isMap(branch))) {
-    return { "x-kubernetes-preserve-unknown-fields": true };
+    return { [preserves]: true };
   }
   const properties: Record<string, JsonSchema> = {};
   for (const branch of branches) {

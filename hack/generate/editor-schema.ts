@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { configShape, tomlName, type ConfigKey } from "../../src/api/config.ts";
 import { apiVersion, type Kind } from "../../src/api/names.ts";
-import { snakeCase } from "../../src/store/spelling.ts";
+import { snakeCase } from "../../src/store/files/spelling.ts";
 import { isMap, readSchema, type JsonSchema } from "./json-schema.ts";
 import { resources } from "./resources.ts";
 
@@ -80,7 +80,7 @@ export function configSchema(): object {
   };
 }
 
-/** Property names as TOML spells them. Below a map of free names nothing is converted: `store/spelling` reads it so. */
+/** Property names in TOML's spelling. Below a map of free names nothing is converted, as `store/spelling` does. */
 export function inSnakeCase(schema: JsonSchema): JsonSchema {
   if (isMap(schema)) return schema;
   return {

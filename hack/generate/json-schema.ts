@@ -67,12 +67,12 @@ export function readSchema(schema: z.ZodType, io: "input" | "output"): JsonSchem
   return node.parse(z.toJSONSchema(schema, { io, target: "draft-7" }));
 }
 
-/** True for a map of free names: below it nothing is ours, so nothing is renamed. */
+/** True for a map of free names: the names below it are not Berth's, so none is renamed. */
 export function isMap(schema: JsonSchema): boolean {
   return typeof schema.additionalProperties === "object";
 }
 
-/** True where any JSON may stand. */
+/** True where any JSON is allowed. */
 export function isFree(schema: JsonSchema): boolean {
   return schema.type === undefined && schema.anyOf === undefined && schema.enum === undefined;
 }
@@ -84,8 +84,8 @@ interface RawSchema extends JsonSchema {
 }
 
 /**
- * Keeps what says something to a reader. A `$ref` is zod's recursive `json()` and becomes the free schema; the bounds
- * of safe integers and the pattern of `date-time` are noise.
+ * Keeps the parts with meaning for a reader. A `$ref` is zod's recursive `json()` and becomes the free schema; the
+ * bounds of safe integers and the pattern of `date-time` are dropped.
  */
 function clean(raw: RawSchema): JsonSchema {
   const kept: Record<string, unknown> = {};
@@ -116,7 +116,7 @@ function clean(raw: RawSchema): JsonSchema {
   return kept;
 }
 
-/** `^\/dev\/.*` says no more than `^/dev/`, and every regular-expression dialect reads the latter. */
+/** `^\/dev\/.*` matches no more than `^/dev/`, and every regular-expression dialect reads the latter. */
 function plainPattern(pattern: string | undefined): string | undefined {
   return pattern?.replaceAll("\\/", "/").replace(/\.\*$/, "");
 }

@@ -3,11 +3,12 @@ import { configShape, environmentName, tomlName, type ConfigKey } from "../../sr
 import { errorTable, errorType } from "../../src/api/errors.ts";
 import { apiVersion, kinds, type Kind } from "../../src/api/names.ts";
 import { isAvailable, slotStates, transitions } from "../../src/api/states.ts";
-import { snakeCase } from "../../src/store/spelling.ts";
+import { directoryOfKind } from "../../src/store/files/manifest.ts";
+import { snakeCase } from "../../src/store/files/spelling.ts";
 import { isFree, isMap, readSchema, type JsonSchema } from "./json-schema.ts";
 import { resources } from "./resources.ts";
 
-/** docs/reference.md: every field, setting, state and error code, read from the code that obeys them. */
+/** docs/reference.md: every field, setting, state and error code, read from the code that defines them. */
 export function reference(): string {
   return [
     "<!-- Written by hack/generate.ts from src/api; change it there and run `make generate`. -->",
@@ -42,10 +43,10 @@ export function reference(): string {
 }
 
 function kindSection(kind: Kind): string[] {
-  const { plural, description, schema } = resources[kind];
+  const { description, schema } = resources[kind];
   return [
     `## ${kind}`,
-    `${description} Files: \`${plural}/<name>.toml\`, \`.yaml\` or \`.yml\`.`,
+    `${description} Files: \`${directoryOfKind[kind]}/<name>.toml\`, \`.yaml\` or \`.yml\`.`,
     table(["Field", "In TOML", "Type", "Default", "Meaning"], fieldRows(readSchema(schema, "input"))),
   ];
 }
@@ -89,7 +90,7 @@ function settings(): string[][] {
   let key: ConfigKey;
   for (key in configShape) {
     const schema = properties[key] ?? {};
-    // Text forms exist for the environment; the first branch is the one to write in TOML.
+    // Text forms exist for the environment; TOML files use the first alternative.
     const type = typeOf(schema.anyOf?.[0] ?? schema);
     const fallback: unknown = configShape[key].safeParse(undefined).data;
     rows.push([code(environmentName(key)), code(tomlName(key)), type, shown(fallback), schema.description ?? ""]);

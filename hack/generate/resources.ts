@@ -1,12 +1,13 @@
 import type { z } from "zod";
 import { modelSpecSchema } from "../../src/api/model.ts";
 import { modelRefSchema, slotNameSchema, type Kind } from "../../src/api/names.ts";
+import { slotGroupSpecSchema } from "../../src/api/slot-group.ts";
 import { slotSpecSchema } from "../../src/api/slot.ts";
 import { upstreamSpecSchema } from "../../src/api/upstream.ts";
 
 export interface Resource {
   readonly schema: z.ZodType;
-  /** What `metadata.name` must match. */
+  /** The schema of `metadata.name`. */
   readonly name: z.ZodType;
   readonly plural: string;
   readonly shortNames: readonly string[];
@@ -34,5 +35,12 @@ export const resources: Readonly<Record<Kind, Resource>> = {
     plural: "upstreams",
     shortNames: ["bup"],
     description: "An external provider whose models are offered beside the local ones.",
+  },
+  SlotGroup: {
+    schema: slotGroupSpecSchema,
+    name: slotNameSchema,
+    plural: "slotgroups",
+    shortNames: ["bgroup"],
+    description: "Slots that share one budget: those that name it in `group`.",
   },
 };

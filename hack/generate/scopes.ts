@@ -10,7 +10,7 @@ import { runGateway } from "../../src/gateway/main.ts";
 const begin = "<!-- scopes: written by hack/generate.ts from the routes themselves -->";
 const end = "<!-- /scopes -->";
 
-/** `docs/security.md` with its table of routes as the gateway has them now. Throws when the marks are gone. */
+/** `docs/security.md` with its table of routes as the gateway has them now. Throws when the marks are missing. */
 export async function withScopes(text: string): Promise<string> {
   const from = text.indexOf(begin);
   const to = text.indexOf(end);
@@ -44,7 +44,7 @@ function mayCall(caller: "nobody" | "proxy" | (typeof tokenScopes)[number], scop
 function byPath(routes: readonly GuardedRoute[]): [path: string, methods: string[]][] {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of routes) {
-    // Whoever may GET may HEAD.
+    // A right to GET includes HEAD.
     if (method === "HEAD") continue;
     methods.set(path, (methods.get(path) ?? new Set()).add(method));
   }

@@ -1,9 +1,9 @@
 import { z } from "zod";
 
-/** A user as basic auth and X-Forwarded-Email can carry it, and a Caddyfile needs no quotes for. */
+/** A user name that basic auth and X-Forwarded-Email can carry, and that needs no quotes in a Caddyfile. */
 export const adminUserSchema = z.string().regex(/^[A-Za-z0-9._@+-]{1,64}$/, "1 to 64 letters, digits and . _ @ + -");
 
-/** bcrypt reads 72 bytes and no further, and stops at a NUL: a longer password would be a shorter one. */
+/** bcrypt reads 72 bytes and stops at a NUL: the rest of a longer password would not count. */
 export const adminPasswordSchema = z
   .string()
   .refine((text) => text.length >= 8, "at least 8 characters")

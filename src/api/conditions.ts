@@ -24,10 +24,11 @@ export const conditionTypes = [
   "NameConflict",
   "ModelChanged",
   "Degraded",
+  "ModelUnknown",
 ] as const;
 export type ConditionType = (typeof conditionTypes)[number];
 
-/** What a reconcile wants to say; `lastTransitionTime` follows from what was said before. */
+/** A condition as a reconcile states it; `lastTransitionTime` follows from the conditions before. */
 export interface ConditionClaim {
   readonly type: ConditionType;
   readonly status: ConditionStatus;
@@ -37,7 +38,7 @@ export interface ConditionClaim {
 
 /**
  * The conditions that follow `before` when `claims` now hold. A type that is not claimed is absent;
- * `lastTransitionTime` moves only when the status of that type moves.
+ * `lastTransitionTime` changes only when the status of that type changes.
  */
 export function nextConditions(
   before: readonly Condition[],
@@ -64,14 +65,19 @@ export function findCondition(conditions: readonly Condition[], type: ConditionT
 }
 
 /**
- * Those of a resource's conditions that a person should look at: what is stalled, degraded or lacks a name, and a `Ready`
- * that is false for another reason than these.
+ * The conditions that need a person: stalled, degraded or in conflict over a name, and a `Ready` that is false for
+ * another reason than these.
  */
 export function troublesIn(conditions: readonly Condition[]): readonly Condition[] {
-  const told = conditions.filter(({ type, status }) => troubleTypes.has(type) && status === "True");
+  const troubles = conditions.filter(({ type, status }) => troubleTypes.has(type) && status === "True");
   const ready = findCondition(conditions, "Ready");
-  const isNews = ready?.status === "False" && !told.some(({ reason }) => reason === ready.reason);
-  return ready !== undefined && isNews ? [ready, ...told] : told;
+  const isNews = ready?.status === "False" && !troubles.some(({ reason }) => reason === ready.reason);
+  return ready !== undefined && isNews ? [ready, ...troubles] : troubles;
 }
 
-const troubleTypes: ReadonlySet<string> = new Set(["Stalled", "NameConflict", "Degraded"] satisfies ConditionType[]);
+const troubleTypes: ReadonlySet<string> = new Set([
+  "Stalled",
+  "NameConflict",
+  "Degraded",
+  "ModelUnknown",
+] satisfies ConditionType[]);

@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { runtimeKinds, slotPorts } from "./names.ts";
+import { runtimeKinds, slotNameSchema, slotPorts } from "./names.ts";
 import { isLibrarys } from "./plain-issue.ts";
+import { bool, list, part, whole } from "./config-values.ts";
 import { problemsOf } from "./problems.ts";
 import { didYouMean, nearest } from "./nearest.ts";
 
@@ -18,34 +19,11 @@ export const bytesSchema = z.union([
     }),
 ]);
 
-const bool = z.union([
-  z.boolean(),
-  z.enum(["0", "1", "true", "false"], "0 or 1").transform((text) => text === "1" || text === "true"),
-]);
-const whole = (min: number, max: number) =>
-  z.union([
-    z.int().min(min).max(max),
-    z
-      .string()
-      .regex(/^\d{1,10}$/, "a whole number")
-      .transform(Number)
-      .pipe(z.int().min(min).max(max)),
-  ]);
-const list = z.union([
-  z.array(z.string()),
-  z.string().transform((text) =>
-    text
-      .split(",")
-      .map((item) => item.trim())
-      .filter((item) => item !== ""),
-  ),
-]);
-
 const portRange = z.strictObject({ first: z.int().min(1).max(65_535), last: z.int().min(1).max(65_535) });
 
 /**
- * Every setting: `SVC_<NAME>` in the environment, the same word in snake_case in `<config>/berth.toml`.
- * CONTRACT "Configuration" is the source. A key ends in what it measures.
+ * Every setting: `SVC_<NAME>` in the environment, the same word in snake_case in `<config>/berth.toml`. CONTRACT
+ * "Configuration" is the source. A key ends in its unit.
  */
 export const configShape = {
   port: whole(0, 65_535).default(8080).describe("Port of the public API"),
@@ -55,7 +33,12 @@ export const configShape = {
     .pipe(z.array(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()], "addresses or blocks such as 10.0.0.0/8")))
     .default(["127.0.0.0/8", "::1/128"])
     .describe("Peers whose X-Forwarded-Email counts in auth mode"),
-  operatorPort: whole(0, 65_535).default(8079).describe("Loopback port of the operator's metrics, livez and readyz"),
+  operatorPort: whole(0, 65_535).default(8079).describe("Port of the operator's metrics, livez and readyz"),
+  operatorHost: z
+    .string()
+    .min(1)
+    .default("127.0.0.1")
+    .describe("Address of that port, which asks for no token; another one only in a Pod, for the kubelet's probes"),
   hostname: z.string().min(1).default("svc.local").describe("Name of the edge proxy"),
   tlsEmail: z.string().optional().describe("Contact address for ACME"),
   adminUser: z.string().optional().describe("User of the edge proxy's basic auth"),
@@ -69,27 +52,51 @@ export const configShape = {
   store: z
     .enum(["files", "kubernetes"])
     .default("files")
-    .describe("Where desired and published state live; this version knows files alone"),
-  runtime: z.enum(runtimeKinds).default("auto").describe("What slots with runtime auto run in"),
+    .describe("Desired and published state: files, or the custom resources of one namespace"),
+  runtime: z.enum(runtimeKinds).default("auto").describe("The runtime of slots with runtime auto"),
   holdSeconds: whole(0, 86_400)
     .default(180)
     .describe("Longest time a request waits for a cold slot; 0 answers at once"),
   bodyLimit: bytesSchema.default(64 * 1024 ** 2).describe("Largest request body"),
   chatPort: whole(0, 65_535)
     .default(3001)
-    .describe("Port of the chat page that the edge proxy leads to; this version has none"),
+    .describe("Port of the chat page, which is also at /chat/ of the API; 0: no port of its own"),
+  enginePages: list
+    .pipe(z.array(slotNameSchema))
+    .default([])
+    .describe("Slots whose engine's own page is at /upstream/SLOT/ of a port of its own; absent: none"),
+  enginePagesPort: whole(1, 65_535).default(3002).describe("Port of engines' own pages, where enginePages names slots"),
   logLevel: z
     .enum(["fatal", "error", "warn", "info", "debug", "trace", "silent"])
     .default("info")
     .describe("Least severe line that is logged"),
+  accessLogPart: part
+    .default(1)
+    .describe("The part of answered requests with a line in the access log; others have one"),
+  requestBodies: bool
+    .default(false)
+    .describe("/api/requests shows the bodies of the last requests to admins, without what looks like a secret"),
+  tracesEndpoint: z
+    .url({ protocol: /^https?$/ })
+    // No request can be made with them, and the log of that failure would show them.
+    .refine((url) => !URL.parse(url)?.username && !URL.parse(url)?.password, "must hold no user and no password")
+    .optional()
+    .describe("Base address of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; absent: none"),
+  tracesPart: part
+    .default(0.1)
+    .describe("The part of requests that are traced where the client has not decided; 1: all, for a try"),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api accepts"),
   corsOrigins: list.default([]).describe("Origins whose pages may call /v1 from a browser, or *; absent: none"),
   engineUser: z.string().optional().describe("USER or USER:GROUP that runs engines when Berth runs as root"),
   bufferLimit: bytesSchema
     .default(512 * 1024 ** 2)
-    .describe("Memory of all bodies until their engine has them, whole answers, shared streams and reader buffers"),
-  spoolLimit: bytesSchema.default(1024 ** 3).describe("Disk that uploads take together while they wait or are sent"),
+    .describe("Memory of all bodies until their engine has answered, whole answers, shared streams and reader buffers"),
+  spoolLimit: bytesSchema.default(1024 ** 3).describe("Disk space of all uploads while they wait or are sent"),
+  pullBandwidth: bytesSchema.default(0).describe("Bytes a second that fetching models may take; 0: no limit"),
+  diskReserve: bytesSchema
+    .default(1024 ** 3)
+    .describe("Free disk space that fetched models and saved contexts leave free"),
   drainSeconds: whole(0, 3600).default(30).describe("Time that open requests get on SIGTERM"),
   slotPorts: z
     .union([
@@ -114,6 +121,13 @@ export const configShape = {
     .regex(/^unix:\/\/\/.+/, "a socket of this machine, as unix:///run/docker.sock")
     .optional()
     .describe("Socket of Docker or Podman; absent: DOCKER_HOST, else unix:///var/run/docker.sock"),
+  podModels: z
+    .string()
+    .regex(/^(claim:[a-z0-9]([a-z0-9.-]*[a-z0-9])?|path:\/.*)$/, "claim:NAME, or path:/DIRECTORY of the node")
+    .optional()
+    .describe(
+      "Volume of Pods that is the models directory, claim:NAME or path:/DIRECTORY; absent: path: and modelsDir",
+    ),
   llamaImage: z.string().min(1).optional().describe("Image that runs llama slots instead of the shipped ones"),
   allowHostMounts: bool.default(false).describe("Slots may mount /, /proc, the container engine's socket and the like"),
   readOnly: bool.default(false).describe("The API never writes the configuration directory"),
@@ -132,9 +146,9 @@ export type ConfigOrigin = "default" | "environment" | "file";
 /** Keys that hold secrets: masked wherever a configuration is shown. */
 export const secretConfigKeys = ["adminPassword"] as const satisfies readonly ConfigKey[];
 
-/** Keys of the environment that are no settings: the command line's, and where the settings lie. */
+/** Variables of the environment that are not settings: those of the command line, and the directories. */
 const otherKeys = ["SVC_URL", "SVC_TOKEN", "SVC_CONFIG_DIR"];
-/** What Kubernetes injects for a Service called `svc`. */
+/** Variables that Kubernetes injects for a Service called `svc`. */
 const injectedKeys = /^SVC_(SERVICE_(HOST|PORT(_.*)?)|PORT_\d+_(TCP|UDP)(_.*)?)$/;
 
 /** `SVC_STATE_DIR` of `stateDir`. */
@@ -168,14 +182,14 @@ export interface ConfigPlaces {
   readonly xdgStateHome: string | undefined;
 }
 
-/** `/etc/berth` as root, else the XDG directory. Undefined when there is no home to put it in. */
+/** `/etc/berth` as root, else the XDG directory. Undefined without a home directory. */
 export function defaultConfigDir(places: ConfigPlaces): string | undefined {
   if (places.isRoot) return "/etc/berth";
   const base = places.xdgConfigHome ?? (places.home === undefined ? undefined : `${places.home}/.config`);
   return base === undefined ? undefined : `${base}/berth`;
 }
 
-/** `/var/lib/berth` as root, else the XDG directory. Undefined when there is no home to put it in. */
+/** `/var/lib/berth` as root, else the XDG directory. Undefined without a home directory. */
 export function defaultStateDir(places: ConfigPlaces): string | undefined {
   if (places.isRoot) return "/var/lib/berth";
   const base = places.xdgStateHome ?? (places.home === undefined ? undefined : `${places.home}/.local/state`);
@@ -209,7 +223,7 @@ export function loadConfig(
     if (!name.startsWith("SVC_") || value === undefined) continue;
     const key = byEnvironment.get(name);
     if (key !== undefined) {
-      // An empty variable is how shells and unit files unset one.
+      // Shells and unit files unset a variable by an empty value.
       if (value === "") continue;
       if (injectedKeys.test(name) || (name === "SVC_PORT" && /^(tcp|udp):\/\//.test(value))) {
         warnings.push(`${name} looks injected by Kubernetes for a Service called svc and is ignored`);
@@ -254,15 +268,15 @@ export function loadConfig(
   if (settled.success && settled.data.slotPorts.first > settled.data.slotPorts.last) {
     problems.push({ key: "SVC_SLOT_PORTS", message: "ends before it begins" });
   }
-  if (settled.success && settled.data.store === "kubernetes") {
-    problems.push({ key: "SVC_STORE", message: "must be files: this version reads no Slots from a cluster" });
-  }
   for (const key of keys) origins[key] ??= "default";
   if (problems.length > 0 || !settled.success || configDir === undefined || stateDir === undefined) {
     return { config: undefined, origins, problems, warnings };
   }
+  const { store, runtime } = settled.data;
   const config: Config = {
     ...settled.data,
+    // Slots of a cluster are Pods unless a setting says otherwise.
+    runtime: store === "kubernetes" && runtime === "auto" ? store : runtime,
     configDir,
     stateDir,
     modelsDir: settled.data.modelsDir ?? `${stateDir}/models`,
@@ -271,7 +285,7 @@ export function loadConfig(
   return { config, origins, problems, warnings };
 }
 
-/** Our own messages name what is wanted (`a whole number`); the schema library's are sentences, or say what must be. */
+/** Messages of our schemas name the wanted value (`a whole number`); those of the schema library are sentences. */
 function wanted(message: string): string {
   if (message.startsWith("must ")) return message;
   return isLibrarys(message) ? `is wrong: ${message[0]?.toLowerCase() ?? ""}${message.slice(1)}` : `must be ${message}`;

@@ -1,4 +1,4 @@
-/** Something wrong with a file. Line and column count from 1. */
+/** A problem in a file. Line and column count from 1. */
 interface Found {
   readonly file: string;
   readonly line?: number | undefined;
@@ -7,13 +7,13 @@ interface Found {
   readonly message: string;
 }
 
-/** `file:line:column: path: message`, as far as these are known: a line that editors can follow. */
+/** `file:line:column: path: message`, with the parts that are known: a format that editors can follow. */
 export function diagnosticLine({ file, line, column, path = [], message }: Found): string {
   const place = [file, line, column].filter((part) => part !== undefined).join(":");
   return [place, ...(path.length === 0 ? [] : [path.join(".")]), message].join(": ");
 }
 
-/** All of them, one a line. */
+/** All problems, one per line. */
 export function describeDiagnostics(all: readonly Found[]): string {
   return all.map(diagnosticLine).join("\n");
 }

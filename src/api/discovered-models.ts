@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** What a provider listed when a gateway last asked it (`<state>/discovered/`). No address and no secret. */
+/** The models that a provider listed last (`<state>/discovered/`). No address and no secret. */
 export const discoveredModelsSchema = z.strictObject({
   schema: z.literal(1),
   upstream: z.string(),

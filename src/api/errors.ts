@@ -33,6 +33,7 @@ export const errorTable = {
   "dispatch.upstream_timeout": [504, "The engine or provider was too slow"],
   "config.invalid": [422, "The configuration is invalid"],
   "config.read_only": [409, "The configuration belongs to Git or to the cluster and may not be written here"],
+  "config.changed": [409, "The file was changed meanwhile"],
   "config.fit": [409, "The model cannot fit"],
   "system.not_found": [404, "There is nothing at this address"],
   "system.method_not_allowed": [405, "This route does not take this method"],
@@ -51,13 +52,13 @@ export type ErrorType =
   /** llama.cpp's, for a prompt that is longer than the context. */
   | "exceed_context_size_error";
 
-/** What stands beside the envelope's own fields for clients that were written for other services. */
+/** Fields beside the envelope's own, for clients that were written for other services. */
 export interface FamiliarFields {
-  /** OpenAI's code for the same, where it has one and clients act on it: `code` is ours. */
+  /** OpenAI's code for the same error, where clients act on it; `code` is always ours. */
   readonly openai_code?: "model_not_found" | "context_length_exceeded";
-  /** OpenAI's: the field of the request that is at fault. */
+  /** OpenAI's field for the faulty field of the request. */
   readonly param?: string;
-  /** llama.cpp's: tokens that the prompt has, and that the context holds. */
+  /** llama.cpp's counts: tokens of the prompt, and tokens that fit in the context. */
   readonly n_prompt_tokens?: number;
   readonly n_ctx?: number;
 }
@@ -77,7 +78,7 @@ export interface ErrorEnvelope {
   };
 }
 
-/** OpenAI SDKs classify an error by this word. */
+/** OpenAI SDKs classify an error by this field. */
 export function errorType(status: number): ErrorType {
   if (status === 401) return "authentication_error";
   if (status === 403) return "permission_error";
@@ -88,20 +89,20 @@ export function errorType(status: number): ErrorType {
 export interface ApiErrorOptions {
   readonly message?: string;
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Overrides the table's status; only `dispatch.rejected`, which keeps the engine's own, and 431 need it. */
+  /** Overrides the table's status; only `dispatch.rejected`, which keeps the engine's own status, and 431 need it. */
   readonly status?: number;
   /** Response headers, e.g. `retry-after`. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly cause?: unknown;
-  /** Absent: that of the status. */
+  /** Absent: the type that belongs to the status. */
   readonly type?: ErrorType;
-  /** Absent: those of the code. */
+  /** Absent: the fields that belong to the code. */
   readonly familiar?: FamiliarFields | undefined;
 }
 
 /**
- * A failure that a client may see as it is. Anything else becomes `system.internal` without its message. Only that one
- * has a stack: the others are answers, and capturing a stack costs a third of refusing a wrong token.
+ * A failure that a client may see unchanged. Any other error becomes `system.internal` without its message. Only
+ * `system.internal` has a stack: the others are answers, and capturing a stack costs a third of refusing a wrong token.
  */
 export class ApiError extends Error {
   override readonly name = "ApiError";

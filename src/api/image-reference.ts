@@ -11,7 +11,7 @@ const tag = "(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?";
 const digest = "(?:@[a-z0-9]+:[0-9a-f]{32,})?";
 
 /**
- * What a container engine takes for an image's name (https://pkg.go.dev/github.com/distribution/reference: the
- * grammar). Nothing else may get into the address of a request to it.
+ * The grammar of image names (https://pkg.go.dev/github.com/distribution/reference). No other text may become part of
+ * the address of a request to a container engine.
  */
 export const imageReference = new RegExp(`^${host}${part}(?:\\/${part})*${tag}${digest}$`);

@@ -1,13 +1,13 @@
 import type { z } from "zod";
 import { didYouMean, nearest } from "./nearest.ts";
 
-/** What is said of a key that no schema knows, with the nearest one that it does know. */
+/** The message about a key that no schema knows, with the nearest known key. */
 export function unknownKey(key: string, known: readonly string[]): string {
   if (key === "<<") return "YAML 1.2 has no merge keys; name the fields, or give an alias of the whole map";
   return `unknown key${didYouMean(nearest(key, known))}`;
 }
 
-/** The keys that the schema knows at `path`, for a hint; empty when it cannot be told. */
+/** The keys that the schema knows at `path`, for a hint; empty when they cannot be derived. */
 export function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   let current: unknown = schema;
   const steps: readonly PropertyKey[] = [...path];
@@ -33,7 +33,7 @@ function isSchemaNode(value: unknown): value is SchemaNode {
   return typeof value === "object" && value !== null && "def" in value;
 }
 
-/** Beneath optional, default and prefault. */
+/** The schema inside optional, default and prefault. */
 function unwrapped(value: unknown): unknown {
   let current = value;
   while (isSchemaNode(current) && current.def.innerType !== undefined) current = current.def.innerType;

@@ -3,18 +3,20 @@ import type { z } from "zod";
 type Path = readonly PropertyKey[];
 
 export interface Tolerance {
-  /** What stands for a required value that this version does not know; undefined: its holder goes. */
+  /**
+   * The replacement for a required value that this version does not know; undefined: the object around it is removed.
+   */
   readonly instead?: (path: Path, whole: unknown) => unknown;
-  /** Hears of each value that this version does not know, as `status.state = "hibernating"`. */
+  /** Called with each value that this version does not know, as `status.state = "hibernating"`. */
   readonly onUnknown?: (what: string) => void;
 }
 
 /**
- * What Berth wrote down, as far as this version knows it: while versions mix, a field or a value that a later one has
- * added must not make the whole unreadable. An unknown field goes. An unknown value of a fixed set, such as a capability,
- * goes too: from a list alone, else with the smallest part that cannot be without it. Undefined where anything else is
- * wrong. For state that is read by another process than its writer; what people write, and whatever grants or asks for
- * something, is read strictly.
+ * The part of a state file that this version knows: while versions mix, a field or a value of a later version must not
+ * make the whole file unreadable. An unknown field is removed. An unknown value of a fixed set, such as a capability,
+ * is removed too: from a list alone, else with the smallest part that requires it. Undefined for any other fault. For
+ * state that another process reads than wrote it; manifests, and files that grant or request something, are read
+ * strictly.
  */
 export function knownPart<Schema extends z.ZodType>(
   schema: Schema,
@@ -26,7 +28,7 @@ export function knownPart<Schema extends z.ZodType>(
   let { issues } = first.error;
   const known = structuredClone(value);
   for (let round = 0; round < roundLimit; round++) {
-    // From the end: what goes from a list moves only what was looked at.
+    // From the end: removing an item of a list then moves only items that are already checked.
     for (const issue of issues.toReversed()) {
       if (issue.code === "unrecognized_keys") {
         const holder = at(known, issue.path);
@@ -35,7 +37,7 @@ export function knownPart<Schema extends z.ZodType>(
         continue;
       }
       const isUnknown = issue.code === "invalid_value" || issue.code === "invalid_union";
-      // In later rounds only what has gone is missed.
+      // In later rounds a missing value is expected, since earlier rounds removed it.
       if (round === 0 && (!isUnknown || at(known, issue.path) === undefined)) return undefined;
       const gone = removed(known, issue.path, instead);
       if (gone === undefined) return undefined;
@@ -49,10 +51,13 @@ export function knownPart<Schema extends z.ZodType>(
   return undefined;
 }
 
-/** What holds it goes with it, level by level: state is not nested deeper. */
+/** The object around a removed value is removed with it, level by level: state is not nested deeper than this. */
 const roundLimit = 8;
 
-/** Takes away what is at the path or, where nothing is, the nearest part that holds it. Undefined: that is all there is. */
+/**
+ * Removes the value at the path or, where nothing is there, the nearest part around it. Undefined: that part is the
+ * whole.
+ */
 function removed(whole: unknown, path: Path, instead: Tolerance["instead"]): { readonly value: unknown } | undefined {
   for (let length = path.length; length > 0; length--) {
     const key = path[length - 1];

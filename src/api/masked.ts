@@ -1,12 +1,12 @@
 import type { Plan } from "./plan.ts";
 import type { SlotSpec } from "./slot.ts";
 
-/** In place of what only an administrator may see. */
+/** Stands for values that only an administrator may see. */
 const mask = "***";
 
 /**
- * A slot's spec for callers below admin: a manifest may hold a key in plain text where an engine takes one only so. What
- * stands in `env`, in arguments and in `podTemplate` is masked; names, the program and where a `valueFrom` points stay.
+ * A slot's spec for callers below admin: a manifest may hold a key in plain text where an engine requires that. The
+ * values of `env`, the arguments and `podTemplate` are masked; names, the program and the targets of `valueFrom` stay.
  */
 export function maskedSpec(spec: SlotSpec): SlotSpec {
   const { command, podTemplate, args, env } = spec;
@@ -21,7 +21,7 @@ export function maskedSpec(spec: SlotSpec): SlotSpec {
   };
 }
 
-/** A plan for callers below admin: of what is started the program alone. */
+/** A plan for callers below admin: of a started command only the program. */
 export function maskedPlan(plan: Plan): Plan {
   return {
     ...plan,
@@ -31,14 +31,24 @@ export function maskedPlan(plan: Plan): Plan {
   };
 }
 
-/** Such as HF_TOKEN, OPENAI_API_KEY, DB_PASSWORD; not TOKENIZERS_PARALLELISM, MAX_TOKENS or KEYBOARD. */
+/** Matches names such as HF_TOKEN, OPENAI_API_KEY, DB_PASSWORD; not TOKENIZERS_PARALLELISM, MAX_TOKENS or KEYBOARD. */
 const secretName =
   /(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|(?:API|ACCESS|PRIVATE|AUTH|SECRET)_?KEY)(?:_|$)/i;
 const secretFlag = /^--?(?:[a-z0-9-]+-)?(?:api-key|token|hf-token|secret|password|passphrase|auth-key)(?:=|$)/i;
-/** As providers of keys begin them. */
+/** Prefixes that providers give their keys. */
 const secretText = /^(?:sk-|hf_|ghp_|github_pat_|glpat-|xox[abp]-|AKIA|svc_[a-z0-9]{8}\.)[\w.-]{8,}/;
 
-/** Where a spec holds what looks like a secret in plain text. For a hint: it knows no secret for sure. */
+const secretWithin = /\b(?:sk-|hf_|ghp_|github_pat_|glpat-|xox[abp]-|AKIA|svc_[a-z0-9]{8}\.)[\w.-]{8,}/g;
+const secretField =
+  /("[\w-]*(?:api[_-]?key|access[_-]?key|token|secret|password|passphrase|authorization|cookie)"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
+const bearer = /\b(Bearer|Basic)\s+[\w+/=.~-]{8,}/gi;
+
+/** A text of JSON or of any kind, in which what looks like a secret is masked. A help, not a proof. */
+export function maskedText(text: string): string {
+  return text.replaceAll(secretField, `$1"${mask}"`).replaceAll(bearer, `$1 ${mask}`).replaceAll(secretWithin, mask);
+}
+
+/** Paths of a spec whose value looks like a secret in plain text. A hint, not a proof. */
 export function literalSecrets({ env, args, command }: Pick<SlotSpec, "env" | "args" | "command">): string[] {
   const variables = Object.entries(env)
     .filter(
@@ -59,7 +69,7 @@ function secretArguments(field: string, words: readonly string[]): string[] {
   });
 }
 
-/** `$(NAME)` alone is a reference: what it stands for is looked at where it is given. */
+/** `$(NAME)` alone is a reference: its target is checked where it is defined. */
 function isLiteral(value: string): boolean {
   return value !== "" && !/^\$\([A-Za-z_]\w*\)$/.test(value);
 }

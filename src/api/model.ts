@@ -6,36 +6,54 @@ export const sha256Schema = z.string().regex(/^[0-9a-f]{64}$/, "64 lower-case he
 /** Where a model's bytes come from. */
 export const modelSourceSchema = z
   .string()
-  .regex(/^(hf|https|file|flm|voice):\/\/.+$/, "starts with hf://, https://, file://, flm:// or voice://");
+  .regex(
+    /^(?:(?:hf|https|file|flm|voice):\/\/.+|http:\/\/(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?\/.+)$/,
+    "starts with hf://, https://, file://, flm:// or voice://; http:// only for a server of this machine (localhost, 127.0.0.1, [::1])",
+  );
 
 export const modelSpecSchema = z.strictObject({
   ref: modelRefSchema.optional().describe("The ref; absent: the resource's name"),
-  source: modelSourceSchema.optional().describe("Where the bytes come from; today only file:///…"),
+  source: modelSourceSchema
+    .optional()
+    .describe("Source of the bytes: hf://owner/repo/file[@revision], https://…, file:///…"),
   files: z
     .array(
       z.strictObject({
-        source: modelSourceSchema.describe("Where this file's bytes come from"),
-        sha256: sha256Schema.optional().describe("Of this file; not in this version"),
-        as: z.string().min(1).optional().describe("File name on disk; not in this version"),
+        source: modelSourceSchema.describe("Source of this file's bytes"),
+        sha256: sha256Schema.optional().describe("Of this file: checked when it is fetched"),
+        as: z.string().min(1).optional().describe("File name on disk; absent: the source's own"),
       }),
     )
     .min(1)
     .optional()
     .describe("Several files, e.g. shards or a projector"),
-  sha256: sha256Schema.optional().describe("Shown, and a reason to load anew; this version does not compute it"),
+  sha256: sha256Schema
+    .optional()
+    .describe("Shown, and a reason to restart the engine; this version does not compute it"),
   sizeBytes: z.int().min(0).optional().describe("Checked when given, recorded when not"),
   engines: z.array(z.enum(engineKinds)).optional().describe("Engines that may serve it; absent: all"),
   backends: z.array(z.enum(backends)).optional().describe("Backends that may serve it; not in this version"),
-  capabilities: z.array(z.enum(modelCapabilities)).optional().describe("What it can do; absent: read from the file"),
+  capabilities: z.array(z.enum(modelCapabilities)).optional().describe("Its capabilities; absent: read from the file"),
   license: z.string().optional().describe("Shown before a pull"),
   licenseUrl: z.url().optional().describe("Where the licence can be read"),
-  acceptLicense: z.boolean().default(false).describe("Accepts a non-commercial licence; not in this version"),
+  acceptLicense: z
+    .boolean()
+    .default(false)
+    .describe("Accepts a licence that must be accepted before the model is fetched"),
   contextLength: z.int().min(1).optional().describe("Tokens; absent: read from the file"),
   parameters: z.int().min(0).optional().describe("Number of weights; absent: read from the file"),
   quantization: z.string().optional().describe("Such as Q4_K_M; absent: read from the file"),
   family: z.string().optional().describe("Architecture; absent: read from the file"),
-  minVramBytes: z.int().min(0).optional().describe("Input to the fit check; not in this version"),
-  memoryBytes: z.int().min(0).optional().describe("Input to the fit check; not in this version"),
+  minVramBytes: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Memory that it needs of a GPU; counts until a better figure is known"),
+  memoryBytes: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Memory of the machine that it needs; counts until a better figure is known"),
   default: z
     .record(z.string(), z.json())
     .default({})
@@ -54,12 +72,21 @@ export function modelRules(spec: ModelSpec): { path: string[]; message: string }
   return [];
 }
 
-/** What the registry knows of one ref, whether declared in a manifest or found on disk. Published for the gateway. */
+/** One file that is fetched. */
+export const wantedFileSchema = z.strictObject({
+  source: z.string(),
+  sha256: sha256Schema.optional(),
+  /** File name on disk; absent: the source's own. */
+  as: z.string().optional(),
+});
+export type WantedFile = z.output<typeof wantedFileSchema>;
+
+/** The registry's record of one ref, declared in a manifest or found on disk. Published for the gateway. */
 export const modelRecordSchema = z.strictObject({
   ref: modelRefSchema,
   /** `manifest`: declared by a person; `file`: found in the models directory; `catalog`: shipped with Berth. */
   origin: z.enum(["manifest", "file", "catalog"]),
-  /** The Model that declares it: its manifest goes by this name, which need not be the ref. */
+  /** The name of the Model that declares it, and of its manifest; it may differ from the ref. */
   name: z.string().optional(),
   source: z.string(),
   /** Absolute path of the first file once it is on disk. */
@@ -76,20 +103,41 @@ export const modelRecordSchema = z.strictObject({
   architecture: z.string().optional(),
   contextLength: z.int().min(1).optional(),
   parameters: z.int().min(0).optional(),
-  /** What one token of context takes, in f16 and with every layer's cache. */
+  /** Bytes per token of context, in f16 and with every layer's cache. */
   contextBytesPerToken: z.int().min(1).optional(),
   quantization: z.string().optional(),
   family: z.string().optional(),
   /** GGUF pooling type of an embedding model: none, mean, cls, last or rank. */
   pooling: z.string().optional(),
+  /** The memory that the manifest declares as needed: of a GPU, and of the machine. */
+  minVramBytes: z.int().min(0).optional(),
+  memoryBytes: z.int().min(0).optional(),
   /** Unix seconds: the file's modification time, or when the manifest was first seen. */
   created: z.int().min(0).default(0),
-  /** Identity of the bytes as last seen (`size:mtimeMs` per file): tells a file replaced in place. */
+  /** Identity of the bytes at the last read (`size:mtimeMs` per file): detects a file replaced in place. */
   fingerprint: z.string().optional(),
   state: z.enum(["available", "missing", "unsupported", "invalid"]),
   /** Why it is not available, for a person. */
   message: z.string().optional(),
-  /** Machine-readable cause when not available: becomes the Stalled reason of a slot that wants it. */
-  reason: z.enum(["UnsupportedSource", "ModelFileMissing", "NotAModel", "TruncatedModel", "Unreadable"]).optional(),
+  /** Machine-readable cause when not available: becomes the Stalled reason of a slot with this model. */
+  reason: z
+    .enum([
+      "UnsupportedSource",
+      "ModelFileMissing",
+      "NotFetched",
+      "LicenseNotAccepted",
+      "NotAModel",
+      "TruncatedModel",
+      "Unreadable",
+    ])
+    .optional(),
+  /** The files that the operator fetches when a slot needs the model; some or all are not on disk. */
+  fetch: z
+    .strictObject({
+      files: z.array(wantedFileSchema).min(1),
+      /** Of all files together. */
+      sizeBytes: z.int().min(0).optional(),
+    })
+    .optional(),
 });
 export type ModelRecord = z.output<typeof modelRecordSchema>;

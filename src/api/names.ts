@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 export const apiVersion = "berth.dev/v1alpha1";
-export const kinds = ["Slot", "Model", "Upstream"] as const;
+export const kinds = ["Slot", "Model", "Upstream", "SlotGroup"] as const;
 export type Kind = (typeof kinds)[number];
 
 /** Built-in slots, in the order in which `/v1/models` lists them. */
@@ -18,7 +18,7 @@ export const slotNameSchema = z
   .string()
   .regex(/^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$/, "1 to 32 lower-case letters, digits and dashes, not at the ends");
 
-/** A registry ref: what a `model` field may name, e.g. `qwen3-4b` or `vendor/model:free`. */
+/** A registry ref: a possible value of `model`, e.g. `qwen3-4b` or `vendor/model:free`. */
 export const modelRefSchema = z
   .string()
   .regex(
@@ -33,7 +33,7 @@ export type Backend = (typeof backends)[number];
 export const runtimeKinds = ["auto", "process", "docker", "kubernetes"] as const;
 export type RuntimeKind = Exclude<(typeof runtimeKinds)[number], "auto">;
 
-/** What a slot can be asked for; each `/v1` route needs one of them. */
+/** The capabilities of slots; each `/v1` route needs one. */
 export const slotCapabilities = [
   "chat",
   "completions",
@@ -48,7 +48,7 @@ export const slotCapabilities = [
 ] as const;
 export type SlotCapability = (typeof slotCapabilities)[number];
 
-/** With what the gateway makes of a chat for an engine or provider that has no such route (DECISIONS 18). */
+/** The capabilities together with those that the gateway translates into a chat (DECISIONS 18). */
 export function withTranslated(capabilities: readonly SlotCapability[]): SlotCapability[] {
   const translated = capabilities.includes("chat") ? (["messages", "responses"] as const) : [];
   return [...new Set([...capabilities, ...translated])];

@@ -1,4 +1,4 @@
-/** The known word within two edits (three for long words), or undefined. Words too unlike are passed over cheaply. */
+/** The known word within two edits (three for long words), or undefined. Very different words are skipped cheaply. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   const wanted = word.toLowerCase();
   const wantedLetters = lettersOf(wanted);
@@ -8,24 +8,24 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
     if (Math.abs(candidate.length - word.length) > limit) continue;
     const lower = candidate.toLowerCase();
     const letters = lettersOf(lower);
-    // One edit brings in or takes away one letter at most.
+    // One edit adds or removes one letter at most.
     if (bits(wantedLetters & ~letters) > limit || bits(letters & ~wantedLetters) > limit) continue;
     const distance = editDistance(wanted, lower, limit);
     if (distance > limit) continue;
     if (distance === 0) return candidate;
     best = candidate;
-    // From here on only what is closer counts.
+    // From here on only closer words count.
     limit = distance - 1;
   }
   return best;
 }
 
-/** What ends a message about a word that nobody knows; empty where none is near. */
+/** The end of a message about an unknown word; empty where no known word is near. */
 export function didYouMean(near: string | undefined): string {
   return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
-/** Which letters occur, folded into 32 bits. */
+/** The set of letters, folded into 32 bits. */
 function lettersOf(word: string): number {
   let letters = 0;
   for (let at = 0; at < word.length; at++) letters |= 1 << (word.charCodeAt(at) & 31);
@@ -38,7 +38,7 @@ function bits(mask: number): number {
   return count;
 }
 
-/** Exact up to the limit; anything above it otherwise. Only cells within the limit of the diagonal are looked at. */
+/** Exact up to the limit; some value above it otherwise. Only cells within the limit of the diagonal are computed. */
 function editDistance(a: string, b: string, limit: number): number {
   const far = limit + 1;
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);

@@ -1,11 +1,11 @@
 import type { z } from "zod";
 
-/** The schema library speaks in sentences, our schemas in words for what is wanted, such as `a whole number`. */
+/** Messages of the schema library are sentences; our schemas name the wanted value, such as `a whole number`. */
 export function isLibrarys(message: string): boolean {
   return /^[A-Z]/.test(message);
 }
 
-/** What the schema library expects or was given, in words for people who write TOML, YAML and JSON. */
+/** The schema library's type names, in words for people who write TOML, YAML and JSON. */
 const typeWords: Readonly<Record<string, string>> = {
   array: "a list",
   bigint: "a whole number",
@@ -19,7 +19,7 @@ const typeWords: Readonly<Record<string, string>> = {
   string: "text",
 };
 
-/** What one issue says. The words of our schemas stay; those of the schema library become plain ones. */
+/** The message of one issue. Messages of our schemas stay; those of the schema library become plain words. */
 export function plainIssue(issue: z.core.$ZodIssue): string {
   if (!isLibrarys(issue.message)) return issue.message;
   if (issue.code === "invalid_type") return wrongType(issue);
@@ -34,7 +34,7 @@ export function plainIssue(issue: z.core.$ZodIssue): string {
   return issue.message;
 }
 
-/** A field that is not there is missing, whatever type it should have had. */
+/** An absent field is missing, whatever its type would be. */
 function wrongType({ expected, message }: z.core.$ZodIssueInvalidType): string {
   const received = /received (\w+)$/.exec(message)?.[1] ?? "";
   if (received === "undefined") return "is required";

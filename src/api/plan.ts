@@ -1,28 +1,74 @@
 import { z } from "zod";
 import { processRoles } from "./names.ts";
+import { processName, type ProcessRef } from "./process-ref.ts";
+
+/** The plan of an on-demand slot that a person has unloaded. */
+export const unloadedMessage = "unloaded by request; the next request loads it";
+
+/** Which process of the slot; `ordinal` absent: 0. */
+const processFields = { role: z.enum(processRoles), ordinal: z.int().min(0).optional() } as const;
 
 /** One thing the operator does to a slot. Acting on it takes no further decision. */
 export const stepSchema = z.discriminatedUnion("do", [
-  /** Wait until every live gateway has seen `unloading` and let go, at most until `deadline`. */
-  z.strictObject({ do: z.literal("drain"), reason: z.string(), deadline: z.iso.datetime() }),
-  z.strictObject({ do: z.literal("stop"), role: z.enum(processRoles), reason: z.string() }),
+  /** Wait until every live gateway has let go of the process, at most until `deadline`. Without a role: of the slot. */
+  z.strictObject({
+    do: z.literal("drain"),
+    role: processFields.role.optional(),
+    ordinal: processFields.ordinal,
+    reason: z.string(),
+    /** Absent: what is in flight is waited for, however long that takes. */
+    deadline: z.iso.datetime().optional(),
+  }),
+  /** Begin to fetch what the process needs and is not here. */
+  z.strictObject({ do: z.literal("fetch"), ...processFields, reason: z.string() }),
+  /** Note the digest of an image that was named without one: from now on it is that one. */
+  z.strictObject({ do: z.literal("pin"), image: z.string(), digest: z.string(), reason: z.string() }),
+  /** Lease the ports of what is started next: all, or none of them. */
+  z.strictObject({
+    do: z.literal("lease"),
+    ports: z.array(z.strictObject({ ...processFields, port: z.int() })),
+    reason: z.string(),
+  }),
+  z.strictObject({
+    do: z.literal("stop"),
+    ...processFields,
+    reason: z.string(),
+    /** The engine saves the context of its prompts first. */
+    savesContext: z.literal(true).optional(),
+  }),
   z.strictObject({
     do: z.literal("start"),
-    role: z.enum(processRoles),
+    ...processFields,
     port: z.int(),
     command: z.string(),
     reason: z.string(),
   }),
   /** Put right what somebody else did to a running container, without a restart. */
-  z.strictObject({ do: z.literal("repair"), role: z.enum(processRoles), reason: z.string() }),
-  z.strictObject({ do: z.literal("warm"), role: z.enum(processRoles), reason: z.string() }),
+  z.strictObject({ do: z.literal("repair"), ...processFields, reason: z.string() }),
+  z.strictObject({ do: z.literal("warm"), ...processFields, reason: z.string() }),
   z.strictObject({ do: z.literal("wait"), reason: z.string(), until: z.iso.datetime().optional() }),
 ]);
 export type Step = z.infer<typeof stepSchema>;
 
-/** What a reconcile decided and why; printed by `berth slot plan`, asserted whole in tests. */
+/** A process as a step names it. */
+export function stepProcess({ role, ordinal }: ProcessRef): Pick<Extract<Step, { do: "stop" }>, "role" | "ordinal"> {
+  return ordinal === 0 ? { role } : { role, ordinal };
+}
+
+/** The process that a step names. */
+export function processOf({ role, ordinal = 0 }: ReturnType<typeof stepProcess>): ProcessRef {
+  return { role, ordinal };
+}
+
+/** The name of the process that a step is about; undefined where it is about the slot. */
+export function processIn(step: Step): string | undefined {
+  if (!("role" in step) || step.role === undefined) return undefined;
+  return processName({ role: step.role, ordinal: step.ordinal ?? 0 });
+}
+
+/** The decision of a reconcile with its reasons; printed by `berth slot plan`, asserted whole in tests. */
 export const planSchema = z.strictObject({
-  /** As the condition that it leads to gives it, e.g. "Disabled". */
+  /** The reason of the condition that it leads to, e.g. "Disabled". */
   reason: z.string(),
   message: z.string(),
   steps: z.array(stepSchema),

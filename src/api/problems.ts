@@ -3,13 +3,13 @@ import { ApiError } from "./errors.ts";
 import { knownKeys, unknownKey } from "./known-keys.ts";
 import { isLibrarys, plainIssue } from "./plain-issue.ts";
 
-/** One thing wrong with a body. The rejected value is never repeated. */
+/** One problem of a body. The rejected value is never repeated. */
 export interface Problem {
   readonly path: readonly (string | number)[];
   readonly message: string;
 }
 
-/** Of one map: each is compared with all that are known, and nobody reads more. */
+/** Unknown keys per map: each is compared with all known keys, and nobody reads more messages. */
 const mostUnknown = 100;
 
 /** `dispatch.invalid_request` with `path` and `message` of the first problem, and the others under `more`. */
@@ -23,9 +23,9 @@ export function invalidRequest(problems: readonly Problem[]): ApiError {
 }
 
 /**
- * What zod found, in files, bodies and settings alike. Of a union: what the alternative says that got furthest, else what
- * all of them want. A key that is not known is a problem of its own, whose path ends in it and whose message names the
- * nearest one that `schema` knows, each as `spell` writes it.
+ * The problems that zod found, in files, bodies and settings alike. Of a union: the problems of the alternative that
+ * matched furthest, else the expectations of all. An unknown key is a problem of its own, whose path ends in the key
+ * and whose message names the nearest key that `schema` knows, each as `spell` writes it.
  */
 export function problemsOf(
   error: z.core.$ZodError,
@@ -45,7 +45,7 @@ export function problemsOf(
 }
 
 interface Found extends Problem {
-  /** The message is in our schemas' own words. */
+  /** The message is from our schemas, not from the library. */
   readonly isOwn: boolean;
 }
 
@@ -60,8 +60,8 @@ function flatten(issue: z.core.$ZodIssue, before: readonly PropertyKey[]): Found
   if (deepest !== undefined && deepest.path.length > path.length) return deepest;
   if (deepest === undefined || isOwn) return { path, message: issue.message, isOwn };
   const own = alternatives.filter((alternative) => alternative.isOwn);
-  const told = own.length > 0 ? own : alternatives;
-  return { path, message: [...new Set(told.map(({ message }) => message))].join("; or "), isOwn: own.length > 0 };
+  const reported = own.length > 0 ? own : alternatives;
+  return { path, message: [...new Set(reported.map(({ message }) => message))].join("; or "), isOwn: own.length > 0 };
 }
 
 function texts(path: readonly PropertyKey[]): (string | number)[] {

@@ -2,27 +2,29 @@ import { z } from "zod";
 import { processRoles, slotNameSchema } from "./names.ts";
 import { exitSchema } from "./workload.ts";
 
-/** What is remembered of an engine process beyond the life of an operator. */
+/** The record of an engine process, which outlives an operator. */
 export const recordSchema = z.strictObject({
   schema: z.literal(1),
   instance: z.string(),
   slot: slotNameSchema,
   role: z.enum(processRoles),
+  /** Absent in records of versions without replicas. */
+  ordinal: z.int().min(0).default(0),
   hash: z.string(),
   port: z.int(),
-  /** Another one for every start, random, and known to the engine alone, which carries it in its label. */
+  /** A random secret per start, known to the operator and to the engine, which carries it in its label. */
   start: z.string(),
-  /** What it wants of whoever asks it; absent: it asks for nothing. */
+  /** The bearer that the engine requires of its clients; absent: none. */
   bearer: z.string().optional(),
-  /** The user that it was started as; absent in records of versions that did not note it. */
+  /** The user that runs it; absent in records of earlier versions. */
   uid: z.int().optional(),
   bootId: z.string(),
   pidNamespace: z.string(),
-  /** 0: it could not be started. */
+  /** 0: the start failed. */
   pid: z.int(),
   startTime: z.string(),
   startedAt: z.iso.datetime(),
-  /** Where in its log, in bytes, this engine's own lines begin. */
+  /** The offset in its log, in bytes, where this engine's own lines begin. */
   logOffset: z.int(),
   exit: exitSchema.optional(),
 });

@@ -1,26 +1,27 @@
 import { z } from "zod";
 import { knownPart } from "./known-part.ts";
 import { slotNameSchema } from "./names.ts";
+import { isSameProcess, type ProcessRef } from "./process-ref.ts";
 import { slotSpecSchema } from "./slot.ts";
 import { emptyStatus, publishedSlotSchema, type PublishedSlot } from "./status.ts";
 import { processStatusSchema } from "./workload.ts";
 
-/** Hears of what another version has published and this one does not know. */
+/** Called with each value that another version has published and this version does not know. */
 export type OnUnknown = (what: string) => void;
 
 const toldLimit = 200;
 
-/** Tells each thing once: what another version publishes, it publishes again and again. */
+/** Reports each value once: another version publishes it again and again. */
 export function once(onUnknown: OnUnknown = () => undefined): OnUnknown {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return (what) => {
-    if (told.has(what) || told.size >= toldLimit) return;
-    told.add(what);
+    if (reported.has(what) || reported.size >= toldLimit) return;
+    reported.add(what);
     onUnknown(what);
   };
 }
 
-/** A slot as an operator of this or another version has published it; undefined where that cannot be made out. */
+/** A slot that an operator of this or another version has published; undefined where it cannot be read. */
 export function readPublishedSlot(value: unknown, onUnknown: OnUnknown): PublishedSlot | undefined {
   return knownPart(publishedSlotSchema, value, { instead, onUnknown });
 }
@@ -28,13 +29,24 @@ export function readPublishedSlot(value: unknown, onUnknown: OnUnknown): Publish
 function instead(path: readonly PropertyKey[], whole: unknown): unknown {
   const field = path.map(String).join(".");
   if (field === "status.state") return stateOf(whole);
-  // Of which nothing is assumed.
+  if (field === "status.model.origin") return "spec";
+  // The engine kind without any assumptions.
   return field === "spec.engine" ? "custom" : undefined;
+}
+
+/** The bearer token of a process, as an operator of this or an earlier version has published it; without one, none. */
+export function bearerFor(
+  slot: Pick<PublishedSlot, "bearers" | "bearerList"> | undefined,
+  process: ProcessRef,
+): { readonly bearer?: string } {
+  const listed = slot?.bearerList?.find((each) => isSameProcess(each, process))?.bearer;
+  const bearer = listed ?? (process.ordinal === 0 ? slot?.bearers?.[process.role] : undefined);
+  return bearer === undefined ? {} : { bearer };
 }
 
 const processesSchema = z.looseObject({ status: z.looseObject({ processes: z.array(z.looseObject({})) }) });
 
-/** The nearest of the states that are known: what answers is used. */
+/** The nearest known state: an endpoint that answers is used. */
 function stateOf(whole: unknown): PublishedSlot["status"]["state"] {
   const processes = processesSchema.safeParse(whole).data?.status.processes ?? [];
   if (processes.some(({ role, isReady }) => role === "main" && isReady === true)) return "ready";
@@ -48,14 +60,14 @@ const remnantSchema = z.looseObject({
   status: z.looseObject({ state: z.string(), processes: z.array(z.unknown()) }),
 });
 
-/** The name that stands in a slot's state; "?" where there is none. */
+/** The name in a slot's state; "?" without one. */
 export function nameIn(value: unknown): string {
   return z.looseObject({ name: slotNameSchema }).safeParse(value).data?.name ?? "?";
 }
 
 /**
- * What a gateway must act on in a slot's state that cannot be read otherwise: which revision that is, where its engine
- * answers, and whether it is to let go of it. The rest is as it was `known` before.
+ * The part of an otherwise unreadable slot's state that a gateway must act on: its revision, its endpoints, and whether
+ * it is unloading. The rest stays as in `known`.
  */
 export function readRemnant(value: unknown, known: PublishedSlot | undefined): PublishedSlot | undefined {
   const read = remnantSchema.safeParse(value).data;

@@ -2,13 +2,13 @@ import { modelRefSchema } from "./names.ts";
 import type { SlotSpec } from "./slot.ts";
 
 /**
- * What the value of a field can do with the machine. `data`: it stays within Berth and its protocols, or is a choice, a
- * number, a name. `code`: it is run, is an argument, or names what an engine may open. `refOrPath`: the ref of a model is
- * data, whatever else is a file of the machine. `codeByKey`: a map whose every value is code.
+ * The power of a field's value over the machine. `data`: it stays within Berth and its protocols, or is a choice, a
+ * number, a name. `code`: it is run, is an argument, or names a file that an engine may open. `refOrPath`: the ref of a
+ * model is data, any other path is a file of the machine. `codeByKey`: a map whose every value is code.
  */
 type Reach = "data" | "code" | "refOrPath" | "codeByKey";
 
-/** A map of known fields says it of every one: a new field without a word here is an error of types. */
+/** A map of known fields declares the reach of each: a new field without a declaration is a type error. */
 type ReachOf<T> = T extends readonly unknown[]
   ? Reach
   : T extends object
@@ -17,7 +17,7 @@ type ReachOf<T> = T extends readonly unknown[]
       : { readonly [K in keyof T]-?: ReachOf<NonNullable<T[K]>> }
     : Reach;
 
-/** Of every field of a Slot. */
+/** The reach of every field of a Slot. */
 export const slotReach = {
   enabled: "data",
   engine: "data",
@@ -31,11 +31,15 @@ export const slotReach = {
     parallel: "data",
     threads: "data",
     promptCacheBytes: "data",
+    keepContext: { maxBytes: "data", maxAgeSeconds: "data" },
     projector: "refOrPath",
     rerank: "data",
     onRequest: "data",
+    maxWaitSeconds: "data",
+    minResidencySeconds: "data",
   },
   capabilities: "data",
+  replicas: "data",
   load: "data",
   idleSeconds: "data",
   image: "code",
@@ -59,7 +63,7 @@ export const slotReach = {
   stopSeconds: "data",
   concurrency: { max: "data", queue: "data" },
   timeoutSeconds: { firstByte: "data", idle: "data" },
-  resources: { memoryBytes: "data", cpus: "data", gpus: "data" },
+  resources: { memoryBytes: "data", cpus: "data", gpus: "data", extended: "data", claims: "data" },
   aliases: "data",
   request: { set: "data", strip: "data" },
   group: "data",
@@ -72,15 +76,17 @@ interface ReachMap {
   readonly [field: string]: Reach | ReachMap;
 }
 
-/** One value that reaches the machine, and where it stands. */
+/** One value that reaches the machine, and its path. */
 export interface Reaching {
   readonly path: readonly string[];
   readonly value: unknown;
-  /** A variable of `env`, say, that may go without harm; a program that goes leaves another one in its place. */
+  /**
+   * Removing the value does no harm, as with a variable of `env`; removing a program leaves another one in its place.
+   */
   readonly mayGo: boolean;
 }
 
-/** The values of a slot's spec, or of a part of one, that run code or name files. */
+/** The values of a slot's spec, or of a part of it, that run code or name files. */
 export function reaching(spec: Readonly<Record<string, unknown>>): Reaching[] {
   return valuesIn(spec, slotReach, []);
 }
@@ -105,7 +111,7 @@ function valueAt(value: unknown, reach: Reach | ReachMap, path: readonly string[
   }
 }
 
-/** A ref may hold slashes and dots; one that climbs is a path. */
+/** A ref may hold slashes and dots; a text with `..` segments is a path. */
 function isPlainRef(value: unknown): boolean {
   return modelRefSchema.safeParse(value).success && !String(value).split("/").includes("..");
 }

@@ -1,6 +1,6 @@
 /**
- * Types of tools, items and parts that OpenAI's Responses reference lists and a chat engine cannot serve: a refusal
- * names them.
+ * Types of tools, items and parts in OpenAI's Responses reference that a chat engine cannot serve: a refusal names
+ * them.
  */
 const types: ReadonlySet<string> = new Set([
   "apply_patch",

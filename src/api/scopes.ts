@@ -1,8 +1,8 @@
-/** What a token may do: service specification, "Scopes". */
+/** The rights of a token: service specification, "Scopes". */
 export const tokenScopes = ["admin", "all", "v1-only", "read-only"] as const;
 export type TokenScope = (typeof tokenScopes)[number];
 
-/** Who may call a route once authentication is on (CONTRACT "Auth"). `any`: whoever has valid credentials. */
+/** The callers that a route accepts once authentication is on (CONTRACT "Auth"). `any`: every caller with valid credentials. */
 export const scopeClasses = ["public", "any", "v1", "read", "admin"] as const;
 export type ScopeClass = (typeof scopeClasses)[number];
 
@@ -17,9 +17,10 @@ export const publicPaths = [
   "/api/config/urls",
   "/api/auth/status",
   "/api/auth/login",
+  "/models",
   "/v1/models",
 ] as const;
-/** For those who watch this machine from within: public too, but not opened by the proxy. */
+/** For programs that monitor this machine from within: public too, but not opened by the proxy. */
 export const probePaths = ["/livez", "/readyz", "/metrics"] as const;
 
 const grants = {
@@ -35,12 +36,12 @@ export function isGranted(scope: TokenScope, wanted: ScopeClass): boolean {
   return granted.includes(wanted);
 }
 
-/** A caller that was let in. Single-flight and fairness tell callers apart by it. */
+/** An authenticated caller. Single-flight and fairness distinguish callers by it. */
 export interface Identity {
   /** The token's label, the proxy's user, or `anonymous` where authentication is off. */
   readonly identity: string;
   readonly scope: TokenScope;
   readonly source: "token" | "proxy" | "none";
-  /** Unlike the label, no two tokens share it. */
+  /** Unlike the label, it is unique per token. */
   readonly tokenId?: string;
 }

@@ -8,7 +8,7 @@ export interface ShownSetting {
   readonly toml: string;
 }
 
-/** Every setting as people write it, by its name in berth.toml; secrets are masked, what is not set is null. */
+/** Every setting as people write it, by its name in berth.toml; secrets are masked, an absent value is null. */
 export function shownSettings(config: Config, origins: LoadedConfig["origins"]): Record<string, ShownSetting> {
   const secrets: readonly string[] = secretConfigKeys;
   const { first, last } = config.slotPorts;

@@ -4,7 +4,7 @@ import { replaceableEngines, type SlotSpec } from "./slot.ts";
 
 type ModelCapability = ModelRecord["capabilities"][number];
 
-/** What a model must be able to do for each built-in slot, one of them; how that is called. */
+/** The capabilities of which a model for each built-in slot needs one, and the verb for messages. */
 const workOfBuiltin = {
   primary: { needs: ["chat"], word: "chats" },
   // A chat model embeds too.
@@ -15,9 +15,9 @@ const workOfBuiltin = {
 } as const satisfies Record<BuiltinSlot, { needs: readonly ModelCapability[]; word: string }>;
 
 /**
- * Why a model is nothing for a built-in slot, which keeps its kind of work: clients ask it by that name for that work alone.
- * Undefined where it is fit, where nothing is known of what the model can do, and where a program of the manifest's own or
- * `capabilities` says what the slot does.
+ * Why a model does not fit a built-in slot, which keeps its kind of work: clients call it by that name for that work
+ * alone. Undefined for a model that fits, for a model of unknown abilities, and where a program of the manifest's own
+ * or `capabilities` declares the work.
  */
 export function wrongWork(
   slot: string,

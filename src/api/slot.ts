@@ -12,11 +12,14 @@ import {
   type EngineKind,
   type SlotCapability,
 } from "./names.ts";
+import { slotModelSchema } from "./slot-model.ts";
 
 const positive = z.int().min(1);
+/** A replica costs a status entry, a port of the host and a probe every few seconds; one machine runs far fewer. */
+const replicaLimit = 64;
 const seconds = z.int().min(0).max(31_536_000);
 
-/** A secret by where it is, never by value. */
+/** A secret by its location, never by value. */
 export const valueFromSchema = z.union([
   z.strictObject({ file: z.string().min(1).describe("Absolute path of a file that holds the value") }),
   z.strictObject({
@@ -29,32 +32,6 @@ export const valueFromSchema = z.union([
 export const envNameSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "a name like HTTP_PROXY");
 export const envValueSchema = z.union([z.string(), z.strictObject({ valueFrom: valueFromSchema })]);
 
-const modelSchema = z.strictObject({
-  default: modelRefSchema.optional().describe("What the slot holds unless a swap says otherwise"),
-  contextSize: positive
-    .max(16_777_216)
-    .optional()
-    .describe("Context of each request in tokens; absent: from the model and a quarter of the memory"),
-  gpuLayers: z.int().min(0).max(10_000).optional().describe("Layers on the GPU; absent: all of them"),
-  spill: z
-    .enum(["allow", "forbid"])
-    .optional()
-    .describe("Whether layers that do not fit on the GPU may move to the host, where they are slow; absent: forbid"),
-  parallel: positive.max(256).default(1).describe("Requests the engine works on at once"),
-  threads: positive.max(1024).optional().describe("CPU threads; absent: derived from the cores"),
-  promptCacheBytes: z
-    .int()
-    .min(0)
-    .optional()
-    .describe("Host memory that keeps what was read of earlier prompts, 0 none; absent: at most 1 GiB"),
-  projector: z.string().min(1).optional().describe("Vision projector, a ref or a path"),
-  rerank: modelRefSchema.optional().describe("What the second process of an embedding slot serves"),
-  onRequest: z
-    .array(modelRefSchema)
-    .default([])
-    .describe("Refs that a request may swap this slot to; not in this version"),
-});
-
 const probeSchema = z.strictObject({
   path: z.string().startsWith("/").optional().describe("Health path; absent: the engine's own"),
   startupSeconds: positive.max(86_400).default(600).describe("Longest time from start to healthy"),
@@ -64,21 +41,42 @@ const probeSchema = z.strictObject({
   hungSeconds: positive.max(86_400).default(300).describe("With a request in flight: silence before a restart"),
 });
 
+/** A domain that is not Kubernetes' own, a slash, a name. */
+const extendedResource = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
+
+const claimSchema = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, "lower case letters, digits and dashes")
+    .describe("Name of the claim within the Pod"),
+  resourceClaimName: z.string().min(1).optional().describe("An existing ResourceClaim, which other slots may name too"),
+  resourceClaimTemplateName: z.string().min(1).optional().describe("A template: each Pod has a claim of its own"),
+  request: z.string().min(1).optional().describe("One request of the claim; absent: all of its devices"),
+});
+
 /**
- * The `spec` of a Slot; docs/reference.md tells each field. Defaults that depend on the name come from `completeSlot`.
+ * The `spec` of a Slot; docs/reference.md describes each field. Defaults that depend on the name come from
+ * `completeSlot`.
  */
 export const slotSpecSchema = z.strictObject({
   enabled: z.boolean().default(true).describe("false: nothing runs and requests get slot.disabled"),
   engine: z.enum(engineKinds).optional().describe("Adapter; absent: by slot name (stt, tts, img → image, else llama)"),
   backend: z.enum(backends).optional().describe("Compute backend; absent: auto (img: rocm)"),
-  runtime: z.enum(runtimeKinds).default("auto").describe("What the engine runs in"),
-  model: modelSchema.prefault({}),
+  runtime: z.enum(runtimeKinds).default("auto").describe("The runtime of the engine"),
+  model: slotModelSchema.prefault({}).describe("What the slot holds, and how its engine runs it"),
   capabilities: z
     .array(z.enum(slotCapabilities))
     .min(1)
     .max(slotCapabilities.length)
     .optional()
     .describe("Routes the slot answers; absent: by engine and model"),
+  // No default: a field that every spec has would change the spec hash of every slot at an update.
+  replicas: z
+    .int()
+    .min(1)
+    .max(replicaLimit)
+    .optional()
+    .describe("Number of equal engines that share this slot's requests; absent: 1"),
   load: z.enum(["always", "onDemand"]).default("always").describe("onDemand: loaded by requests, unloaded when idle"),
   idleSeconds: seconds.default(600).describe("On-demand slots: idle time before unloading, 0 never"),
   image: z
@@ -90,13 +88,13 @@ export const slotSpecSchema = z.strictObject({
     .string()
     .regex(/^sha256:[0-9a-f]{64}$/, "sha256: and 64 hexadecimal digits")
     .optional()
-    .describe("Digest of the image; wins over its tag"),
+    .describe("Digest of the image; takes precedence over its tag"),
   command: z.array(z.string()).min(1).optional().describe("Replaces the adapter's program and arguments"),
   args: z.array(z.string()).default([]).describe("Appended to the engine's arguments"),
   env: z
     .record(envNameSchema, envValueSchema)
     .default({})
-    .describe("Environment of the engine: texts, or valueFrom a file (or, not in this version, a Kubernetes Secret)"),
+    .describe("Environment of the engine: texts, or valueFrom a file, or a key of a Secret, for Pods alone"),
   workingDir: z.string().startsWith("/").optional().describe("Directory the engine starts in"),
   mounts: z
     .array(
@@ -111,7 +109,7 @@ export const slotSpecSchema = z.strictObject({
   devices: z.array(z.string().startsWith("/dev/")).default([]).describe("Device files for a container"),
   shmSizeBytes: positive.optional().describe("Size of a container's /dev/shm"),
   port: z.int().min(slotPorts.first).max(slotPorts.last).optional().describe("Fixed host port; absent: automatic"),
-  probe: probeSchema.prefault({}),
+  probe: probeSchema.prefault({}).describe("Checks of the engine's health"),
   stopSeconds: z.int().min(0).max(3600).default(30).describe("Time between TERM and KILL"),
   concurrency: z
     .strictObject({
@@ -120,53 +118,70 @@ export const slotSpecSchema = z.strictObject({
         .min(0)
         .max(100_000)
         .optional()
-        .describe("Requests at once, 0 unlimited; absent: what the engine runs in parallel"),
+        .describe("Requests at once at each replica, 0 unlimited; absent: the engine's own parallel number"),
       queue: z.int().min(0).max(1_000_000).default(64).describe("Requests that may wait; more get 429"),
     })
-    .prefault({}),
+    .prefault({})
+    .describe("Requests at once, and requests that wait"),
   timeoutSeconds: z
     .strictObject({
       firstByte: seconds.default(1800).describe("Longest wait for the first byte of an answer, 0 none"),
       idle: seconds.default(300).describe("Longest silence between bytes of an answer, 0 none"),
     })
-    .prefault({}),
+    .prefault({})
+    .describe("Limits on an answer's time"),
   resources: z
     .strictObject({
       memoryBytes: positive.optional().describe("Memory limit of a container"),
       cpus: z.number().positive().optional().describe("CPU limit of a container, in cores"),
       gpus: z.int().min(0).optional().describe("GPUs that a container is given"),
+      extended: z
+        .record(
+          z
+            .string()
+            .regex(extendedResource, "a name like gpu.intel.com/xe")
+            .refine((name) => !/^([a-z0-9-]+\.)*kubernetes\.io\//.test(name), "a name like gpu.intel.com/xe"),
+          positive,
+        )
+        .optional()
+        .describe("Extended resources that a Pod asks device plugins for, such as amd.com/gpu, with their number"),
+      claims: z
+        .array(claimSchema)
+        .optional()
+        .describe("ResourceClaims that a Pod uses; several slots may share one ResourceClaim of the namespace"),
     })
-    .default({}),
+    .default({})
+    .describe("Limits of a container"),
   aliases: z.array(modelRefSchema).default([]).describe("More names that clients may use"),
   request: z
     .strictObject({
       set: z.record(z.string().min(1), z.json()).default({}).describe("JSON body fields to set; a trailing ! forces"),
       strip: z.array(z.string().min(1)).default([]).describe("JSON body fields to remove"),
     })
-    .prefault({}),
-  group: z.string().min(1).optional().describe("Slots that share memory; not in this version"),
-  priority: z
-    .int()
-    .min(-1000)
-    .max(1000)
-    .default(0)
-    .describe("Within a group: the lowest is asked to leave first; not in this version"),
-  pinned: z.boolean().default(false).describe("Within a group: never asked to leave; not in this version"),
+    .prefault({})
+    .describe("Changes of each request's body"),
+  group: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The SlotGroup whose budget the slot shares; without one of that name, the memory of its device"),
+  priority: z.int().min(-1000).max(1000).default(0).describe("Within a group: the lowest is unloaded first"),
+  pinned: z.boolean().default(false).describe("Within a group: never unloaded for another slot"),
   podTemplate: z
     .record(z.string(), z.json())
     .optional()
-    .describe("Strategic merge over the generated Pod; not in this version"),
+    .describe("Merged over the generated Pod, as kubectl patch merges: metadata and spec of a Pod; for Pods alone"),
 });
 export type SlotSpecInput = z.input<typeof slotSpecSchema>;
-type ParsedSlotSpec = z.output<typeof slotSpecSchema>;
+export type ParsedSlotSpec = z.output<typeof slotSpecSchema>;
 
-/** A spec with every default in place, also those that depend on the slot's name. */
+/** A spec with all defaults filled in, also those that depend on the slot's name. */
 export interface SlotSpec extends ParsedSlotSpec {
   readonly engine: EngineKind;
   readonly backend: NonNullable<ParsedSlotSpec["backend"]>;
 }
 
-/** What each built-in slot may run; the first is its default. */
+/** The engines that each built-in slot may run; the first is its default. */
 export const enginesOfBuiltin = {
   primary: ["llama", "npu", "custom"],
   embed: ["llama", "npu", "custom"],
@@ -175,7 +190,7 @@ export const enginesOfBuiltin = {
   img: ["image", "custom"],
 } as const satisfies Record<BuiltinSlot, readonly [EngineKind, ...EngineKind[]]>;
 
-/** What each engine can be asked for; a custom one is anything. */
+/** The capabilities that each engine can have; a custom engine can have all. */
 export const capabilitiesOfEngine = {
   llama: ["chat", "completions", "embeddings", "rerank", "vision", "responses", "messages"],
   npu: ["chat", "completions", "embeddings", "transcription", "vision", "responses", "messages"],
@@ -184,7 +199,7 @@ export const capabilitiesOfEngine = {
   image: ["image"],
 } as const satisfies Readonly<Record<Exclude<EngineKind, "custom">, readonly SlotCapability[]>>;
 
-/** Engines that a `command` of the manifest's own replaces wholly: Berth translates nothing for them. */
+/** Engines that a manifest's own `command` replaces wholly: Berth translates nothing for them. */
 export const replaceableEngines: readonly EngineKind[] = ["llama", "npu"];
 
 /** The engine of a slot whose manifest names none. */
@@ -216,6 +231,11 @@ export function slotRules(name: string, spec: ParsedSlotSpec): FieldProblem[] {
   }
   if (spec.model.rerank !== undefined && engine !== "llama") {
     problems.push({ path: ["model", "rerank"], message: "only a llama slot runs a second process for reranking" });
+  }
+  if (spec.model.keepContext !== undefined && (engine !== "llama" || spec.command !== undefined)) {
+    const message =
+      "only llama-server, as Berth starts it, can keep its context: a slot of engine llama without command";
+    problems.push({ path: ["model", "keepContext"], message });
   }
   if (spec.load === "always" && spec.pinned && spec.group === undefined) {
     problems.push({ path: ["pinned"], message: "pinned says something only within a group" });

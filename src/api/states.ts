@@ -14,7 +14,7 @@ export type SlotState = (typeof slotStates)[number];
 
 /**
  * Which state may follow which. Any other move is a bug of the operator's: the operator publishes `error` between the
- * two (src/operator/publish.ts), and the status linter of the tests reports the move.
+ * two (src/operator/report/publish.ts), and the status linter of the tests reports the move.
  *
  * An operator that starts and finds a running engine adopts it: `offline → ready` is that move, and
  * `offline → starting|warming` are the same for a model that needs no fetching or an engine still loading.
@@ -31,7 +31,7 @@ export const transitions = {
   error: ["pulling", "starting", "offline", "unloading", "warming", "ready"],
 } as const satisfies Record<SlotState, readonly SlotState[]>;
 
-/** Whether a slot may go from one state to the other; it may always stay. */
+/** Whether a slot may go from one state to the other; staying is always allowed. */
 export function canMove(from: SlotState, to: SlotState): boolean {
   const next: readonly SlotState[] = transitions[from];
   return from === to || next.includes(to);

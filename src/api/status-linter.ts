@@ -1,8 +1,9 @@
 import type { Condition, ConditionType } from "./conditions.ts";
+import { processName } from "./process-ref.ts";
 import { canMove, isAvailable, type SlotState } from "./states.ts";
 import { slotStatusSchema, type SlotStatus } from "./status.ts";
 
-/** What one line of the table in docs/slots.md asks of the four summary conditions: `status/reason`, or absence. */
+/** The expectation of one line of the table in docs/slots.md for one summary condition: `status/reason`, or absence. */
 type Expected = string | undefined;
 interface Row {
   readonly name: string;
@@ -14,7 +15,8 @@ interface Row {
   readonly stalled: Expected;
 }
 
-const offlineReasons = ["Disabled", "NotConfigured", "ScaledToZero", "Unloaded"];
+const offlineReasons = ["Disabled", "NotConfigured", "ScaledToZero", "Unloaded", "Lent"];
+const waitingReasons = ["GroupFull", "GroupPending", "MemoryHeld", "Lent"];
 const progressing = ["pulling", "starting", "warming"] as const;
 
 const rows: readonly Row[] = [
@@ -27,6 +29,9 @@ const rows: readonly Row[] = [
     stalled: undefined,
   })),
   row("offline, paused", is("offline"), "Unknown/Paused", "False/Paused", "True/Paused", undefined),
+  ...waitingReasons.map((reason) =>
+    row(`offline, ${reason}`, is("offline"), `Unknown/${reason}`, `False/${reason}`, `True/${reason}`, undefined),
+  ),
   row("offline, stopped", is("offline"), "Unknown/Stopped", "False/Stopped", undefined, undefined),
   ...progressing.map((name) => ({
     name,
@@ -43,13 +48,13 @@ const rows: readonly Row[] = [
   row("loaded, next on its way", isAvailable, "Unknown/Progressing", "True/Loaded", "True/*", undefined),
   row("loaded, next retried", isAvailable, "False/cause", "True/Loaded", "True/ProgressingWithRetry", undefined),
   row("loaded, next cannot be had", isAvailable, "False/cause", "True/Loaded", undefined, "True/cause"),
-  // A broken manifest lies over every other row: the last good spec goes on in whatever state it is in.
+  // A broken manifest overlays every other row: the last valid spec stays in force in any state.
   row("invalid edit", isAvailable, "False/InvalidSpec", "True/Loaded", undefined, "True/InvalidSpec"),
   row("invalid edit", isUnavailable, "False/InvalidSpec", "False/*", undefined, "True/InvalidSpec"),
 ];
 
 /**
- * Every way in which `after`, published behind `before` for a resource of that generation, breaks the rules of
+ * Every way in which `after`, published after `before` for a resource of that generation, breaks the rules of
  * docs/slots.md. Empty when it keeps them. Tests call it after every reconcile.
  */
 export function lintStatus(before: SlotStatus | undefined, after: SlotStatus, generation: number): string[] {
@@ -65,13 +70,15 @@ export function lintStatus(before: SlotStatus | undefined, after: SlotStatus, ge
 
 /** Ports are leased: no two processes of these statuses may share one. */
 export function lintPorts(statuses: Iterable<readonly [slot: string, status: SlotStatus]>): string[] {
-  const holders = new Map<number, string>();
+  const holders = new Map<string, string>();
   const problems: string[] = [];
   for (const [slot, { processes }] of statuses) {
-    for (const { role, port } of processes) {
-      const holder = holders.get(port);
-      if (holder === undefined) holders.set(port, `${slot}/${role}`);
-      else problems.push(`port ${port} is held by ${holder} and ${slot}/${role}`);
+    for (const process of processes) {
+      const place = `${process.host}:${process.port}`;
+      const owner = `${slot}/${processName(process)}`;
+      const holder = holders.get(place);
+      if (holder === undefined) holders.set(place, owner);
+      else problems.push(`port ${place} is held by ${holder} and ${owner}`);
     }
   }
   return problems;
@@ -159,9 +166,10 @@ function lintFacts(before: SlotStatus | undefined, after: SlotStatus): string[] 
     problems.push(`a process that is ready in state ${state}`);
   }
   if (state === "offline" && processes.length > 0) problems.push("offline with a process");
-  const ports = processes.map(({ port }) => port);
+  const ports = processes.map(({ host, port }) => `${host}:${port}`);
   if (new Set(ports).size !== ports.length) problems.push("two processes on one port");
-  const main = processes.find(({ role }) => role === "main");
+  const mains = processes.filter(({ role }) => role === "main");
+  const main = mains.find(({ isReady }) => isReady) ?? mains[0];
   if (main !== undefined && after.port !== main.port) problems.push("port is not that of the main process");
   if (before !== undefined && after.restarts < before.restarts) problems.push("restarts went back");
   return problems;
@@ -190,7 +198,7 @@ function capitalised(word: string): string {
   return `${word.charAt(0).toUpperCase()}${word.slice(1)}`;
 }
 
-/** `status/reason` of a condition. Reconciling and Stalled at False say the same as their absence. */
+/** `status/reason` of a condition. Reconciling and Stalled at False mean the same as their absence. */
 function stated(conditions: readonly Condition[], type: ConditionType): Expected {
   const condition = conditions.find((one) => one.type === type);
   if (condition === undefined) return undefined;

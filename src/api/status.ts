@@ -1,21 +1,24 @@
 import { z } from "zod";
 import { computeSchema } from "./compute.ts";
 import { conditionSchema } from "./conditions.ts";
+import { fitSchema } from "./fit.ts";
+import { keptContextSchema } from "./kept-context.ts";
 import { modelRecordSchema } from "./model.ts";
 import { engineProtocols, kinds, modelRefSchema, processRoles, slotCapabilities, slotNameSchema } from "./names.ts";
 import { planSchema } from "./plan.ts";
+import { demandOfRefSchema, onRequestSchema } from "./on-request.ts";
 import { resourceStatusSchema } from "./resource-status.ts";
 import { slotSpecSchema } from "./slot.ts";
 import { slotStates } from "./states.ts";
 import { upstreamSpecSchema } from "./upstream.ts";
-import { bearerSchema, processStatusSchema } from "./workload.ts";
+import { bearerSchema, processBearerSchema, processDemandSchema, processStatusSchema } from "./workload.ts";
 
 const time = z.iso.datetime();
 
-/** How many of its last moves a slot keeps. */
+/** How many of its last transitions a slot keeps. */
 export const transitionLimit = 50;
 
-/** One move of a slot. */
+/** One transition of a slot. */
 export const transitionSchema = z.strictObject({
   at: time,
   from: z.enum(slotStates),
@@ -25,48 +28,69 @@ export const transitionSchema = z.strictObject({
 });
 export type Transition = z.infer<typeof transitionSchema>;
 
+const lastErrorSchema = z.strictObject({ reason: z.string(), message: z.string(), time });
+
 export const slotStatusSchema = z.strictObject({
   state: z.enum(slotStates),
   conditions: z.array(conditionSchema),
   observedGeneration: z.int().min(0),
   model: z.strictObject({
     ref: modelRefSchema.optional(),
-    origin: z.enum(["spec", "swap"]),
-    /** What the manifest says, shown where a swap holds something else. */
+    /** `request`: chosen by a request that named it (`onRequest`). */
+    origin: z.enum(["spec", "swap", "request"]),
+    /** The manifest's ref, shown where a swap holds another. */
     spec: modelRefSchema.optional(),
     previous: modelRefSchema.optional(),
-    /** The name that the engine knows: what a request's `model` is rewritten to. */
+    /** The engine's own name for the model: a request's `model` is rewritten to it. */
     served: z.string().optional(),
   }),
+  /** Of a slot whose model requests choose; absent: its model does not depend on requests. */
+  onRequest: onRequestSchema.optional(),
   capabilities: z.array(z.enum(slotCapabilities)),
-  /** What the engine that runs answers itself; what is missing is translated or refused by the gateway. */
+  /** The protocols that the running engine answers itself; the gateway translates or refuses the others. */
   protocols: z.array(z.enum(engineProtocols)).default([]),
   runtime: z.string().optional(),
   backend: z.string().optional(),
   /** Derived once when the slot was loaded, each with its reason (DECISIONS 2). */
   decisions: z.record(z.string(), z.strictObject({ value: z.string(), reason: z.string() })).default({}),
-  /** What the engine itself said that it computes on; absent: it did not say, or does not run. */
+  /** The engine's own report of its devices; absent: no report, or not running. */
   compute: computeSchema.optional(),
-  /** What its processes hold, measured now and then; absent: not measured. */
+  /** Memory of its processes, measured at intervals; absent: not measured. */
   memory: z
     .strictObject({
-      /** Absent: it cannot be told, as of a container. */
+      /** Absent: not measurable, as for a container. */
       hostBytes: z.int().min(0).optional(),
       devices: z.array(z.strictObject({ id: z.string(), bytes: z.int().min(0) })),
     })
     .optional(),
+  /** Of a slot that keeps its context over an unload. Absent: nothing has been saved or restored. */
+  context: keptContextSchema.optional(),
+  /** The memory that the slot needs, and the memory of the machine. Absent: unknown. */
+  fit: fitSchema.optional(),
   endpoint: z.string().optional(),
   port: z.int().optional(),
   processes: z.array(processStatusSchema),
   image: z.string().optional(),
   imageDigest: z.string().optional(),
   workloadHash: z.string().optional(),
-  /** Starts that nobody asked for, since the slot was created. */
+  /** Starts without a request, since the slot was created. */
   restarts: z.int().min(0),
   /** Failures in a row; cleared by success, an edit or a restart request. */
   failures: z.int().min(0),
-  lastError: z.strictObject({ reason: z.string(), message: z.string(), time }).optional(),
+  lastError: lastErrorSchema.optional(),
   nextRetryAt: time.optional(),
+  /** Of a slot of several processes those that have failed, each with its own count and back-off. */
+  processFailures: z
+    .array(
+      z.strictObject({
+        role: z.enum(processRoles),
+        ordinal: z.int().min(0),
+        failures: z.int().min(0),
+        lastError: lastErrorSchema.optional(),
+        nextRetryAt: time.optional(),
+      }),
+    )
+    .optional(),
   progress: z
     .strictObject({ bytesDone: z.int(), bytesTotal: z.int().optional(), bytesPerSecond: z.number().optional() })
     .optional(),
@@ -79,11 +103,13 @@ export const slotStatusSchema = z.strictObject({
     })
     .optional(),
   readySince: time.optional(),
-  /** When an on-demand slot was last used, about: it outlives the gateway that was asked. */
+  /** When an on-demand slot was last used, approximately: it outlives the gateway that served the request. */
   idleSince: time.optional(),
-  /** Aliases that this slot was given; those it lost to a conflict are missing. */
+  /** The slot's group is lent: the slot is not loaded before that time. */
+  lentUntil: time.optional(),
+  /** Aliases that this slot holds; those lost in a conflict are missing. */
   aliases: z.array(z.string()),
-  /** Requests obeyed, by kind → token, so that each acts once. */
+  /** Tokens of handled requests, by kind, so that each request acts once. */
   handledRequests: z.record(z.string(), z.string()),
   transitions: z.array(transitionSchema).max(transitionLimit),
   /** Counts that survive an operator restart, for metrics. */
@@ -91,7 +117,7 @@ export const slotStatusSchema = z.strictObject({
 });
 export type SlotStatus = z.infer<typeof slotStatusSchema>;
 
-/** Of a slot that nobody has looked at yet. */
+/** The status of a slot before its first reconcile. */
 export const emptyStatus: SlotStatus = {
   state: "offline",
   conditions: [],
@@ -110,8 +136,8 @@ export const emptyStatus: SlotStatus = {
 };
 
 /**
- * Spec and status of one slot as the operator publishes it, in one file (DECISIONS 15).
- * `revision` grows with every write; a gateway names in its demand the one it has seen.
+ * Spec and status of one slot as the operator publishes it, in one file (DECISIONS 15). `revision` grows with every
+ * write; a gateway's demand names the revision that it has read.
  */
 export const publishedSlotSchema = z.strictObject({
   schema: z.literal(1),
@@ -125,8 +151,13 @@ export const publishedSlotSchema = z.strictObject({
   spec: slotSpecSchema,
   status: slotStatusSchema,
   plan: planSchema,
-  /** What each process that runs wants of whoever asks it: for gateways alone, and no part of what a person is shown. */
+  /**
+   * The bearer token that each running process requires of its clients: for gateways alone, never shown to a person.
+   * `bearers` has the tokens of ordinal 0, for gateways that know no other ordinal.
+   */
   bearers: z.partialRecord(z.enum(processRoles), bearerSchema).optional(),
+  /** The bearers of all processes; absent: an operator that knows of ordinal 0 alone, or no process has one. */
+  bearerList: z.array(processBearerSchema).optional(),
 });
 export type PublishedSlot = z.infer<typeof publishedSlotSchema>;
 
@@ -135,24 +166,39 @@ export const publishedRegistrySchema = z.strictObject({
   schema: z.literal(1),
   models: z.array(modelRecordSchema),
   upstreams: z.array(z.strictObject({ name: z.string(), spec: upstreamSpecSchema })),
-  /** Conditions of every Model and Upstream that is declared; absent: an operator of before there were any. */
+  /** Conditions of every declared Model and Upstream; absent: published by an operator of an earlier version. */
   resources: z.array(resourceStatusSchema).optional(),
 });
 export type PublishedRegistry = z.infer<typeof publishedRegistrySchema>;
+
+/**
+ * The writer of a heartbeat, and the heartbeat's number. A reader judges the age of a heartbeat by its own clock, from the
+ * moment at which it sees the number change. Earlier versions write neither.
+ */
+const incarnationFields = {
+  /** Names one start of one process. */
+  incarnation: z.string().optional(),
+  /** Grows with each heartbeat of an incarnation. */
+  beat: z.int().min(0).optional(),
+};
 
 /** The operator's heartbeat: rewritten once a second (DECISIONS 10). */
 export const publishedOperatorSchema = z.strictObject({
   schema: z.literal(1),
   instance: z.string(),
   pid: z.int(),
+  /** The boot of the machine that its engines run on. */
   bootId: z.string(),
   startedAt: time,
   heartbeat: time,
+  ...incarnationFields,
   isPaused: z.boolean(),
-  /** Every slot has been reconciled once since it started: what is not published does not exist. */
+  /** Every slot has been reconciled once since the operator started: a slot that is not published does not exist. */
   isSettled: z.boolean(),
+  /** The number of published slots: with fewer files, some slot exists whose file is missing. Absent: earlier versions. */
+  slotCount: z.int().min(0).optional(),
   configDir: z.string(),
-  /** Problems of the configuration that belong to no slot, e.g. SourceEmpty or a file that names nothing. */
+  /** Problems of the configuration that belong to no slot, e.g. SourceEmpty or a file without a valid name. */
   problems: z.array(z.strictObject({ reason: z.string(), message: z.string(), file: z.string().optional() })),
 });
 export type PublishedOperator = z.infer<typeof publishedOperatorSchema>;
@@ -160,14 +206,18 @@ export type PublishedOperator = z.infer<typeof publishedOperatorSchema>;
 /** A heartbeat older than this is void (DECISIONS 5 and 10). */
 export const heartbeatTtlMs = 5000;
 
-/** What one gateway wants and holds, per slot; replaced whole (DECISIONS 5). */
+/** The demand of one gateway per slot; replaced whole (DECISIONS 5). */
 export const demandSchema = z.strictObject({
   schema: z.literal(1),
   gateway: z.string(),
   pid: z.int(),
   bootId: z.string(),
   heartbeat: time,
-  /** It sends engines their bearers: those of earlier versions do not, and engines started for these take none. */
+  ...incarnationFields,
+  /**
+   * The gateway sends engines their bearers. Gateways of earlier versions do not, and engines started for these require
+   * none.
+   */
   sendsBearers: z.boolean().optional(),
   slots: z.record(
     z.string(),
@@ -177,8 +227,15 @@ export const demandSchema = z.strictObject({
       lastRequestAt: time.optional(),
       /** When a byte last came from the engine while requests were in flight (DECISIONS 12). */
       lastByteAt: time.optional(),
-      /** `PublishedSlot.revision` this gateway acts on. */
+      /** The `PublishedSlot.revision` that this gateway acts on. */
       seenRevision: z.int().min(0),
+      /**
+       * The part of `inFlight` that each process has; a process that is not named has none. Absent: a gateway that does
+       * not tell its processes apart.
+       */
+      endpoints: z.array(processDemandSchema).optional(),
+      /** Of a slot whose model requests choose: the parts of `held` and `inFlight` that name each ref. */
+      refs: z.array(demandOfRefSchema).optional(),
     }),
   ),
 });
@@ -192,17 +249,20 @@ export const slotRequestSchema = z.strictObject({
   slot: slotNameSchema,
   kind: z.enum(requestKinds),
   token: z.string(),
-  /** `swap-model`: the ref; absent with that kind: back to what the manifest says. */
+  /** Of `swap-model`: the ref; absent: back to the manifest's model. Of `load`: the ref to load, of those a request may name. */
   model: modelRefSchema.optional(),
-  /** Spec hash it was made against: a later edit of the same field wins over it. */
+  /** Hash of the spec at the time of the request: a later edit of the same field takes precedence. */
   specHash: z.string(),
-  /** `model.default` of the spec it was made against. */
+  /** `model.default` of the spec at the time of the request. */
   specModel: modelRefSchema.optional(),
   requestedAt: time,
 });
 export type SlotRequest = z.infer<typeof slotRequestSchema>;
 
-/** A resource that the API was asked to remove, written before its file goes: the operator believes it of the last one too. */
+/**
+ * A resource whose removal was requested over the API, written before its file is removed: the operator trusts it also
+ * for the last resource.
+ */
 export const removalSchema = z.strictObject({
   schema: z.literal(1),
   kind: z.enum(kinds),

@@ -5,9 +5,9 @@ export const tokenIdSchema = z.string().regex(/^[a-z0-9]{4,32}$/, "4 to 32 lower
 
 const noLabel = "1 to 100 visible characters";
 /**
- * Without controls and what moves or hides other characters, spelled so that readers of patterns that know no classes
- * of Unicode can make such texts; the few beyond U+FFFF are looked for beside. What this version of Unicode does not name
- * yet is a character too.
+ * Control characters and characters that move or hide others, as a pattern without Unicode classes, since generators of
+ * test texts know none; the few beyond U+FFFF are checked separately. A character that this version of Unicode does not
+ * name is allowed.
  */
 const unseen = String.raw`\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb`;
 const labelPattern = new RegExp(`^[^\\s${unseen}]([^${unseen}]{0,98}[^\\s${unseen}])?$`, "u");
@@ -23,7 +23,7 @@ export const newTokenSchema = z.strictObject({
 });
 export type NewToken = z.output<typeof newTokenSchema>;
 
-/** A token as lists show it: nothing here lets anybody in. */
+/** A token as lists show it: nothing in it grants access. */
 export const tokenViewSchema = z.strictObject({
   id: tokenIdSchema,
   label: z.string(),
@@ -37,13 +37,13 @@ export const tokenViewSchema = z.strictObject({
 });
 export type TokenView = z.output<typeof tokenViewSchema>;
 
-/** Answer of `POST /api/auth/tokens`: the only time the secret is seen. */
+/** Answer of `POST /api/auth/tokens`: the only place where the secret appears. */
 export const createdTokenSchema = tokenViewSchema.extend({ token: z.string(), warning: z.string() });
 export type CreatedToken = z.output<typeof createdTokenSchema>;
 
 export const tokenListSchema = z.strictObject({ object: z.literal("list"), data: z.array(tokenViewSchema) });
 
-/** What the store keeps of a token. The secret has 256 random bits, so that one round of SHA-256 hides it. */
+/** The stored part of a token. The secret has 256 random bits, so that one round of SHA-256 protects it. */
 export const tokenRecordSchema = z.strictObject({
   schema: z.literal(1),
   id: tokenIdSchema,
@@ -54,7 +54,7 @@ export const tokenRecordSchema = z.strictObject({
 });
 export type TokenRecord = z.output<typeof tokenRecordSchema>;
 
-/** `<state>/auth/mode.json`: whether the last gateway asked for credentials. */
+/** `<state>/auth/mode.json`: whether the last gateway required credentials. */
 export const authModeSchema = z.strictObject({ schema: z.literal(1), is_enabled: z.boolean() });
 
 export interface PresentedToken {
@@ -62,7 +62,7 @@ export interface PresentedToken {
   readonly secret: string;
 }
 
-/** `svc_<id>.<secret>`; undefined for whatever else. */
+/** `svc_<id>.<secret>`; undefined for any other text. */
 export function parseToken(text: string): PresentedToken | undefined {
   const [, id, secret] = /^svc_([a-z0-9]{4,32})\.([A-Za-z0-9_-]{43})$/.exec(text) ?? [];
   return id === undefined || secret === undefined ? undefined : { id, secret };
@@ -84,3 +84,8 @@ export const meSchema = z.strictObject({
   scope: z.enum(tokenScopes),
   source: z.enum(["token", "proxy", "none"]),
 });
+
+/** The owner of the conversations of a token's holder. */
+export function tokenOwner(tokenId: string): string {
+  return `token ${tokenId}`;
+}

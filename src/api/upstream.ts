@@ -6,14 +6,17 @@ const secretSourceSchema = z.union([
   z.strictObject({ file: z.string().startsWith("/").describe("Absolute path of a file that holds the secret") }),
   z.strictObject({
     secretKeyRef: z
-      .strictObject({ name: z.string().min(1), key: z.string().min(1) })
+      .strictObject({
+        name: z.string().min(1).describe("Name of the Secret"),
+        key: z.string().min(1).describe("Key within the Secret"),
+      })
       .describe("Key of a Kubernetes Secret; not in this version"),
   }),
 ]);
 
 export const upstreamSpecSchema = z.strictObject({
   baseUrl: z
-    .url({ protocol: /^https?$/ })
+    .url({ protocol: /^https?$/, error: "must be an http or https address" })
     .describe("Base of the provider's OpenAI-style API, e.g. https://api.example.com/v1"),
   auth: z
     .discriminatedUnion("type", [
@@ -72,7 +75,14 @@ const ownHeaders = [
   "upgrade",
   "x-request-id",
 ];
-const secretHeaders = ["authorization", "proxy-authorization", "cookie", "x-api-key", "api-key"];
+/** Headers that carry credentials. */
+export const secretHeaders: readonly string[] = [
+  "authorization",
+  "proxy-authorization",
+  "cookie",
+  "x-api-key",
+  "api-key",
+];
 /** RFC 9110, 5.1 and 5.5. */
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;

@@ -1,39 +1,48 @@
 import { z } from "zod";
-import { processRoles, type ProcessRole, type RuntimeKind } from "./names.ts";
+import { processRoles, type RuntimeKind } from "./names.ts";
+import type { ProcessRef } from "./process-ref.ts";
 
 /**
- * One engine process, ready to be started by a runtime: what an adapter makes of a slot.
- * `$(NAME)` has been expanded and secrets are still references; nothing here depends on the clock.
+ * One engine process, ready to be started by a runtime: an adapter makes it from a slot. `$(NAME)` has been expanded
+ * and secrets are still references; nothing here depends on the clock.
  */
-export interface Workload {
+export interface Workload extends ProcessRef {
   readonly slot: string;
-  readonly role: ProcessRole;
   /** Hash of everything whose change must restart this engine (DECISIONS 2). */
   readonly hash: string;
   readonly runtime: RuntimeKind;
   /** Program and arguments; for containers it replaces the entrypoint only when `replacesEntrypoint`. */
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, EnvValue>>;
-  /** The variable by which the engine takes a bearer of its own: another one at every start, unless `env` has it. */
+  /** The variable by which the engine takes its bearer: a new bearer per start, unless `env` sets it. */
   readonly bearer?: { readonly env: string };
   readonly workingDir: string | undefined;
-  readonly host: string;
-  /** Port on the host, 8081-8099. */
+  /** The port on which it is reached: of this host, or, where it has an address of its own, the engine's own. */
   readonly port: number;
   readonly stopSeconds: number;
-  /** What only a container needs; present exactly when the runtime is not `process`. */
+  /** The parts that only a container needs; present exactly when the runtime is not `process`. */
   readonly container?: Container;
 }
 
-/** What an engine needs of its container. Everything not named here is taken away from it. */
+/** How a runtime's engines are reached. */
+export interface Addressing {
+  /** The address that the engine itself listens on. */
+  readonly listenHost: string;
+  /** The engine listens on its own port inside a network of its own, whatever port of the host leads there. */
+  readonly hasOwnNetwork: boolean;
+  /** A port of this host is leased for each process. Else each has an address of its own and is reached on its own port. */
+  readonly needsHostPort: boolean;
+}
+
+/** The rights and resources of an engine's container. The container has no right that is not named here. */
 export interface Container {
-  /** A reference with a tag, or with `@sha256:…`, which wins. */
+  /** A reference with a tag, or with `@sha256:…`, which takes precedence. */
   readonly image: string;
   readonly replacesEntrypoint: boolean;
-  /** The port that the engine listens on inside. */
+  /** The port of the engine inside the container. */
   readonly port: number;
   readonly mounts: readonly { readonly source: string; readonly target: string; readonly readOnly: boolean }[];
-  /** Files of the host that the engine reads, mounted at their own paths, also where links lead. */
+  /** Files of the host that the engine reads, mounted at their own paths, also targets of links. */
   readonly modelFiles: readonly string[];
   /** Device nodes; every one must exist on the host. */
   readonly devices: readonly string[];
@@ -43,38 +52,79 @@ export interface Container {
   readonly isMemlockUnlimited: boolean;
   /** The image's own files cannot be written; `/tmp` is memory. */
   readonly isRootReadOnly: boolean;
-  /** A tiny init as first process: without one, a program that does not handle TERM ignores it. */
+  /** A tiny init as first process: without it, a program without a handler for TERM ignores TERM. */
   readonly hasInit: boolean;
-  /** Linux capabilities beyond none, without the CAP_ prefix. */
+  /** Linux capabilities that are kept, without the CAP_ prefix; all others are dropped. */
   readonly capabilities: readonly string[];
   readonly shmSizeBytes?: number;
   readonly memoryBytes?: number;
   readonly cpus?: number;
+  /** Present exactly when the runtime makes Pods. */
+  readonly pod?: PodNeeds;
 }
-export type EnvValue = string | { readonly file: string };
 
-/** What a runtime sees of one process or container; re-read at every reconcile, never remembered as truth. */
-export interface Observed {
+/** The needs of an engine that only a Pod can have. */
+export interface PodNeeds {
+  readonly backend: string;
+  /** Extended resources of device plugins, by name, beside those that `gpus` asks for. */
+  readonly extended: Readonly<Record<string, number>>;
+  /** ResourceClaims of the namespace (dynamic resource allocation). */
+  readonly claims: readonly PodClaim[];
+  /** The manifest's `podTemplate`, merged over the generated Pod. */
+  readonly template?: unknown;
+}
+
+export interface PodClaim {
+  readonly name: string;
+  readonly resourceClaimName?: string | undefined;
+  readonly resourceClaimTemplateName?: string | undefined;
+  readonly request?: string | undefined;
+}
+
+export interface SecretKeyRef {
+  readonly name: string;
+  readonly key: string;
+}
+
+/** A text, or a secret by its place: keys of Secrets are for Pods alone. */
+export type EnvValue = string | { readonly file: string } | { readonly secretKeyRef: SecretKeyRef };
+
+/** One process or container as its runtime observes it; re-read at every reconcile, never remembered as truth. */
+export interface Observed extends ProcessRef {
   readonly slot: string;
-  readonly role: ProcessRole;
   readonly hash: string;
+  /** Where it is reached. */
+  readonly host: string;
   readonly port: number;
   readonly phase: "running" | "exited";
   /** True once a listening socket on the port belongs to this process group or container. */
   readonly isListening: boolean;
-  /** Somebody else listens on our port. */
+  /** Another program listens on the engine's port. */
   readonly isPortTaken: boolean;
   readonly startedAt: Date;
-  /** What it wants of whoever asks it; a secret. Absent: it asks for nothing. */
+  /** The bearer that it requires of its clients; a secret. Absent: none. */
   readonly bearer?: string;
-  /** Something about it is no longer as it was made; `ensure` puts it right without a restart. */
+  /** The container was changed after its creation; `ensure` corrects that without a restart. */
   readonly drift?: { readonly reason: "Paused" | "Renamed"; readonly message: string };
   readonly id: { readonly pid: number } | { readonly containerId: string } | { readonly podName: string };
   /** Only when exited. `unknown` when an adopted process went away unseen. */
-  readonly exit?: Exit;
+  readonly exit?: Exit | PodExit;
+  /** The runtime was asked for the process, and the program has not begun yet. */
+  readonly pending?: Pending;
+  /** When its program began, where that is later than `startedAt`: its image may have been fetched in between. */
+  readonly begunAt?: Date;
 }
 
-/** A bearer as a header can carry it, and one variable of an environment. */
+/** Why an engine that was asked for has not begun. */
+export interface Pending {
+  readonly reason: string;
+  /** For people: what is awaited, and what to do about it. */
+  readonly message: string;
+  /** Something outside must change, and then it comes; else it comes by itself. */
+  readonly isStuck: boolean;
+}
+
+/** A bearer that fits in a header, and in one variable of an environment. */
 export const bearerSchema = z.string().regex(/^[\x21-\x7E]{1,4096}$/);
 
 export const exitSchema = z.strictObject({
@@ -86,14 +136,56 @@ export const exitSchema = z.strictObject({
 });
 export type Exit = z.infer<typeof exitSchema>;
 
+/** Ends that only a cluster knows; never written into a process record. */
+export interface PodExit extends Omit<Exit, "reason"> {
+  readonly reason:
+    | "ImageNotFound"
+    | "Unauthorized"
+    | "WrongPlatform"
+    | "PullFailed"
+    | "Evicted"
+    | "Preempted"
+    | "NodeLost"
+    | "NotAdmitted"
+    | "PodDeleted";
+}
+
+/** Where engines of this host are reached, and what published state that names no host means: versions without one. */
+export const loopbackHost = "127.0.0.1";
+
+const ordinalSchema = z.int().min(0);
+
 export const processStatusSchema = z.strictObject({
   role: z.enum(processRoles),
+  /** Which replica of that role. */
+  ordinal: ordinalSchema.default(0),
+  host: z.string().default(loopbackHost),
   port: z.int(),
   endpoint: z.string(),
   pid: z.int().optional(),
   containerId: z.string().optional(),
   podName: z.string().optional(),
-  /** True while the engine answers its probe: what the gateway may send to. */
+  /** True while the engine answers its probe: the gateway may send to it. */
   isReady: z.boolean(),
   startedAt: z.iso.datetime().optional(),
+  /** Since when gateways are to send nothing more to this process while the slot goes on serving. */
+  drainingSince: z.iso.datetime().optional(),
+});
+
+export type ProcessStatus = z.infer<typeof processStatusSchema>;
+
+/** The bearer token that one process requires of its clients. */
+export const processBearerSchema = z.strictObject({
+  role: z.enum(processRoles),
+  ordinal: ordinalSchema,
+  bearer: bearerSchema,
+});
+
+/** The requests of one gateway at one process. */
+export const processDemandSchema = z.strictObject({
+  role: z.enum(processRoles),
+  ordinal: ordinalSchema,
+  inFlight: z.int().min(0),
+  /** When a byte last came from this process while requests were in flight. */
+  lastByteAt: z.iso.datetime().optional(),
 });

@@ -2,7 +2,7 @@ import { CommandError, failure, notBerth, type Client } from "./client.ts";
 import { cell, isRecord } from "./output.ts";
 import { events } from "./slots.ts";
 
-/** What was said so far, by whom. */
+/** One message of the conversation so far. */
 export interface Said {
   readonly role: "user" | "assistant";
   readonly content: string;
@@ -13,16 +13,16 @@ export interface ChatRequest {
   readonly model: string;
   readonly messages: readonly Said[];
   readonly maxTokens: number | undefined;
-  /** Aborted: the answer is not wanted any more. */
+  /** Aborted when the answer is not needed any more. */
   readonly signal?: AbortSignal;
 }
 
-/** A service has this long to end a stream after its last word. */
+/** The time that a service has to end a stream after its last event. */
 const endMs = 2000;
 
 /**
- * The pieces of one answer. While the slot is not there yet, `onWaiting` is told what it does. Throws CommandError when
- * the stream ends in an error.
+ * The pieces of one answer. While the slot is not ready, `onWaiting` gets its state. Throws CommandError when the
+ * stream ends in an error.
  */
 export async function* chat(
   client: Client,
@@ -41,7 +41,7 @@ export async function* chat(
     ...(signal === undefined ? {} : { signal }),
   });
   if (!contentType.startsWith("text/event-stream")) {
-    // Some engines answer in one piece, whatever was asked for.
+    // Some engines answer in one piece, even when a stream was requested.
     yield wholeAnswer(client, await textOf(body));
     return;
   }
@@ -57,7 +57,7 @@ export async function* chat(
     const delta = choiceOf(chunk)["delta"];
     if (isRecord(delta) && typeof delta["content"] === "string") yield delta["content"];
   }
-  // Read to its end: a connection that is cut here counts as a client that left.
+  // Read to its end: the service would count a cut connection as a client that left.
   await ended(stream);
 }
 
@@ -72,7 +72,7 @@ function choiceOf({ choices }: Record<string, unknown>): Record<string, unknown>
   return isRecord(choice) ? choice : {};
 }
 
-/** The text of an answer that is no stream. Throws CommandError where there is none. */
+/** The text of an answer that is no stream. Throws CommandError without one. */
 function wholeAnswer(client: Client, text: string): string {
   const answer = client.parsed(text);
   const message = isRecord(answer) ? choiceOf(answer)["message"] : undefined;
@@ -85,7 +85,7 @@ async function ended(stream: AsyncIterator<string>): Promise<void> {
   const patience = new Promise<true>((resolve) => {
     timer = setTimeout(() => resolve(true), endMs);
   });
-  // What breaks after the last word takes nothing away.
+  // A failure after the last event changes nothing.
   const rest = async (): Promise<boolean> => (await stream.next().catch(() => ({ done: true }))).done === true;
   while (!(await Promise.race([rest(), patience])));
   clearTimeout(timer);
@@ -109,14 +109,10 @@ async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
   return text + decoder.decode();
 }
 
-/** All of standard input. Throws CommandError where there is nothing to say. */
+/** All of standard input. Throws CommandError when it is empty. */
 export async function pipedIn(): Promise<string> {
   let text = "";
   for await (const chunk of process.stdin.setEncoding("utf8")) text += String(chunk);
   if (text.trim() !== "") return text;
-  throw new CommandError(
-    "usage",
-    "nothing came from standard input",
-    "pipe a message in, or name it: berth chat SLOT MESSAGE",
-  );
+  throw new CommandError("usage", "standard input is empty", "pipe a message in, or name it: berth chat SLOT MESSAGE");
 }

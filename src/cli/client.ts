@@ -3,16 +3,16 @@ import { isRecord, printable } from "./output.ts";
 import { Silent, watchSilence } from "./silence.ts";
 
 const connectMs = 10_000;
-/** After so long without an answer the service is asked whether it lives, and has as long to say so. */
+/** After this time without an answer the client checks whether the service lives, which has the same time to answer. */
 const silentMs = 5000;
 
-/** An answer that is no success, as the API told it; printed as `code: message` and what to do. */
+/** An answer without success, as the API sent it; printed as `code: message` and the remedy. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly code: string;
   readonly next: string | undefined;
 
-  /** `next`: what to do about it; undefined only where a person has decided so. */
+  /** `next`: the remedy; undefined only where there is none. */
   constructor(code: string, message: string, next: string | undefined) {
     super(message);
     this.code = code;
@@ -23,29 +23,29 @@ export class CommandError extends Error {
 export interface ClientOptions {
   readonly server: string;
   readonly token: string | undefined;
-  /** Fields that are read as null wherever they stand. */
+  /** Fields that are read as null at any place. */
   readonly without?: ReadonlySet<string>;
-  /** Tests have less patience. */
+  /** A shorter time in tests. */
   readonly silentMs?: number;
 }
 
-/** An answer whose status was a success. */
+/** An answer with a success status. */
 export interface Answered {
   readonly contentType: string;
-  /** As it comes. Throws CommandError when the connection breaks. */
+  /** The body as it arrives. Throws CommandError when the connection breaks. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** What is sent beside the path; absent: a GET without a body. */
+/** The parts of a request beside its path; absent: a GET without a body. */
 interface Sent {
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Aborted: nobody wants the answer any more. What is read of it then throws. */
+  /** Aborted when the answer is not needed any more. Reading it then throws. */
   readonly signal?: AbortSignal;
 }
 
-/** The management API over HTTP: all that the command line knows of the service. */
+/** The management API over HTTP: the only way in which the command line knows the service. */
 export class Client {
   readonly #server: string;
   readonly #token: string | undefined;
@@ -68,7 +68,7 @@ export class Client {
     return new Client({ server: this.#server, token });
   }
 
-  /** The same service, of which these fields are not looked at: they are read as null. */
+  /** The same service, with these fields ignored: they are read as null. */
   withoutFields(without: ReadonlySet<string>): Client {
     return new Client({ server: this.#server, token: this.#token, without });
   }
@@ -78,28 +78,28 @@ export class Client {
     return this.parsed(await this.text(path));
   }
 
-  /** GET of a list: its items. Throws CommandError, also where the answer is none. */
+  /** GET of a list: its items. Throws CommandError, also where the answer is no list. */
   async list(path: string): Promise<Record<string, unknown>[]> {
     const answer = await this.get(path);
     if (isRecord(answer) && Array.isArray(answer["data"])) return answer["data"].filter(isRecord);
     throw notBerth(`${this.#server} answered ${path} with something else than a list`);
   }
 
-  /** GET of one thing that has at least this field. Throws CommandError, also where the answer is none. */
+  /** GET of one object that has at least this field. Throws CommandError, also where the answer is no such object. */
   async one(path: string, field: string): Promise<Record<string, unknown>> {
     const answer = await this.get(path);
     if (isRecord(answer) && field in answer) return answer;
     throw notBerth(`${this.#server} answered ${path} with something else than was asked`);
   }
 
-  /** Sends a body as JSON, and reads what is answered; undefined when that is nothing. Throws CommandError. */
+  /** Sends a body as JSON, and parses the answer; undefined for an empty answer. Throws CommandError. */
   async send(method: "POST" | "PUT" | "DELETE", path: string, body?: object): Promise<unknown> {
     const json = { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     const text = await wholeText(await this.open(path, { method, ...(body === undefined ? {} : json) }));
     return text === "" ? undefined : this.parsed(text);
   }
 
-  /** What the service said as JSON, e.g. in an event. Throws CommandError where it is none. */
+  /** A text of the service as JSON, e.g. in an event. Throws CommandError for invalid JSON. */
   parsed(text: string): unknown {
     try {
       return JSON.parse(text, (key, value: unknown) => (this.#without.has(key) ? null : value));
@@ -108,17 +108,17 @@ export class Client {
     }
   }
 
-  /** GET, as it is. Throws CommandError. */
+  /** GET, unparsed. Throws CommandError. */
   async text(path: string): Promise<string> {
     return await wholeText(await this.open(path));
   }
 
-  /** The body as it comes; the status was a success. Throws CommandError, also when the connection breaks. */
+  /** The body as it arrives, after a success status. Throws CommandError, also when the connection breaks. */
   async open(path: string, sent: Sent = {}): Promise<AsyncIterable<Uint8Array>> {
     return (await this.answer(path, sent)).body;
   }
 
-  /** As `open`, with what the answer says of itself. */
+  /** As `open`, with the answer's head. */
   async answer(path: string, sent: Sent): Promise<Answered> {
     const answer = await this.#send(path, sent);
     const body = this.#bodyOf(answer);
@@ -134,7 +134,7 @@ export class Client {
     if (this.#token !== undefined && !/^[\x21-\x7e]+$/.test(this.#token)) {
       throw new CommandError(
         "auth.invalid",
-        "the token in SVC_TOKEN holds what no token does: blanks, line ends or letters beyond ASCII",
+        "the token in SVC_TOKEN holds characters that no token has: blanks, line ends or letters beyond ASCII",
         "one looks like svc_<id>.<secret>",
       );
     }
@@ -158,6 +158,10 @@ export class Client {
   }
 
   #urlOf(path: string): URL {
+    // A URL drops such parts, and the request would go to another route: `model rm ../slots/a` would remove a slot.
+    if (/\/\.{1,2}(?=[/?]|$)/.test(path)) {
+      throw new CommandError("usage", `no name has a part "." or "..", as in ${path}`, "check the name");
+    }
     const url = URL.canParse(path, this.#server) ? new URL(path, this.#server) : undefined;
     if (url?.protocol === "http:" || url?.protocol === "https:") {
       checkAddress(new URL(this.#server));
@@ -165,7 +169,7 @@ export class Client {
     }
     throw new CommandError(
       "server.invalid",
-      // What stands before an @ may be a password, even in what is no address.
+      // The text before an @ may be a password, even in a text that is no address.
       `${this.#server.replace(/^(.*\/\/)?.*@/, "$1…@")} is not the address of a service`,
       "it looks like http://127.0.0.1:8080; set it with --server or SVC_URL",
     );
@@ -179,7 +183,7 @@ export class Client {
       throw new CommandError(
         "unreachable",
         `${this.#server} broke the connection before its answer was whole`,
-        "try again: it may have been stopped, or started anew",
+        "try again: it may have been stopped or restarted",
       );
     }
   }
@@ -194,8 +198,8 @@ export class Client {
       );
     }
     if (code === "EPROTO" || code.startsWith("ERR_SSL_"))
-      return notBerth(`what answers at ${this.#server} does not speak TLS`);
-    if (code.startsWith("HPE_")) return notBerth(`what answers at ${this.#server} does not speak HTTP`);
+      return notBerth(`the program at ${this.#server} does not speak TLS`);
+    if (code.startsWith("HPE_")) return notBerth(`the program at ${this.#server} does not speak HTTP`);
     if (code === "ENOTFOUND" || code === "EAI_AGAIN") {
       return new CommandError(
         "unreachable",
@@ -206,7 +210,7 @@ export class Client {
     if (error instanceof Silent) {
       return new CommandError(
         "unreachable",
-        `${this.#server} takes connections, and answers nothing within ${(2 * this.#silentMs) / 1000} s`,
+        `${this.#server} accepts connections, and answers nothing within ${(2 * this.#silentMs) / 1000} s`,
         "it hangs, or is no Berth: see its log, or name another with --server",
       );
     }
@@ -225,7 +229,7 @@ async function wholeText(body: AsyncIterable<Uint8Array>): Promise<string> {
   return text + decoder.decode();
 }
 
-/** Paths are the service's own, and a password in an address is seen by whoever lists processes. */
+/** Paths belong to the service, and everybody who lists processes sees a password in an address. */
 function checkAddress({ origin, pathname, search, username, password }: URL): void {
   if (username !== "" || password !== "") {
     throw new CommandError(
@@ -242,7 +246,7 @@ function checkAddress({ origin, pathname, search, username, password }: URL): vo
   );
 }
 
-/** What answers is something else than this command was made for. */
+/** Another program than Berth answered. */
 export function notBerth(message: string): CommandError {
   return new CommandError("server.invalid", message, "is it a Berth? name another with --server or SVC_URL");
 }
@@ -259,7 +263,7 @@ async function failureOf({ statusCode = 0, headers }: IncomingMessage, body: str
   return await failure(code, message, details, String(headers["x-request-id"] ?? "-"));
 }
 
-/** An error as the service tells it, with what to do about it. */
+/** An error of the service, with the remedy. */
 export async function failure(code: string, message: string, details?: unknown, request = "-"): Promise<CommandError> {
   const { nextStep } = await import("./next-steps.ts");
   const about = isRecord(details) ? details : {};
@@ -269,7 +273,7 @@ export async function failure(code: string, message: string, details?: unknown, 
   return new CommandError(
     printable(code),
     printable(message),
-    nextStep(code, { slot, upstream, reason, path, request }),
+    nextStep(code, { slot, upstream, reason, path, request, scope: word("scope") }),
   );
 }
 

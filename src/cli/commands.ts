@@ -1,12 +1,15 @@
 import type { Command } from "commander";
 import type { CommandContext } from "./context.ts";
 import { outputOption, watchOption, whole, withExamples, type Shown } from "./options.ts";
+import { addMeasureCommands } from "./measure-commands.ts";
+import { addGroupCommands } from "./group-commands.ts";
 import { addModelCommands } from "./model-commands.ts";
+import { addPullCommands } from "./pull-commands.ts";
 import { addSlotCommands } from "./slot-commands.ts";
 import { addUpstreamCommands } from "./upstream-commands.ts";
 import { show } from "./watch.ts";
 
-/** The commands that need nothing but the service's API. What they do is loaded when it is done. */
+/** The commands that need only the service's API. Their code is loaded when they run. */
 export function addApiCommands(program: Command, context: CommandContext): void {
   const status = program
     .command("status")
@@ -19,7 +22,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     });
   withExamples(
     status,
-    ["berth status", "is it up, and what is loaded"],
+    ["berth status", "whether it runs, and the loaded slots"],
     ["berth status --watch", "again with every change"],
     ["berth --server https://box.local status", "of another machine"],
   );
@@ -58,7 +61,7 @@ export function addApiCommands(program: Command, context: CommandContext): void 
   );
   const login = program
     .command("login")
-    .description("keep a token for this user and server, in a file that nobody else may read")
+    .description("keep a token for this user and server, in a file that no other user may read")
     .option("--forget", "remove it from there")
     .action(async ({ forget }: { forget?: true }) => {
       const { login: enter, logout, readSecret } = await import("./login.ts");
@@ -74,6 +77,9 @@ export function addApiCommands(program: Command, context: CommandContext): void 
     ["berth login --forget", "and nothing is kept any more"],
   );
   addSlotCommands(program, context);
+  addMeasureCommands(program, context);
   addModelCommands(program, context);
+  addPullCommands(program, context);
   addUpstreamCommands(program, context);
+  addGroupCommands(program, context);
 }

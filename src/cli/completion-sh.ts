@@ -33,7 +33,7 @@ compdef _berth berth
 `;
 }
 
-/** A function of both shells: prints what may stand after the words so far; fails where anything may, such as a file. */
+/** A function of both shells: prints the words that may follow; fails where anything may follow, such as a file. */
 function words(tree: CommandTree): string {
   const all = placed(tree);
   const valued = all.flatMap(({ command }) => command.options).filter(({ takesValue }) => takesValue);
@@ -82,7 +82,7 @@ function pathPattern({ path }: Placed): string {
   return path.length === 0 ? "*" : `" ${path.join(" ")} "*`;
 }
 
-/** The cases of one command: subcommands, or what may stand in the place of each argument. */
+/** The cases of one command: its subcommands, or the values of each argument. */
 function wordCases({ path, command }: Placed): string[] {
   const place = path.map((word) => ` ${word}`).join("");
   if (command.children.length > 0) return [`"${place}") echo ${command.children.map(({ name }) => name).join(" ")} ;;`];

@@ -7,7 +7,7 @@ export interface OptionOf {
 }
 
 export interface ArgumentOf {
-  /** `slot`, `ref` and `upstream` are completed from the service; anything else by its choices. */
+  /** `slot`, `ref`, `upstream` and `group` are completed from the service; other arguments by their choices. */
   readonly name: string;
   readonly choices: readonly string[];
 }
@@ -23,7 +23,7 @@ export interface CommandTree {
 
 export type Shell = "bash" | "zsh" | "fish";
 
-/** A completion script; names of slots and models are asked of the service when a command takes one. */
+/** A completion script; it requests the names of slots and models from the service when a command needs them. */
 export async function completionScript(shell: Shell, tree: CommandTree): Promise<string> {
   switch (shell) {
     case "bash":
@@ -40,26 +40,27 @@ export async function completionScript(shell: Shell, tree: CommandTree): Promise
   }
 }
 
-/** A command and the words that lead to it, without the program's own. */
+/** A command and the words before it, without the program's own. */
 export interface Placed {
   readonly path: readonly string[];
   readonly command: CommandTree;
 }
 
-/** The command and all below it, each with the words that lead there. */
+/** The command and all its subcommands, each with the words before it. */
 export function placed(command: CommandTree, path: readonly string[] = []): Placed[] {
   return [{ path, command }, ...command.children.flatMap((child) => placed(child, [...path, child.name]))];
 }
 
-/** A command that prints the names which may stand in an argument's place; undefined where nobody knows them. */
+/** A command that prints the values of an argument; undefined where there is none. */
 export function namesCommand({ name }: ArgumentOf): string | undefined {
   if (name === "slot") return "berth slot list -o name 2>/dev/null";
   if (name === "upstream") return "berth upstream list -o name 2>/dev/null";
+  if (name === "group") return "berth group list -o name 2>/dev/null";
   if (name === "ref") return "berth model list -o name 2>/dev/null";
   return undefined;
 }
 
-/** What may follow a command: its options, those of the whole program, and `--help`. */
+/** The options of a command: its own, those of the whole program, and `--help`. */
 export function optionsAt(tree: CommandTree, command: CommandTree): readonly OptionOf[] {
   const help: OptionOf = {
     long: "--help",

@@ -4,13 +4,13 @@ import { cell } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Those of a record that this version can read; a service of before they were told has none. */
+/** The conditions of a record that this version can read; an older service sends none. */
 function conditionsIn({ conditions }: Row): readonly Condition[] {
   const all = Array.isArray(conditions) ? conditions : [];
   return all.flatMap((each) => conditionSchema.safeParse(each).data ?? []);
 }
 
-/** A line for each condition of a record, for a person; nothing where it has none. */
+/** A line for each condition of a record, for a person; none without conditions. */
 export function conditionLines(row: Row): string[] {
   const lines = conditionsIn(row).map(
     ({ type, status, reason, message }) =>
@@ -23,11 +23,12 @@ const kinds = [
   { kind: "Slot", path: "/api/slots", key: "name", show: "berth slot show" },
   { kind: "Model", path: "/api/models", key: "id", show: "berth model show" },
   { kind: "Upstream", path: "/api/upstreams", key: "name", show: "berth upstream show" },
+  { kind: "SlotGroup", path: "/api/groups", key: "name", show: "berth group show" },
 ] as const;
 
 /**
- * What is wrong with which resource, for `berth status`: the counts of health on a line, then a line each. A kind that the
- * token may not list is counted only.
+ * The resources with problems, for `berth status`: the counts of health in one line, then a line each. A kind that the
+ * token may not list is only counted.
  */
 export async function troubleLines(
   client: Client,
@@ -45,7 +46,7 @@ export async function troubleLines(
         troublesIn(conditionsIn(row)).map(({ type, reason, message }) => {
           const [first = "", ...more] = message.split("\n");
           const rest = more.length === 0 ? "" : ` (more by \`${show} ${cell(row[key])}\`)`;
-          return `    ${kind} ${cell(row[key])}: ${cell(type)} ${cell(reason)}: ${cell(first)}${rest}`;
+          return `    ${kind} ${cell(row[key])}: ${typeAndReason(type, reason)}: ${cell(first)}${rest}`;
         }),
       );
     }),
@@ -55,7 +56,12 @@ export async function troubleLines(
 
 /** `2 Slot Stalled InvalidSpec`. */
 function countOf({ kind, type, reason, count }: Row): string {
-  return [count, kind, type, reason].map(cell).join(" ");
+  return `${cell(count)} ${cell(kind)} ${typeAndReason(type, reason)}`;
+}
+
+/** `Stalled InvalidSpec`; once where both are the same word, as of `ModelUnknown`. */
+function typeAndReason(type: unknown, reason: unknown): string {
+  return type === reason ? cell(type) : `${cell(type)} ${cell(reason)}`;
 }
 
 async function listed(client: Client, path: string): Promise<readonly Row[] | undefined> {

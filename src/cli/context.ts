@@ -1,14 +1,14 @@
 import type { Client } from "./client.ts";
 import type { Screen } from "./terminal.ts";
 
-/** What commands use of the process they run in. */
+/** The parts of the process that commands use. */
 export interface CommandContext {
   readonly env: NodeJS.ProcessEnv;
   /** Writes to standard output. */
   readonly write: (text: string) => void;
-  /** Writes to standard error: what is not the answer itself. */
+  /** Writes to standard error: messages beside the answer itself. */
   readonly note: (text: string) => void;
-  /** Standard error, as a place where a line may be written over. */
+  /** Standard error, where the last line may be overwritten. */
   readonly screen: Screen;
   /** The service of `--server`, SVC_URL or SVC_PORT, with the token that belongs to it. */
   readonly client: () => Promise<Client>;

@@ -21,15 +21,15 @@ Ctrl-C stops an answer. What is typed meanwhile is taken up after it.
 `;
 
 /**
- * Talks with a model on a terminal until the person leaves: what was said so far goes with every message. Ctrl-C stops an
- * answer; where none is under way it leaves.
+ * A conversation with a model on a terminal: every message carries the earlier ones. Ctrl-C stops an answer; without
+ * one it ends the conversation.
  */
 export async function converse(options: ConversationOptions): Promise<void> {
   const { input, output } = options;
   const lines = createInterface({ input, output, terminal: true });
   const conversation = new Conversation(options);
   const write = (text: string): void => void output.write(text);
-  write(`talking to ${options.model}; /help says what else can be typed\n`);
+  write(`talking to ${options.model}; /help lists the commands\n`);
   const typed = new TypedLines(lines);
   lines.once("close", () => conversation.stop());
   lines.on("SIGINT", () => {
@@ -49,10 +49,10 @@ export async function converse(options: ConversationOptions): Promise<void> {
 }
 
 const leaving: readonly string[] = ["/exit", "/quit", "/bye"];
-/** What may be typed while an answer comes; a paste of more is cut. */
+/** The number of lines that may be typed during an answer; a longer paste is cut. */
 const mostLines = 100;
 
-/** Lines in their order; those that come while nobody asks wait. */
+/** Lines in their order; lines without a reader are kept. */
 class TypedLines {
   readonly #lines: Interface;
   readonly #waiting: string[] = [];
@@ -71,7 +71,7 @@ class TypedLines {
     });
   }
 
-  /** The next line; undefined: the person has left. */
+  /** The next line; undefined when the input has ended. */
   async next(prompt: string): Promise<string | undefined> {
     if (this.#isClosed) return undefined;
     const waiting = this.#waiting.shift();
@@ -101,14 +101,14 @@ class Conversation {
     this.model = options.model;
   }
 
-  /** Stops the answer that is under way. False where there is none. */
+  /** Stops the running answer. False without one. */
   stop(): boolean {
     if (this.#answering === undefined) return false;
     this.#answering.abort();
     return true;
   }
 
-  /** One line that was typed. A failure is told, and the conversation goes on. */
+  /** Handles one typed line. A failure is printed, and the conversation continues. */
   async take(line: string, write: (text: string) => void): Promise<void> {
     if (line === "") return;
     const [command = "", ...words] = line.split(/\s+/);
@@ -116,12 +116,12 @@ class Conversation {
       if (command === "/model") await this.#change(words.join(" "), write);
       else if (command === "/new" || command === "/clear") this.#said = [];
       else if (command === "/help" || command === "/?") write(help);
-      else if (/^\/[a-z]+$/.test(command)) write(`${command} is not known; /help says what is\n`);
+      else if (/^\/[a-z]+$/.test(command)) write(`${command} is not known; /help lists the commands\n`);
       else await this.#ask(line, write);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
       const isFull = this.#said.length > 0 && error.message.includes("exceeds the available context size");
-      const next = isFull ? "/new forgets what was said so far, and makes room" : error.next;
+      const next = isFull ? "/new starts an empty conversation" : error.next;
       write(`${error.message}${next === undefined ? "" : `; ${next}`}\n`);
     }
   }
@@ -130,7 +130,7 @@ class Conversation {
     const models = (await this.#options.client.list("/v1/models")).map(({ id }) => cell(id));
     if (name === "") write(`${models.join("\n")}\n`);
     else if (models.includes(name)) this.model = name;
-    else write(`there is no slot or model called ${name}; /model lists what there is\n`);
+    else write(`there is no slot or model called ${name}; /model lists them\n`);
   }
 
   async #ask(content: string, write: (text: string) => void): Promise<void> {
@@ -153,7 +153,7 @@ class Conversation {
       this.#answering = undefined;
       if (answer !== "") write("\n");
     }
-    // What was stopped was said all the same, as far as it came.
+    // The part of a stopped answer belongs to the conversation too.
     if (answer !== "") this.#said = [...messages, { role: "assistant", content: answer }];
   }
 }

@@ -7,31 +7,31 @@ import { CommandError } from "./client.ts";
 type Tokens = Readonly<Record<string, string>>;
 
 /**
- * Where a user's tokens are kept; undefined without a home. Not below the configuration directory, which many people
- * keep in Git.
+ * The file of a user's tokens; undefined without a home. Not below the configuration directory, which many people keep
+ * in Git.
  */
 export function credentialsFile(env: NodeJS.ProcessEnv): string | undefined {
   const base = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local/share") : undefined);
   return base === undefined ? undefined : join(base, "berth", "credentials.json");
 }
 
-/** Where earlier versions kept them: among the manifests. */
+/** The file of earlier versions: among the manifests. */
 function formerFile(env: NodeJS.ProcessEnv): string | undefined {
   const base = env["XDG_CONFIG_HOME"] || (env["HOME"] ? join(env["HOME"], ".config") : undefined);
   return base === undefined ? undefined : join(base, "berth", "credentials.json");
 }
 
-/** The token for a server, undefined where there is none. Throws CommandError where others may read the file. */
+/** The token for a server, or undefined. Throws CommandError where other users may read the file. */
 export async function savedToken(env: NodeJS.ProcessEnv, server: string): Promise<string | undefined> {
   const file = credentialsFile(env);
   if (file === undefined) return undefined;
   const { tokens, former } = await everyToken(env, file);
-  // It is no help to stay there: it would be committed with the manifests.
+  // The old file is moved even if that fails once: it would be committed with the manifests.
   if (former !== undefined) await writeTokens(file, tokens, former).catch(() => undefined);
   return tokens[keyOf(server)];
 }
 
-/** Keeps a token for a server in a file that nobody else may read. Undefined forgets it. Returns the file. */
+/** Keeps a token for a server in a file that no other user may read. Undefined removes it. Returns the file. */
 export async function saveToken(env: NodeJS.ProcessEnv, server: string, token: string | undefined): Promise<string> {
   const file = credentialsFile(env);
   if (file === undefined) {
@@ -47,7 +47,7 @@ export async function saveToken(env: NodeJS.ProcessEnv, server: string, token: s
   return file;
 }
 
-/** `former`: the file of an earlier version, which goes once its tokens are kept here. */
+/** `former`: the file of an earlier version, removed once its tokens are in the new file. */
 async function everyToken(
   env: NodeJS.ProcessEnv,
   file: string,
@@ -69,15 +69,15 @@ async function writeTokens(file: string, servers: Tokens, former: string | undef
   if (former !== undefined) await rm(former, { force: true });
 }
 
-/** One service, however its address is written. */
+/** The same key for every spelling of a service's address. */
 function keyOf(server: string): string {
   return URL.canParse(server) ? new URL(server).origin : server;
 }
 
-/** What means that this user keeps no tokens: no file, or a home of somebody else, as root's is for a service. */
+/** Error codes that mean that this user has no tokens: no file, or another user's home, as root's is for a service. */
 const absent = ["ENOENT", "ENOTDIR", "EACCES", "EPERM"];
 
-/** Undefined where there is no such file. */
+/** Undefined without a file. */
 async function readTokens(file: string): Promise<Tokens | undefined> {
   let text: string;
   try {

@@ -6,7 +6,10 @@ const rows = (value: unknown): readonly Row[] => (Array.isArray(value) ? value.f
 const list = (value: unknown): string => (Array.isArray(value) ? value.map(cell).join(" ") : "");
 const record = (value: unknown): Row => (isRecord(value) ? value : {});
 
-/** What `/api/hardware` answers; `wide` adds where each fact comes from. Throws nothing: what is missing is a dash. */
+/**
+ * The answer of `/api/hardware` for a person; `wide` adds the source of each fact. Throws nothing: a missing fact is a
+ * dash.
+ */
 export async function hardwareText(
   hardware: Readonly<Record<string, unknown>>,
   format: "table" | "wide" | "json" | "yaml",

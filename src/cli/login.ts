@@ -8,13 +8,13 @@ export interface Login {
   readonly client: Client;
   readonly env: NodeJS.ProcessEnv;
   readonly note: (text: string) => void;
-  /** What a person types without it being shown, or what is piped in. */
+  /** A text that a person types without echo, or piped input. */
   readonly readToken: () => Promise<string>;
 }
 
 /**
- * Asks for a token, tries it, and keeps it for this user and this server. Returns the line for standard output.
- * Throws CommandError when the service does not take it; nothing is kept then.
+ * Reads a token, tries it, and keeps it for this user and this server. Returns the line for standard output. Throws
+ * CommandError when the service refuses it; then nothing is kept.
  */
 export async function login({ client, env, note, readToken }: Login): Promise<string> {
   const status = await client.withToken(undefined).get("/api/auth/status");
@@ -22,7 +22,7 @@ export async function login({ client, env, note, readToken }: Login): Promise<st
     return `${client.server} needs no token: authentication is off\n`;
   const { protocol, hostname } = new URL(client.server);
   if (protocol === "http:" && !/^(localhost|127\..*|\[::1\])$/.test(hostname))
-    note(`${client.server} is not encrypted: whoever is on the way can read the token\n`);
+    note(`${client.server} is not encrypted: everybody on the network path can read the token\n`);
   const token = (await readToken()).trim();
   if (!/^svc_[^\s.]+\.[^\s.]+$/.test(token)) {
     throw new CommandError(
@@ -37,13 +37,13 @@ export async function login({ client, env, note, readToken }: Login): Promise<st
   return `logged in to ${client.server} as ${who}; the token is kept in ${file}\n`;
 }
 
-/** Forgets the token of a server. */
+/** Removes the token of a server. */
 export async function logout(client: Client, env: NodeJS.ProcessEnv): Promise<string> {
   const file = await saveToken(env, client.server, undefined);
   return `forgot the token of ${client.server} in ${file}; it stays valid until \`berth token revoke\`\n`;
 }
 
-/** A line of a terminal that does not show what is typed, or all that is piped in. */
+/** A line of a terminal without echo, or all piped input. */
 export async function readSecret(
   question: string,
   input: NodeJS.ReadableStream & { readonly isTTY?: boolean },

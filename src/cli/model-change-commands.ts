@@ -3,21 +3,24 @@ import { CommandError } from "./client.ts";
 import type { CommandContext } from "./context.ts";
 import { outputOption, whole, withExamples, type Shown } from "./options.ts";
 
-/** The commands that bring models, take them away, and give them to slots. */
+/** The commands that download models, remove them, and assign them to slots. */
 export function addModelChangeCommands(model: Command, context: CommandContext): void {
   const catalog = model
     .command("catalog")
-    .description("curated models and whether they fit; the service of this version has none yet")
+    .description("curated models, and whether they fit this machine")
     .addOption(outputOption())
     .action(async ({ output }: Shown) => {
       const { catalogTable } = await import("./models.ts");
       context.write(await catalogTable(await context.client(), output));
     });
-  withExamples(catalog, ["berth model catalog", "of a service that has a catalogue"]);
+  withExamples(catalog, ["berth model catalog -o wide", "with the sum behind each verdict, and how to check it"]);
   const pull = model
     .command("pull")
-    .description("fetch a model; the service of this version cannot yet: put files into its models directory")
-    .argument("<model>", "a name of the catalogue, or a source: hf://owner/repo/file.gguf, https://…")
+    .description("fetch a model, and show how far it is; what has come stays when it breaks off")
+    .argument(
+      "<model>",
+      "a model of the catalogue or of a manifest, or a source: hf://owner/repo/file.gguf[@revision], https://…",
+    )
     .option("--detach", "do not stay until it is there", false)
     .option("--accept-license", "take a licence that has to be accepted", false)
     .action(async (what: string, { detach, acceptLicense }: { detach: boolean; acceptLicense: boolean }) => {
@@ -25,7 +28,16 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
       const following = { isDetached: detach, screen: context.screen };
       context.write(await run(await context.client(), pullBody(what, acceptLicense), following));
     });
-  withExamples(pull, ["berth model pull qwen3-4b", "of a service that can, with its progress"]);
+  withExamples(pull, ["berth model pull hf://owner/repo/file.gguf", "a file of a repository, with its progress"]);
+  const verify = model
+    .command("verify")
+    .description("read the files of a fetched model, and compare their checksums")
+    .argument("<ref>", "the model")
+    .action(async (ref: string) => {
+      const { verify: run } = await import("./pulls.ts");
+      context.write(await run(await context.client(), ref, context.screen));
+    });
+  withExamples(verify, ["berth model verify qwen3-4b", "after a disk has had errors, say"]);
   const assign = model
     .command("assign")
     .description("have a slot hold a model")
@@ -52,7 +64,7 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
   ]);
   const remove = model
     .command("rm")
-    .description("take a model out of the registry")
+    .description("remove a model from the registry")
     .argument("<ref>", "the model")
     .option("--force", "also where a slot holds it", false)
     .option("--files", "delete its files, too", false)
@@ -60,15 +72,43 @@ export function addModelChangeCommands(model: Command, context: CommandContext):
     .action(async (ref: string, { force, files, yes }: { force: boolean; files: boolean; yes?: true }) => {
       if (files && yes !== true) {
         const { confirm } = await import("./terminal.ts");
+        const { removalQuestion } = await import("./model-files.ts");
         if (!process.stdin.isTTY) remove.error("error: --yes is needed where nobody can be asked");
-        if (!(await confirm(`Delete the files of ${ref}?`, process.stdin, process.stderr)))
+        const question = await removalQuestion(await context.client(), ref, force);
+        if (!(await confirm(question, process.stdin, process.stderr)))
           throw new CommandError("cancelled", `model ${ref} stays`, undefined);
       }
-      const { modelPath } = await import("./models.ts");
-      const query = [...(force ? ["force=1"] : []), ...(files ? ["files=1"] : [])].join("&");
-      const client = await context.client();
-      await client.send("DELETE", `${modelPath(ref)}${query === "" ? "" : `?${query}`}`);
-      context.write(`${ref}: removed${files ? ", with its files" : ""}\n`);
+      const { removeModel } = await import("./model-files.ts");
+      context.write(await removeModel(await context.client(), ref, { force, files }));
     });
-  withExamples(remove, ["berth model rm qwen3-4b --files", "asks before it deletes files"]);
+  withExamples(remove, ["berth model rm qwen3-4b --files", "says how many bytes it deletes, and asks before"]);
+  addFileCommands(model, context);
+}
+
+function addFileCommands(model: Command, context: CommandContext): void {
+  const scan = model
+    .command("scan")
+    .description("look for models that nothing declares, and show the manifests for them")
+    .argument("[directories...]", "directories on the service's machine; without one: the models directory")
+    .option("--write", "write a manifest for each new model", false)
+    .addOption(outputOption())
+    .action(async (directories: string[], { write, output }: Shown & { write: boolean }) => {
+      const { scanTable } = await import("./model-files.ts");
+      context.write(await scanTable(await context.client(), { directories, write }, output));
+    });
+  withExamples(
+    scan,
+    ["berth model scan", "what is in the models directory, and what each file is"],
+    ["berth model scan /srv/models --write", "declares every model found there; needs SVC_API_EXEC=1"],
+  );
+  const gc = model
+    .command("gc")
+    .description("delete fetched files that no model needs, and partial files that no pull needs")
+    .option("--dry-run", "delete nothing, and list what would be", false)
+    .addOption(outputOption())
+    .action(async ({ dryRun, output }: Shown & { dryRun: boolean }) => {
+      const { collectTable } = await import("./model-files.ts");
+      context.write(await collectTable(await context.client(), dryRun, output));
+    });
+  withExamples(gc, ["berth model gc --dry-run", "each file with its size, and the sum"]);
 }

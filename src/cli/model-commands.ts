@@ -5,7 +5,7 @@ import { outputOption, withExamples, type Shown } from "./options.ts";
 
 /** `berth model`: the registry and the catalogue. */
 export function addModelCommands(program: Command, context: CommandContext): void {
-  const model = program.command("model").description("what models there are");
+  const model = program.command("model").description("the models of this service");
   const list = model
     .command("list")
     .description("all models of the registry")
@@ -24,6 +24,6 @@ export function addModelCommands(program: Command, context: CommandContext): voi
       const { modelShow } = await import("./models.ts");
       context.write(await modelShow(await context.client(), ref, output));
     });
-  withExamples(one, ["berth model show qwen3-4b", "its file, size, context length, and who holds it"]);
+  withExamples(one, ["berth model show qwen3-4b", "its file, size, context length, and the slots that hold it"]);
   addModelChangeCommands(model, context);
 }

@@ -24,18 +24,33 @@ const catalogColumns: readonly Column[] = [
   { title: "ID", value: (row) => cell(row["id"]) },
   { title: "SIZE", value: (row) => bytes(row["size_bytes"]) },
   { title: "CAPABILITIES", value: (row) => list(row["capabilities"]) },
-  { title: "FIT", value: ({ fit }) => cell(isRecord(fit) ? fit["verdict"] : fit) },
+  { title: "FIT", value: ({ fit }) => verdictText(fit) },
   { title: "LICENSE", value: (row) => cell(row["license"]) },
+  { title: "WHY", isWide: true, value: ({ fit }) => (isRecord(fit) ? whyText(fit) : "-") },
+  { title: "MUST ACCEPT", isWide: true, value: (row) => (row["must_accept"] === true ? "yes" : "no") },
+  { title: "UNVERIFIED", isWide: true, value: (row) => list(row["unverified"]) },
   { title: "SOURCE", isWide: true, value: (row) => cell(row["source"]) },
   { title: "LICENSE URL", isWide: true, value: (row) => cell(row["license_url"]) },
 ];
+
+function whyText({ message, check }: Record<string, unknown>): string {
+  return typeof check === "string" ? `${cell(message)}; check: ${check}` : cell(message);
+}
+
+function verdictText(fit: unknown): string {
+  if (!isRecord(fit)) return cell(fit);
+  const { verdict, settings } = fit;
+  if (!isRecord(settings)) return cell(verdict);
+  const named = Object.entries(settings).map(([key, value]) => `${key} ${cell(value)}`);
+  return `fits with ${named.join(", ")}`;
+}
 
 /** `berth model catalog`. Throws CommandError. */
 export async function catalogTable(client: Client, format: Format): Promise<string> {
   return await render(await client.list("/api/models/catalog"), catalogColumns, format, "id");
 }
 
-/** The route of a model; its ref may hold slashes, which stay, and more, which is escaped. */
+/** The route of a model: slashes of its ref stay, other special characters are escaped. */
 export function modelPath(ref: string): string {
   return `/api/models/${ref.split("/").map(encodeURIComponent).join("/")}`;
 }

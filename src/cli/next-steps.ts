@@ -1,10 +1,10 @@
 import type { ErrorCode } from "../api/errors.ts";
 
-/** What to do about an error of the service. `NAME` becomes the slot of its details, `REQUEST` the request's id. */
+/** The remedy for an error of the service. `NAME` becomes the slot of its details, `REQUEST` the request's id. */
 const nextSteps: Readonly<Record<ErrorCode, string>> = {
   "auth.required": "run `berth login`, or give a token in SVC_TOKEN",
   "auth.invalid": "run `berth login`, or give a valid token in SVC_TOKEN",
-  "auth.forbidden": "a token of a higher scope may: `berth login`, or SVC_TOKEN",
+  "auth.forbidden": "no token changes that: do what the message says, on the machine of the service",
   "auth.throttled": "wait a minute; a valid token, by `berth login` or in SVC_TOKEN, is never held back",
   "slot.not_found": "see `berth slot list`",
   "slot.not_ready": "see `berth slot show NAME` for the reason",
@@ -33,8 +33,9 @@ const nextSteps: Readonly<Record<ErrorCode, string>> = {
   "dispatch.upstream_timeout": "try again with less, or raise `timeoutSeconds` in its manifest",
   "config.invalid": "change the field that is named; docs/reference.md has all of them",
   "config.read_only": "change the manifest where it is kept: in Git, or in the cluster",
+  "config.changed": "read the file again, and repeat your change",
   "config.fit": "see `berth model show REF`, or choose a smaller model",
-  // A route that is not there: the commands of this version know more than the service does.
+  // An unknown route: this command line may be newer than the service.
   "system.not_found": "the service may be older than this command: compare `berth status` and `berth --version`",
   "system.method_not_allowed":
     "the service may be older than this command: compare `berth status` and `berth --version`",
@@ -43,7 +44,7 @@ const nextSteps: Readonly<Record<ErrorCode, string>> = {
   "system.internal": "the log of the service has the cause, under the request id REQUEST",
 };
 
-/** Where the failure is a provider's: no slot has a log of it. */
+/** Remedies for a provider's failure, which is in no slot's log. */
 const providerSteps: Readonly<Partial<Record<ErrorCode, string>>> = {
   "dispatch.capability_mismatch": "see what the provider is for: `berth upstream show NAME`",
   "dispatch.upstream_failed": "see `berth upstream check NAME`",
@@ -52,14 +53,18 @@ const providerSteps: Readonly<Partial<Record<ErrorCode, string>>> = {
   "slot.overloaded": "try again later, or raise `maxConcurrent` in the provider's manifest",
 };
 
-/** Where the reason says more than the code: of these codes. */
-const reasonCodes: readonly string[] = ["slot.not_ready", "slot.disabled"];
+/** Codes whose reason is more precise than the code. */
+const reasonCodes: readonly string[] = ["slot.not_ready", "slot.disabled", "system.overloaded"];
 const reasonSteps: Readonly<Record<string, string>> = {
   NotConfigured: "configure it: `berth slot create NAME --model REF`, or a manifest slots/NAME.toml",
+  NoSpace: "delete some files on the disk of that directory, or enlarge it",
   Unloaded: "load it with `berth slot load NAME`",
 };
 
-/** Where a field of the request is an option of the command. */
+/** For a caller whose token has too low a scope. */
+const tokenStep = "a token of a higher scope may: `berth login`, or SVC_TOKEN";
+
+/** Fields of the request that are options of the command. */
 const pathSteps: Readonly<Record<string, string>> = {
   files: "add --files",
   force: "add --force",
@@ -70,18 +75,21 @@ interface About {
   readonly upstream?: string | undefined;
   /** The reason in the error's details. */
   readonly reason?: string | undefined;
-  /** The field that an error is about. */
+  /** The field with the error. */
   readonly path?: string | undefined;
   /** The request's id. */
   readonly request: string;
+  /** The caller's scope, which was too low. */
+  readonly scope?: string | undefined;
 }
 
 /** Undefined for a code that this version does not know. */
-export function nextStep(code: string, { slot, upstream, reason, path, request }: About): string | undefined {
+export function nextStep(code: string, { slot, upstream, reason, path, request, scope }: About): string | undefined {
   const name = slot ?? upstream ?? "NAME";
   const step =
     (slot === undefined && upstream !== undefined ? known(providerSteps, code) : undefined) ??
     (reasonCodes.includes(code) && reason !== undefined ? known(reasonSteps, reason) : undefined) ??
+    (code === "auth.forbidden" && scope !== undefined ? tokenStep : undefined) ??
     (path === undefined ? undefined : known(pathSteps, path)) ??
     known(nextSteps, code);
   return step?.replaceAll("NAME", name).replace("REQUEST", request);

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { formats, type Format } from "./output.ts";
 
-/** What commands that print something take. */
+/** The options of commands that print something. */
 export interface Shown {
   readonly output: Format;
   readonly watch?: true;
@@ -14,7 +14,7 @@ export function outputOption(): Option {
 
 export const watchOption = [
   "--watch",
-  "show changes as they come, until interrupted; into a file or pipe not those of times and sizes alone",
+  "show changes as they happen, until interrupted; into a file or pipe not those of times and sizes alone",
 ] as const;
 
 /** Reads a whole number from an argument; anything else is a usage error. */
@@ -31,7 +31,7 @@ export function port(text: string): number {
   return value;
 }
 
-/** A command line and what it is for. */
+/** A command line and its purpose. */
 export type Example = readonly [line: string, meaning: string];
 
 const examples = new WeakMap<Command, readonly Example[]>();
@@ -44,7 +44,7 @@ export function withExamples(command: Command, ...lines: readonly Example[]): Co
   return command.addHelpText("after", `\nExamples:\n${text}`);
 }
 
-/** What `withExamples` has given the command. */
+/** The examples that `withExamples` added to the command. */
 export function examplesOf(command: Command): readonly Example[] {
   return examples.get(command) ?? [];
 }

@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import { byteFigure } from "../api/byte-text.ts";
 import { duration } from "../api/duration.ts";
 
 export const formats = ["table", "wide", "json", "yaml", "name"] as const;
@@ -88,15 +89,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** `1.5 GiB`. */
 export function bytes(value: unknown): string {
-  if (typeof value !== "number") return "-";
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let amount = value;
-  let unit = 0;
-  while (amount >= 1024 && unit < units.length - 1) {
-    amount /= 1024;
-    unit += 1;
-  }
-  return `${unit === 0 ? amount : amount.toFixed(1)} ${units[unit] ?? ""}`;
+  return typeof value === "number" ? byteFigure(value) : "-";
 }
 
 /** `3m12s`. */

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { failure, notBerth, type Client } from "./client.ts";
-import { age, bytes, cell, isRecord } from "./output.ts";
+import { CommandError, failure, notBerth, type Client } from "./client.ts";
+import { age, bytes, cell, isRecord, render, type Column, type Format } from "./output.ts";
 import { bar, StatusLine, type Screen } from "./terminal.ts";
 
 type Job = Readonly<Record<string, unknown>>;
 
 const pollMs = 500;
-/** A plain line says at most so much of a download. */
+/** A plain line is printed after at least this progress of a download. */
 const stepPercent = 10;
 
-/** What is asked for: a ref of the catalogue or the registry, or a source such as `hf://owner/repo/file.gguf`. */
+/** The body of a pull: a ref of the catalogue or the registry, or a source such as `hf://owner/repo/file.gguf`. */
 export function pullBody(what: string, acceptsLicense: boolean): Record<string, unknown> {
   const wanted = /^[a-z]+:\/\//.test(what) ? { source: what } : { model: what };
   return acceptsLicense ? { ...wanted, accept_license: true } : wanted;
@@ -24,9 +24,24 @@ export async function pull(
   body: Readonly<Record<string, unknown>>,
   { isDetached, screen }: { isDetached: boolean; screen: Screen },
 ): Promise<string> {
-  let job = jobOf(await client.send("POST", "/api/models/pull", body));
+  const job = jobOf(await client.send("POST", "/api/models/pull", body));
+  if (isDetached) return `${cell(job["model"])}: pull ${cell(job["id"])} is ${cell(job["state"])}\n`;
+  return await seenThrough(client, job, "pulled", screen);
+}
+
+/** Has the service compare a model's files with their checksums, as `pull` shows a pull. */
+export async function verify(client: Client, ref: string, screen: Screen): Promise<string> {
+  return await seenThrough(
+    client,
+    jobOf(await client.send("POST", "/api/models/verify", { model: ref })),
+    "verified",
+    screen,
+  );
+}
+
+async function seenThrough(client: Client, begun: Job, done: string, screen: Screen): Promise<string> {
+  let job = begun;
   const id = cell(job["id"]);
-  if (isDetached) return `${cell(job["model"])}: pull ${id} is ${cell(job["state"])}\n`;
   using line = new StatusLine(screen);
   while (["queued", "running", "paused"].includes(cell(job["state"]))) {
     const { fact, detail } = presentJob(job);
@@ -34,7 +49,7 @@ export async function pull(
     await delay(pollMs);
     job = jobOf(await client.get(`/api/pulls/${encodeURIComponent(id)}`));
   }
-  if (job["state"] === "completed") return `${cell(job["model"])}: pulled, ${bytes(job["bytes_done"])}\n`;
+  if (job["state"] === "completed") return `${cell(job["model"])}: ${done}, ${bytes(job["bytes_done"])}\n`;
   const { error } = job;
   const message = isRecord(error) ? cell(error["message"]) : `the pull was ${cell(job["state"])}`;
   throw await failure(isRecord(error) ? cell(error["code"]) : "model.pull_failed", message);
@@ -54,13 +69,57 @@ function stepOf(job: Job): string {
   return share === undefined ? "" : ` ${Math.floor((share * 100) / stepPercent) * stepPercent}%`;
 }
 
-/** A pull for a person: what is so, and the numbers that move. */
+/** A pull for a person: its state, and the changing numbers. */
 export function presentJob(job: Job): { fact: string; detail: string } {
-  const fact = `${cell(job["model"])}: ${cell(job["state"])}`;
+  const { error } = job;
+  // A failed attempt that is followed by another one.
+  const trouble = isRecord(error) && job["state"] === "queued" ? ` (${cell(error["message"])})` : "";
+  const fact = `${cell(job["model"])}: ${cell(job["state"])}${trouble}`;
   const share = shareOf(job);
   const speed = job["bytes_per_second"];
   const rate = typeof speed === "number" ? `, ${bytes(speed)}/s` : "";
   const left = typeof job["eta_seconds"] === "number" ? `, ${age(Math.round(job["eta_seconds"]))} left` : "";
   if (share === undefined) return { fact, detail: ` ${bytes(job["bytes_done"])}${rate}` };
   return { fact, detail: ` ${bar(share)} ${Math.floor(share * 100)}% of ${bytes(job["bytes_total"])}${rate}${left}` };
+}
+
+const columns: readonly Column[] = [
+  { title: "ID", value: (row) => cell(row["id"]) },
+  { title: "MODEL", value: (row) => cell(row["model"]) },
+  { title: "STATE", value: (row) => cell(row["state"]) },
+  { title: "DONE", value: (row) => `${bytes(row["bytes_done"])} of ${bytes(row["bytes_total"])}` },
+  {
+    title: "RATE",
+    value: ({ bytes_per_second: rate }) => (typeof rate === "number" ? `${bytes(rate)}/s` : "-"),
+  },
+  { title: "LEFT", value: ({ eta_seconds: eta }) => age(eta) },
+  { title: "FOR", value: (row) => (row["for_slot"] === true ? "a slot" : "a person") },
+  {
+    title: "SOURCE",
+    isWide: true,
+    value: ({ sources }) => (Array.isArray(sources) ? sources.map(cell).join(",") : "-"),
+  },
+  { title: "ERROR", isWide: true, value: ({ error }) => (isRecord(error) ? cell(error["message"]) : "-") },
+];
+
+/** `berth pull list`. Throws CommandError. */
+export async function pullTable(client: Client, format: Format): Promise<string> {
+  return await render(await client.list("/api/pulls"), columns, format, "id");
+}
+
+/** Pauses, resumes or cancels the pull of that id, or the one of that model that is not over. Throws CommandError. */
+export async function changePull(client: Client, what: string, action: "pause" | "resume" | "cancel"): Promise<string> {
+  const all = await client.list("/api/pulls");
+  const isOver = ({ ended_at: endedAt }: Job): boolean => typeof endedAt === "string";
+  const job = all.find(({ id }) => id === what) ?? all.find((each) => each["model"] === what && !isOver(each));
+  if (job === undefined)
+    throw new CommandError(
+      "system.not_found",
+      `no pull has the id or fetches the model ${what}`,
+      "see `berth pull list`",
+    );
+  const path = `/api/pulls/${encodeURIComponent(cell(job["id"]))}`;
+  await (action === "cancel" ? client.send("DELETE", path) : client.send("POST", `${path}/${action}`));
+  const done = { pause: "paused", resume: "resumed", cancel: "cancelled" } as const;
+  return `${cell(job["model"])}: pull ${done[action]}\n`;
 }

@@ -10,7 +10,7 @@ interface Wait {
   readonly timeout: number;
 }
 
-/** The commands that ask for a change of a slot. */
+/** The commands that change a slot. */
 export function addSlotChangeCommands(slot: Command, context: CommandContext): void {
   const send = async (wanted: SlotRequest, { wait, timeout }: Wait): Promise<void> => {
     const { request } = await import("./slot-requests.ts");
@@ -62,7 +62,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
         ref === undefined
           ? "swap back requested"
           : options.write === true
-            ? `its manifest says ${ref} now`
+            ? `its manifest now names ${ref}`
             : `swap to ${ref} requested`;
       await send(
         { slot: name, method: "POST", path, body, said, wanted: ref === undefined ? {} : { model: ref } },
@@ -73,7 +73,7 @@ export function addSlotChangeCommands(slot: Command, context: CommandContext): v
     waitable(swap),
     ["berth slot swap primary qwen3-8b --wait", "until the manifest's model changes"],
     ["berth slot swap primary qwen3-8b --write", "for good: changes one line of the manifest"],
-    ["berth slot swap primary --reset", "back to what the manifest says"],
+    ["berth slot swap primary --reset", "back to the manifest's model"],
   );
 
   const create: Command = slot

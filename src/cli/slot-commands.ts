@@ -4,9 +4,9 @@ import { outputOption, watchOption, whole, withExamples, type Shown } from "./op
 import { addSlotChangeCommands } from "./slot-change-commands.ts";
 import { show } from "./watch.ts";
 
-/** `berth slot`: what slots are, do and will do. */
+/** `berth slot`: state, plan and logs of slots. */
 export function addSlotCommands(program: Command, context: CommandContext): void {
-  const slot = program.command("slot").description("what slots do and will do");
+  const slot = program.command("slot").description("state, plan and logs of slots");
   const list = slot
     .command("list")
     .description("all slots")
@@ -35,7 +35,7 @@ export function addSlotCommands(program: Command, context: CommandContext): void
   withExamples(one, ["berth slot show primary", "why it is in the state it is in"]);
   const plan = slot
     .command("plan")
-    .description("what the operator does next with a slot, and why")
+    .description("the operator's next steps for a slot, with reasons")
     .argument("<slot>", "name of the slot")
     .addOption(outputOption())
     .action(async (name: string, { output }: Shown) => {
@@ -49,7 +49,7 @@ export function addSlotCommands(program: Command, context: CommandContext): void
   );
   const logs = slot
     .command("logs")
-    .description("what a slot's engine has printed")
+    .description("the log of a slot's engine")
     .argument("<slot>", "name of the slot")
     .option("--tail <lines>", "how many of the last lines, 1 to 5000", whole, 200)
     .option("-f, --follow", "go on with new lines, until interrupted", false)

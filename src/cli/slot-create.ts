@@ -15,8 +15,8 @@ export interface NewSlotOptions {
 }
 
 /**
- * The body that creates a slot, and its name: a full manifest as it is, or a flat spec with `name`. Options win over
- * the fields of a file. Undefined: it has no name. Throws CommandError where the file is no good.
+ * The body that creates a slot, and its name: a full manifest unchanged, or a flat spec with `name`. Options take
+ * precedence over the fields of a file. Undefined: no name. Throws CommandError for an invalid file.
  */
 export async function newSlot(
   name: string | undefined,

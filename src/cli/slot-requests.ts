@@ -6,20 +6,20 @@ import { bar, StatusLine, type Screen } from "./terminal.ts";
 
 type Slot = Readonly<Record<string, unknown>>;
 
-/** A change to one slot, as the management API takes it. */
+/** A change to one slot, as the management API accepts it. */
 export interface SlotRequest {
   readonly slot: string;
   readonly method: "POST" | "PUT" | "DELETE";
   readonly path: string;
   readonly body?: object;
-  /** What is said when nobody waits: `restart requested`. */
+  /** The message without a wait: `restart requested`. */
   readonly said: string;
-  /** What must be so in the end for the wait to succeed, beside a slot that is as declared. */
+  /** The expected result for the wait to succeed, beside a slot that is as declared. */
   readonly wanted?: { readonly isLoaded?: boolean; readonly model?: string };
 }
 
 export interface Waiting {
-  /** Undefined: the request is sent, and that is all. */
+  /** Undefined: the request is sent without a wait. */
   readonly timeoutSeconds: number | undefined;
   readonly screen: Screen;
 }
@@ -27,8 +27,8 @@ export interface Waiting {
 const pollMs = 250;
 
 /**
- * Asks for a change and, where it is waited for, says what is going on until it has settled. Returns the line for
- * standard output. Throws CommandError when it was refused, has failed, or is not over in time.
+ * Requests a change and, with a wait, shows the progress until it has settled. Returns the line for standard output.
+ * Throws CommandError when it was refused, has failed, or has not settled in time.
  */
 export async function request(client: Client, wanted: SlotRequest, waiting: Waiting): Promise<string> {
   const { path } = wanted;
@@ -37,7 +37,7 @@ export async function request(client: Client, wanted: SlotRequest, waiting: Wait
     await client.send(wanted.method, path, wanted.body);
     return `${wanted.slot}: ${wanted.said}\n`;
   }
-  // The service knows when its own request has settled; what is shown meanwhile is only to look at.
+  // The service knows when its own request has settled; the progress is only for display.
   const answer = client.send(wanted.method, `${path}?wait=ready&timeout=${timeoutSeconds}`, wanted.body);
   const over = new AbortController();
   const watching = watch(client, wanted.slot, waiting.screen, over.signal);
@@ -56,7 +56,7 @@ async function watch(client: Client, name: string, screen: Screen, over: AbortSi
   using line = new StatusLine(screen);
   const since = performance.now();
   while (!over.aborted) {
-    // Only to be shown: what cannot be read now is read the next time.
+    // Only for display: a failed read is repeated the next time.
     const slot = await client.get(`/api/slots/${encodeURIComponent(name)}`).catch(() => undefined);
     if (over.aborted) return;
     if (isRecord(slot)) {
@@ -67,7 +67,7 @@ async function watch(client: Client, name: string, screen: Screen, over: AbortSi
   }
 }
 
-/** What a slot does now, and why: the reason that it is waited for. */
+/** The slot's present state, and the reason of the wait. */
 export function present(slot: Slot): { fact: string; detail: string } {
   const condition = conditionOf(slot, "Reconciling") ?? conditionOf(slot, "Ready");
   const message = condition === undefined ? "" : `: ${cell(condition["message"])}`;
@@ -89,7 +89,7 @@ function outcome({ slot: name, wanted }: SlotRequest, slot: Slot, timeoutSeconds
   const { fact } = present(slot);
   const next = `see \`berth slot show ${name}\``;
   if (ready?.["status"] === "True") {
-    // A slot may settle on something else: it was disabled, unloaded or swapped meanwhile.
+    // A slot may settle in another state: it was disabled, unloaded or swapped meanwhile.
     if (wanted?.isLoaded === true && !loadedStates.includes(slot["state"])) {
       throw new CommandError("slot.not_ready", `settled, but not loaded: ${fact}`, next);
     }

@@ -1,9 +1,10 @@
+import { choiceLines } from "./chosen-model.ts";
 import type { Client } from "./client.ts";
 import { age, bytes, cell, isRecord, printable, render, renderOne, type Column, type Format } from "./output.ts";
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** A slot's condition of that type; undefined where it has none. */
+/** A slot's condition of that type, or undefined. */
 export function conditionOf(row: Row, type: string): Record<string, unknown> | undefined {
   const conditions = row["conditions"];
   return Array.isArray(conditions)
@@ -48,7 +49,7 @@ export async function slotTable(client: Client, format: Format): Promise<string>
   return await render(await client.list("/api/slots"), slotColumns, format, "name");
 }
 
-/** One slot for a person: its fields, its conditions, and how it came to be so. */
+/** One slot for a person: its fields, its conditions, and its last transitions. */
 export async function slotShow(client: Client, name: string, format: Format): Promise<string> {
   const slot = await client.one(`/api/slots/${encodeURIComponent(name)}`, "name");
   if (format === "json" || format === "yaml") return await renderOne(slot, format);
@@ -73,18 +74,22 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
     "last_load_seconds",
   ];
   const lines = fields
-    // Processes have none.
+    // Processes have no image.
     .filter((field) => !field.startsWith("image") || typeof slot[field] === "string")
     .map((field) => `${`${field.replaceAll("_", " ")}:`.padEnd(20)}${cell(slot[field])}`);
+  lines.push(...choiceLines(slot["on_request"]));
   const memory = slot["memory_bytes"];
   if (typeof memory === "number") lines.push(`${"memory:".padEnd(20)}${bytes(memory)}`);
-  lines.push(...computeLines(slot["compute"]), ...deviceLines(slot["memory"]));
+  lines.push(...computeLines(slot["compute"]), ...deviceLines(slot["memory"]), ...fitLines(slot["fit"]));
+  lines.push(...contextLines(slot["context"]), ...decisionLines(slot["decisions"]));
   const processes = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
-  for (const { role, containerId } of processes)
-    if (typeof containerId === "string") {
-      const title = role === "main" ? "container:" : `container (${cell(role)}):`;
-      lines.push(`${title.padEnd(20)}${cell(containerId).slice(0, 12)}`);
-    }
+  for (const process of processes) {
+    const { containerId } = process;
+    if (typeof containerId !== "string") continue;
+    const title = nameOf(process) === "main" ? "container:" : `container (${nameOf(process)}):`;
+    lines.push(`${title.padEnd(20)}${cell(containerId).slice(0, 12)}`);
+  }
+  if (processes.length > 1) lines.push(...processLines(processes));
   const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
   lines.push("conditions:");
   for (const { type, status, reason, message } of conditions) {
@@ -100,7 +105,21 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   return `${lines.join("\n")}\n`;
 }
 
-/** What the engine says that it computes on. */
+/** Of a slot of several processes: where each answers, and whether requests are sent to it. */
+function processLines(processes: readonly Record<string, unknown>[]): string[] {
+  const lines = processes.map((process) => {
+    const { endpoint, isReady, drainingSince } = process;
+    const state = isReady === true ? "ready" : drainingSince === undefined ? "not ready" : "draining";
+    return `  ${nameOf(process).padEnd(14)}${state.padEnd(11)}${cell(endpoint)}`;
+  });
+  return ["processes:", ...lines];
+}
+
+function nameOf({ role, ordinal }: Record<string, unknown>): string {
+  return typeof ordinal === "number" && ordinal > 0 ? `${cell(role)}-${ordinal}` : cell(role);
+}
+
+/** The devices that the engine reports. */
 function computeLines(compute: unknown): string[] {
   if (!isRecord(compute)) return [];
   const devices = Array.isArray(compute["devices"]) ? compute["devices"].map(cell) : [];
@@ -114,7 +133,38 @@ function deviceLines(memory: unknown): string[] {
   return devices.map((device) => `${"GPU memory:".padEnd(20)}${bytes(device["bytes"])} of ${cell(device["id"])}`);
 }
 
-/** `berth slot plan`: what the operator does next. Throws CommandError. */
+/** The slot's needs of each device by the best figure, then the error of the other figures. */
+function fitLines(fit: unknown): string[] {
+  if (!isRecord(fit)) return [];
+  const devices = Array.isArray(fit["devices"]) ? fit["devices"].filter(isRecord) : [];
+  const stages = Array.isArray(fit["stages"]) ? fit["stages"].filter(isRecord) : [];
+  const errors = stages.flatMap(({ stage, error_ratio: error }) =>
+    typeof error === "number" ? [`${cell(stage)} ${error < 0 ? "" : "+"}${(error * 100).toFixed(1)} %`] : [],
+  );
+  const source = [cell(fit["stage"]), ...errors].join(", ");
+  return devices.map(({ id, need_bytes: need, budget_bytes: budget }) => {
+    const whole = typeof budget === "number" ? ` of ${bytes(budget)}` : "";
+    return `${"needs:".padEnd(20)}${bytes(need)}${whole} on ${cell(id)} (${source})`;
+  });
+}
+
+function contextLines(context: unknown): string[] {
+  if (!isRecord(context)) return [];
+  return [
+    `${"kept context:".padEnd(20)}${cell(context["result"])} at ${cell(context["at"])}: ${cell(context["message"])}`,
+  ];
+}
+
+/** The settings that the manifest leaves open, each with its reason. */
+function decisionLines(decisions: unknown): string[] {
+  const known = isRecord(decisions) ? Object.entries(decisions) : [];
+  const lines = known.flatMap(([name, decision]) =>
+    isRecord(decision) ? [`  ${name.padEnd(18)}${cell(decision["value"]).padEnd(10)} ${cell(decision["reason"])}`] : [],
+  );
+  return lines.length === 0 ? [] : ["decided:", ...lines];
+}
+
+/** `berth slot plan`: the operator's next steps. Throws CommandError. */
 export async function slotPlan(client: Client, name: string, format: Format): Promise<string> {
   const answer = await client.one(`/api/slots/${encodeURIComponent(name)}/plan`, "text");
   if (format === "json" || format === "yaml") return await renderOne(answer, format);
@@ -122,13 +172,13 @@ export async function slotPlan(client: Client, name: string, format: Format): Pr
   return String(answer["text"]).split("\n").map(printable).join("\n");
 }
 
-/** Why nothing is in a slot's log. */
+/** Why a slot's log is empty. */
 async function whyNoLog(client: Client, name: string): Promise<string> {
   const slot = await client.one(`/api/slots/${encodeURIComponent(name)}`, "name");
   const { enabled, state, transitions, file } = slot;
   const all = Array.isArray(transitions) ? transitions.filter(isRecord) : [];
   const hasStarted = typeof slot["last_load_seconds"] === "number" || all.some(({ to }) => to === "starting");
-  if (hasStarted) return `${name} has written nothing, or its log is gone`;
+  if (hasStarted) return `${name} has printed nothing, or its log was removed`;
   const next =
     enabled === false
       ? typeof file === "string"
@@ -140,7 +190,7 @@ async function whyNoLog(client: Client, name: string): Promise<string> {
   return `${name} has never been started, so that there is no log; ${next}`;
 }
 
-/** Lines as they come; ends when the server does. What is empty is told to `onEmpty`, with its reason. */
+/** Lines as they arrive; ends with the server's stream. `onEmpty` gets the reason of an empty log. */
 export async function* slotLogs(
   client: Client,
   name: string,
@@ -156,11 +206,14 @@ export async function* slotLogs(
   }
   for await (const data of events(await client.open(`${path}&follow=1`))) {
     const parsed = client.parsed(data);
-    if (isRecord(parsed)) yield `${options.timestamps ? `${cell(parsed["time"])} ` : ""}${String(parsed["line"])}\n`;
+    if (!isRecord(parsed)) continue;
+    const time = options.timestamps ? `${cell(parsed["time"])} ` : "";
+    const process = parsed["process"] === undefined ? "" : `${cell(parsed["process"])} | `;
+    yield `${time}${process}${String(parsed["line"])}\n`;
   }
 }
 
-/** The data of each server-sent event; comments, which say what is waited for, go to `onComment`. */
+/** The data of each server-sent event; `onComment` gets the comments, which report progress. */
 export async function* events(
   body: AsyncIterable<Uint8Array>,
   onComment: (text: string) => void = () => undefined,

@@ -2,7 +2,7 @@ import { CommandError, type Client } from "./client.ts";
 import { age, cell, isRecord, render, renderOne, type Format } from "./output.ts";
 import { slotColumns } from "./slots.ts";
 
-/** The service and its slots at a glance. */
+/** An overview of the service and its slots. */
 export async function statusText(client: Client, format: Format): Promise<string> {
   const [status, health, slots] = await Promise.all([
     client.one("/api/status", "version"),
@@ -28,7 +28,7 @@ export async function statusText(client: Client, format: Format): Promise<string
   return `${lines.join("\n")}\n\n${table}`;
 }
 
-/** What is wrong with the manifests, each with its place; nothing where the token may not see it. */
+/** The problems of the manifests, each with its place; none where the token may not read them. */
 async function problems(client: Client): Promise<string[]> {
   try {
     const answer = await client.send("POST", "/api/config/validate");
@@ -49,5 +49,5 @@ function describe(check: Readonly<Record<string, unknown>>): string {
     return `${[...new Set(reasons.map(cell))].join(", ")}; \`berth config validate\` and the operator's log name the files`;
   if (Array.isArray(failed)) return failed.map(cell).join(", ");
   if (typeof check["free_bytes"] === "number") return `${Math.floor(check["free_bytes"] / 1024 ** 2)} MiB free`;
-  return last === undefined ? "" : `last heard of ${cell(last)}`;
+  return last === undefined ? "" : `last heartbeat ${cell(last)}`;
 }

@@ -1,17 +1,14 @@
 import { createInterface } from "node:readline/promises";
 import { printable } from "./output.ts";
 
-/** Where a person may look on: standard error of a command, or a double of it. */
+/** Standard error of a command, or a double of it. */
 export interface Screen {
   readonly isTTY?: boolean;
   readonly columns?: number;
   write(text: string): unknown;
 }
 
-/**
- * What a person is told while something takes its time: on a terminal one line that is written over, elsewhere a
- * plain line whenever there is something new to say.
- */
+/** The progress of a long operation: on a terminal one line that is overwritten, elsewhere a plain line per change. */
 export class StatusLine implements Disposable {
   readonly #screen: Screen;
   #last = "";
@@ -20,7 +17,7 @@ export class StatusLine implements Disposable {
     this.#screen = screen;
   }
 
-  /** `fact` is what is so; `detail` (numbers that move) is for the terminal alone. */
+  /** `fact` is the state; `detail` (changing numbers) is for the terminal alone. */
   show(fact: string, detail = ""): void {
     if (this.#screen.isTTY === true) {
       const text = printable(`${fact}${detail}`).slice(0, (this.#screen.columns ?? 80) - 1);
@@ -32,14 +29,14 @@ export class StatusLine implements Disposable {
     }
   }
 
-  /** Leaves a terminal's line empty, for what comes. */
+  /** Clears a terminal's line for further output. */
   [Symbol.dispose](): void {
     if (this.#screen.isTTY === true && this.#last !== "") this.#screen.write("\r\u001B[K");
     this.#last = "";
   }
 }
 
-/** Asks for yes or no; anything but `y` or `yes` is no, and so is the end of the input. */
+/** Asks for yes or no; anything but `y` or `yes` means no, and so does the end of the input. */
 export async function confirm(
   question: string,
   input: NodeJS.ReadableStream,

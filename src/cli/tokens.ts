@@ -2,13 +2,13 @@ import { createdTokenSchema, tokenListSchema, type CreatedToken, type NewToken, 
 import { CommandError, notBerth, type Client } from "./client.ts";
 import { cell, render, renderOne, type Column, type Format } from "./output.ts";
 
-/** Where tokens are kept: the store itself on the service's machine, or the management API. */
+/** The place of tokens: the store itself on the service's machine, or the management API. */
 export interface TokenSource {
   list(): Promise<TokenView[]>;
   create(wanted: NewToken): Promise<CreatedToken>;
-  /** False when there is no such token. */
+  /** False for an unknown token. */
   revoke(id: string): Promise<boolean>;
-  /** The tokens that count from now on: of `ids`, or all. Absent: only the store itself can be asked for that. */
+  /** The tokens that are valid from now on: of `ids`, or all. Absent: only the store itself can confirm. */
   confirm?(ids: readonly string[] | undefined): Promise<TokenView[]>;
 }
 
@@ -40,7 +40,7 @@ const columns: readonly Column[] = [
   { title: "CREATED", value: (row) => cell(row["created_at"]) },
   { title: "LAST USED", value: (row) => (row["last_used_at"] === null ? "never" : cell(row["last_used_at"])) },
 ];
-/** Shown where there is something to do. */
+/** Shown where a confirmation is missing. */
 const confirmedColumn: Column = {
   title: "COUNTS",
   value: (row) => (row["is_confirmed"] === false ? "once confirmed" : "yes"),
@@ -52,8 +52,8 @@ export async function tokenTable(source: TokenSource, format: Format): Promise<s
 }
 
 /**
- * `berth token list --confirm`: the tokens that were made while authentication was off, and did not count until now. Throws
- * CommandError where the store is out of reach, or an id is no such token.
+ * `berth token list --confirm`: the tokens that were created while authentication was off, and are valid from now on.
+ * Throws CommandError without access to the store, or for an unknown id.
  */
 export async function tokenConfirm(
   source: TokenSource,
@@ -84,7 +84,7 @@ async function table(tokens: readonly TokenView[], format: Format): Promise<stri
   return await render(tokens, isAnyWaiting ? [...columns, confirmedColumn] : columns, format, "id");
 }
 
-/** `berth token create`: the token alone for standard output, and what a person must know beside it. */
+/** `berth token create`: the token alone for standard output, and the messages for the person. */
 export async function tokenCreate(
   source: TokenSource,
   wanted: NewToken,
@@ -98,7 +98,7 @@ export async function tokenCreate(
   return { text, note: `token ${created.id} (${created.label}, ${created.scope}). ${created.warning}\n${later}` };
 }
 
-/** `berth token revoke`. Throws CommandError when there is no such token. */
+/** `berth token revoke`. Throws CommandError for an unknown token. */
 export async function tokenRevoke(source: TokenSource, id: string): Promise<string> {
   if (await source.revoke(id)) return `revoked ${id}: its next request is refused\n`;
   throw new CommandError("system.not_found", `no token has the id "${id.slice(0, 64)}"`, "see `berth token list`");

@@ -13,7 +13,7 @@ export function addUpstreamCommands(program: Command, context: CommandContext): 
       const { upstreamTable } = await import("./upstreams.ts");
       context.write(await upstreamTable(await context.client(), output));
     });
-  withExamples(list, ["berth upstream list -o wide", "with addresses and what is wrong"]);
+  withExamples(list, ["berth upstream list -o wide", "with addresses and failures"]);
   const one = upstream
     .command("show")
     .description("one provider")
@@ -36,7 +36,7 @@ export function addUpstreamCommands(program: Command, context: CommandContext): 
     });
   withExamples(
     check,
-    ["berth upstream check acme", "whether it is there and takes our key"],
+    ["berth upstream check acme", "whether it answers and accepts our key"],
     ["berth upstream check", "all of them"],
   );
 }

@@ -69,7 +69,7 @@ function modelOf({ ref, upstreamModel }: Row): string {
   return upstreamModel === undefined || upstreamModel === ref ? cell(ref) : `${cell(ref)} (${cell(upstreamModel)})`;
 }
 
-/** Where the key comes from; the service never tells a key itself. */
+/** The source of the key; the service never sends a key itself. */
 function keyOf(auth: unknown): string {
   if (!isRecord(auth) || auth["type"] === "none") return "none";
   const source = isRecord(auth["valueFrom"]) ? auth["valueFrom"] : {};

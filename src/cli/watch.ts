@@ -4,13 +4,13 @@ import type { CommandContext } from "./context.ts";
 
 const pollMs = 500;
 
-/** What moves by itself: a screen shows it move, and a file would be filled by it. */
+/** Fields that change continuously: a screen shows each change, but they would fill a file. */
 const moving = new Set(["uptime_seconds", "memory_bytes", "free_bytes", "progress", "last"]);
 
 /**
- * Prints a text once, or with `isWatching` again whenever it has changed, until the process is interrupted; where
- * output is no terminal, times and sizes that move by themselves are no change. A service that goes away while it is
- * watched is waited for; one that is not there at first is a failure.
+ * Prints a text once, or with `isWatching` at every change, until the process is interrupted; without a terminal, times
+ * and sizes that change continuously are no change. A service that goes away during the watch is waited for; one that
+ * is absent at first is a failure.
  */
 export async function show(
   { write, note, client: connect }: CommandContext,

@@ -3,8 +3,8 @@ import type { EngineKind } from "../api/names.ts";
 import type { EngineRefusal, SlotInputs } from "./engine.ts";
 
 /**
- * The reference of the image that runs the slot: the manifest's own, else the one shipped for its engine and backend;
- * by digest where one is known, since a tag may mean something else tomorrow.
+ * The reference of the image that runs the slot: the manifest's own, else the shipped one for its engine and backend;
+ * by digest where it is known, since a tag may move.
  */
 export function imageOf(input: SlotInputs): string | EngineRefusal {
   const { spec, placement } = input;
@@ -15,7 +15,7 @@ export function imageOf(input: SlotInputs): string | EngineRefusal {
   return digest === undefined || pin.image.includes("@") ? pin.image : `${repositoryOf(pin.image)}@${digest}`;
 }
 
-/** An image of the embedded engine: it takes llama-server's flags and has fewer routes. */
+/** An image of the embedded engine: it accepts llama-server's flags and has fewer routes. */
 export function isEmbeddedImage(image: string): boolean {
   return repositoryOf(image).split("/").at(-1) === "berth-embedded";
 }

@@ -4,15 +4,15 @@ import type { EngineRefusal, SlotInputs } from "./engine.ts";
 import { imageOf, isEmbeddedImage } from "./container-image.ts";
 import { devicesOfBackend } from "./placement.ts";
 
-/** What an engine needs of its container beyond the least that any gets. */
+/** The needs of an engine beyond the minimum of every container. */
 export interface ContainerNeeds {
-  /** Where it listens inside. */
+  /** The engine's port inside the container. */
   readonly port: number;
-  /** Its image writes to its own files. */
+  /** The engine's image writes to its own files. */
   readonly writesRoot?: boolean;
-  /** It does not end at TERM as a container's first process. */
+  /** The engine ignores TERM as a container's first process. */
   readonly needsInit?: boolean;
-  /** Files outside the model's record. */
+  /** Files that the engine reads outside the model's record. */
   readonly files?: readonly string[];
 }
 
@@ -26,13 +26,13 @@ export function containerOf(
   const image = imageOf(input);
   if (typeof image !== "string") return image;
   const { backend } = placement;
-  // A command of the manifest's own brings its own needs, and the embedded engine has none: only what the manifest
-  // names is handed in.
+  // A manifest's own command brings its own needs, and the embedded engine has none: only the devices that the manifest
+  // names are passed.
   const isOwn = spec.backend === "auto" && (spec.command !== undefined || isEmbeddedImage(image));
   const devices = new Set([...(isOwn ? [] : devicesOfBackend[backend]), ...spec.devices]);
-  const asked = spec.resources.gpus ?? (backend === "cuda" && !isOwn ? "all" : undefined);
-  // The backend says what the slot computes on, whatever it could have had.
-  const gpus = spec.backend === "cpu" ? undefined : asked;
+  const requested = spec.resources.gpus ?? (backend === "cuda" && !isOwn ? "all" : undefined);
+  // The backend decides what the slot computes on, also on a machine with GPUs.
+  const gpus = spec.backend === "cpu" ? undefined : requested;
   const { memoryBytes, cpus } = spec.resources;
   return {
     image,
@@ -49,6 +49,16 @@ export function containerOf(
     ...(spec.shmSizeBytes === undefined ? {} : { shmSizeBytes: spec.shmSizeBytes }),
     ...(memoryBytes === undefined ? {} : { memoryBytes }),
     ...(cpus === undefined ? {} : { cpus }),
+    ...(placement.inCluster === true
+      ? {
+          pod: {
+            backend,
+            extended: spec.resources.extended ?? {},
+            claims: spec.resources.claims ?? [],
+            ...(spec.podTemplate === undefined ? {} : { template: spec.podTemplate }),
+          },
+        }
+      : {}),
   };
 }
 

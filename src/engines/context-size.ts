@@ -2,27 +2,27 @@ import type { Derived, SlotInputs } from "./engine.ts";
 import { isOnGpu } from "./gpu-use.ts";
 import { isServer } from "./llama-program.ts";
 
-/** A context that nobody named ends here: enough for long chats, and each place takes its own share of memory. */
+/** The largest derived context: enough for long chats, and each place takes its own share of memory. */
 const most = 32_768;
-/** Where the model's shape or the memory is not known. */
+/** The context where the model's shape or the memory is not known. */
 const unknown = 8192;
-/** What the embedded engine takes (engines/src/llama.ts). */
+/** The default of the embedded engine (engines/src/llama.ts). */
 const embedded = 4096;
-/** Less than this is no chat; a model that has less has what it has. */
+/** Less than this is too short for a chat; a smaller model keeps its own context. */
 const least = 4096;
-/** Part of the memory that contexts which nobody named may take: weights, buffers and other slots need theirs. */
+/** The divisor of the memory that derived contexts may take: weights, buffers and other slots need the rest. */
 const part = 4;
 
 /** Part of the memory that stays free beside weights and contexts, for buffers. */
 const spare = 0.1;
 
-/** Flags and variables by which a manifest gives the whole context itself. */
+/** Flags and variables by which a manifest sets the whole context itself. */
 const flags = ["-c", "--ctx-size"];
 const variable = "LLAMA_ARG_CTX_SIZE";
 
 /**
- * Tokens of context that each request of a llama slot gets, with the reason; undefined where the manifest leaves it to
- * its own arguments.
+ * Tokens of context for each request of a llama slot, with the reason; undefined where the manifest's own arguments
+ * decide.
  */
 export function contextSizeOf(input: SlotInputs): { readonly tokens: number; readonly reason: string } | undefined {
   const { spec, model, placement } = input;
@@ -30,7 +30,7 @@ export function contextSizeOf(input: SlotInputs): { readonly tokens: number; rea
   if (contextSize !== undefined) return { tokens: contextSize, reason: "the spec" };
   if (spec.args.some((word) => flags.includes(word)) || spec.env[variable] !== undefined) return undefined;
   const longest = model?.contextLength;
-  // No model that llama.cpp loads lacks it: whatever else this is, its engine knows better.
+  // Every model that llama.cpp loads has this key: for other formats the engine decides.
   if (longest === undefined) return undefined;
   if (!isServer(input)) return { tokens: Math.min(longest, embedded), reason: "the embedded engine's own" };
   const bytes = model?.contextBytesPerToken;
@@ -47,16 +47,16 @@ export function contextSizeOf(input: SlotInputs): { readonly tokens: number; rea
   return { tokens, reason: `of the model's ${longest}${places}: within a quarter of ${where}` };
 }
 
-/** For status; nothing where a person has said it, and it is so. */
+/** For status; empty where a person set the value and it is in force. */
 export function derivedContext(input: SlotInputs): Readonly<Record<string, Derived>> {
-  const asked = input.spec.model.contextSize;
+  const requested = input.spec.model.contextSize;
   const longest = input.model?.contextLength;
-  // The flag stays as it is written: the engine says in its log what it makes of it.
-  if (asked !== undefined && longest !== undefined && asked > longest && !isServer(input)) {
-    const reason = `context_size ${asked} is above the model's own ${longest}, beyond which the embedded engine gives none`;
+  // The flag keeps the manifest's value: the engine logs the value in force.
+  if (requested !== undefined && longest !== undefined && requested > longest && !isServer(input)) {
+    const reason = `context_size ${requested} is above the model's own ${longest}, beyond which the embedded engine gives none`;
     return { contextSize: { value: String(longest), reason } };
   }
   const found = contextSizeOf(input);
-  if (found === undefined || asked !== undefined) return {};
+  if (found === undefined || requested !== undefined) return {};
   return { contextSize: { value: String(found.tokens), reason: found.reason } };
 }

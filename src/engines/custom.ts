@@ -1,11 +1,11 @@
 import { everyPortTaken, type Engine } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
-import { modelRefusal, probePath, workloadOf } from "./workload.ts";
+import { modelRefusal, probePath, reachedOn, workloadOf } from "./workload.ts";
 
 // Nothing is known of the image: it may write to its own files.
 const container = { port: 8080, writesRoot: true } as const;
 
-/** Anything that speaks the OpenAI API on `$(HOST):$(PORT)`: vLLM, SGLang, a shell script (RESOURCES "Slot"). */
+/** Any program with the OpenAI API on `$(HOST):$(PORT)`: vLLM, SGLang, a shell script (RESOURCES "Slot"). */
 export const custom = {
   kind: "custom",
   capabilities: ({ spec }) => spec.capabilities ?? ["chat", "completions"],
@@ -13,13 +13,13 @@ export const custom = {
   roles: () => ["main"],
   workloads(input) {
     const { spec, ref, model, slot } = input;
-    if (spec.command === undefined && input.placement.runtime === "process") {
+    if (spec.command === undefined && input.placement.runs === "program") {
       return { reason: "NoRuntime", message: "as a process the slot needs a command; an image runs as a container" };
     }
-    // A ref that nobody declares is the engine's own business; one that is declared must be there.
+    // An undeclared ref belongs to the engine alone; a declared model must be on disk.
     const refusal = model === undefined ? undefined : modelRefusal("custom", model.ref, model);
     if (refusal !== undefined) return refusal;
-    const port = input.ports.main;
+    const port = reachedOn(input, "main", container);
     if (port === undefined) return everyPortTaken;
     const made = workloadOf(input, {
       role: "main",
@@ -33,7 +33,7 @@ export const custom = {
     return "reason" in made ? made : [made];
   },
   probe: (input) => ({
-    path: probePath(input, { role: "main", ref: input.ref ?? input.slot, model: input.model }, "/health"),
+    path: probePath(input, { ref: input.ref ?? input.slot, model: input.model }, "/health"),
     warmUp: undefined,
   }),
   servedModel: ({ ref, slot }) => ref ?? slot,

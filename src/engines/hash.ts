@@ -1,13 +1,14 @@
 import { createHash } from "node:crypto";
+import type { Container } from "../api/workload.ts";
 import type { EngineInput } from "./engine.ts";
-import type { Launch } from "./workload.ts";
+import type { Launch } from "./launch.ts";
 
 /**
- * Names everything whose change must restart the engine (DECISIONS 2): the parts of the spec that reach its command
- * line, environment or sandbox, and the model's identity. Labels, idle time, concurrency, aliases, probes and
+ * The hash of everything whose change must restart the engine (DECISIONS 2): the parts of the spec that reach its
+ * command line, environment or sandbox, and the model's identity. Labels, idle time, concurrency, aliases, probes and
  * derived values (threads, automatic port, which llama.cpp build) are not in it.
  */
-export function workloadHash({ spec, slot, placement }: EngineInput, launch: Launch, image?: string): string {
+export function workloadHash({ spec, slot, placement }: EngineInput, launch: Launch, container?: Container): string {
   const { engine, backend, model, command, args, env, workingDir, mounts, devices, shmSizeBytes } = spec;
   const identity = {
     slot,
@@ -24,6 +25,8 @@ export function workloadHash({ spec, slot, placement }: EngineInput, launch: Lau
       threads: model.threads,
       spill: model.spill,
       promptCacheBytes: model.promptCacheBytes,
+      // A change of the limits of keepContext restarts nothing.
+      keepContext: model.keepContext === undefined ? undefined : true,
       projector: model.projector,
     },
     command,
@@ -36,7 +39,8 @@ export function workloadHash({ spec, slot, placement }: EngineInput, launch: Lau
     devices,
     shmSizeBytes,
     runtime: placement.runtime,
-    image,
+    image: container?.image,
+    podTemplate: container?.pod?.template,
     resources: spec.resources,
     launch: launch.identity,
   };

@@ -15,12 +15,12 @@ const modeOfCapability: Readonly<Partial<Record<SlotCapability, Mode>>> = {
   rerank: "reranking",
 };
 
-/** The mode that answers a capability; undefined where llama.cpp has no such thing. */
+/** The mode that answers a capability; undefined where llama.cpp lacks it. */
 export function modeFor(capability: SlotCapability): Mode | undefined {
   return modeOfCapability[capability];
 }
 
-/** What the slot's processes are launched as, by role: capabilities in the spec win over slot name and model. */
+/** The mode of each of the slot's processes: capabilities in the spec take precedence over slot name and model. */
 export function modes(input: SlotInputs): ReadonlyMap<ProcessRole, Mode> {
   const main = mainMode(input);
   const found = new Map<ProcessRole, Mode>([["main", main]]);

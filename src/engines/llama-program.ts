@@ -1,14 +1,14 @@
 import type { EngineRefusal, SlotInputs } from "./engine.ts";
 import { imageOf, isEmbeddedImage } from "./container-image.ts";
 
-/** Whether llama.cpp's own server runs the slot; else it is the embedded engine, which can do less. */
+/** Whether llama.cpp's own server runs the slot; else the embedded engine does, which has fewer features. */
 export function isServer(input: SlotInputs): boolean {
-  if (input.placement.runtime === "process") return input.host.llamaServer !== undefined;
+  if (input.placement.runs === "program") return input.host.llamaServer !== undefined;
   const image = imageOf(input);
   return typeof image === "string" && !isEmbeddedImage(image);
 }
 
-/** What is started before the flags: nothing in a container, whose image has its own entrypoint. */
+/** The program before the flags: none in a container, whose image has its own entrypoint. */
 export function programOf(input: SlotInputs): { readonly command: readonly string[] } | EngineRefusal {
   const { spec, host, placement } = input;
   const { projector } = spec.model;
@@ -18,7 +18,7 @@ export function programOf(input: SlotInputs): { readonly command: readonly strin
       message: `this version finds a projector by its absolute path, or as mmproj*.gguf beside the model, not as ${projector}`,
     };
   }
-  const isContainer = placement.runtime !== "process";
+  const isContainer = placement.runs !== "program";
   if (isServer(input)) return { command: isContainer || host.llamaServer === undefined ? [] : [host.llamaServer] };
   const missing = "put a llama-server on PATH";
   if (!isContainer && host.embedded === undefined) {

@@ -2,7 +2,9 @@ import type { Compute } from "../api/compute.ts";
 
 const mebibyte = 1024 ** 2;
 
-/** Where llama.cpp begins to load weights: what stands before is of an attempt to fit, or of an earlier start. */
+/**
+ * The line where llama.cpp begins to load weights: earlier lines belong to an attempt to fit, or to an earlier start.
+ */
 const beginning = /load_tensors: loading model tensors|offload(?:ing|ed) \d+.* layers to GPU/;
 const offloaded = /offloaded (\d+)\/(\d+) layers to GPU/;
 const layers = /print_info: n_layer +(?:= *)(\d+)/;
@@ -12,21 +14,21 @@ const buffer = /(?<!\S)(\S{1,64}) +(?:model|KV|RS|compute|output) buffer size = 
 const ofHost = /^CPU|_Host$|^BLAS$/;
 
 /**
- * What llama.cpp says in its log that it computes on; undefined where it did not say. Without a GPU it may still count
- * its layers as offloaded: where no GPU holds a buffer of the model, none is.
+ * The devices that llama.cpp's log names; undefined without such lines. Without a GPU llama.cpp may still count layers
+ * as offloaded: where no GPU holds a buffer of the model, no layer is.
  */
 export function computeIn(log: string): Compute | undefined {
   const start = log.search(beginning);
   if (start < 0) return undefined;
-  const told = log.slice(start);
-  const counts = offloaded.exec(told);
+  const loadLog = log.slice(start);
+  const counts = offloaded.exec(loadLog);
   const buffers = new Map<string, number>();
   const holding = new Set<string>();
-  for (const [line, device = "", mebibytes] of told.matchAll(buffer)) {
+  for (const [line, device = "", mebibytes] of loadLog.matchAll(buffer)) {
     if (ofHost.test(device)) continue;
     const bytes = Math.round(Number(mebibytes) * mebibyte);
     buffers.set(device, (buffers.get(device) ?? 0) + bytes);
-    // A GPU may be given work without holding a layer.
+    // A GPU may compute without holding a layer.
     if (bytes > 0 && !line.includes("compute")) holding.add(device);
   }
   const isOnGpu = holding.size > 0;

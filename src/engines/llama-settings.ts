@@ -2,13 +2,13 @@ import type { Derived, SlotInputs } from "./engine.ts";
 import { isOnGpu } from "./gpu-use.ts";
 import { isServer } from "./llama-program.ts";
 
-/** With more places than this, which of them work decides the speed unless all share one cache. */
+/** With more places than this, the speed depends on which of them work, unless all share one cache. */
 const separatePlaces = 16;
 const mebibyte = 1024 ** 2;
-/** What earlier prompts may take of the host's memory where nobody says it, at most and of what there is. */
+/** The default limit of host memory for earlier prompts: an absolute one, and a part of the memory. */
 const promptCache = { mostBytes: 1024 ** 3, part: 16 } as const;
 
-/** One setting of llama-server's that versions may lack, with every way of a manifest to make it. */
+/** One setting of llama-server that versions may lack, with every way in which a manifest can set it. */
 interface Setting {
   readonly words: readonly [flag: string, ...values: string[]];
   readonly aliases: readonly string[];
@@ -18,9 +18,9 @@ interface Setting {
 
 /**
  * Settings of llama-server that follow from the slot (its README, "Usage"): as flags where the program's help has them,
- * as variables where its version is not known before it runs: in a container, and where a program prints no help.
- * llama-server ends on a flag that it does not know, and ignores such a variable. A setting that a manifest makes by
- * `args` or `env` is left to the manifest.
+ * as variables where its version is unknown before it runs: in a container, and where a program prints no help.
+ * llama-server ends on an unknown flag, and ignores an unknown variable. A setting in the manifest's `args` or `env` is
+ * left to the manifest.
  */
 export function serverSettings(input: SlotInputs): {
   readonly flags: readonly string[];
@@ -32,7 +32,7 @@ export function serverSettings(input: SlotInputs): {
     ({ words: [flag], aliases, variable }) =>
       spec.env[variable] === undefined && !spec.args.some((word) => word === flag || aliases.includes(word)),
   );
-  const known = placement.runtime === "process" ? host.server?.flags : undefined;
+  const known = placement.runs === "program" ? host.server?.flags : undefined;
   if (known === undefined) {
     return { flags: [], env: Object.fromEntries(open.map(({ variable, value }) => [variable, value])) };
   }
@@ -44,7 +44,7 @@ function settingsOf(input: SlotInputs): readonly Setting[] {
   const { contextSize, parallel } = spec.model;
   const cacheMebibytes = String(Math.ceil(promptCacheOf(input).bytes / mebibyte));
   // An image that the manifest names may be of a version whose level 4 holds prompts.
-  const hasReport = placement.runtime === "process" ? host.server?.hasTraceLevel === true : spec.image === undefined;
+  const hasReport = placement.runs === "program" ? host.server?.hasTraceLevel === true : spec.image === undefined;
   return [
     ...(isSpillForbidden(input) ? [fit] : []),
     {
@@ -59,7 +59,7 @@ function settingsOf(input: SlotInputs): readonly Setting[] {
   ];
 }
 
-/** Else what does not fit is moved to the host, where it is ten times slower, and nobody is told. */
+/** Without it llama.cpp moves layers that do not fit to the host, which is ten times slower, without a message. */
 const fit: Setting = { words: ["--fit", "off"], aliases: ["-fit"], variable: "LLAMA_ARG_FIT", value: "off" };
 
 const unified: Setting = {
@@ -69,13 +69,13 @@ const unified: Setting = {
   value: "1",
 };
 
-/** One cache for all, and still no request has more than the manifest says. */
+/** One cache for all places, while no request gets more than the manifest's size. */
 function perPlace(tokens: string): Setting {
   const words = ["--kv-unified-per-slot", tokens] as const;
   return { words, aliases: [], variable: "LLAMA_ARG_KV_UNIFIED_PER_SLOT", value: tokens };
 }
 
-/** The level at which it tells of devices, layers and buffers. */
+/** The log level with the lines about devices, layers and buffers. */
 const report: Setting = {
   words: ["--log-verbosity", "4"],
   aliases: ["-lv", "--verbosity", "-v", "--verbose", "--log-verbose"],
@@ -83,7 +83,7 @@ const report: Setting = {
   value: "4",
 };
 
-/** Whether what does not fit on the GPU keeps the engine from starting. */
+/** Whether a model that does not fit on the GPU keeps the engine from starting. */
 export function isSpillForbidden(input: SlotInputs): boolean {
   return (input.spec.model.spill ?? "forbid") === "forbid" && isOnGpu(input);
 }
@@ -98,7 +98,7 @@ function promptCacheOf({ spec, placement }: SlotInputs): { readonly bytes: numbe
     : { bytes: promptCache.mostBytes, reason: "what is enough for a few long prompts" };
 }
 
-/** For status: host memory that the engine's buffers do not tell of. */
+/** For status: host memory that the engine's report of buffers does not include. */
 export function derivedPromptCache(input: SlotInputs): Readonly<Record<string, Derived>> {
   if (!isServer(input) || input.spec.command !== undefined) return {};
   const { bytes, reason } = promptCacheOf(input);

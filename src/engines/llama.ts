@@ -8,25 +8,27 @@ import { declaredProtocols } from "./protocols.ts";
 import { modeFor, modes, type Mode } from "./llama-mode.ts";
 import { isServer, programOf } from "./llama-program.ts";
 import { computeIn } from "./llama-report.ts";
+import { derivedKeeping, saveFlags } from "./kept-context.ts";
+import { openSettings } from "./open-settings.ts";
 import { derivedPromptCache, serverSettings } from "./llama-settings.ts";
-import { listenOf, modelRefusal, probePath, workloadOf } from "./workload.ts";
+import { listenOf, modelRefusal, probePath, reachedOn, workloadOf } from "./workload.ts";
 
-/** Upstream's default moves between versions, so it is always given. */
+/** Always set, since upstream's default differs between versions. */
 const insidePort = 8080;
 
 /**
  * By default llama-server lets every web page that a person opens read its answers (its README, `--cors-origins`). No
- * page has this origin. Versions without the setting pass over it; a flag they would refuse.
+ * page has this origin. A variable, since versions without the setting ignore it and would refuse a flag.
  */
 const environment = { LLAMA_ARG_CORS_ORIGINS: "http://berth.invalid" };
 
-/** Never as a flag: every user of the machine can read those. */
+/** Never as a flag: every user of the machine can read a command line. */
 const bearer = "LLAMA_API_KEY";
 
 /**
- * llama.cpp: as a container, or a `llama-server` of this machine, else the embedded engine, which takes the same flags
- * (https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md). Embeddings and reranking are launch
- * modes of their own, so a slot that answers both runs two processes.
+ * llama.cpp: as a container, or a `llama-server` of this machine, else the embedded engine, which accepts the same
+ * flags (https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md). Embeddings and reranking are launch
+ * modes of their own, so a slot with both runs two processes.
  */
 export const llama = {
   kind: "llama",
@@ -40,7 +42,7 @@ export const llama = {
       else if (mode === "reranking") found.push("rerank");
       else {
         found.push("chat", "completions");
-        // Only llama.cpp's own server takes a projector.
+        // Only llama.cpp's own server supports a projector.
         if (isServer(input) && projectorOf(input) !== undefined) found.push("vision");
       }
     }
@@ -50,8 +52,8 @@ export const llama = {
   protocols(input) {
     if (input.spec.command !== undefined) return declaredProtocols(input);
     if (!isServer(input) || modes(input).get("main") !== "chat") return [];
-    // Responses are made from a chat (docs/adr/0007): its `/v1/responses` numbers no events, and calls an answer complete
-    // that was cut.
+    // Responses are translated into a chat (docs/adr/0007): its own `/v1/responses` numbers no events, and reports a
+    // cut answer as complete.
     return ["messages", "count_tokens", "input_tokens"];
   },
 
@@ -69,7 +71,7 @@ export const llama = {
 
   probe(input, role): ProbeTarget {
     const model = refOf(input, role) ?? input.slot;
-    const path = probePath(input, { role, ref: model, model: modelOf(input, role) }, "/health");
+    const path = probePath(input, { ref: model, model: modelOf(input, role) }, "/health");
     const warmUps = {
       chat: {
         path: "/v1/chat/completions",
@@ -87,7 +89,9 @@ export const llama = {
   },
 
   derived: (input) =>
-    input.spec.command === undefined ? { ...derivedContext(input), ...derivedPromptCache(input) } : {},
+    input.spec.command === undefined
+      ? { ...derivedContext(input), ...derivedPromptCache(input), ...derivedKeeping(input), ...openSettings(input) }
+      : {},
 
   computeIn: (input, said) => (input.spec.command === undefined ? computeIn(said) : undefined),
 
@@ -109,11 +113,11 @@ function projectorOf({ spec, model }: SlotInputs): string | undefined {
 function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload | EngineRefusal {
   const { spec, slot } = input;
   const ref = refOf(input, role);
-  const port = input.ports[role];
-  if (port === undefined) return everyPortTaken;
   const model = modelOf(input, role);
   const projector = mode === "chat" ? projectorOf(input) : undefined;
   const container = { port: insidePort, ...(projector === undefined ? {} : { files: [projector] }) };
+  const port = reachedOn(input, role, container);
+  if (port === undefined) return everyPortTaken;
   if (spec.command !== undefined) {
     const own = { role, command: [], identity: undefined, ref: ref ?? slot, model, bearer, port, container };
     return workloadOf(input, own);
@@ -151,16 +155,17 @@ function workload(input: EngineInput, role: ProcessRole, mode: Mode): Workload |
     "--no-webui",
     ...(spec.model.contextSize === undefined ? context : []),
     ...settings.flags,
+    ...saveFlags(input, { role, ordinal: input.ordinal ?? 0 }),
     ...flags,
     ...(isServer(input) ? projection : []),
   ];
-  // Which llama.cpp runs is derived, and so is what it is given beyond the spec: neither restarts an engine.
+  // Which llama.cpp runs is derived, and so are its settings beyond the spec: neither restarts an engine.
   const identity = [...flags, ...projection];
   const env = { ...environment, ...settings.env };
   return workloadOf(input, { role, command, identity, ref, model, env, bearer, port, container });
 }
 
-/** llama-server shares what this flag says among the requests it works on; the manifest says what each may have. */
+/** llama-server divides the value of this flag among concurrent requests; the manifest gives the size for each. */
 function contextFlags(input: SlotInputs): readonly string[] {
   const tokens = contextSizeOf(input)?.tokens;
   const isDefault = input.spec.model.contextSize === undefined && !isServer(input);
@@ -178,7 +183,7 @@ function modeFlags(mode: Mode, model: ModelRecord | undefined): readonly string[
 
 function poolingOf(model: ModelRecord | undefined): string {
   const pooling = model?.pooling;
-  // Without its own pooling a model's token vectors are averaged: one vector per input is what callers expect.
+  // Without its own pooling a model's token vectors are averaged: clients expect one vector per input.
   return pooling === undefined || pooling === "none" || pooling === "rank" ? "mean" : pooling;
 }
 

@@ -2,8 +2,8 @@ import type { SlotInputs } from "./engine.ts";
 import { singleProcess } from "./single.ts";
 
 /**
- * FastFlowLM (https://fastflowlm.com/docs): `flm` of this machine, or of an image that the manifest names. It has a
- * store of its own for models, which a tag such as `qwen3:4b` names.
+ * FastFlowLM (https://fastflowlm.com/docs): `flm` of this machine, or of an image that the manifest names. It has its
+ * own store for models, by tags such as `qwen3:4b`.
  */
 export const npu = singleProcess({
   kind: "npu",
@@ -23,7 +23,7 @@ export const npu = singleProcess({
       "1",
     ];
     // A process is `flm` itself; in an image it is the entrypoint or on its PATH.
-    const program = input.placement.runtime === "process" ? ["flm"] : [];
+    const program = input.placement.runs === "program" ? ["flm"] : [];
     return {
       command: [...program, "serve", tag, "--host", host, "--port", String(port), ...flags],
       identity: [tag, ...flags],
@@ -38,7 +38,7 @@ export const npu = singleProcess({
   model: () => undefined,
 });
 
-/** `flm://family:size` of the model's record, else the ref as it is. */
+/** `flm://family:size` of the model's record, else the ref unchanged. */
 function tagOf({ ref, model }: SlotInputs): string | undefined {
   return model?.source.startsWith("flm://") === true ? model.source.slice("flm://".length) : ref;
 }

@@ -2,8 +2,8 @@ import type { EngineProtocol } from "../api/names.ts";
 import type { SlotInputs } from "./engine.ts";
 
 /**
- * What a manifest says of an engine that only its author knows. Who speaks messages or responses may count tokens too:
- * the running engine is asked.
+ * The protocols that a manifest declares for a custom engine. An engine with messages or responses may count tokens
+ * too: the running engine is probed for that.
  */
 export function declaredProtocols({ spec }: Pick<SlotInputs, "spec">): readonly EngineProtocol[] {
   const declared = spec.capabilities ?? [];

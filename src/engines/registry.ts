@@ -7,5 +7,5 @@ import { npu } from "./npu.ts";
 import { stt } from "./stt.ts";
 import { tts } from "./tts.ts";
 
-/** Every engine kind and its adapter; a missing one is a type error. */
+/** Every engine kind and its adapter; a missing adapter is a type error. */
 export const engines = { llama, custom, npu, stt, tts, image } as const satisfies Record<EngineKind, Engine>;

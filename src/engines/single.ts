@@ -4,15 +4,18 @@ import type { ContainerNeeds } from "./container.ts";
 import { everyPortTaken } from "./engine.ts";
 import type { Engine, EngineInput, EngineRefusal, SlotInputs, WarmUp } from "./engine.ts";
 import { declaredProtocols } from "./protocols.ts";
-import { listenOf, probePath, workloadOf, type Listen } from "./workload.ts";
+import { listenOf, probePath, reachedOn, workloadOf, type Listen } from "./workload.ts";
 
-/** What distinguishes one engine of a single process from another. */
+/** The differences between engines that are a single process. */
 export interface SingleProcess {
   readonly kind: EngineKind;
   readonly capabilities: readonly SlotCapability[];
   readonly needs: ContainerNeeds;
   readonly healthPath: string;
-  /** The engine's own program and arguments; undefined: the image's. `identity` leaves out what may change freely. */
+  /**
+   * The engine's own program and arguments; undefined: the image's. `identity` leaves out values that may change
+   * without a restart.
+   */
   launch(
     input: EngineInput,
     listen: Listen,
@@ -20,7 +23,7 @@ export interface SingleProcess {
   readonly join?: (words: readonly string[]) => readonly string[];
   warmUp(input: SlotInputs): WarmUp | undefined;
   servedModel?(input: SlotInputs): string;
-  /** The record whose files the engine reads, where it reads any. */
+  /** The record whose files the engine reads, if any. */
   model?(input: SlotInputs): ModelRecord | undefined;
 }
 
@@ -33,7 +36,7 @@ export function singleProcess(single: SingleProcess): Engine {
     roles: () => ["main"],
     workloads(input) {
       const { ref, slot } = input;
-      const port = input.ports.main;
+      const port = reachedOn(input, "main", single.needs);
       if (port === undefined) return everyPortTaken;
       const launch =
         input.spec.command === undefined
@@ -54,7 +57,7 @@ export function singleProcess(single: SingleProcess): Engine {
       return "reason" in made ? made : [made];
     },
     probe: (input) => ({
-      path: probePath(input, { role: "main", ref: input.ref ?? input.slot, model: input.model }, single.healthPath),
+      path: probePath(input, { ref: input.ref ?? input.slot, model: input.model }, single.healthPath),
       // A command of the manifest's own may answer in another way.
       warmUp: input.spec.command === undefined ? single.warmUp(input) : undefined,
     }),
@@ -62,9 +65,9 @@ export function singleProcess(single: SingleProcess): Engine {
   };
 }
 
-/** Why an engine that people run as a container cannot be a process. */
+/** Why an engine that is shipped only as a container cannot be a process. */
 export function containerNeeded({ placement }: SlotInputs, kind: EngineKind): EngineRefusal | undefined {
-  if (placement.runtime !== "process") return undefined;
+  if (placement.runs !== "program") return undefined;
   return {
     reason: "NoRuntime",
     message: `the ${kind} engine runs in a container and no container engine is chosen or answers: set runtime = "docker", name a command, or disable the slot`,

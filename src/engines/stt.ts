@@ -5,12 +5,12 @@ import { modelRefusal } from "./workload.ts";
 
 /**
  * whisper.cpp's server (https://github.com/ggml-org/whisper.cpp/tree/master/examples/server): its image's entrypoint is
- * `bash -c`, so the launch line is one word. It hears one request at a time.
+ * `bash -c`, so the launch line is one word. It handles one request at a time.
  */
 export const stt = singleProcess({
   kind: "stt",
   capabilities: capabilitiesOfEngine.stt,
-  // --convert writes what ffmpeg makes beside the program; bash as first process passes no TERM on.
+  // --convert writes ffmpeg's output beside the program; bash as first process forwards no TERM.
   needs: { port: 8080, writesRoot: true, needsInit: true },
   healthPath: "/health",
   launch(input, { host, port }) {

@@ -2,7 +2,7 @@ import type { Evidence, Hardware, HardwareFacts, Suggestion } from "../api/hardw
 import type { engineKinds, EngineKind } from "../api/names.ts";
 import { backendOf, devicesOf, devicesOfBackend } from "./placement.ts";
 
-/** What `backend = "auto"` takes on that machine, by engine: the same function decides it when a slot is placed. */
+/** The choice of `backend = "auto"` on that machine, by engine: the same function decides it when a slot is placed. */
 export function withSuggestions(facts: HardwareFacts): Hardware {
   const suggest = (engine: EngineKind): Suggestion => suggestion(engine, facts);
   const suggested = {
@@ -44,12 +44,12 @@ function suggestion(engine: EngineKind, facts: HardwareFacts): Suggestion {
   return { backend: value, reason, available, obstacles, evidence };
 }
 
-/** The others compute on what they are made for, whatever there is. */
+/** The other engines compute on one kind of device, on any machine. */
 function looksAtMachine(engine: EngineKind): boolean {
   return engine === "llama" || engine === "image";
 }
 
-/** Whose device file it is, as far as that is known. */
+/** The vendor of a device file, where it is known. */
 function ownerOf(path: string, { gpus, npu }: HardwareFacts): string | undefined {
   const gpu = gpus.find(({ render_node }) => render_node === path);
   if (gpu !== undefined)

@@ -5,7 +5,7 @@ import { containerNeeded, singleProcess } from "./single.ts";
 export const tts = singleProcess({
   kind: "tts",
   capabilities: capabilitiesOfEngine.tts,
-  // It caches voices and writes temporary files among its own.
+  // The engine writes its cache of voices and temporary files among its own files.
   needs: { port: 8880, writesRoot: true },
   healthPath: "/health",
   launch: (input) => containerNeeded(input, "tts") ?? { command: [], identity: undefined },

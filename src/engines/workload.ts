@@ -3,13 +3,11 @@ import type { EngineKind, ProcessRole } from "../api/names.ts";
 import { didYouMean, nearest } from "../api/nearest.ts";
 import type { EnvValue, Workload } from "../api/workload.ts";
 import { expand } from "./expand.ts";
-import type { EngineInput, EngineRefusal, SlotInputs } from "./engine.ts";
+import type { EngineInput, EngineRefusal, ProbeInput, SlotInputs } from "./engine.ts";
 import { containerOf, type ContainerNeeds } from "./container.ts";
 import { gpuHidingEnv } from "./gpu-use.ts";
 import { workloadHash } from "./hash.ts";
-
-/** Engines are reached here and nowhere else (service specification, "Limits"). */
-const host = "127.0.0.1";
+import type { Launch } from "./launch.ts";
 
 /** Where an engine must listen: in a container the published port leads to every address of its own network. */
 export interface Listen {
@@ -17,69 +15,66 @@ export interface Listen {
   readonly port: number;
 }
 
-/** Where the engine listens: a process where it is reached, a container on all its own addresses and its own port. */
+/** Where the engine listens, as its runtime says. `port`: on which it is reached. */
 export function listenOf({ placement }: SlotInputs, port: number, needs: Pick<ContainerNeeds, "port">): Listen {
-  return placement.runtime === "process" ? { host, port } : { host: "0.0.0.0", port: needs.port };
+  const { listenHost, hasOwnNetwork } = placement.addressing;
+  return { host: listenHost, port: hasOwnNetwork ? needs.port : port };
 }
 
-export interface Launch {
-  readonly role: ProcessRole;
-  /** The engine's own program and arguments; a manifest's `command` replaces it. */
-  readonly command: readonly string[];
-  /** What of the launch line must restart the engine when it changes; not the port or derived values. */
-  readonly identity: unknown;
-  readonly ref: string;
-  readonly model: ModelRecord | undefined;
-  /** What the engine itself wants in its environment; the manifest's `env` wins. */
-  readonly env?: Readonly<Record<string, string>>;
-  /** The variable by which the engine takes a bearer, where it does. */
-  readonly bearer?: string;
-  readonly port: number;
-  readonly container: ContainerNeeds;
-  /** How an image takes its words; not for a manifest's own command. */
-  readonly join?: (words: readonly string[]) => readonly string[];
+/** The port on which that process is reached; undefined where one must be leased and none is. */
+export function reachedOn(
+  { placement, ports }: EngineInput,
+  role: ProcessRole,
+  needs: Pick<ContainerNeeds, "port">,
+): number | undefined {
+  return placement.addressing.needsHostPort ? ports[role] : needs.port;
 }
 
-/** As the value of a variable: what Berth makes for each start, for an engine of one's own that takes such a key. */
+/** The value of a variable that stands for a new bearer per start, for custom engines that take a key. */
 const ownBearer = "$(BEARER)";
 
-/** The one way to make a workload: environment, expansion, a manifest's overrides, and the hash. */
+/** The one way to make a workload: environment, expansion, the manifest's overrides, and the hash. */
 export function workloadOf(input: EngineInput, launch: Launch): Workload | EngineRefusal {
   const { spec, slot, placement } = input;
-  const given = variables(slot, { ...launch, ...listenOf(input, launch.port, launch.container) });
+  const given = variables(slot, {
+    ...launch,
+    ...listenOf(input, launch.port, launch.container),
+    ordinal: input.ordinal ?? 0,
+  });
   const env: Record<string, EnvValue> = { ...gpuHidingEnv(input), ...launch.env, ...given };
   let { bearer } = launch;
   for (const [name, value] of Object.entries(spec.env)) {
     if (value === ownBearer) bearer = name;
     else if (typeof value === "string") env[name] = expand(value, given);
     else if ("file" in value.valueFrom) env[name] = { file: value.valueFrom.file };
+    else if (placement.inCluster === true) env[name] = { secretKeyRef: value.valueFrom.secretKeyRef };
     else {
       return {
         reason: "NoSecret",
-        message: `env.${name} comes from a Kubernetes Secret, which a process cannot read: use valueFrom.file`,
+        message: `env.${name} comes from a Kubernetes Secret, which only a Pod can read: use valueFrom.file`,
       };
     }
   }
   const words = plain(env);
-  // Only what a person wrote is expanded: a model's path may hold any characters.
+  // Only a person's own text is expanded: a model's path may hold any characters.
   const args = spec.args.map((word) => expand(word, words));
   const own = spec.command?.map((word) => expand(word, words));
   const command =
     own === undefined
       ? (launch.join ?? ((all: readonly string[]) => all))([...launch.command, ...args])
       : [...own, ...args];
-  const container = placement.runtime === "process" ? undefined : containerOf(input, launch.model, launch.container);
+  const container = placement.runs === "program" ? undefined : containerOf(input, launch.model, launch.container);
   if (container !== undefined && "reason" in container) return container;
   return {
     slot,
     role: launch.role,
-    hash: workloadHash(input, launch, container?.image),
+    ordinal: input.ordinal ?? 0,
+    hash: workloadHash(input, launch, container),
     runtime: placement.runtime,
     command,
     env,
     ...(bearer === undefined ? {} : { bearer: { env: bearer } }),
     workingDir: spec.workingDir,
-    host,
     port: launch.port,
     stopSeconds: spec.stopSeconds,
     ...(container === undefined ? {} : { container }),
@@ -87,14 +82,10 @@ export function workloadOf(input: EngineInput, launch: Launch): Workload | Engin
 }
 
 /** The manifest's probe path with its `$(NAME)` expanded, or the engine's own. */
-export function probePath(
-  input: SlotInputs & Partial<Pick<EngineInput, "ports">>,
-  launch: Pick<Launch, "role" | "ref" | "model">,
-  otherwise: string,
-): string {
+export function probePath(input: ProbeInput, launch: Pick<Launch, "ref" | "model">, otherwise: string): string {
   const { path } = input.spec.probe;
   if (path === undefined) return otherwise;
-  const values = variables(input.slot, { ...launch, host, port: input.ports?.[launch.role] });
+  const values = variables(input.slot, { ...launch, ...input.endpoint });
   const env = Object.entries(input.spec.env).map(([name, value]) => [
     name,
     typeof value === "string" ? expand(value, values) : undefined,
@@ -102,13 +93,14 @@ export function probePath(
   return expand(path, { ...values, ...Object.fromEntries(env.filter(([, value]) => value !== undefined)) });
 }
 
-type Variables = Pick<Launch, "ref" | "model"> & { readonly host: string; readonly port: number | undefined };
+type Variables = Pick<Launch, "ref" | "model"> & Partial<Listen> & { readonly ordinal?: number };
 
-function variables(slot: string, { ref, model, host: listenHost, port }: Variables): Record<string, string> {
+function variables(slot: string, { ref, model, host, port, ordinal }: Variables): Record<string, string> {
   return {
-    HOST: listenHost,
+    ...(host === undefined ? {} : { HOST: host }),
     ...(port === undefined ? {} : { PORT: String(port) }),
     SLOT: slot,
+    ...(ordinal === undefined ? {} : { ORDINAL: String(ordinal) }),
     MODEL: ref,
     MODEL_PATH: model?.path ?? "",
   };

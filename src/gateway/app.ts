@@ -11,17 +11,21 @@ import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
 import { http2Preface, http2Refusal } from "../lib/http1/http2-refusal.ts";
 import { didYouMean } from "../api/nearest.ts";
-import { allowedMethods, methodNotAllowed } from "./allowed-methods.ts";
-import { newRequestId, requestIdOf, sendError, toApiError } from "./answer.ts";
+import { allowedMethods, methodNotAllowed } from "./http/allowed-methods.ts";
+import { newRequestId, requestIdOf, sendError } from "./http/answer.ts";
 import type { Gate } from "./auth/gate.ts";
 import { guardRoutes, type GuardedRoute } from "./auth/hook.ts";
-import { discard } from "./body.ts";
-import type { Cors } from "./cors.ts";
-import type { ConnectionLimiter } from "./connection-limit.ts";
-import type { Dispatcher } from "./dispatch.ts";
-import { takeJsonOnly } from "./json-bodies.ts";
+import { discard } from "./http/body.ts";
+import type { ChatAddress } from "./http/chat-address.ts";
+import type { Cors } from "./http/cors.ts";
+import type { ConnectionLimiter } from "./http/connection-limit.ts";
+import { managementFailure } from "./http/disk-failure.ts";
+import type { Dispatcher } from "./dispatch/dispatcher.ts";
+import { takeJsonOnly } from "./http/json-bodies.ts";
 import type { ManagementContext } from "./management/context.ts";
 import { registerRoutes } from "./management/routes.ts";
+import { leadToEnginePages } from "./pages/engine-redirect.ts";
+import { servePages } from "./pages/pages.ts";
 import type { Logger } from "pino";
 import type { V1Route } from "./v1/route.ts";
 
@@ -29,9 +33,12 @@ export interface AppOptions {
   readonly dispatcher: Dispatcher;
   readonly v1Routes: readonly V1Route[];
   readonly management: ManagementContext;
-  /** Tests: an answer that its schema does not allow is an error. */
+  /** In tests: an answer that violates its schema is an error. */
   readonly isStrict: boolean;
   readonly gate: Gate;
+  readonly chat: ChatAddress;
+  /** Where the built pages are; undefined: there are none. */
+  readonly pages: string | undefined;
   /** SVC_CORS_ORIGINS. */
   readonly cors: Cors;
   readonly bodyLimitBytes: number;
@@ -42,13 +49,13 @@ export interface AppOptions {
 export interface App {
   readonly fastify: FastifyInstance;
   readonly server: Server;
-  /** Every route, with who may call it. */
+  /** Every route, with its scope class. */
   readonly routes: readonly GuardedRoute[];
 }
 
 /**
- * The HTTP server. Fastify routes everything but the hot routes, which take the same ids, errors and metrics without
- * the framework's per-request objects.
+ * The HTTP server. Fastify routes everything but the hot routes, which use the same ids, errors and metrics without the
+ * framework's per-request objects.
  */
 export async function buildApp(options: AppOptions): Promise<App> {
   const hot = new Map<string, V1Route>(
@@ -63,7 +70,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 300 },
     exposeHeadRoutes: true,
     schemaController: { compilersFactory: noSchemas },
-    // A path that the router cannot read, such as one with a broken escape.
+    // A path that the router cannot parse, such as one with a broken escape.
     frameworkErrors: (error, request, reply) => {
       reply.hijack();
       sendError(reply.raw, fromFramework(error), request.id);
@@ -76,7 +83,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       );
       options.connections.watch(server);
       server.on("checkContinue", (request, response) => {
-        // What is refused by its length alone need not be sent.
+        // A body that is refused by its length alone need not be sent.
         if (Number(request.headers["content-length"] ?? 0) <= options.bodyLimitBytes) response.writeContinue();
         listener(request, response);
       });
@@ -84,15 +91,16 @@ export async function buildApp(options: AppOptions): Promise<App> {
         const failure = new ApiError("dispatch.invalid_request", { message: "the expectation cannot be met" });
         sendError(response, failure, requestIdOf(request));
       });
-      // While it listens: before, the framework tells of it.
+      // While it listens; before, the framework reports the error.
       server.on("error", (error) => {
-        if (server?.listening === true) options.log.warn({ err: error }, "a connection could not be taken");
+        if (server?.listening === true) options.log.warn({ err: error }, "a connection could not be accepted");
       });
       server.on("clientError", (error: Error & { code?: string }, socket) => refuseBytes(error, socket));
       return server;
     },
   });
-  // To the framework this method needs a body's type before anybody looks whether a route takes it at all.
+  // By default the framework requires a body's type for this method before it checks whether a route accepts the method
+  // at all.
   app.addHttpMethod("QUERY", { hasBody: false, overrideExisting: true });
   takeJsonOnly(app);
   const guarded = guardRoutes(app, options.gate);
@@ -107,12 +115,14 @@ export async function buildApp(options: AppOptions): Promise<App> {
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
   registerRoutes(app, options.management, { isStrict: options.isStrict });
+  if (options.pages !== undefined) servePages(app, options.pages);
+  leadToEnginePages(app, options.management.config);
   await app.ready();
   if (server === undefined) throw new Error("the framework made no server");
   return { fastify: app, server, routes: [...hotOnes, ...guarded] };
 }
 
-/** Routes are checked by their own zod schemas; the framework's two compilers would be loaded for nothing. */
+/** Routes are checked by their own zod schemas; the framework's two compilers would be loaded without use. */
 const noSchemas = { buildValidator: noCompiler, buildSerializer: noCompiler };
 
 function noCompiler(): never {
@@ -121,7 +131,7 @@ function noCompiler(): never {
 
 function hotFirst(
   hot: ReadonlyMap<string, V1Route>,
-  { dispatcher, cors, connections }: AppOptions,
+  { dispatcher, cors, chat, connections }: AppOptions,
   handler: RequestListener,
 ): RequestListener {
   return (request: IncomingMessage, response: ServerResponse) => {
@@ -136,7 +146,8 @@ function hotFirst(
       sendError(response, failure, requestIdOf(request));
       return;
     }
-    const path = pathOf(request.url ?? "");
+    request.url = chat.rewrite(request);
+    const path = pathOf(request.url);
     const route = hot.get(path);
     if (request.headers.origin !== undefined && (route !== undefined || path.startsWith("/v1/"))) {
       if (cors.handle(request, response)) return;
@@ -172,29 +183,29 @@ function fromFramework(error: unknown): ApiError {
     if (error.statusCode >= 400 && error.statusCode < 500)
       return new ApiError("dispatch.invalid_request", { message: error.message });
   }
-  return toApiError(error);
+  return managementFailure(error, "do this");
 }
 
 function notFound(routes: readonly GuardedRoute[], method: string, url: string): ApiError {
   const path = pathOf(url);
   const allowed = allowedMethods(routes, path);
   if (allowed.length > 0 && !allowed.includes(method)) return methodNotAllowed(path, allowed);
-  // A base URL with `/v1` once too often or too seldom, or with a slash at its end.
+  // A base URL with one `/v1` too many or too few, or with a slash at its end.
   const tail = path.replaceAll(/\/{2,}/g, "/").replace(/^(\/v1(?=\/))+/, "");
   const meant = [`/v1${tail}`, tail].find((each) => allowedMethods(routes, each).length > 0);
   const message = `there is nothing at ${path.slice(0, 200)}${didYouMean(meant)}`;
   return new ApiError("system.not_found", { message });
 }
 
-/** What Node's parser refuses never becomes a request: the envelope is written by hand. */
+/** A request that Node's parser refuses never becomes a request object: the envelope is written directly. */
 function refuseBytes(error: Error & { code?: string }, socket: Socket | import("node:stream").Duplex): void {
   if (!socket.writable || ("bytesWritten" in socket && socket.bytesWritten > 0)) {
     socket.destroy();
     return;
   }
   if (error.code === http2Preface) {
-    socket.end(http2Refusal("HTTP/2 is not spoken here: send HTTP/1.1"));
-    // What the client has sent meanwhile must not reset the connection before it has read the answer.
+    socket.end(http2Refusal("HTTP/2 is not supported: send HTTP/1.1"));
+    // Further bytes of the client must not reset the connection before it has read the answer.
     socket.resume();
     return;
   }

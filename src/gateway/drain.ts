@@ -1,51 +1,55 @@
 import type { Logger } from "pino";
 import { steadyNow } from "../lib/steady-clock.ts";
 import type { App } from "./app.ts";
-import { stopping, type Dispatcher } from "./dispatch.ts";
-import type { FirstLook } from "./first-look.ts";
+import { stopping, type Dispatcher } from "./dispatch/dispatcher.ts";
+import type { Listeners } from "./http/listeners.ts";
+import type { CacheSync } from "./routing/cache-sync.ts";
 
 export interface Drained {
   readonly dispatcher: Pick<Dispatcher, "underWay" | "refuseAll">;
-  readonly firstLook: Pick<FirstLook, "close">;
+  readonly cacheSync: Pick<CacheSync, "close">;
   readonly app: Pick<App, "fastify" | "server">;
-  /** Aborted when the time is over: waits and event streams of `/api` end. */
+  readonly listeners: Pick<Listeners, "close">;
+  /** Aborted at the end of the time: waits and event streams of `/api` end. */
   readonly deadline: AbortController;
   readonly log: Pick<Logger, "warn">;
 }
 
 export interface DrainTime {
   readonly drainSeconds: number;
-  /** Ends the drain before its time. */
-  readonly hurry?: AbortSignal | undefined;
+  /** Ends the drain early. */
+  readonly endNow?: AbortSignal | undefined;
 }
 
-const lookMs = 20;
-/** How long the last words of the gateway may take to leave. */
+const pollMs = 20;
+/** How long the gateway's last answers may take to be sent. */
 const lastWordsMs = 1000;
 
 /**
- * Lets requests end for as long as there is time. Those that are left are told so: nobody gets an empty answer. Then
- * every connection is closed.
+ * Lets requests end within the time. The remaining ones get an error: no client gets an empty answer. Then every
+ * connection is closed.
  */
-export async function drain({ dispatcher, firstLook, app, deadline, log }: Drained, time: DrainTime): Promise<void> {
-  const { drainSeconds, hurry } = time;
-  firstLook.close(stopping());
+export async function drain(drained: Drained, time: DrainTime): Promise<void> {
+  const { dispatcher, cacheSync, app, listeners, deadline, log } = drained;
+  const { drainSeconds, endNow } = time;
+  cacheSync.close(stopping());
   const isQuiet = (): boolean => dispatcher.underWay === 0;
-  // Idle connections stay until the end too: Node counts those as idle whose last answer it has not sent whole.
-  await until(() => isQuiet() || hurry?.aborted === true, drainSeconds * 1000);
+  // Idle connections stay until the end too: Node counts a connection as idle while its last answer is still being
+  // sent.
+  await until(() => isQuiet() || endNow?.aborted === true, drainSeconds * 1000);
   deadline.abort();
   const count = dispatcher.refuseAll(stopping());
-  if (count > 0) log.warn(`${count} requests did not end within the time to stop, and were told to try again`);
+  if (count > 0) log.warn(`${count} requests did not end within the time to stop, and were answered with 503`);
   await until(isQuiet, lastWordsMs);
-  // What was answered in this turn goes out at its end.
+  // Answers of this turn are sent at its end.
   await new Promise((resolve) => setImmediate(resolve));
   const cut = setTimeout(() => app.server.closeAllConnections(), lastWordsMs);
-  await app.fastify.close();
+  await Promise.all([app.fastify.close(), listeners.close()]);
   clearTimeout(cut);
 }
 
-/** Resolves when it is so, or after `limitMs` of a clock that nobody sets. */
+/** Resolves when the condition holds, or after `limitMs` of a monotonic clock. */
 async function until(isSo: () => boolean, limitMs: number): Promise<void> {
   const end = steadyNow() + limitMs;
-  while (!isSo() && steadyNow() < end) await new Promise((resolve) => setTimeout(resolve, lookMs));
+  while (!isSo() && steadyNow() < end) await new Promise((resolve) => setTimeout(resolve, pollMs));
 }

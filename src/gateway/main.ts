@@ -1,50 +1,46 @@
 import { randomBytes } from "node:crypto";
-import { Server as NetServer } from "node:net";
 import { join } from "node:path";
 import type { Logger } from "pino";
+import type { CatalogEntry } from "../api/catalog.ts";
 import type { Config, ConfigOrigin } from "../api/config.ts";
-import { bootId } from "../lib/boot-id.ts";
 import { openFileLimit } from "../lib/open-file-limit.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
-import { openDemandWriter } from "../store/demand.ts";
-import { DiscoveredStore } from "../store/discovered.ts";
-import { openHardwareStore } from "../store/hardware.ts";
-import { clearOddFiles } from "../store/odd-files.ts";
-import { OpenUpstreams } from "../store/open-upstreams.ts";
-import { openPublished } from "../store/published.ts";
-import { openRequestStore } from "../store/requests.ts";
-import { ManifestThread } from "../store/thread/manifest-thread.ts";
-import { noteAuthMode } from "../store/token-confirmations.ts";
-import { TokenStore } from "../store/tokens.ts";
-import { AccessLog } from "./access-log.ts";
+import { openStore } from "../store/open.ts";
+import { AccessLog } from "./telemetry/access-log.ts";
 import { Admission } from "./admission/admission.ts";
-import { isOperatorLost, noteBeat } from "./admission/availability.ts";
+import { isSlotDraining } from "./admission/availability.ts";
 import { BufferBudget } from "./admission/budget.ts";
 import { buildApp } from "./app.ts";
 import { Authenticator } from "./auth/authenticator.ts";
 import { Gate } from "./auth/gate.ts";
-import { connectionLimits, ConnectionLimiter } from "./connection-limit.ts";
+import { connectionLimits, ConnectionLimiter } from "./http/connection-limit.ts";
 import type { GuardedRoute } from "./auth/hook.ts";
 import { refusalCounter } from "./auth/metrics.ts";
 import { reachLines } from "./auth/reach.ts";
-import { exportConditions } from "./condition-metrics.ts";
-import { DemandPublisher } from "./demand.ts";
-import { Cors } from "./cors.ts";
-import { Dispatcher, stopping } from "./dispatch.ts";
+import { EngineCaches } from "./telemetry/engine-cache.ts";
+import { exportConditions } from "./telemetry/condition-metrics.ts";
+import { DemandPublisher } from "./dispatch/demand.ts";
+import { Cors } from "./http/cors.ts";
+import { Dispatcher, stopping } from "./dispatch/dispatcher.ts";
 import { drain } from "./drain.ts";
-import { FirstLook } from "./first-look.ts";
-import { HostGuard } from "./hosts.ts";
+import { CacheSync } from "./routing/cache-sync.ts";
+import { openListeners, portOf } from "./http/listeners.ts";
+import { ChatAddress, listenForChat } from "./http/chat-address.ts";
+import { HostGuard } from "./http/hosts.ts";
 import { Drawings } from "./images/drawings.ts";
 import { ImageCache } from "./images/cache.ts";
-import { defaultAgainAfterMs } from "./flight.ts";
-import type { ResolutionIndex } from "./index.ts";
-import { LiveIndex } from "./live-index.ts";
+import { defaultAgainAfterMs } from "./dispatch/backend-call.ts";
+import type { ResolutionIndex } from "./routing/index.ts";
+import { LiveIndex } from "./routing/live-index.ts";
 import { KeptItems, keptItems } from "./protocols/kept-items.ts";
-import { GatewayMetrics } from "./metrics.ts";
-import { defaultHoldTimes, type HoldTimes } from "./stream-hold.ts";
-import { ResourceBook } from "./resource-book.ts";
-import { Traffic } from "./traffic.ts";
+import { GatewayMetrics } from "./telemetry/metrics.ts";
+import { defaultHoldTimes, type HoldTimes } from "./dispatch/stream-hold.ts";
+import { openTraces } from "./telemetry/open-traces.ts";
+import { RecentRequests } from "./telemetry/recent-requests.ts";
+import { ResourceIndex } from "./management/resource-index.ts";
+import { Traffic } from "./dispatch/traffic.ts";
+import { openEnginePages } from "./open-engine-pages.ts";
 import { UpstreamMetrics } from "./upstreams/metrics.ts";
 import { Upstreams } from "./upstreams/upstreams.ts";
 import { v1Routes, v1Shapes } from "./v1/routes.ts";
@@ -52,55 +48,58 @@ import { v1Routes, v1Shapes } from "./v1/routes.ts";
 export interface RunningGateway {
   readonly port: number;
   readonly url: string;
-  /** Every route, with who may call it. */
+  /** Every route, with its scope class. */
   readonly routes: readonly GuardedRoute[];
   /** The revision of a slot's published state that requests are resolved against. */
   seenRevision(slot: string): number | undefined;
-  /** Listens no more, so that another gateway can; what is connected stays. */
+  /** Closes the port, so that another gateway can listen; connections stay. */
   release(): void;
   /**
-   * Unready at once, open requests get `drainSeconds`, or until `hurry` aborts; those that are left are told so, then
+   * Not ready at once; open requests get `drainSeconds`, or until `endNow` aborts; the remaining ones get an error, then
    * everything is closed.
    */
-  close(options: { drainSeconds: number; hurry?: AbortSignal }): Promise<void>;
+  close(options: { drainSeconds: number; endNow?: AbortSignal }): Promise<void>;
 }
 
 export interface GatewayOptions {
   readonly log: Logger;
+  /** Gets each line of the access log, with its end; absent: there is no access log. */
+  readonly accessLine?: (line: string) => void;
   readonly version: string;
-  /** Where each setting comes from; absent: not known. */
+  /** The source of each setting; absent: not known. */
   readonly configOrigins?: Readonly<Record<string, ConfigOrigin>>;
-  /** Tests: an answer of `/api` that its schema does not allow is an error. */
+  /** The curated models, read when they are asked for; absent: none. */
+  readonly catalog?: () => Promise<readonly CatalogEntry[]>;
+  /** Where the built pages are; absent: there are none. */
+  readonly pages?: string;
+  /** In tests: an answer of `/api` that violates its schema is an error. */
   readonly isStrict?: boolean;
-  /** When a client that waits for a stream hears something; tests shorten it. */
+  /** The times of comments for a client that waits for a stream; shorter in tests. */
   readonly holdTimes?: HoldTimes;
-  /** Before each further try of a request whose connection was refused; tests are more patient. */
+  /** Before each further attempt of a request whose connection was refused; longer in tests. */
   readonly againAfterMs?: readonly number[];
 }
 
 const discoveryPatienceMs = 5000;
 
-/** Runs the gateway until closed. Needs no operator: it serves what is published, and says so when nothing is. */
+/** Runs the gateway until closed. Needs no operator: it serves the published state, and reports a missing one. */
 export async function runGateway(config: Config, options: GatewayOptions): Promise<RunningGateway> {
   const { log, version, holdTimes, againAfterMs } = options;
   await using stack = new AsyncDisposableStack();
   const gateway = `gateway-${process.pid}-${randomBytes(4).toString("hex")}`;
-  await clearOddFiles(config.stateDir, (line) => log.warn(line));
-  const writer = await openDemandWriter(config.stateDir, gateway);
-  const published = stack.use(
-    await openPublished(config.stateDir, {
+  const store = stack.use(
+    await openStore(config).forGateway({
+      gateway,
+      onWarning: (line) => log.warn(line),
       onUnknown: (what) =>
-        log.warn(`another version of the operator has published what this one does not know: ${what}`),
+        log.warn(`another version of the operator has published a value that this version does not know: ${what}`),
+      onDiscoveredError: (error) => log.warn({ err: error }, "a provider's list of models could not be kept"),
     }),
   );
-  const discovered = stack.use(
-    await DiscoveredStore.open(config.stateDir, {
-      onError: (error) => log.warn({ err: error }, "a provider's list of models could not be kept"),
-    }),
-  );
-  // Nothing is awaited from here to the last of what follows these: providers answer and operators publish at any time.
+  const traces = stack.use(await openTraces(config, options));
+  const { published, openUpstreams, discovered, tokens, manifests } = store;
+  // No await from here to the last of the following statements: providers answer and operators publish at any time.
   const budget = new BufferBudget(config.bufferLimit);
-  const openUpstreams = new OpenUpstreams(config.stateDir);
   const upstreams = stack.use(
     new Upstreams({
       env: process.env,
@@ -115,11 +114,18 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const live = stack.use(new LiveIndex(published, upstreams));
   const index = (): ResolutionIndex => live.current;
   const traffic = new Traffic((slot) => onEdge(slot));
+  const admission = new Admission({
+    index,
+    operator: () => published.operatorLiveness(),
+    holdMs: config.holdSeconds * 1000,
+    onDrained: () => demand.publish(),
+    onWanted: () => demand.publish(),
+  });
   const demand = stack.use(
     new DemandPublisher({
-      gateway,
-      writer,
+      writer: store.demand,
       traffic,
+      admission,
       index,
       onFailing: (error) => log.error({ err: error }, "demand cannot be published: no cold slot is loaded"),
       onEnd: () => log.info("demand is published again"),
@@ -127,86 +133,84 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   );
   function onEdge(slot: string): void {
     const status = index().slots.get(slot)?.status;
-    // The operator waits for these; whatever is warm can wait for the next heartbeat.
+    // The operator waits for the confirmation of these; a ready slot can wait for the next heartbeat.
     const isWarm = status?.state === "ready";
-    if (!isWarm) demand.publish();
+    // Whether the loaded model is idle decides when another one is loaded.
+    const isContended = status?.onRequest !== undefined && admission.isWanted(slot);
+    if (!isWarm || isContended) demand.publish();
   }
-  let heard = published.operator();
   stack.use(
     published.watch(({ slots, registry, operator }) => {
-      if (operator) {
-        const before = heard;
-        heard = published.operator();
-        noteBeat(before, heard);
-      }
       if (registry || operator) admission.refresh();
       else for (const slot of slots) admission.refresh(slot);
-      firstLook.refresh();
-      if (slots.some((slot) => index().slots.get(slot)?.status?.state === "unloading")) demand.publish();
+      cacheSync.refresh();
+      if (slots.some((slot) => isSlotDraining(index().slots.get(slot)))) demand.publish();
     }),
   );
-  const admission = new Admission({
-    index,
-    operator: () => published.operator(),
-    bootId: bootId(),
-    holdMs: config.holdSeconds * 1000,
-  });
   stack.defer(() => admission.close(stopping()));
-  const firstLook = new FirstLook({
+  const cacheSync = new CacheSync({
     index,
     inFlight: (slot) => traffic.inFlight(slot),
-    operator: () => published.operator(),
-    bootId: bootId(),
+    published,
     budget,
     holdMs: config.holdSeconds * 1000,
   });
-  // What a provider lists may be what somebody waits for: where no operator beats, nothing else would wake them.
-  stack.use(upstreams.watch(() => firstLook.refresh()));
-  const metrics = new GatewayMetrics({ traffic, admission, index, newcomers: () => firstLook.waiting });
-  const upstreamMetrics = new UpstreamMetrics(metrics.registry, () => upstreams.views());
-  const resources = new ResourceBook({ index, upstreams, isOperatorLost: () => isOperatorLost(published.operator()) });
-  exportConditions(metrics.registry, () => resources.all());
+  // A provider's list may contain the model that a request waits for: without an operator's heartbeat nothing else
+  // would wake the request.
+  stack.use(upstreams.watch(() => cacheSync.refresh()));
+  const metrics = new GatewayMetrics({ traffic, admission, index, unresolved: () => cacheSync.waiting });
+  metrics.onEngines(new EngineCaches(index, admission));
+  const upstreamMetrics = new UpstreamMetrics(metrics.page, () => upstreams.views());
+  const resources = new ResourceIndex({
+    index,
+    upstreams,
+    isOperatorLost: () => published.operatorLiveness() !== "live",
+  });
+  exportConditions(metrics.page, () => resources.all());
   let isDraining = false;
   const deadline = new AbortController();
-  const startedAt = Date.now();
-  const began = steadyNow();
+  const [startedAt, began] = [Date.now(), steadyNow()];
   let isStarted = false;
-  /** Not before upstreams have told of their models, so that nobody hears of one that there is none; for a while. */
+  /** Not before upstreams have listed their models, so that no client gets "not found" for one; with a time limit. */
   const isReady = (): boolean => {
     isStarted ||= upstreams.hasLooked || steadyNow() - began > discoveryPatienceMs;
     return isStarted && !isDraining;
   };
-  const tokens = stack.use(new TokenStore(config.stateDir));
   const authenticator = new Authenticator({
     isEnabled: config.authEnabled,
     verify: (token) => tokens.verify(token),
     isUnconfirmed: (token) => tokens.isUnconfirmed(token),
     trustedProxies: config.trustedProxies,
-    onRefused: refusalCounter(metrics.registry),
+    onRefused: refusalCounter(metrics.page),
     onThrottled: (peer) => log.warn(`${peer} failed to authenticate too often and gets 429 for a minute`),
   });
   const cors = new Cors(config.corsOrigins);
   const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
+  const recent = new RecentRequests({ keepsBodies: config.requestBodies });
   const dispatcher = new Dispatcher({
     index,
-    firstLook,
+    cacheSync,
     admission,
     upstreams,
     traffic,
     budget,
     metrics,
-    log: new AccessLog(log),
+    log: new AccessLog(log, options.accessLine, config.accessLogPart),
+    traces,
+    recent,
     bodyLimitBytes: config.bodyLimit,
     holdTimes: holdTimes ?? defaultHoldTimes,
     againAfterMs: againAfterMs ?? defaultAgainAfterMs,
     isDraining: () => isDraining,
-    admit: (request) => gate.asker(request),
+    admit: (request) => gate.principalOf(request),
   });
-  metrics.onSharedReaders(() => dispatcher.sharedReaders);
-  stack.defer(() => dispatcher.close());
+  metrics.onGateway({
+    sharedReaders: () => dispatcher.sharedReaders,
+    isDraining: () => isDraining,
+    isOperatorLive: () => published.operatorLiveness() === "live",
+  });
   const images = new ImageCache(join(config.stateDir, "images"));
   const drawings = new Drawings();
-  const manifests = stack.use(new ManifestThread());
   const kept = stack.use(new KeptItems({ budget, ...keptItems(config.bufferLimit) }));
   const v1 = v1Routes({
     stateDir: config.stateDir,
@@ -217,6 +221,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   });
   const files = openFileLimit();
   const limits = files === undefined ? undefined : connectionLimits(files);
+  const chat = new ChatAddress();
   const app = await buildApp({
     dispatcher,
     cors,
@@ -225,31 +230,36 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     v1Routes: v1,
     log,
     gate,
+    chat,
+    pages: options.pages,
     isStrict: options.isStrict === true,
     management: {
       index,
       operator: () => published.operator(),
+      operatorLiveness: () => published.operatorLiveness(),
       traffic,
       admission,
       metrics,
+      recent,
       images,
       drawings,
       upstreams,
       resources,
-      requests: stack.use(await openRequestStore(config.stateDir)),
-      hardware: stack.use(await openHardwareStore(config.stateDir)),
+      requests: store.requests,
+      hardware: store.hardware,
+      groups: store.groups,
+      pulls: store.pulls,
+      modelTasks: store.modelTasks,
       manifests,
       openUpstreams,
-      writer: manifests.writer({
-        configDir: config.configDir,
-        stateDir: config.stateDir,
-        isReadOnly: config.readOnly,
-      }),
+      writer: store.writer,
       authenticator,
       tokens,
+      conversations: store.conversations,
       log,
       config,
       configOrigins: options.configOrigins ?? {},
+      catalog: options.catalog ?? (async () => []),
       version,
       v1: v1Shapes(v1),
       startedAt,
@@ -258,13 +268,14 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
       watch: (onChange) => published.watch(onChange),
     },
   });
-  // Whatever may fail comes before: what listens is not ended with the rest.
-  await noteAuthMode(config.stateDir, config.authEnabled);
+  // Everything that may fail comes before: an open port is not closed with the rest.
+  await store.noteAuthMode(config.authEnabled);
   const known = await tokens.list();
   const tokenCounts = { all: known.length, unconfirmed: known.filter((each) => !each.is_confirmed).length };
-  await app.fastify.listen({ port: config.port, host: config.host });
-  const address = app.server.address();
-  const port = typeof address === "object" && address !== null ? address.port : config.port;
+  const listeners = await openListeners(app.server, config, (how) => app.fastify.listen(how));
+  if (options.pages !== undefined) await listenForChat(config, listeners, chat, log);
+  stack.use(await openEnginePages(config, { index, published, gate, authenticator, traffic, listeners, log }));
+  const port = portOf(app.server) ?? config.port;
   const url = localUrl(config.host, port);
   log.info(`gateway listens on ${url}`);
   if (files !== undefined && limits !== undefined)
@@ -278,10 +289,10 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     url,
     routes: app.routes,
     seenRevision: (slot) => index().slots.get(slot)?.revision,
-    release: () => void NetServer.prototype.close.call(app.server),
-    async close({ drainSeconds, hurry }) {
+    release: () => void listeners.close(),
+    async close({ drainSeconds, endNow }) {
       isDraining = true;
-      await drain({ dispatcher, firstLook, app, deadline, log }, { drainSeconds, hurry });
+      await drain({ dispatcher, cacheSync, app, listeners, deadline, log }, { drainSeconds, endNow });
       await owned.disposeAsync();
     },
   };

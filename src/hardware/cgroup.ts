@@ -1,5 +1,5 @@
 import { join } from "node:path/posix";
-import { countIn, type Witness } from "./witness.ts";
+import { countIn, type EvidenceReader } from "./evidence-reader.ts";
 
 /** A limit, with the file that sets it. */
 export interface Limit {
@@ -8,55 +8,54 @@ export interface Limit {
 }
 
 /**
- * The least memory that this process's control group and those around it allow, in bytes; undefined: no limit
+ * The smallest memory limit of this process's control group and those around it, in bytes; undefined: no limit
  * (https://docs.kernel.org/admin-guide/cgroup-v2.html, and cgroup-v1/memory.html).
  */
-export async function memoryLimit(witness: Witness): Promise<Limit | undefined> {
-  return await least(witness, "memory", async (directory, isUnified) => {
+export async function memoryLimit(reader: EvidenceReader): Promise<Limit | undefined> {
+  return await least(reader, "memory", async (directory, isUnified) => {
     const source = join(directory, isUnified ? "memory.max" : "memory.limit_in_bytes");
-    // Without a limit: `max`, or for version 1 more than a computer can count with.
-    const value = await witness.count(source);
+    // The file without a limit holds `max`, or with version 1 a number above all memory sizes.
+    const value = await reader.count(source);
     return value === undefined ? undefined : { value, source };
   });
 }
 
-/** The same for processors, in cores; a part of one is a fraction. */
-export async function cpuLimit(witness: Witness): Promise<Limit | undefined> {
-  return await least(witness, "cpu", async (directory, isUnified) => {
+/** The same for processors, in cores; part of a core is a fraction. */
+export async function cpuLimit(reader: EvidenceReader): Promise<Limit | undefined> {
+  return await least(reader, "cpu", async (directory, isUnified) => {
     const source = join(directory, isUnified ? "cpu.max" : "cpu.cfs_quota_us");
-    const text = await witness.text(source);
+    const text = await reader.text(source);
     const [quota, second] = text?.split(" ") ?? [];
-    const period = isUnified ? second : await witness.text(join(directory, "cpu.cfs_period_us"));
-    // Without a quota: `max`, or -1.
+    const period = isUnified ? second : await reader.text(join(directory, "cpu.cfs_period_us"));
+    // The file without a quota holds `max`, or -1.
     const parts = [countIn(quota) ?? 0, countIn(period) ?? 0] as const;
     return parts[0] > 0 && parts[1] > 0 ? { value: parts[0] / parts[1], source } : undefined;
   });
 }
 
 async function least(
-  witness: Witness,
+  reader: EvidenceReader,
   controller: string,
   read: (directory: string, isUnified: boolean) => Promise<Limit | undefined>,
 ): Promise<Limit | undefined> {
   let found: Limit | undefined;
-  for (const { directory, isUnified } of await directoriesOf(witness, controller)) {
+  for (const { directory, isUnified } of await directoriesOf(reader, controller)) {
     const limit = await read(directory, isUnified);
     if (limit !== undefined && limit.value < (found?.value ?? Infinity)) found = limit;
   }
   return found;
 }
 
-/** The group's own directory and every one above it, as far as they can be seen from within a container. */
+/** The group's own directory and every directory above it that is visible from within a container. */
 async function directoriesOf(
-  witness: Witness,
+  reader: EvidenceReader,
   controller: string,
 ): Promise<readonly { directory: string; isUnified: boolean }[]> {
   const mount = "/sys/fs/cgroup";
-  for (const line of (await witness.text("/proc/self/cgroup"))?.split("\n") ?? []) {
+  for (const line of (await reader.text("/proc/self/cgroup"))?.split("\n") ?? []) {
     const [, controllers = "", ...rest] = line.split(":");
     const isUnified = controllers === "";
-    if (isUnified ? !(await hasController(witness, controller)) : !controllers.split(",").includes(controller))
-      continue;
+    if (isUnified ? !(await hasController(reader, controller)) : !controllers.split(",").includes(controller)) continue;
     const top = isUnified ? mount : join(mount, controller);
     const parts = rest
       .join(":")
@@ -69,8 +68,8 @@ async function directoriesOf(
   return [];
 }
 
-/** Version 2 is there for this controller: where both versions are mounted, each has some. */
-async function hasController(witness: Witness, controller: string): Promise<boolean> {
-  const controllers = await witness.text("/sys/fs/cgroup/cgroup.controllers");
+/** Whether version 2 manages this controller: where both versions are mounted, each manages some. */
+async function hasController(reader: EvidenceReader, controller: string): Promise<boolean> {
+  const controllers = await reader.text("/sys/fs/cgroup/cgroup.controllers");
   return controllers?.split(" ").includes(controller) === true;
 }

@@ -1,6 +1,6 @@
 import type { DeviceNode } from "../api/hardware.ts";
 import type { Machine, NodeLook } from "./machine.ts";
-import type { Witness } from "./witness.ts";
+import type { EvidenceReader } from "./evidence-reader.ts";
 
 /** Device files that engines compute with, by directory. */
 const wanted: readonly (readonly [directory: string, name: RegExp])[] = [
@@ -9,15 +9,15 @@ const wanted: readonly (readonly [directory: string, name: RegExp])[] = [
   ["/dev/accel", /^accel\d+$/],
 ];
 
-/** Those that are there, with who may open them. */
-export async function lookAtDevices(machine: Machine, witness: Witness): Promise<DeviceNode[]> {
-  const groups = groupNames((await witness.text("/etc/group")) ?? "");
+/** The present device files, with their access rights. */
+export async function probeDevices(machine: Machine, reader: EvidenceReader): Promise<DeviceNode[]> {
+  const groups = groupNames((await reader.text("/etc/group")) ?? "");
   const devices: DeviceNode[] = [];
   for (const [directory, pattern] of wanted) {
-    for (const name of await witness.names(directory)) {
+    for (const name of await reader.names(directory)) {
       if (!pattern.test(name)) continue;
       const path = `${directory}/${name}`;
-      const look = await witness.node(path);
+      const look = await reader.node(path);
       if (look !== undefined) devices.push(deviceOf(path, look, machine, groups));
     }
   }

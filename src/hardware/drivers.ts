@@ -1,5 +1,5 @@
 import type { Driver } from "../api/hardware.ts";
-import type { Witness } from "./witness.ts";
+import type { EvidenceReader } from "./evidence-reader.ts";
 
 /** Modules of the kernel that engines compute through. */
 const modules = [
@@ -17,24 +17,22 @@ const modules = [
 
 const vulkanDirectories = ["/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/share/vulkan/icd.d"];
 
-/**
- * Drivers that are loaded, then libraries of this machine, which engines that are processes use; images bring theirs.
- */
-export async function lookAtDrivers(witness: Witness): Promise<Driver[]> {
+/** Loaded drivers, then libraries of this machine, which engines use that are processes; images contain theirs. */
+export async function probeDrivers(reader: EvidenceReader): Promise<Driver[]> {
   const drivers: Driver[] = [];
-  const loaded = await witness.names("/sys/module");
+  const loaded = await reader.names("/sys/module");
   for (const name of modules) {
     if (!loaded.includes(name)) continue;
     const source = `/sys/module/${name}`;
     const version =
-      (await witness.text(`${source}/version`)) ?? (name === "nvidia" ? await nvidiaVersion(witness) : undefined);
+      (await reader.text(`${source}/version`)) ?? (name === "nvidia" ? await nvidiaVersion(reader) : undefined);
     drivers.push({ name, kind: "kernel", version: version ?? null, source });
   }
   const rocm = "/opt/rocm/.info/version";
-  const version = await witness.text(rocm);
+  const version = await reader.text(rocm);
   if (version !== undefined) drivers.push({ name: "rocm", kind: "library", version, source: rocm });
   for (const directory of vulkanDirectories) {
-    for (const file of await witness.names(directory)) {
+    for (const file of await reader.names(directory)) {
       if (!file.endsWith(".json")) continue;
       drivers.push({
         name: `vulkan ${file.slice(0, -5)}`,
@@ -48,7 +46,7 @@ export async function lookAtDrivers(witness: Witness): Promise<Driver[]> {
 }
 
 /** `NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu …`. */
-async function nvidiaVersion(witness: Witness): Promise<string | undefined> {
-  const text = await witness.text("/proc/driver/nvidia/version");
+async function nvidiaVersion(reader: EvidenceReader): Promise<string | undefined> {
+  const text = await reader.text("/proc/driver/nvidia/version");
   return /^NVRM version:.*?(\d+\.\d+(?:\.\d+)?)\s/m.exec(text ?? "")?.[1];
 }

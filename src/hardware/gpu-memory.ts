@@ -1,8 +1,8 @@
 import type { Machine } from "./machine.ts";
 import { addressOf } from "./nvidia.ts";
-import { countIn, fieldsOf } from "./witness.ts";
+import { countIn, fieldsOf } from "./evidence-reader.ts";
 
-/** What one process holds on one GPU. */
+/** The memory that one process holds on one GPU. */
 export interface Holding {
   readonly pid: number;
   /** PCI address, as in the probe. */
@@ -10,16 +10,16 @@ export interface Holding {
   readonly bytes: number;
 }
 
-/** nvidia-smi may wait for a driver that is stuck. */
+/** nvidia-smi may hang with its driver. */
 const limitMs = 5000;
 const mebibyte = 1024 ** 2;
-/** Drivers are opened first; what follows are connections, and there may be thousands. */
+/** Drivers are opened first; later descriptors are connections, and there may be thousands. */
 const mostDescriptors = 512;
 const units: Readonly<Record<string, number>> = { "": 1, KiB: 1024, MiB: mebibyte };
 
 /**
- * What processes hold on GPUs now: of NVIDIA's every process, of AMD's and Intel's those of `pids`, as far as this user
- * may look. Never rejects: what cannot be told is missing.
+ * The GPU memory that processes hold now: of NVIDIA every process, of AMD and Intel those of `pids`, as far as this
+ * user may read. Never rejects: unreadable figures are missing.
  */
 export async function gpuHoldings(
   machine: Machine,
@@ -44,9 +44,9 @@ export async function gpuHoldings(
 }
 
 /** Lines such as `00000000:00:06.0, 742, 9374`, in MiB. */
-async function nvidiaHoldings(machine: Machine, asking: AbortSignal): Promise<readonly Holding[]> {
+async function nvidiaHoldings(machine: Machine, stop: AbortSignal): Promise<readonly Holding[]> {
   const query = ["--query-compute-apps=gpu_bus_id,pid,used_memory", "--format=csv,noheader,nounits"];
-  const signal = AbortSignal.any([asking, AbortSignal.timeout(limitMs)]);
+  const signal = AbortSignal.any([stop, AbortSignal.timeout(limitMs)]);
   const text = await machine.run("nvidia-smi", query, signal).catch(() => "");
   return text.split("\n").flatMap((line) => {
     const [bus = "", pid, used] = line.split(",").map((field) => field.trim());
@@ -56,8 +56,8 @@ async function nvidiaHoldings(machine: Machine, asking: AbortSignal): Promise<re
 }
 
 /**
- * By what the kernel tells of each of its open render nodes (https://docs.kernel.org/gpu/drm-usage-stats.html). Several
- * descriptors may be of one client, which counts once.
+ * From the kernel's report on each of its open render nodes (https://docs.kernel.org/gpu/drm-usage-stats.html). Several
+ * descriptors may belong to one client, which counts once.
  */
 async function drmHoldings(machine: Machine, pid: number): Promise<readonly Holding[]> {
   const directory = `/proc/${pid}/fdinfo`;
@@ -75,10 +75,10 @@ async function drmHoldings(machine: Machine, pid: number): Promise<readonly Hold
   return [...devices].map(([device, bytes]) => ({ pid, device, bytes }));
 }
 
-/** Its own memory and, mapped for it, the machine's; of a GPU that has none of its own, all is the machine's. */
+/** The GPU's own memory and, mapped for it, the machine's; a GPU without memory of its own uses only the machine's. */
 function bytesOf(fields: ReadonlyMap<string, string>): number {
   const regions = new Map<string, number>();
-  // Kernels before 6.8 have `memory` alone; what is resident is less than what was asked for.
+  // Kernels before 6.8 have `memory` alone; resident memory is less than the requested memory.
   for (const kind of ["total", "memory", "resident"]) {
     for (const [key, value] of fields) {
       const [, region] = new RegExp(`^drm-${kind}-(.+)$`).exec(key) ?? [];

@@ -3,12 +3,12 @@ import type { Machine } from "./machine.ts";
 import { kfdNodes, type KfdNode } from "./kfd.ts";
 import { nvidiaGpus, type NvidiaGpu } from "./nvidia.ts";
 import { addressIn, pciName, type PciDevice } from "./pci.ts";
-import { Witness } from "./witness.ts";
+import { EvidenceReader } from "./evidence-reader.ts";
 
 const vendors: Readonly<Record<string, Gpu["vendor"]>> = { "1002": "amd", "10de": "nvidia", "8086": "intel" };
 
-/** What a GPU is described from, beside its own files. */
-interface Surroundings {
+/** The sources of a GPU's description, beside its own files. */
+interface GpuSources {
   readonly machine: Machine;
   readonly paths: ReadonlySet<string>;
   /** Render nodes by PCI address. */
@@ -17,35 +17,35 @@ interface Surroundings {
   readonly nvidia: ReadonlyMap<string, NvidiaGpu>;
 }
 
-/** Display controllers of the PCI bus, and render nodes of what is on none. */
-export async function lookAtGpus(
+/** Display controllers of the PCI bus, and render nodes of devices that are on no PCI bus. */
+export async function probeGpus(
   machine: Machine,
   pci: readonly PciDevice[],
   devices: readonly DeviceNode[],
-  options: { asking: AbortSignal | undefined; problems: Witness },
+  options: { signal: AbortSignal | undefined; problems: EvidenceReader },
 ): Promise<Gpu[]> {
   const { problems } = options;
   const paths = new Set(devices.map(({ path }) => path));
   const { renderNodes, others } = await drmNodes(problems);
-  const asking = paths.has("/dev/nvidiactl") ? options.asking : undefined;
-  const surroundings: Surroundings = {
+  const signal = paths.has("/dev/nvidiactl") ? options.signal : undefined;
+  const sources: GpuSources = {
     machine,
     paths,
     renderNodes,
     kfd: await kfdNodes(problems),
-    nvidia: await nvidiaGpus(machine, problems, asking),
+    nvidia: await nvidiaGpus(machine, problems, signal),
   };
   const gpus: Gpu[] = [];
-  for (const device of pci) if (device.class.startsWith("0x03")) gpus.push(await onPci(device, surroundings));
+  for (const device of pci) if (device.class.startsWith("0x03")) gpus.push(await onPci(device, sources));
   for (const { name, id, driver } of others) gpus.push(elsewhere(name, id, driver, paths));
   return gpus;
 }
 
-async function onPci(pci: PciDevice, around: Surroundings): Promise<Gpu> {
-  const witness = new Witness(around.machine);
+async function onPci(pci: PciDevice, around: GpuSources): Promise<Gpu> {
+  const reader = new EvidenceReader(around.machine);
   const { address, directory, driver } = pci;
   const vendor = vendors[pci.vendor] ?? "other";
-  witness.note(
+  reader.note(
     directory,
     `${pci.vendor}:${pci.device}, ${driver === undefined ? "no driver bound" : `driver ${driver}`}`,
   );
@@ -59,55 +59,71 @@ async function onPci(pci: PciDevice, around: Surroundings): Promise<Gpu> {
     if (kfd !== undefined && around.paths.has("/dev/kfd")) backends.push("rocm");
     backends.push("vulkan");
   } else if (renderNode !== undefined)
-    witness.note(renderNode, "the kernel has it, /dev has not: as in a container that was not given it");
-  if (kfd !== undefined) witness.note(kfd.source, `gfx_target_version ${kfd.version}`);
+    reader.note(renderNode, "the kernel has it, /dev has not: as in a container without the device");
+  if (kfd !== undefined) reader.note(kfd.source, `gfx_target_version ${kfd.version}`);
   return {
     id: address,
     vendor,
     vendor_id: pci.vendor,
     device_id: pci.device,
-    name: nvidia?.name ?? (await nameOf(pci, around, witness)) ?? null,
+    name: nvidia?.name ?? (await nameOf(pci, around, reader)) ?? null,
     architecture: kfd?.architecture ?? null,
-    integrated: isIntegrated(vendor, address),
+    integrated: isIntegrated(vendor, address, kfd?.architecture),
     driver: driver ?? null,
-    memory_bytes: nvidia?.memoryBytes ?? (await witness.count(`${directory}/mem_info_vram_total`)) ?? null,
+    memory_bytes: nvidia?.memoryBytes ?? (await reader.count(`${directory}/mem_info_vram_total`)) ?? null,
     ...known({
       memory_usable_bytes: nvidia?.usableBytes,
-      memory_free_bytes: nvidia?.freeBytes ?? (await freeOf(directory, witness)),
+      memory_free_bytes: nvidia?.freeBytes ?? (await freeOf(directory, reader)),
       compute_capability: nvidia?.computeCapability,
       cuda_version: nvidia?.cudaVersion,
       mig: nvidia?.isMig,
     }),
-    shared_memory_bytes: (await witness.count(`${directory}/mem_info_gtt_total`)) ?? null,
+    shared_memory_bytes: (await reader.count(`${directory}/mem_info_gtt_total`)) ?? null,
+    ...known({ shared_memory_used_bytes: await reader.count(`${directory}/mem_info_gtt_used`) }),
     render_node: renderNode ?? null,
     backends,
-    evidence: witness.evidence,
+    evidence: reader.evidence,
   };
 }
 
-/** What is not known of a GPU is not said of it. */
-function known(facts: { readonly [K in LaterFact]: Gpu[K] }): Pick<Gpu, LaterFact> {
+/** Only the known facts of a GPU. */
+function known(facts: { readonly [K in LaterFact]?: Gpu[K] }): Pick<Gpu, LaterFact> {
   return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined));
 }
-type LaterFact = "memory_usable_bytes" | "memory_free_bytes" | "compute_capability" | "cuda_version" | "mig";
+type LaterFact =
+  | "memory_usable_bytes"
+  | "memory_free_bytes"
+  | "shared_memory_used_bytes"
+  | "compute_capability"
+  | "cuda_version"
+  | "mig";
 
-/** AMD's driver counts what is used of its own memory. */
-async function freeOf(directory: string, witness: Witness): Promise<number | undefined> {
+/** AMD's driver counts the used part of its own memory. */
+async function freeOf(directory: string, reader: EvidenceReader): Promise<number | undefined> {
   const [total, used] = [
-    await witness.count(`${directory}/mem_info_vram_total`),
-    await witness.count(`${directory}/mem_info_vram_used`),
+    await reader.count(`${directory}/mem_info_vram_total`),
+    await reader.count(`${directory}/mem_info_vram_used`),
   ];
   return total === undefined || used === undefined ? undefined : Math.max(0, total - used);
 }
 
-async function nameOf(pci: PciDevice, { machine }: Surroundings, witness: Witness): Promise<string | undefined> {
-  return (await witness.text(`${pci.directory}/product_name`)) ?? (await pciName(machine, pci.vendor, pci.device));
+async function nameOf(pci: PciDevice, { machine }: GpuSources, reader: EvidenceReader): Promise<string | undefined> {
+  return (await reader.text(`${pci.directory}/product_name`)) ?? (await pciName(machine, pci.vendor, pci.device));
 }
 
-/** Intel's own is always the second device of the first bus; NVIDIA's on PCI are cards; of AMD's nothing tells. */
-function isIntegrated(vendor: Gpu["vendor"], address: string): boolean | null {
+/** AMD GPUs that are part of a processor, by their ROCm names (https://llvm.org/docs/AMDGPUUsage.html, "APU"). */
+const processors: ReadonlySet<string> = new Set(
+  "gfx902 gfx909 gfx90c gfx1013 gfx1033 gfx1035 gfx1036 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153".split(" "),
+);
+
+/**
+ * Intel's integrated GPU is always the second device of the first bus; NVIDIA's on PCI are cards; for AMD's the ROCm name
+ * shows it.
+ */
+function isIntegrated(vendor: Gpu["vendor"], address: string, architecture: string | undefined): boolean | null {
   if (vendor === "intel") return address.endsWith(":00:02.0");
-  return vendor === "nvidia" ? false : null;
+  if (vendor === "nvidia") return false;
+  return vendor === "amd" && architecture !== undefined ? processors.has(architecture) : null;
 }
 
 function elsewhere(node: string, id: string, driver: string | undefined, paths: ReadonlySet<string>): Gpu {
@@ -140,17 +156,17 @@ interface OtherNode {
   readonly driver: string | undefined;
 }
 
-async function drmNodes(witness: Witness): Promise<{ renderNodes: Map<string, string>; others: OtherNode[] }> {
+async function drmNodes(reader: EvidenceReader): Promise<{ renderNodes: Map<string, string>; others: OtherNode[] }> {
   const renderNodes = new Map<string, string>();
   const others: OtherNode[] = [];
-  for (const name of await witness.names("/sys/class/drm")) {
+  for (const name of await reader.names("/sys/class/drm")) {
     if (!/^renderD\d+$/.test(name)) continue;
     const path = `/sys/class/drm/${name}`;
-    const address = addressIn((await witness.target(path)) ?? "");
+    const address = addressIn((await reader.target(path)) ?? "");
     if (address !== undefined) renderNodes.set(address, name);
     else {
-      const id = (await witness.linked(`${path}/device`)) ?? name;
-      others.push({ name, id, driver: await witness.linked(`${path}/device/driver`) });
+      const id = (await reader.linked(`${path}/device`)) ?? name;
+      others.push({ name, id, driver: await reader.linked(`${path}/device/driver`) });
     }
   }
   return { renderNodes, others };

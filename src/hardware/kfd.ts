@@ -1,4 +1,4 @@
-import type { Witness } from "./witness.ts";
+import type { EvidenceReader } from "./evidence-reader.ts";
 
 /** A GPU as AMD's compute driver numbers it. */
 export interface KfdNode {
@@ -9,15 +9,15 @@ export interface KfdNode {
 }
 
 /**
- * By render node. The file holds a key, a blank and a number in each line; processors have `gfx_target_version 0`
+ * GPUs by render node. Each line of the file holds a key, a blank and a number; processors have `gfx_target_version 0`
  * (drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
  */
-export async function kfdNodes(witness: Witness): Promise<ReadonlyMap<string, KfdNode>> {
+export async function kfdNodes(reader: EvidenceReader): Promise<ReadonlyMap<string, KfdNode>> {
   const directory = "/sys/class/kfd/kfd/topology/nodes";
   const nodes = new Map<string, KfdNode>();
-  for (const name of await witness.names(directory)) {
+  for (const name of await reader.names(directory)) {
     const source = `${directory}/${name}/properties`;
-    const text = (await witness.text(source)) ?? "";
+    const text = (await reader.text(source)) ?? "";
     const numbers = new Map(
       text.split("\n").map((line) => {
         const [key = "", value = ""] = line.split(" ");
@@ -31,7 +31,7 @@ export async function kfdNodes(witness: Witness): Promise<ReadonlyMap<string, Kf
   return nodes;
 }
 
-/** Two decimal digits each for minor and stepping, which the name has as one hexadecimal digit: 90010 is gfx90a. */
+/** Two decimal digits each for minor and stepping, which are one hexadecimal digit in the name: 90010 is gfx90a. */
 function gfx(version: number): string {
   const [major, minor, stepping] = [Math.floor(version / 10_000), Math.floor(version / 100) % 100, version % 100];
   return `gfx${major}${minor.toString(16)}${stepping.toString(16)}`;

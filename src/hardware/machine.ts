@@ -10,31 +10,31 @@ export interface NodeLook {
   readonly mode: number;
   readonly uid: number;
   readonly gid: number;
-  /** Why it may not be read and written, e.g. EACCES; undefined: it may. */
+  /** Why it may not be read and written, e.g. EACCES; undefined: it may be. */
   readonly refusal: string | undefined;
 }
 
-/** What a probe asks of the machine. Paths begin with a slash and lie below the root, wherever that is. */
+/** The reads of a probe. Paths begin with a slash and lie below the root directory of the machine. */
 export interface Machine {
   readonly architecture: string;
-  /** Whose rights are tried. */
+  /** The user whose rights are tried. */
   readonly user: { readonly uid: number; readonly groups: readonly number[] };
-  /** Undefined where there is no such file. Rejects when it cannot be read. */
+  /** Undefined for a missing file. Rejects when it cannot be read. */
   text(path: string): Promise<string | undefined>;
-  /** Names in a directory, sorted; none where there is no such directory. Rejects when it cannot be read. */
+  /** Names in a directory, sorted; none for a missing directory. Rejects when it cannot be read. */
   names(path: string): Promise<readonly string[]>;
-  /** Where links lead to, below the root; undefined where they lead nowhere. */
+  /** The target of a link, below the root; undefined for a broken link. */
   target(path: string): Promise<string | undefined>;
-  /** Undefined where there is no such file. Rejects when that cannot be told. */
+  /** Undefined for a missing file. Rejects when its status cannot be read. */
   node(path: string): Promise<NodeLook | undefined>;
-  /** Of a real path, root or not. Rejects where there is no such directory. */
+  /** Takes a real path, independent of the root. Rejects for a missing directory. */
   space(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
-  /** What a program prints. Rejects when there is none, it fails, or `signal` comes first. */
+  /** The output of a program. Rejects when it is missing, fails, or `signal` aborts first. */
   run(program: string, args: readonly string[], signal: AbortSignal): Promise<string>;
   now(): Date;
 }
 
-/** The machine this process runs on. `root`: a directory laid out like one, in tests. */
+/** The machine this process runs on. `root`: a directory with the same layout, in tests. */
 export function systemMachine(root = "/"): Machine {
   return {
     architecture: process.arch,

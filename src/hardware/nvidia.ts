@@ -1,45 +1,45 @@
 import { errorCode, errorMessage } from "../lib/error-code.ts";
 import type { Machine } from "./machine.ts";
-import { countIn, fieldsOf, type Witness } from "./witness.ts";
+import { countIn, fieldsOf, type EvidenceReader } from "./evidence-reader.ts";
 
-/** What NVIDIA's driver tells of a GPU. */
+/** The facts that NVIDIA's driver reports about a GPU. */
 export interface NvidiaGpu {
   readonly name: string | undefined;
   readonly memoryBytes: number | undefined;
-  /** Of it, what programs may have: the driver keeps the rest. */
+  /** The part that programs may use: the driver keeps the rest. */
   readonly usableBytes?: number | undefined;
   readonly freeBytes?: number | undefined;
   /** `9.0`. */
   readonly computeCapability?: string | undefined;
-  /** What the driver can run, `13.0`. */
+  /** The newest CUDA version that the driver supports, `13.0`. */
   readonly cudaVersion?: string | undefined;
   readonly isMig?: boolean | undefined;
 }
 
-/** nvidia-smi may wait for a driver that is stuck. */
+/** nvidia-smi may hang with its driver. */
 const limitMs = 5000;
 const program = "nvidia-smi";
 const mebibyte = 1024 ** 2;
 
 /**
- * GPUs by PCI address: names from /proc/driver/nvidia, memory from `nvidia-smi` where that is there and `asking` says until when.
- * (https://docs.nvidia.com/deploy/nvidia-smi/)
+ * GPUs by PCI address: names from /proc/driver/nvidia, memory from `nvidia-smi` where it is installed, until `stop`
+ * is aborted. (https://docs.nvidia.com/deploy/nvidia-smi/)
  */
 export async function nvidiaGpus(
   machine: Machine,
-  witness: Witness,
-  asking: AbortSignal | undefined,
+  reader: EvidenceReader,
+  stop: AbortSignal | undefined,
 ): Promise<ReadonlyMap<string, NvidiaGpu>> {
   const gpus = new Map<string, NvidiaGpu>();
   const directory = "/proc/driver/nvidia/gpus";
-  for (const address of await witness.names(directory)) {
-    const fields = fieldsOf((await witness.text(`${directory}/${address}/information`)) ?? "");
+  for (const address of await reader.names(directory)) {
+    const fields = fieldsOf((await reader.text(`${directory}/${address}/information`)) ?? "");
     gpus.set(address.toLowerCase(), { name: fields.get("Model"), memoryBytes: undefined });
   }
-  if (asking === undefined) return gpus;
-  const signal = AbortSignal.any([asking, AbortSignal.timeout(limitMs)]);
+  if (stop === undefined) return gpus;
+  const signal = AbortSignal.any([stop, AbortSignal.timeout(limitMs)]);
   try {
-    const text = await asked(machine, signal);
+    const text = await queryGpus(machine, signal);
     const cudaVersion = /CUDA Version: *(\d+\.\d+)/.exec(await machine.run(program, [], signal).catch(() => ""))?.[1];
     for (const line of text.split("\n")) {
       const [id = "", name, total, reserved, free, capability, mig] = line.split(",").map((field) => field.trim());
@@ -57,16 +57,16 @@ export async function nvidiaGpus(
       });
     }
   } catch (error) {
-    witness.note(program, errorCode(error) === "ENOENT" ? "is not on PATH: memory is not known" : messageOf(error));
+    reader.note(program, errorCode(error) === "ENOENT" ? "is not on PATH: memory is not known" : messageOf(error));
   }
   return gpus;
 }
 
 const fields = ["pci.bus_id", "name", "memory.total"];
-/** Fields that drivers may lack: they refuse the whole question then. */
+/** Fields that a driver may lack: it then refuses the whole query. */
 const moreFields = ["memory.reserved", "memory.free", "compute_cap", "mig.mode.current"];
 
-async function asked(machine: Machine, signal: AbortSignal): Promise<string> {
+async function queryGpus(machine: Machine, signal: AbortSignal): Promise<string> {
   const query = (names: readonly string[]): string[] => [
     `--query-gpu=${names.join(",")}`,
     "--format=csv,noheader,nounits",
@@ -79,7 +79,7 @@ async function asked(machine: Machine, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** As the kernel writes it: the tool has eight digits of domain, the kernel four. */
+/** The address in the kernel's form: the tool has eight digits of domain, the kernel four. */
 export function addressOf(id: string): string {
   return id.toLowerCase().replace(/^0{4}(?=[0-9a-f]{4}:)/, "");
 }

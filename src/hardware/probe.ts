@@ -1,14 +1,14 @@
 import type { HardwareFacts } from "../api/hardware.ts";
-import { lookAtCpu } from "./cpu.ts";
-import { lookAtDevices } from "./devices.ts";
-import { lookAtDisk } from "./disks.ts";
-import { lookAtDrivers } from "./drivers.ts";
-import { lookAtGpus } from "./gpus.ts";
+import { probeCpu } from "./cpu.ts";
+import { probeDevices } from "./devices.ts";
+import { probeDisk } from "./disks.ts";
+import { probeDrivers } from "./drivers.ts";
+import { probeGpus } from "./gpus.ts";
 import type { Machine } from "./machine.ts";
-import { lookAtMemory } from "./memory.ts";
-import { lookAtNpu } from "./npu.ts";
+import { probeMemory } from "./memory.ts";
+import { probeNpu } from "./npu.ts";
 import { pciDevices } from "./pci.ts";
-import { Witness } from "./witness.ts";
+import { EvidenceReader } from "./evidence-reader.ts";
 
 export interface ProbePlaces {
   readonly stateDir: string;
@@ -16,28 +16,28 @@ export interface ProbePlaces {
 }
 
 /**
- * Looks at the machine. What is missing is absent from the answer, what cannot be read is said in it: never rejects for
- * either. Until `asking` is aborted vendors' programs are asked too, which may take seconds; undefined: they are not.
+ * Probes the machine. Missing hardware is absent from the result, an unreadable source is listed in it: never rejects
+ * for either. Vendors' programs are run until `signal` is aborted, which may take seconds; undefined: they are not run.
  */
 export async function probeHardware(
   machine: Machine,
   { stateDir, modelsDir }: ProbePlaces,
-  asking: AbortSignal | undefined,
+  signal: AbortSignal | undefined,
 ): Promise<HardwareFacts> {
-  const problems = new Witness(machine);
-  const devices = await lookAtDevices(machine, problems);
+  const problems = new EvidenceReader(machine);
+  const devices = await probeDevices(machine, problems);
   const pci = await pciDevices(problems);
   return {
     probed_at: machine.now().toISOString(),
     user: `uid ${machine.user.uid}, groups ${machine.user.groups.join(", ")}`,
     kernel: (await problems.text("/proc/sys/kernel/osrelease")) ?? null,
-    cpu: await lookAtCpu(machine),
-    memory: await lookAtMemory(machine),
-    gpus: await lookAtGpus(machine, pci, devices, { asking, problems }),
-    npu: await lookAtNpu(machine, pci, devices, problems),
+    cpu: await probeCpu(machine),
+    memory: await probeMemory(machine),
+    gpus: await probeGpus(machine, pci, devices, { signal, problems }),
+    npu: await probeNpu(machine, pci, devices, problems),
     devices,
-    disks: [await lookAtDisk(machine, "state", stateDir), await lookAtDisk(machine, "models", modelsDir)],
-    drivers: await lookAtDrivers(problems),
+    disks: [await probeDisk(machine, "state", stateDir), await probeDisk(machine, "models", modelsDir)],
+    drivers: await probeDrivers(problems),
     problems: problems.evidence,
   };
 }

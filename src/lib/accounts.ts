@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-/** A user as /etc/passwd has it. */
+/** A user of /etc/passwd. */
 export interface Account {
   readonly name: string;
   readonly uid: number;
@@ -8,7 +8,7 @@ export interface Account {
   readonly home: string;
 }
 
-/** The accounts of this machine; none where the file cannot be read. Those of a directory service are not in it. */
+/** The accounts of this machine; none where the file cannot be read. Accounts of a directory service are missing. */
 async function accounts(): Promise<readonly Account[]> {
   return (await linesOf("/etc/passwd")).map(([name = "", , uid, gid, , home = "/"]) => ({
     name,
@@ -30,8 +30,8 @@ export async function userName(uid: number, withNumber = true): Promise<string> 
 }
 
 /**
- * Whether nobody but this user and root is in the group, as in the group of one's own that distributions give each
- * user, who then makes files that the group may write.
+ * Whether only this user and root are in the group, as in the private group that distributions give each user, whose
+ * files the group may write.
  */
 export async function isPrivateGroup(gid: number, uid: number): Promise<boolean> {
   const known = await accounts();
@@ -43,7 +43,7 @@ export async function isPrivateGroup(gid: number, uid: number): Promise<boolean>
   return members.every((member) => known.some((account) => account.name === member && !isOther(account)));
 }
 
-/** The groups that the user is in: the primary one, and those that name the user. */
+/** The groups of the user: the primary group, and the groups that list the user. */
 export async function groupsOf(account: Account): Promise<readonly number[]> {
   const named = (await linesOf("/etc/group")).filter(([, , , names = ""]) => names.split(",").includes(account.name));
   return [...new Set([account.gid, ...named.map(([, , number]) => Number(number))])];

@@ -2,7 +2,7 @@ import { mkdir, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode } from "./error-code.ts";
 
-/** A torn file, or one of another version, is kept for a person to look at and is in nobody's way. */
+/** Moves away a torn file, or a file of another version: a person can still read it, and it blocks nothing. */
 export async function setAside(stateDir: string, path: string, name: string): Promise<void> {
   const aside = join(stateDir, "aside");
   await mkdir(aside, { recursive: true });
@@ -12,7 +12,7 @@ export async function setAside(stateDir: string, path: string, name: string): Pr
       return;
     } catch (error) {
       if (errorCode(error) === "ENOENT") return;
-      // A directory cannot take the place of one that was set aside in the same millisecond.
+      // A directory cannot replace one that was set aside in the same millisecond.
       if (errorCode(error) !== "ENOTEMPTY" && errorCode(error) !== "EEXIST" && errorCode(error) !== "ENOTDIR")
         throw error;
     }

@@ -2,19 +2,19 @@ import { randomUUID } from "node:crypto";
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { isNoSpace, overwroteInPlace } from "./disk-space.ts";
+import { isNoSpace, namingFile, overwroteInPlace } from "./disk-space.ts";
 
 export interface AtomicWriteOptions {
-  /** True: survives a power cut once resolved. False: only a crash of this process. */
+  /** True: the file survives a power cut once the promise resolves. False: only a crash of this process. */
   readonly fsync: boolean;
   readonly mode?: number;
-  /** A file whose mode and, where this process may give files away, owner the new one gets. */
+  /** The new file gets the mode of this file and, where this process may change owners, its owner. */
   readonly like?: { readonly mode: number; readonly uid: number; readonly gid: number };
 }
 
 /**
- * Replaces a file whole: readers see the old content or the new one, never a part. The directory must exist.
- * Rejects as the file system does, and leaves nothing behind.
+ * Replaces a file whole: readers see the old content or the new one, never a part. The directory must exist. Rejects
+ * with the file system's error, which has a `path` also where the disk is full, and leaves no temporary file.
  */
 export async function writeFileAtomic(
   path: string,
@@ -35,15 +35,15 @@ export async function writeFileAtomic(
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });
-    throw error;
+    throw namingFile(error, path);
   }
   if (options.fsync) await syncDirectory(dir);
 }
 
 /**
- * As `writeFileAtomic` without fsync, and done when it returns: for small JSON files on a local disk, where four turns
- * through the pool of threads take ten times what the writing does, and the whole process may wait for it. On a full disk
- * the file is written in place where it can be. Unless told otherwise the file is for its owner and his group.
+ * Like `writeFileAtomic` without fsync, and synchronous: for small JSON files on a local disk, where four tasks on the
+ * thread pool take ten times as long as the write, and the process may block for it. On a full disk the file is written
+ * in place where that is possible. By default the owner and the group may read the file.
  */
 export function writeJsonNow(path: string, content: string, mode = 0o640): void {
   const temporary = temporaryFor(path);
@@ -56,19 +56,19 @@ export function writeJsonNow(path: string, content: string, mode = 0o640): void 
   }
 }
 
-/** A name beside the file for what becomes it; `removeLeftovers` knows it where this process ends before. */
+/** A temporary name beside the file; `removeLeftovers` recognises it if this process ends before the rename. */
 export function temporaryFor(path: string): string {
   return join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
 }
 
 async function resemble(file: FileHandle, { mode, uid, gid }: NonNullable<AtomicWriteOptions["like"]>): Promise<void> {
   const own = await file.stat();
-  // Only root may: for others the file stays theirs.
+  // Only root may change the owner: for other users the file stays theirs.
   if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid).catch(() => undefined);
   await file.chmod(mode & 0o777);
 }
 
-/** Makes a file that was written without it survive a power cut, under its name. */
+/** Makes a file written without fsync survive a power cut, under its name. */
 export async function syncFile(path: string): Promise<void> {
   await syncDirectory(path);
   await syncDirectory(dirname(path));
@@ -84,7 +84,7 @@ export async function syncDirectory(dir: string): Promise<void> {
   }
 }
 
-/** Removes what writers that crashed left behind: temporary files older than a minute. */
+/** Removes temporary files of crashed writers that are older than a minute. */
 export async function removeLeftovers(dir: string): Promise<void> {
   for (const name of await readdir(dir)) {
     if (!name.startsWith(".") || !name.endsWith(".tmp")) continue;

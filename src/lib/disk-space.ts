@@ -1,16 +1,21 @@
 import { closeSync, constants, fstatSync, openSync, writeSync } from "node:fs";
 import { errorCode } from "./error-code.ts";
 
-/** The disk is full, or the user's share of it. */
+/** The disk is full, or the user's quota is used up. */
 export function isNoSpace(error: unknown): boolean {
   const code = errorCode(error);
   return code === "ENOSPC" || code === "EDQUOT";
 }
 
+/** The error with the path of the file, which the system leaves out where an open file is written to. */
+export function namingFile(error: unknown, path: string): unknown {
+  return error instanceof Error && isNoSpace(error) && !("path" in error) ? Object.assign(error, { path }) : error;
+}
+
 /**
- * Puts JSON into a file in place, within the blocks that the file has already: what a full disk still allows on most file
- * systems. Spaces fill the rest, so that no moment has a file that was cut. A reader may see half of the old and half of
- * the new, which no JSON reader takes, and reads again. False: the text does not fit, or that does not go here.
+ * Writes JSON into an existing file in place, within the blocks that the file already has: a full disk still permits
+ * that on most file systems. Spaces fill the rest, so that the file is never truncated. A reader may see a mix of old
+ * and new text, which is no valid JSON, and reads again. False: the text does not fit, or writing in place fails.
  */
 export function overwroteInPlace(path: string, json: string): boolean {
   let file: number;

@@ -1,4 +1,4 @@
-/** Something that gathers what it has to write. */
+/** An object that buffers its writes. */
 export interface Flushable {
   flush(): void;
 }
@@ -6,10 +6,9 @@ export interface Flushable {
 let waiting: Flushable[] = [];
 
 /**
- * Calls `flush` once the event loop has heard every socket that had something to say, before it waits again. Writes of
- * many connections then follow each other: the first one wakes whoever sleeps at the other end, the rest find it awake.
- * Waking costs more than the write (docs/performance.md); the delay is the rest of the turn, nothing where there is
- * none. Call it once per flush.
+ * Calls `flush` once the event loop has handled every readable socket, before it waits again. Writes of many
+ * connections then follow each other: the first write wakes the sleeping peer, the others find it awake. Waking a
+ * process costs more than the write (docs/performance.md); the delay is the rest of the turn. Call it once per flush.
  */
 export function atEndOfTurn(one: Flushable): void {
   if (waiting.push(one) === 1) setImmediate(flushAll);
@@ -25,7 +24,7 @@ function flushAll(): void {
       one.flush();
     }
   } finally {
-    // One that throws takes nothing away from the others.
+    // An exception in one flush must not prevent the others.
     for (const one of now.slice(flushed)) atEndOfTurn(one);
   }
 }

@@ -4,13 +4,13 @@ const smallestPartBytes = 4096;
 const largestPartBytes = 1024 * 1024;
 
 /**
- * Bytes that come in pieces and are wanted in one buffer. The pieces are copied into a few large parts: a piece of one
- * byte costs one byte, not an object, and no byte is copied more than twice. What is allocated is at most 4 KiB more
- * than twice what has come.
+ * Bytes that arrive in pieces and are needed in one buffer. The pieces are copied into a few large parts: a piece of
+ * one byte costs one byte, not an object, and no byte is copied more than twice. The allocation is at most 4 KiB more
+ * than twice the size of the pieces.
  */
 export class GatheredBytes {
   #parts: Buffer[] = [];
-  /** Bytes of the last part that are in use. */
+  /** Used bytes of the last part. */
   #lastBytes = 0;
   #size = 0;
 
@@ -18,7 +18,7 @@ export class GatheredBytes {
     return this.#size;
   }
 
-  /** Keeps the first piece as it is; false: `piece` must not change any more. True: it was copied. */
+  /** Keeps the first piece without a copy; false: the caller must not change `piece` any more. True: it was copied. */
   add(piece: Buffer): boolean {
     if (piece.length === 0) return true;
     if (this.#size === 0) {
@@ -41,7 +41,7 @@ export class GatheredBytes {
     return true;
   }
 
-  /** All of it in one buffer. Nothing is kept here afterwards. */
+  /** All bytes in one buffer. Nothing is kept here afterwards. */
   take(): Buffer {
     const [first] = this.#parts;
     if (this.#parts.length === 1 && first !== undefined) {
@@ -53,14 +53,15 @@ export class GatheredBytes {
     for (const [index, part] of this.#parts.entries()) {
       const isLast = index === this.#parts.length - 1;
       at += part.copy(whole, at, 0, isLast ? this.#lastBytes : part.length);
-      // One after the other: the whole takes no more memory than its parts did. The first is not ours.
+      // Each part is released after its copy, so that the whole takes no more memory than its parts did. The first part
+      // belongs to the caller.
       if (index > 0) release(part);
     }
     this.#forget();
     return whole;
   }
 
-  /** Gives the memory back at once. */
+  /** Releases the memory at once. */
   clear(): void {
     for (const part of this.#parts.slice(1)) release(part);
     this.#forget();

@@ -14,9 +14,9 @@ interface Entry<T> {
 }
 
 /**
- * A flat directory of JSON files as a map in memory, each replaced whole by whoever writes it. An event that names one
- * has that file read; at least every `sweepMs`, one `readdir` and `stat` decide what changed. A file that does not
- * parse keeps its last good value. Blocks for microseconds a file: asking a thread costs ten times that.
+ * A flat directory of JSON files as a map in memory; writers replace each file whole. An event that names a file has
+ * that file read; at least every `sweepMs`, one `readdir` and `stat` find all changes. A file that does not parse keeps
+ * its last valid value. Blocks for microseconds a file: a task on the thread pool costs ten times that.
  */
 export class JsonDirectory<T> implements AsyncDisposable {
   readonly #path: string;
@@ -26,7 +26,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
   readonly #include: (file: string) => boolean;
   #watcher: FSWatcher | undefined;
   #sweep: Disposable | undefined;
-  /** Files that events have named since the last reading. */
+  /** Files named by events since the last read. */
   readonly #named = new Set<string>();
   #soon: Disposable | undefined;
   #readAt = 0;
@@ -45,7 +45,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
   static async open<T>(path: string, options: JsonDirectoryOptions<T>): Promise<JsonDirectory<T>> {
     const directory = new JsonDirectory(path, options);
     await mkdir(path, { recursive: true });
-    // Whoever opens it reads what is there; only later changes are told.
+    // The caller of `open` reads the present values; only later changes are reported.
     await directory.scan();
     directory.#isOpen = true;
     directory.#watch();
@@ -62,7 +62,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
     return this.#entries.get(`${name}.json`)?.value;
   }
 
-  /** Looks now: resolves once a look that began after this call has ended. Concurrent calls share it. */
+  /** Scans now: resolves once a scan that began after this call has ended. Concurrent calls share one scan. */
   scan(): Promise<void> {
     this.#isDirty = true;
     this.#scanning ??= this.#scanWhileDirty();
@@ -93,13 +93,14 @@ export class JsonDirectory<T> implements AsyncDisposable {
   }
 
   #hint(file: string | null): void {
-    // Its own name: it was deleted or moved, and what takes its place is to be watched anew.
+    // An event with the directory's own name: it was deleted or moved, and its successor needs a new watch.
     const isGone = file === basename(this.#path);
     if (isGone) this.#unwatch();
     if (file === null || isGone) void this.scan();
     else if (this.#isOurs(file)) {
       this.#named.add(file);
-      // At once, but a burst in a few steps: whoever hears of it may do work that depends on how much there is.
+      // The first read is immediate, a burst is read in a few steps: a subscriber's work may depend on the number of
+      // files.
       const restMs = this.#readAt + burstMs - performance.now();
       const read = (): void => this.#readNamed();
       this.#soon ??= restMs > 0 ? setTimeout(read, restMs) : setImmediate(read);
@@ -116,14 +117,14 @@ export class JsonDirectory<T> implements AsyncDisposable {
       } else if (this.#read(file)) changed.push(file);
     }
     this.#named.clear();
-    this.#tell(changed);
+    this.#notify(changed);
   }
 
   #isOurs(file: string): boolean {
     return file.endsWith(".json") && !file.startsWith(".") && this.#include(file);
   }
 
-  #tell(changed: readonly string[]): void {
+  #notify(changed: readonly string[]): void {
     if (changed.length > 0 && this.#isOpen && !this.#isClosed) this.#onChange(changed.map((file) => file.slice(0, -5)));
   }
 
@@ -134,7 +135,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
         await this.#scan();
       }
     } finally {
-      // In the same step as the last test: a caller either joins a look to come or starts one.
+      // In the same step as the last test: a caller either joins a later scan or starts one.
       this.#scanning = undefined;
     }
   }
@@ -145,14 +146,14 @@ export class JsonDirectory<T> implements AsyncDisposable {
     try {
       files = readdirSync(this.#path);
     } catch (error) {
-      // A directory that cannot be read says nothing about what it holds.
+      // A directory that cannot be read says nothing about its files.
       if (errorCode(error) !== "ENOENT") return;
       files = [];
     }
     const present = new Set(files.filter((file) => this.#isOurs(file)));
     const changed: string[] = [];
     for (const file of this.#entries.keys()) {
-      // One that was named meanwhile may be younger than the list.
+      // A file that an event named meanwhile may be younger than the list.
       if (present.has(file) || stampOf(join(this.#path, file)) !== gone) continue;
       this.#entries.delete(file);
       changed.push(file);
@@ -161,10 +162,10 @@ export class JsonDirectory<T> implements AsyncDisposable {
       if (index % 100 === 99) await new Promise((resolve) => setImmediate(resolve));
       if (this.#isStale(file) && this.#read(file)) changed.push(file);
     }
-    this.#tell(changed);
+    this.#notify(changed);
   }
 
-  /** False: nothing has written it since it was read. */
+  /** False: the file was not written since it was read. */
   #isStale(file: string): boolean {
     const stamp = stampOf(join(this.#path, file));
     return stamp === young || stamp !== this.#entries.get(file)?.stamp;
@@ -185,7 +186,7 @@ export class JsonDirectory<T> implements AsyncDisposable {
       this.#entries.set(file, { stamp, text, value: value ?? known?.value });
       return value !== undefined;
     } catch {
-      // It went away, or cannot be read: the next look tells.
+      // The file is gone, or cannot be read: the next scan decides.
       return false;
     }
   }
@@ -202,11 +203,12 @@ const youngMs = 20;
 const young = "young";
 const gone = "gone";
 
-/** Of a file as it is now, to be taken before it is read. One that cannot be asked is told by being read. */
+/** The stamp of the present file, to be taken before it is read. A file without a stamp is always read. */
 function stampOf(path: string): string {
   try {
     const { size, mtimeMs, ino } = statSync(path);
-    // File times tick in milliseconds and inodes are used again: a younger file may change under the same stamp.
+    // File times have a resolution of milliseconds and inodes are reused: a younger file may change under the same
+    // stamp.
     return Math.abs(Date.now() - mtimeMs) < youngMs ? young : `${size}:${mtimeMs}:${ino}`;
   } catch (error) {
     return errorCode(error) === "ENOENT" ? gone : young;
@@ -219,10 +221,10 @@ function parsed<T>(text: string, parse: (value: unknown) => T | undefined): T | 
 }
 
 export interface JsonDirectoryOptions<T> {
-  /** Undefined for what is not one of ours. */
+  /** Undefined for a file of another form. */
   readonly parse: (value: unknown) => T | undefined;
   readonly onChange: (names: readonly string[]) => void;
   readonly include?: (file: string) => boolean;
-  /** Once a second unless told otherwise. */
+  /** Default: once a second. */
   readonly sweepMs?: number;
 }

@@ -1,4 +1,7 @@
-/** Where the fields of a request body stand, found without parsing it. Offsets are bytes. */
+import { hasEscape, skipBlank, stringEnd } from "./json-bytes.ts";
+import { longestShaping, shapingLetters, shapingNames } from "./shaping-names.ts";
+
+/** The places of the fields of a request body, found without parsing it. Offsets are bytes. */
 export interface ScannedBody {
   /** The value of the last top-level `model`, when it is a string. */
   readonly model: string | undefined;
@@ -14,7 +17,9 @@ export interface ScannedBody {
   readonly ambiguous: ScannedName | undefined;
   /** How the values of these begin, by what stands there last: 0 where they are not there, or are spelt with escapes. */
   readonly first: Readonly<Record<ScannedInput | "stream", number>>;
-  /** Top-level fields that say what an answer must look like, each time that they stand there. */
+  /** The start of the value of the last of `messages`, `prompt` and `input`; -1 without one. */
+  readonly inputStart: number;
+  /** Top-level fields that constrain the answer's form, one entry per occurrence. */
   readonly shaping: readonly ScannedField[];
   /** A value lies deeper than `mostDepth`, or an object has more than `mostMembers`; nothing else is known then. */
   readonly isExcessive: boolean;
@@ -33,31 +38,9 @@ export interface ScannedField {
 }
 
 export type ScannedName = "model" | "stream";
-/** What is asked, by the protocols. */
+/** The fields that hold the input, by protocol. */
 export type ScannedInput = "messages" | "prompt" | "input";
 
-/** Of llama.cpp, OpenAI, Anthropic and vLLM; the last four have llama.cpp take memory, or trust its reader. */
-const shapingNames = new Set([
-  "grammar",
-  "grammar_triggers",
-  "json_schema",
-  "response_format",
-  "tools",
-  "functions",
-  "text",
-  "output_format",
-  "output_config",
-  "structured_outputs",
-  "guided_json",
-  "guided_regex",
-  "guided_grammar",
-  "chat_parser",
-  "repeat_last_n",
-  "penalty_last_n",
-  "dry_penalty_last_n",
-]);
-const shapingLetters = new Set([...shapingNames].map((name) => name.charCodeAt(0)));
-const longestShaping = Math.max(...[...shapingNames].map(({ length }) => length));
 const none: readonly ScannedField[] = [];
 
 const quote = 0x22;
@@ -89,6 +72,7 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
   let model: string | undefined;
   let modelStart = -1;
   let modelEnd = -1;
+  let inputStart = -1;
   let isStream = false;
   let ambiguous: ScannedName | undefined;
   let hasModel = false;
@@ -98,7 +82,7 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
   const first = { messages: 0, prompt: 0, input: 0, stream: 0 };
   if (bytes[at] === closeBrace)
     return skipBlank(bytes, at + 1) === bytes.length
-      ? { model, modelStart, modelEnd, isStream, ambiguous, first, shaping: none, isExcessive: false }
+      ? { model, modelStart, modelEnd, isStream, ambiguous, first, inputStart, shaping: none, isExcessive: false }
       : undefined;
   for (;;) {
     if (bytes[at] !== quote) return undefined;
@@ -112,7 +96,17 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     at = valueEnd(bytes, at);
     count += 1;
     if (at === excessive || count > mostMembers)
-      return { model: undefined, modelStart, modelEnd, isStream, ambiguous, first, shaping: none, isExcessive: true };
+      return {
+        model: undefined,
+        modelStart,
+        modelEnd,
+        isStream,
+        ambiguous,
+        first,
+        inputStart,
+        shaping: none,
+        isExcessive: true,
+      };
     if (at < 0) return undefined;
     if (isKey(bytes, keyStart, keyEnd, "model")) {
       if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
@@ -131,7 +125,10 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     else if (isLike(bytes, keyStart, keyEnd, "stream")) ambiguous ??= "stream";
     else {
       const input = inputName(bytes, keyStart, keyEnd);
-      if (input !== undefined) first[input] = bytes[valueStart] ?? 0;
+      if (input !== undefined) {
+        first[input] = bytes[valueStart] ?? 0;
+        inputStart = valueStart;
+      }
       const name = shapingName(bytes, keyStart, keyEnd);
       if (name !== undefined) (shaping ??= []).push({ name, start: valueStart, end: at });
     }
@@ -141,37 +138,17 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
     at = skipBlank(bytes, at + 1);
   }
   if (skipBlank(bytes, at + 1) !== bytes.length) return undefined;
-  return { model, modelStart, modelEnd, isStream, ambiguous, first, shaping: shaping ?? none, isExcessive: false };
-}
-
-function skipBlank(bytes: Buffer, from: number): number {
-  let at = from;
-  for (;;) {
-    const byte = bytes[at];
-    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return at;
-    at += 1;
-  }
-}
-
-/** A loop finds what is this near sooner than a call into native code does. */
-const nearBytes = 48;
-
-/** Just past the closing quote of the string that begins at `from`; -1 without one. */
-function stringEnd(bytes: Buffer, from: number): number {
-  const near = Math.min(bytes.length, from + nearBytes);
-  let at = from + 1;
-  while (at < near && bytes[at] !== backslash) {
-    if (bytes[at] === quote) return at + 1;
-    at += 1;
-  }
-  for (;;) {
-    at = bytes.indexOf(quote, at);
-    if (at < 0) return -1;
-    let slashes = 0;
-    while (bytes[at - 1 - slashes] === backslash && at - 1 - slashes > from) slashes += 1;
-    at += 1;
-    if (slashes % 2 === 0) return at;
-  }
+  return {
+    model,
+    modelStart,
+    modelEnd,
+    isStream,
+    ambiguous,
+    first,
+    inputStart,
+    shaping: shaping ?? none,
+    isExcessive: false,
+  };
 }
 
 function valueEnd(bytes: Buffer, from: number): number {
@@ -273,12 +250,6 @@ function shapingName(bytes: Buffer, start: number, end: number): string | undefi
   if (!isEscaped && (end - start - 2 > longestShaping || !shapingLetters.has(bytes[start + 1] ?? 0))) return undefined;
   const name = isEscaped ? text(bytes, start, end) : bytes.toString("latin1", start + 1, end - 1);
   return name !== undefined && shapingNames.has(name) ? name : undefined;
-}
-
-function hasEscape(bytes: Buffer, start: number, end: number): boolean {
-  if (end - start > nearBytes) return bytes.subarray(start, end).includes(backslash);
-  for (let at = start; at < end; at++) if (bytes[at] === backslash) return true;
-  return false;
 }
 
 function text(bytes: Buffer, start: number, end: number): string | undefined {

@@ -1,4 +1,4 @@
-/** What a text says as JSON; undefined where it is none, which no JSON says. */
+/** The JSON value of a text; undefined for invalid JSON, since no JSON value is undefined. */
 export function parseJson(text: string | Buffer): unknown {
   try {
     return JSON.parse(text.toString());

@@ -1,2 +1,2 @@
-/** What a timer of Node counts to, 24.8 days; told to wait longer, it does not wait at all. */
+/** The longest time of a Node timer, 24.8 days; a timer with a longer time fires at once. */
 export const longestTimerMs = 2 ** 31 - 1;

@@ -1,25 +1,25 @@
 import { createHistogram, type Histogram } from "node:perf_hooks";
 import { steadyNow } from "./steady-clock.ts";
 
-/** A figure of how late the event loop is, for a page of metrics. */
+/** One figure of the event loop's delay, for a page of metrics. */
 export interface LoopDelay {
   readonly name: string;
   readonly help: string;
-  /** Seconds, of the time since the last look; undefined: nothing was sampled since. */
+  /** Seconds, since the last call; undefined: no sample since. */
   readonly read: () => number | undefined;
 }
 
-/** Often enough to see a loop that is held up for long, and no more: little else wakes a process at rest. */
+/** Often enough to notice a loop that is blocked for long, and no more: little else wakes a process at rest. */
 const everyMs = 1000;
 
-/** Gauges that prom-client names as if they were counters; each has its twin by type, without `_total`. */
+/** Gauges that prom-client names like counters; each has its twin by type, without `_total`. */
 const misnamedMetrics: readonly string[] = [
   "nodejs_active_handles_total",
   "nodejs_active_requests_total",
   "nodejs_active_resources_total",
 ];
 
-/** What makes a gauge of prom-client. */
+/** The options of a prom-client gauge. */
 interface GaugeOptions {
   readonly name: string;
   readonly help: string;
@@ -27,8 +27,8 @@ interface GaugeOptions {
 }
 
 /**
- * Puts the delays of the event loop in the place of prom-client's figures, and removes what that library misnames. `add`
- * makes a gauge on the same page.
+ * Replaces prom-client's figures by the delays of the event loop, and removes its misnamed gauges. `add` makes a gauge
+ * on the same page.
  */
 export function mendProcessMetrics(
   page: { removeSingleMetric(name: string): void },
@@ -45,7 +45,7 @@ export function mendProcessMetrics(
   }
 }
 
-/** The interval to give to a sampler that is not to wake anybody. */
+/** The interval for a sampler that should not wake the process. */
 export const hardlyEverMs = 1_000_000_000;
 
 /** Nanoseconds. */
@@ -60,8 +60,8 @@ const figures: readonly (readonly [figure: string, help: string, read: (delays: 
 ];
 
 /**
- * By how much a timer was late, under prom-client's names; to be read in this order. That library's own figures are the
- * time between two samples, by which a process at rest would seem to be held up for a second. Keeps no process alive.
+ * How late a timer fired, under prom-client's names; to be read in this order. That library's own figures are the time
+ * between two samples, so that a process at rest seems to be blocked for a second. Keeps no process alive.
  */
 export function loopDelays(sampleMs: number = everyMs): readonly LoopDelay[] {
   const delays = createHistogram();
@@ -75,7 +75,7 @@ export function loopDelays(sampleMs: number = everyMs): readonly LoopDelay[] {
   setTimeout(sample, sampleMs).unref();
   return figures.map(([figure, help, read], index) => ({
     name: `nodejs_eventloop_lag_${figure}_seconds`,
-    help: `${help} of the event loop since the last look`,
+    help: `${help} of the event loop since the last scrape`,
     read: () => {
       if (delays.count === 0) return undefined;
       const seconds = read(delays) / 1e9;

@@ -1,4 +1,4 @@
-/** The bytes are no `multipart/form-data` body. The message may be shown to whoever sent them. */
+/** The bytes are no `multipart/form-data` body. The message may be shown to their sender. */
 export class MultipartError extends Error {
   override readonly name = "MultipartError";
 }
@@ -21,7 +21,7 @@ const partLimit = 100;
 const lineEnd = Buffer.from("\r\n");
 const headEnd = Buffer.from("\r\n\r\n");
 
-/** The boundary that a content type names; undefined where it is no form or names none (RFC 2046, section 5.1.1). */
+/** The boundary in a content type; undefined for no form or no boundary (RFC 2046, section 5.1.1). */
 export function boundaryOf(contentType: string): string | undefined {
   if (!/^multipart\/form-data\s*(;|$)/i.test(contentType)) return undefined;
   const match = /;\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70})(?=[\s;]|$))/i.exec(contentType);
@@ -56,7 +56,7 @@ export class MultipartParser {
     while (rest.length > 0) {
       const used = this.#step(rest);
       if (used === 0) {
-        // A copy: the chunk is its sender's again.
+        // A copy, since the chunk's buffer belongs to its sender.
         this.#held = Buffer.from(rest);
         return;
       }
@@ -64,7 +64,7 @@ export class MultipartParser {
     }
   }
 
-  /** Nothing more comes. Throws MultipartError when the form is not whole. */
+  /** The end of the stream. Throws MultipartError when the form is not complete. */
   end(): void {
     if (this.#state !== "epilogue") throw new MultipartError("the form ends before its last boundary");
   }
@@ -113,7 +113,7 @@ export class MultipartParser {
     }
     const at = bytes.indexOf(lineEnd);
     const line = bytes.subarray(0, at < 0 ? bytes.length : at);
-    // Senders may pad a delimiter with blanks; anything else makes it none.
+    // Senders may pad a delimiter with blanks; any other byte makes it no delimiter.
     if (line.length > 100 || line.some((byte) => byte !== 0x20 && byte !== 0x09 && byte !== 0x0d))
       throw new MultipartError("a boundary is followed by something else");
     if (at < 0) return 0;

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 
 /**
  * How many files and connections this process may have open at once: `RLIMIT_NOFILE`, whose soft value Node raises to
- * the hard one as it starts, for itself and its children. Undefined where the system does not tell, or has no limit.
+ * the hard one as it starts, for itself and its children. Undefined where the value is unknown or unlimited.
  */
 export function openFileLimit(): number | undefined {
   try {

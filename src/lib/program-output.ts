@@ -1,17 +1,19 @@
 import { spawn } from "node:child_process";
 
 export interface ProgramOptions {
-  /** Ends the program; the result is then a rejection with its reason. */
+  /** Ends the program; the promise then rejects with the signal's reason. */
   readonly signal: AbortSignal;
   readonly env?: NodeJS.ProcessEnv;
+  /** Its standard output is of no use, however long: the promise resolves with an empty text. */
+  readonly ignoresOutput?: boolean;
   readonly uid?: number;
   readonly gid?: number;
 }
 
-/** The program ended, and not with 0. */
+/** The program ended with an exit code other than 0. */
 export class ProgramFailed extends Error {
   override readonly name = "ProgramFailed";
-  /** Null: by a signal. */
+  /** Null: ended by a signal. */
   readonly exitCode: number | null;
 
   constructor(program: string, exitCode: number | null, said = "") {
@@ -23,25 +25,25 @@ export class ProgramFailed extends Error {
 const mostBytes = 1024 ** 2;
 const mostFailure = 4096;
 
-/** Ends the program with all that it has started: its session is a process group of its own. */
+/** Ends the program with all its child processes: its session is a process group of its own. */
 function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // The group has ended by itself.
+    // The group has already ended.
   }
 }
 
 /**
- * What a program prints, 1 MiB at most. It has a session of its own: one that runs as another user must not have the
- * terminal of who called, into which it could type. A program that
- * hangs in its driver cannot be killed: it is left behind.
+ * The output of a program, 1 MiB at most. The program has a session of its own: run as another user it must not have
+ * the caller's terminal, into which it could type. A program that hangs in its driver cannot be killed: it is left
+ * behind.
  */
 export async function programOutput(
   program: string,
   args: readonly string[],
-  { signal, ...options }: ProgramOptions,
+  { signal, ignoresOutput = false, ...options }: ProgramOptions,
 ): Promise<string> {
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<string>();
@@ -57,6 +59,7 @@ export async function programOutput(
   const chunks: Buffer[] = [];
   let bytes = 0;
   child.stdout.on("data", (chunk: Buffer) => {
+    if (ignoresOutput) return;
     bytes += chunk.length;
     if (bytes > mostBytes) leave(new Error(`${program} prints more than ${mostBytes} bytes`));
     else chunks.push(chunk);

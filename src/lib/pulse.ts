@@ -1,7 +1,7 @@
 /**
- * What a process at rest does once a second, done together: it wakes once, and not once for each of its parts, whose
- * every wake-up costs more than what is done then. On the second of the wall clock, so that the processes of a machine
- * and delays of whole seconds fall together too. Does not keep the process alive.
+ * Runs the once-a-second work of a process at rest together: the process wakes once instead of once per part, since a
+ * wake-up costs more than the work. On the second of the wall clock, so that the processes of a machine and delays of
+ * whole seconds coincide. Does not keep the process alive.
  */
 export function everySecond(beat: () => void): Disposable {
   const own = { beat };
@@ -24,7 +24,7 @@ let timer: NodeJS.Timeout | undefined;
 
 function next(): NodeJS.Timeout {
   const restMs = periodMs - (Date.now() % periodMs);
-  // A timer may fire a little before its time, and must not fire again then.
+  // A timer may fire a little early, and must not fire twice for one second.
   return setTimeout(pulse, restMs < earlyMs ? restMs + periodMs : restMs).unref();
 }
 

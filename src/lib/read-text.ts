@@ -4,7 +4,7 @@ import { errorCode } from "./error-code.ts";
 import { UnfitFile } from "./small-file.ts";
 
 /**
- * A file's text; undefined where there is no such file. Rejects when it cannot be read, and with UnfitFile where it is no
+ * A file's text; undefined for a missing file. Rejects when it cannot be read, and with UnfitFile for anything but a
  * plain file: a named pipe is not waited for.
  */
 export async function readText(path: string): Promise<string | undefined> {
@@ -19,7 +19,7 @@ export async function readText(path: string): Promise<string | undefined> {
   }
 }
 
-/** The same, and empty where it is not there or cannot be read. */
+/** The same, and empty for a missing or unreadable file. */
 export async function readTextOrNothing(path: string): Promise<string> {
   return (await readText(path).catch(() => undefined)) ?? "";
 }

@@ -1,4 +1,4 @@
-/** A plain object as JSON has it: no array, not null. */
+/** A plain object as in JSON: no array, not null. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,7 @@
 /**
- * Gives a buffer's memory back at once. Garbage collection counts objects rather than the bytes behind them, so that
- * hundreds of large buffers may otherwise lie about for long. Nobody may use the buffer any more: it is empty then.
- * Does nothing to one that shares its memory with others.
+ * Releases a buffer's memory at once. Garbage collection counts objects rather than the bytes behind them, so that
+ * hundreds of large buffers may otherwise stay for long. The buffer is empty afterwards and must not be used. Does
+ * nothing to a buffer that shares its memory with others.
  */
 export function release(buffer: Buffer): void {
   const memory = buffer.buffer;

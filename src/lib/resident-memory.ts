@@ -4,12 +4,13 @@ import { readProc } from "./process-identity.ts";
 
 /** Clock ticks per second of /proc on Linux, on every architecture that Node runs on (proc(5), USER_HZ). */
 const ticksPerSecond = 100;
-/** Between a start as it was noted and as the kernel counts it; the clock may have been set meanwhile. */
+/** The difference between a recorded start time and the kernel's; the clock may have been set meanwhile. */
 const toleranceMs = 5000;
 
 /**
- * Bytes of memory that a process holds now, what it maps of files included (VmRSS of proc(5)). Undefined where it
- * cannot be told: it is gone, or what has its pid here was not started at that time, as in another pid namespace.
+ * Bytes of memory that a process holds now, with its mapped files (VmRSS of proc(5)). Undefined where they cannot be
+ * known: the process is gone, or the process with its pid here was not started at that time, as in another pid
+ * namespace.
  */
 export function residentBytes(pid: number, startedAt: Date): number | undefined {
   try {

@@ -1,4 +1,4 @@
-/** Runs tasks one after the other in the order asked for; a failed one does not stop the next. */
+/** Runs tasks one after the other in the order of the calls; a failed task does not stop the next. */
 export class Serial {
   #last: Promise<unknown> = Promise.resolve();
 
@@ -9,7 +9,7 @@ export class Serial {
     return next;
   }
 
-  /** Resolves once everything asked for so far has settled. */
+  /** Resolves once all tasks so far have settled. */
   async settled(): Promise<void> {
     await this.#last;
   }

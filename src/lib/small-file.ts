@@ -1,7 +1,9 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 
-/** A file that is not read: a named pipe may never end, and a huge one takes all memory. The message says why. */
+/**
+ * A file that is refused: a named pipe may never end, and a huge file takes all memory. The message names the reason.
+ */
 export class UnfitFile extends Error {
   override readonly name = "UnfitFile";
 }
@@ -14,7 +16,7 @@ export function refuseLargeFile(sizeBytes: number, limitBytes: number): void {
 }
 
 /**
- * The text of a small plain file of our own, at once. Never waits for a writer at the other end of a pipe, and follows no
+ * The text of a small plain file of Berth's own, read synchronously. Never waits for a writer of a pipe, and follows no
  * link. Throws UnfitFile, or the system's error.
  */
 export function readPlainText(path: string): string {
@@ -28,16 +30,16 @@ export function readPlainText(path: string): string {
 }
 
 /**
- * The text of a plain file of at most `limitBytes`. Never waits for a writer at the other end of a pipe. Rejects with
- * UnfitFile, or with the system's error.
+ * The text of a plain file of at most `limitBytes`. Never waits for a writer of a pipe. Rejects with UnfitFile, or with
+ * the system's error.
  */
 export async function readSmallText(path: string, limitBytes: number): Promise<string> {
-  // Without O_NONBLOCK, opening a named pipe waits for its writer, in one of the few threads that all reads share.
+  // Without O_NONBLOCK, opening a named pipe waits for its writer, on one of the few threads that all reads share.
   await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   const status = await file.stat();
   if (!status.isFile()) throw new UnfitFile("it is no plain file");
   refuseLargeFile(status.size, limitBytes);
-  // It may grow meanwhile, and those of /proc say that they are empty.
+  // The file may grow meanwhile, and files of /proc report a size of 0.
   const room = Math.min(limitBytes, status.size * 2 + 16_384) + 1;
   const bytes = Buffer.allocUnsafe(room);
   let length = 0;

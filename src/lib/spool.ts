@@ -4,23 +4,23 @@ import { join } from "node:path";
 import { release } from "./release.ts";
 
 export interface SpoolOptions {
-  /** Where the file goes that holds what memory does not; made when it is needed. */
+  /** The directory of the file for bytes that do not fit in memory; made when it is needed. */
   readonly dir: string;
   readonly memoryBytes: number;
-  /** Counts what files hold; `take` throws where that is too much. */
+  /** Counts the bytes of files; `take` throws beyond the limit. */
   readonly disk: { take(bytes: number): void; give(bytes: number): void };
 }
 
 const readBytes = 65_536;
 
 /**
- * Bytes on their way from one writer to one reader, in order. The writer never waits for the reader: what the reader
- * has not taken yet stays in memory up to `memoryBytes`, and beyond that in a file that has no name any more.
+ * Bytes on their way from one writer to one reader, in order. The writer never waits for the reader: unread bytes stay
+ * in memory up to `memoryBytes`, and beyond that in an unlinked file.
  *
  *   write ─┬─ room in memory, nothing in the file ─▶ ring ─┐
  *          └─ otherwise ─────────────────────────▶ file ───┴─▶ read: the ring first, it is older
  *
- * Both ends copy into memory of the spool's own, which is given back on `close`: what passes through leaves no garbage.
+ * Both ends copy into the spool's own memory, which is released on `close`: the bytes leave no garbage.
  */
 export class Spool {
   readonly #dir: string;
@@ -30,7 +30,7 @@ export class Spool {
   #ring: Buffer | undefined;
   #ringStart = 0;
   #ringLength = 0;
-  /** Bytes of the ring that the reader gives back by asking for more. */
+  /** Bytes of the ring that the reader returns with its next read. */
   #lent = 0;
   #isLent = false;
   #file: FileHandle | undefined;
@@ -42,7 +42,7 @@ export class Spool {
   #failure: Error | undefined;
   #wake: () => void = () => undefined;
   #busy: Promise<unknown> = Promise.resolve();
-  /** All that was written so far. */
+  /** All bytes written so far. */
   sizeBytes = 0;
 
   constructor({ dir, memoryBytes, disk }: SpoolOptions) {
@@ -56,8 +56,8 @@ export class Spool {
   }
 
   /**
-   * Takes the bytes, at once or, where a promise is given, once it resolves; until then they must stay as they are and
-   * the next write must wait. Rejects as the file system does. Nothing after `close`.
+   * Accepts the bytes, at once or, where a promise is returned, once it resolves; until then the caller must not change
+   * them and the next write must wait. Rejects with the file system's error. Ignored after `close`.
    */
   write(bytes: Buffer): Promise<void> | undefined {
     if (this.#isClosed || bytes.length === 0) return undefined;
@@ -72,21 +72,21 @@ export class Spool {
     return written;
   }
 
-  /** Nothing more comes. */
+  /** The end of the stream. */
   end(): void {
     this.#isEnded = true;
     this.#wake();
   }
 
-  /** The reader gets this error once it has read so far. */
+  /** The reader gets this error after the bytes so far. */
   fail(error: Error): void {
     this.#failure ??= error;
     this.#wake();
   }
 
   /**
-   * What was written, as it comes, until `end`. To be called once. Rejects with what `fail` was given. A chunk is valid
-   * until the next is asked for.
+   * The written bytes in order, until `end`. To be called once. Rejects with the error of `fail`. A chunk is valid
+   * until the next read.
    */
   async *read(): AsyncGenerator<Buffer, void, undefined> {
     for (;;) {
@@ -101,7 +101,7 @@ export class Spool {
     }
   }
 
-  /** Frees memory and file; a reader ends. Idempotent. */
+  /** Releases memory and file; a reader ends. Idempotent. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -109,7 +109,7 @@ export class Spool {
     await this.#busy;
     await this.#file?.close();
     this.#disk.give(this.#diskBytes);
-    // What the reader has not given back may be in the hands of the system, on its way to a socket.
+    // A lent chunk may still be with the kernel, on its way to a socket.
     if (this.#isLent) return;
     if (this.#ring !== undefined) release(this.#ring);
     if (this.#fromFile !== undefined) release(this.#fromFile);

@@ -1,18 +1,18 @@
 /**
- * Milliseconds that go by whatever the wall clock is set to: for waits, holds, time-outs and ages. They mean nothing to
- * another process; `wallTimeOf` tells one of them to others.
+ * Milliseconds of a monotonic clock, independent of the wall clock: for waits, holds, time-outs and ages. They mean
+ * nothing to another process; `wallTimeOf` converts a moment for others.
  */
 export function steadyNow(): number {
   return performance.now();
 }
 
-/** A clock that runs a little faster or slower than the other moves by less than this between two looks. */
+/** The drift between the two clocks stays below this between two calls. */
 const setByMs = 250;
 let offsetMs = Date.now() - steadyNow();
 
 /**
- * The time of day, by the wall clock as it is set now, of a moment of the steady clock. The same moment gives the same
- * time until the wall clock is set.
+ * The wall-clock time, by the wall clock's present setting, of a moment of the steady clock. The same moment gives the
+ * same time until the wall clock is set.
  */
 export function wallTimeOf(momentMs: number): Date {
   const now = Date.now() - steadyNow();

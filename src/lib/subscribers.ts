@@ -1,14 +1,14 @@
-/** Those who want to hear of something. */
+/** A set of subscribers. */
 export class Subscribers<A extends readonly unknown[]> {
   readonly #all = new Set<(...about: A) => void>();
 
-  /** Calls `subscriber` each time there is something to tell, until disposed. */
+  /** Calls `subscriber` at each notification, until disposed. */
   add(subscriber: (...about: A) => void): Disposable {
     this.#all.add(subscriber);
     return { [Symbol.dispose]: () => void this.#all.delete(subscriber) };
   }
 
-  tell(...about: A): void {
+  notify(...about: A): void {
     for (const subscriber of this.#all) subscriber(...about);
   }
 

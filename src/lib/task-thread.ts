@@ -1,7 +1,7 @@
-import { Worker } from "node:worker_threads";
+import { Worker, type ResourceLimits } from "node:worker_threads";
 import { Serial } from "./serial.ts";
 
-/** A task was not done: too many wait already, it took longer than it may, or its thread ended under it. */
+/** A task was not done: too many tasks wait, the task exceeded its time limit, or its thread ended. */
 export class TaskNotDone extends Error {
   override readonly name = "TaskNotDone";
   readonly reason: "busy" | "late" | "ended";
@@ -12,25 +12,32 @@ export class TaskNotDone extends Error {
   }
 }
 
+const isClone = import.meta.url.endsWith(".ts");
+
+/** The module in the form in which this code runs: `.ts` in a clone, and the compiled `.js` in the package. */
+function inThisForm(module: URL): URL {
+  return isClone ? module : new URL(module.href.replace(/\.ts$/, ".js"));
+}
+
 export interface TaskThreadOptions {
-  /** A module that answers every message with one message. */
+  /** A module that answers every message with one message; named `.ts`, as in a clone. */
   readonly module: URL;
-  /** The longest that one task may take; its thread is ended then. */
-  readonly limitMs: number;
-  /** A thread without a task ends after this, and gives its memory back. */
+  /** The time limit of one task; its thread is ended then. Absent: none. */
+  readonly limitMs?: number;
+  /** A thread without a task ends after this time, and releases its memory. */
   readonly idleMs: number;
-  /** How many tasks may wait or be under way. */
-  readonly most: number;
+  /** How many tasks may wait or run; absent: any number. */
+  readonly most?: number;
   /**
-   * Of the thread's heap: a task that needs more ends its thread. A last resort: what allocates fast enough ends the process,
-   * so a caller bounds its tasks.
+   * The limits of the thread's memory: a task that needs more ends its thread. A last resort: a fast allocation ends the
+   * process, so a caller bounds its tasks.
    */
-  readonly heapMegabytes: number;
+  readonly limits: ResourceLimits;
 }
 
 /**
- * Work that may take long, on a thread of its own, so that the event loop never waits for it. One task after the other;
- * the thread is started by the first and ended where there are none.
+ * Long work on a thread of its own, so that the event loop never waits for it. One task after the other; the thread
+ * starts with the first task and ends when there are none.
  */
 export class TaskThread implements AsyncDisposable {
   readonly #options: TaskThreadOptions;
@@ -43,17 +50,23 @@ export class TaskThread implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Answers with what the module answers. Rejects with TaskNotDone. */
+  /** Resolves with the module's answer. Rejects with TaskNotDone. */
   async ask<Answer>(question: unknown): Promise<Answer> {
-    if (this.#count >= this.#options.most) throw new TaskNotDone("busy");
+    if (this.#count >= (this.#options.most ?? Infinity)) throw new TaskNotDone("busy");
+    using _use = this.hold();
+    return await this.#tasks.run(() => this.#do<Answer>(question));
+  }
+
+  /** Keeps the thread between tasks until disposed, once: the module's variables may hold the state of several tasks. */
+  hold(): Disposable {
     this.#count += 1;
     clearTimeout(this.#idle);
-    try {
-      return await this.#tasks.run(() => this.#do<Answer>(question));
-    } finally {
-      this.#count -= 1;
-      if (this.#count === 0) this.#idle = setTimeout(() => void this.#end(), this.#options.idleMs).unref();
-    }
+    return {
+      [Symbol.dispose]: () => {
+        this.#count -= 1;
+        if (this.#count === 0) this.#idle = setTimeout(() => void this.#end(), this.#options.idleMs).unref();
+      },
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -66,7 +79,8 @@ export class TaskThread implements AsyncDisposable {
     worker.ref();
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const ended = (cause?: unknown): void => reject(new TaskNotDone("ended", { cause }));
-    const timer = setTimeout(() => reject(new TaskNotDone("late")), this.#options.limitMs);
+    const { limitMs } = this.#options;
+    const timer = limitMs === undefined ? undefined : setTimeout(() => reject(new TaskNotDone("late")), limitMs);
     worker.once("message", resolve).once("error", ended).once("exit", ended);
     try {
       worker.postMessage(question, []);
@@ -82,9 +96,9 @@ export class TaskThread implements AsyncDisposable {
   }
 
   #start(): Worker {
-    const { module, heapMegabytes } = this.#options;
-    const worker = new Worker(module, { resourceLimits: { maxOldGenerationSizeMb: heapMegabytes } });
-    // An error between two tasks ends the thread, which is found gone by the next one.
+    const { module, limits } = this.#options;
+    const worker = new Worker(inThisForm(module), { resourceLimits: limits });
+    // An error between two tasks ends the thread; the next task detects that.
     worker.on("error", () => undefined);
     worker.once("exit", () => {
       if (this.#worker === worker) this.#worker = undefined;

@@ -1,31 +1,39 @@
 import { constants } from "node:fs";
 import { access, lstat, readdir, readlink, stat } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { Stats } from "node:fs";
 import { errorCode } from "./error-code.ts";
 import { isPrivateGroup, userName } from "./accounts.ts";
 
-/** Why a path is not trusted, and what to do. */
+/** Why a path is not trusted, and the remedy. */
 export interface Distrust {
   readonly reason: string;
   readonly next: string;
 }
 
 export interface TrustOptions {
-  /** Whose process it is; absent: the effective user of this one. */
+  /** The user of the process; absent: the effective user of this one. */
   readonly uid?: number;
-  /** How many levels of what lies in the directory are looked at too. */
+  /** How many levels below the directory are checked too. */
   readonly depth?: number;
-  /** Which of that is looked at, by its path below the directory; absent: every directory, and no file. */
+  /** Which entries are checked, by their path below the directory; absent: every directory, and no file. */
   readonly entries?: RegExp;
 }
 
 const linksMax = 40;
 
 /**
- * Why somebody other than this process's user and root could change what the path leads to; undefined where nobody
- * can. Looks at every directory from the root on and at every link: whoever may rename one of them decides what is
- * found. What cannot be looked at is not judged: using it fails by itself.
+ * A volume of the Pod that this process is in: the kubelet makes it open to all, and no other program sees it there. Only
+ * the kubelet mounts into a Pod, and it writes that variable into every container.
+ */
+async function isVolume(path: string, { dev, uid }: Stats): Promise<boolean> {
+  return process.env["KUBERNETES_SERVICE_HOST"] !== undefined && uid === 0 && (await stat(dirname(path))).dev !== dev;
+}
+
+/**
+ * Why another user than this process's user and root could change the target of the path; undefined where nobody can.
+ * Checks every directory from the root on and every link: a user who may rename one of them decides the target. A part
+ * that cannot be read is not judged: using it fails by itself.
  */
 export async function distrust(path: string, options: TrustOptions = {}): Promise<Distrust | undefined> {
   const uid = options.uid ?? process.geteuid?.();
@@ -49,7 +57,8 @@ async function alongPath(path: string, uid: number): Promise<Distrust | undefine
   const names = path.split("/").filter((name) => name !== "");
   for (;;) {
     const name = names.shift();
-    // A directory where everybody may add entries is safe to pass (the sticky bit keeps ours), and not to stay in.
+    // A directory where everybody may add entries is safe to pass (the sticky bit protects our entries), and not safe
+    // as the target.
     const found = await ofDirectory(current, above, uid, name !== undefined);
     if (found !== undefined) return found;
     if (name === undefined) return undefined;
@@ -60,6 +69,7 @@ async function alongPath(path: string, uid: number): Promise<Distrust | undefine
     });
     if (status === undefined) {
       const isOpen = (above.mode & 0o002) !== 0;
+      if (isOpen && (await isVolume(current, above))) return undefined;
       if (!isOpen && ((above.mode & 0o020) === 0 || (await isPrivateGroup(above.gid, uid)))) return undefined;
       return {
         reason: `${next} is not there, and ${isOpen ? "everybody" : "a group"} may make it: ${current} is open to ${isOpen ? "all" : "it"}`,
@@ -93,12 +103,12 @@ async function ofMode(path: string, status: Stats, uid: number): Promise<Distrus
   const isOpen = (status.mode & 0o002) !== 0;
   const isOpenToGroup = (status.mode & 0o020) !== 0 && !(await isPrivateGroup(status.gid, uid));
   if (!isOpen && !isOpenToGroup) return undefined;
-  // Nobody writes on a file system that is mounted to be read, as Kubernetes mounts a ConfigMap.
+  // A read-only mount cannot be written, such as a ConfigMap of Kubernetes.
   const isFixed = await access(path, constants.W_OK).then(
     () => false,
     (error: unknown) => errorCode(error) === "EROFS",
   );
-  if (isFixed) return undefined;
+  if (isFixed || (await isVolume(path, status))) return undefined;
   const mode = (status.mode & 0o7777).toString(8);
   return {
     reason: `${path} may be written by ${isOpen ? "everybody" : "its group"} (mode ${mode})`,
@@ -127,7 +137,7 @@ async function below(
 }
 
 async function ofEntry(path: string, isLink: boolean, uid: number): Promise<Distrust | undefined> {
-  // As `slots` of a clone elsewhere. A link to a file is only as good as who made it.
+  // A link such as `slots` to a clone elsewhere. A link to a file is as trustworthy as the link's owner.
   if (isLink && (await stat(path).catch(() => undefined))?.isDirectory() === true) return await alongPath(path, uid);
   const status = await lstat(path).catch(() => undefined);
   if (status === undefined) return undefined;
@@ -137,7 +147,7 @@ async function ofEntry(path: string, isLink: boolean, uid: number): Promise<Dist
 
 async function foreign(path: string, how: string, uid: number): Promise<Distrust> {
   return {
-    reason: `${path} ${how} ${await userName(uid)}, who decides what is in it`,
+    reason: `${path} ${how} ${await userName(uid)}, who may change its contents`,
     next: `run this as that user, name a place of your own, or make it yours: chown -h ${await userName(process.geteuid?.() ?? 0, false)} ${path}`,
   };
 }

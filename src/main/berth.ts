@@ -1,9 +1,9 @@
 import { CommanderError } from "commander";
 import { CommandError } from "../cli/client.ts";
-import { watchOutput } from "./lost-output.ts";
+import { watchOutput } from "../program/lost-output.ts";
 import { buildProgram } from "./program.ts";
 
-/** What to do about an error of the system, by its code. */
+/** The remedy for an error of the system, by its code. */
 const systemSteps: Readonly<Record<string, string>> = {
   EACCES: "run this as the user that owns it, or name another place",
   EPERM: "run this as the user that owns it, or name another place",
@@ -15,11 +15,11 @@ const systemSteps: Readonly<Record<string, string>> = {
 };
 
 watchOutput();
-// Whatever a shell or a unit says: what others may write would be refused by the next command.
+// With any umask of a shell or a unit: files that others may write would be refused by the next command.
 process.umask(process.umask() | 0o022);
 /** Exit codes: 0 done, 1 failed, 2 usage. */
 process.exitCode = await run(process.argv);
-// The channel to `berth up` would keep a part that could not start alive, and `up` waiting for its end.
+// An open channel to `berth up` would keep a part alive that could not start, and `up` would wait for its end.
 if (process.connected) process.disconnect();
 
 async function run(argv: readonly string[]): Promise<number> {
@@ -45,7 +45,7 @@ async function run(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** `code: message`, then what to do. Undefined: a defect of ours, whose stack is worth showing. */
+/** `code: message`, then the remedy. Undefined: a defect of Berth, whose stack is shown. */
 function explained(error: unknown): readonly string[] | undefined {
   if (error instanceof CommandError) {
     return [`${error.code}: ${error.message}`, ...(error.next === undefined ? [] : [error.next])];
@@ -53,7 +53,7 @@ function explained(error: unknown): readonly string[] | undefined {
   if (error instanceof Error && error.name === "SettingsError") {
     return error.message.split("\n").map((line) => `config.invalid: ${line}`);
   }
-  // The system's own errors begin with their code: `EACCES: permission denied, open '/etc/berth/berth.toml'`.
+  // Errors of the system begin with their code: `EACCES: permission denied, open '/etc/berth/berth.toml'`.
   if (error instanceof Error && "syscall" in error && "code" in error) {
     const step = systemSteps[String(error.code)];
     return [error.message, ...(step === undefined ? [] : [step])];

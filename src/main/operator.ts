@@ -1,28 +1,32 @@
 import { errorMessage } from "../lib/error-code.ts";
-import { findEmbedded } from "./embedded.ts";
-import { findImages } from "./shipped-images.ts";
-import { explainStart } from "./failure.ts";
-import { holdingsHere, lookOf } from "./hardware.ts";
-import { findLlamaServer } from "./llama-server.ts";
-import { openLog } from "./log.ts";
-import { tellParent } from "./parent.ts";
-import { followHolds } from "./log-hold.ts";
-import { readSettings } from "./settings.ts";
-import { untilStopped } from "./signals.ts";
+import { findEmbedded } from "../program/embedded.ts";
+import { findCatalog } from "../program/shipped-catalog.ts";
+import { findImages } from "../program/shipped-images.ts";
+import { explainStart } from "../program/failure.ts";
+import { holdingsHere, hardwareProbe } from "../program/hardware.ts";
+import { findLlamaServer } from "../program/llama-server.ts";
+import { enginePrint } from "../program/engine-print.ts";
+import { openLog } from "../program/log.ts";
+import { notifyParent } from "../program/parent.ts";
+import { followHolds } from "../program/log-hold.ts";
+import { readSettings } from "../program/settings.ts";
+import { untilStopped } from "../program/signals.ts";
 
 /** Ctrl-C is over within ten seconds whatever `stopSeconds` says, and whatever Docker does. */
-const haste = {
-  interrupt: { stopSeconds: 3, lookMs: 1500 },
-  terminate: { stopSeconds: 30, lookMs: 15_000 },
+const stopTimes = {
+  interrupt: { stopSeconds: 3, listTimeoutMs: 1500 },
+  terminate: { stopSeconds: 30, listTimeoutMs: 15_000 },
 } as const;
 
 /**
- * `berth operator`: keeps slots as declared until it is stopped. Engines stay for its successor, unless
- * `stopsEngines`. Resolves with the exit code.
+ * `berth operator`: keeps slots as declared until it is stopped. Engines stay for its successor, unless `stopsEngines`.
+ * Resolves with the exit code.
  */
 export async function operator(options: {
   env: NodeJS.ProcessEnv;
   paused: boolean;
+  /** Waits while another operator leads. */
+  isStandby?: boolean;
   stopsEngines?: boolean;
 }): Promise<number> {
   const { config, warnings } = await readSettings(options.env);
@@ -35,23 +39,24 @@ export async function operator(options: {
   let hasActed = false;
   void stopped.then(() => {
     stopping.abort();
-    // What it waits for, such as a silent Docker, may take long, and it has nothing to end. What one before it has left
-    // is not ended either, and whoever asked for that is told by the code.
+    // A wait at the start, such as for a Docker that does not answer, may take long, and there is nothing to end yet.
+    // Engines of an earlier operator are not ended either; the exit code reports that.
     if (!hasActed) process.exit(options.stopsEngines === true ? 1 : 0);
   });
   const { engineUser } = config;
   const llamaServer = await findLlamaServer(config.llamaServer, options.env);
-  const { askServer } = await import("./server-facts.ts");
+  const { askServer } = await import("../program/server-facts.ts");
   const { runOperator } = await import("../operator/main.ts");
   let running;
   try {
     running = await runOperator(config, {
       log,
       isPaused: options.paused,
+      isStandby: options.isStandby === true,
       signal: stopping.signal,
       onActing: () => {
         hasActed = true;
-        tellParent("acting");
+        notifyParent("acting");
       },
       onLost: () => lost.resolve("lost"),
       host: {
@@ -61,29 +66,38 @@ export async function operator(options: {
           : { server: await askServer(llamaServer, { env: options.env, engineUser }) }),
         embedded: findEmbedded(config.stateDir),
       },
-      look: await lookOf(config),
+      probe: await hardwareProbe(config),
       holdings: await holdingsHere(),
+      print: enginePrint(options.env, engineUser),
       images: await findImages(config.llamaImage),
+      catalog: await findCatalog().catch((error: unknown) => {
+        log.error({ err: error }, "the catalogue cannot be read: no licence is asked for");
+        return [];
+      }),
+      env: options.env,
     });
   } catch (error) {
     const line = explainStart(error, config, "SVC_OPERATOR_PORT");
     if (line === undefined) throw error;
-    log.fatal(line);
+    const isHeld = error instanceof Error && error.name === "LockHeld";
+    log.fatal(isHeld && options.stopsEngines !== true ? `${line}; with --standby this one waits for its end` : line);
     return 1;
   }
-  if (!stopping.signal.aborted) tellParent("ready");
+  if (!stopping.signal.aborted) notifyParent("ready");
   const kind = await Promise.race([stopped, lost.promise]);
   if (kind === "lost") {
-    log.fatal(
-      `the state directory ${config.stateDir} was deleted, or taken by another operator; engines are left to the next start`,
-    );
+    const what =
+      config.store === "kubernetes"
+        ? "the Lease berth-operator was"
+        : `the state directory ${config.stateDir} was deleted, or`;
+    log.fatal(`${what} taken by another operator; engines are left to the next start`);
     await running[Symbol.asyncDispose]();
     return 1;
   }
   if (options.stopsEngines === true) {
     log.info("stopping every engine");
     try {
-      await running.stopEngines({ ...haste[kind], signal: again });
+      await running.stopEngines({ ...stopTimes[kind], signal: again });
     } catch (error) {
       log.error(`not every engine has ended: ${errorMessage(error)}`);
       await running[Symbol.asyncDispose]();

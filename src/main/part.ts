@@ -1,8 +1,8 @@
 import type { ChildProcess } from "node:child_process";
 import { errorMessage } from "../lib/error-code.ts";
-import type { StopKind } from "./signals.ts";
+import type { StopKind } from "../program/signals.ts";
 
-/** First and last wait for another try. */
+/** First and last wait before another attempt. */
 const restartDelayMs = { first: 500, last: 8000 } as const;
 /** How long each part may take to stop before it is killed; together within ten seconds of a Ctrl-C. */
 const stopLimitMs = {
@@ -12,7 +12,7 @@ const stopLimitMs = {
 
 export interface PartOptions {
   readonly name: "operator" | "gateway";
-  /** Makes its process, with an IPC channel. */
+  /** Creates its process, with an IPC channel. */
   readonly fork: () => ChildProcess;
   readonly log: { error(line: string): void; warn(line: string): void };
   /** It has never been ready, and has ended or could not be started at all. */
@@ -21,28 +21,28 @@ export interface PartOptions {
 
 /**
  * One of the two processes of `berth up`. Once it has been ready it is started again whenever it ends, until it is
- * stopped: what keeps a later start from succeeding, such as a bad `berth.toml`, a full disk or a taken port, must not
- * end what still serves.
+ * stopped: a cause that keeps a later start from succeeding, such as a bad `berth.toml`, a full disk or a taken port,
+ * must not end the part that still serves.
  */
 export class Part {
   readonly #options: PartOptions;
   #child: ChildProcess | undefined;
-  /** Gateways that end what they have begun, while another takes what comes. */
+  /** Gateways that finish their requests, while their successor accepts new ones. */
   readonly #leaving = new Set<ChildProcess>();
   #hasEverBeenReady = false;
   #hasEverActed = false;
   #exitCode: number | null = null;
   #isStopping = false;
-  /** Starts in a row that did not become ready, since one that did. */
+  /** Failed starts in a row. */
   #failures = 0;
 
   constructor(options: PartOptions) {
     this.#options = options;
   }
 
-  /** A child of it may have started engines that nobody has ended. */
+  /** A child may have started engines that nobody has ended. */
   get hasLeftEngines(): boolean {
-    // One that ends well after the stop has ended every engine; any other has left what ran.
+    // A child that ends with code 0 after the stop has ended every engine; any other has left its engines.
     return this.#hasEverActed && this.#exitCode !== 0;
   }
 
@@ -57,7 +57,7 @@ export class Part {
     }
     if (child.pid === undefined) {
       child.once("error", (error) => this.#notStarted(error));
-      // What its channel may say after that is of no use.
+      // Later errors of its channel do not matter.
       child.on("error", () => undefined);
       return;
     }
@@ -65,7 +65,7 @@ export class Part {
     let isReady = false;
     child.on("message", (message) => {
       if (message === "acting") this.#hasEverActed = true;
-      // Stopped by somebody else than this process: the next one need not wait for the end of the last request.
+      // Stopped by another process: its successor need not wait for the end of the last request.
       if (message === "leaving" && this.#child === child && !this.#isStopping) this.send("release");
       if (message === "released") this.#replace(child);
       if (message !== "ready") return;
@@ -73,7 +73,7 @@ export class Part {
       this.#hasEverBeenReady = true;
       this.#failures = 0;
     });
-    // It runs, or has run: what became of it, its exit tells.
+    // The process exists, or existed: its exit event follows.
     child.on("error", (error) => log.error(`${name}: ${error.message}`));
     child.once("exit", (code, signal) => {
       if (this.#leaving.delete(child)) return;
@@ -89,7 +89,7 @@ export class Part {
     });
   }
 
-  /** A child that does not listen any more misses it. */
+  /** A child whose channel is closed does not receive the message. */
   send(message: string): void {
     if (this.#child?.connected === true) this.#child.send(message, () => undefined);
   }
@@ -98,12 +98,12 @@ export class Part {
     for (const child of this.#all()) child.kill(signal);
   }
 
-  /** From now on one that ends is started again no more. */
+  /** From now on it is not started again. */
   keepDown(): void {
     this.#isStopping = true;
   }
 
-  /** Resolves when no process of it is left, and none will be started. */
+  /** Resolves when none of its processes is left, and none will be started. */
   async stop(kind: StopKind): Promise<void> {
     this.keepDown();
     await Promise.all(this.#all().map((child) => this.#end(child, kind)));
@@ -113,10 +113,10 @@ export class Part {
     return [...(this.#child === undefined ? [] : [this.#child]), ...this.#leaving];
   }
 
-  /** It listens no more and ends by itself: another may listen now. */
+  /** Starts the successor of a child that has closed its port and is ending: the successor may listen now. */
   #replace(child: ChildProcess): void {
     if (this.#isStopping || this.#child !== child) return;
-    this.#options.log.warn(`${this.#options.name} was told to stop; another takes its place`);
+    this.#options.log.warn(`${this.#options.name} was stopped by another process; its successor starts`);
     this.#leaving.add(child);
     this.start();
   }
@@ -133,7 +133,7 @@ export class Part {
     clearTimeout(limit);
   }
 
-  /** The system gave no process (EAGAIN, ENOMEM, EMFILE), and no `exit` will follow. */
+  /** The system created no process (EAGAIN, ENOMEM, EMFILE), and no `exit` will follow. */
   #notStarted(error: unknown): void {
     const { name, log, onFailed } = this.#options;
     if (this.#isStopping) return;
@@ -146,7 +146,7 @@ export class Part {
     onFailed();
   }
 
-  /** After a start that failed: each waits twice as long as the one before. */
+  /** After a failed start: each wait is twice as long as the one before. */
   #startLater(line: string): void {
     const delayMs = Math.min(restartDelayMs.last, restartDelayMs.first * 2 ** this.#failures);
     this.#failures += 1;

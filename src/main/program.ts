@@ -4,20 +4,22 @@ import { addApiCommands } from "../cli/commands.ts";
 import type { CommandTree, Shell } from "../cli/completion.ts";
 import type { CommandContext } from "../cli/context.ts";
 import { callOf, withExamples } from "../cli/options.ts";
-import { addConfigCommands } from "./config-commands.ts";
-import { addDoctorCommand } from "./doctor-commands.ts";
-import { addInstallationCommands } from "./installation-commands.ts";
-import { addProbeCommand } from "./probe-commands.ts";
-import { addProxyCommands } from "./proxy-commands.ts";
+import { addConfigCommands } from "../tools/config/config-commands.ts";
+import { addClusterCommands } from "../tools/cluster/cluster-commands.ts";
+import { addDoctorCommand } from "../tools/doctor/doctor-commands.ts";
+import { addInstallationCommands } from "../tools/install/installation-commands.ts";
+import { addProbeCommand } from "../tools/probe-commands.ts";
+import { addModelCheckCommand } from "../tools/model-check-commands.ts";
+import { addProxyCommands } from "../tools/proxy/proxy-commands.ts";
 import { addRunCommands } from "./run-commands.ts";
-import { addTokenCommands } from "./token-commands.ts";
+import { addTokenCommands } from "../tools/token-commands.ts";
 import { usageText } from "./usage-hints.ts";
-import { version } from "./version.ts";
+import { version } from "../program/version.ts";
 
-/** What the program needs of its process; `docs/cli.md` is written from a program that never runs. */
+/** The parts of the process that the program needs; `docs/cli.md` is generated from a program that never runs. */
 export type ProgramContext = Omit<CommandContext, "client">;
 
-/** Those that act on files of this machine, and are not the service itself. */
+/** Commands that act on files of this machine, and are not the service itself. */
 const localCommands: ReadonlySet<string> = new Set([
   "config",
   "doctor",
@@ -29,7 +31,7 @@ const localCommands: ReadonlySet<string> = new Set([
   "uninstall",
 ]);
 
-/** Every command of `berth`. Parsing throws CommanderError where the line is wrong; commands throw CommandError. */
+/** Every command of `berth`. Parsing throws CommanderError for a wrong command line; commands throw CommandError. */
 export function buildProgram(process: ProgramContext): Command {
   const program = new Command("berth")
     .description("Keeps local AI models running as declared, and serves them through one OpenAI-style API.")
@@ -41,22 +43,24 @@ export function buildProgram(process: ProgramContext): Command {
   addConfigCommands(program, context);
   addProxyCommands(program, context);
   const isRemote = (): boolean => serverOf(program, process.env) !== undefined;
+  addModelCheckCommand(program, context);
   addProbeCommand(program, { ...context, isRemote });
   addDoctorCommand(program, context);
   addTokenCommands(program, { ...context, isRemote });
   addInstallationCommands(program, context);
+  addClusterCommands(program, context);
   withExamples(
     program,
     ["berth up", "run everything here, until Ctrl-C"],
-    ["berth status", "is it up, and what is loaded"],
+    ["berth status", "whether it runs, and the loaded slots"],
     ['berth chat primary "hello"', "one answer of the slot primary"],
-    ["berth help slot swap", "what a command takes, with examples"],
+    ["berth help slot swap", "the options of a command, with examples"],
   );
   addHelp(program);
   program.hook("preAction", async (_program, action) => {
     refuseEmpty(action);
     if (isRemote() || !localCommands.has(callOf(action).split(" ")[1] ?? "")) return;
-    const { followRunning } = await import("./running.ts");
+    const { followRunning } = await import("../program/running.ts");
     await followRunning(process.env, process.note);
   });
   const completion = program
@@ -84,7 +88,7 @@ export function buildProgram(process: ProgramContext): Command {
   return program;
 }
 
-/** `berth help slot list` goes as deep as commands do, and does not take one for another. */
+/** `berth help slot list` supports every depth of commands, and refuses unknown names. */
 function addHelp(program: Command): void {
   const help = program
     .helpCommand(false)
@@ -103,7 +107,7 @@ function addHelp(program: Command): void {
   withExamples(help, ["berth help slot swap", "the same as `berth slot swap --help`"]);
 }
 
-/** A script whose variable is empty means no slot, not all of them. */
+/** An empty variable in a script means no slot, not all of them. */
 function refuseEmpty(command: Command): void {
   const names: readonly string[] = ["slot", "ref", "model", "id"];
   for (const [index, argument] of command.registeredArguments.entries()) {
@@ -112,7 +116,7 @@ function refuseEmpty(command: Command): void {
   }
 }
 
-/** The service that was named; undefined: the one on this machine. */
+/** The given service; undefined: the service of this machine. */
 function serverOf(program: Command, env: NodeJS.ProcessEnv): string | undefined {
   const { server } = program.opts<{ server?: string }>();
   return server ?? (env["SVC_URL"] || undefined);

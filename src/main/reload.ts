@@ -2,20 +2,20 @@ import { fork, type ChildProcess } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Logger } from "pino";
-import { openLog } from "./log.ts";
-import { readSettings, SettingsError } from "./settings.ts";
-import { untilStopped } from "./signals.ts";
+import { openLog } from "../program/log.ts";
+import { readSettings, SettingsError } from "../program/settings.ts";
+import { untilStopped } from "../program/signals.ts";
 import { errorMessage } from "../lib/error-code.ts";
 
 const isClone = import.meta.url.endsWith(".ts");
 const entry = fileURLToPath(new URL(isClone ? "berth.ts" : "berth.js", import.meta.url));
 const sources = fileURLToPath(new URL("..", import.meta.url));
-/** Editors and checkouts write several times; the gateway starts again once. */
+/** Editors and checkouts write several times; the gateway restarts once. */
 const settleMs = 100;
 
 /**
- * `berth serve --reload`: the gateway, started again when `berth.toml` or, in a clone, the sources change. It drains
- * for at most three seconds, as after a Ctrl-C. Settings that are no good change nothing. Resolves with the exit code.
+ * `berth serve --reload`: the gateway, restarted when `berth.toml` or, in a clone, the sources change. It drains for at
+ * most three seconds, as after a Ctrl-C. Invalid settings change nothing. Resolves with the exit code.
  */
 export async function serveReloading(options: {
   env: NodeJS.ProcessEnv;
@@ -68,16 +68,16 @@ async function nextGoodChange(changes: Changes, env: NodeJS.ProcessEnv, log: Log
       return "changed";
     } catch (error) {
       if (!(error instanceof SettingsError)) throw error;
-      for (const line of error.lines) log.error(`${line}; the gateway goes on as it was`);
+      for (const line of error.lines) log.error(`${line}; the gateway keeps running unchanged`);
     }
   }
 }
 
-/** What the gateway was started from has changed. */
+/** Changes of the files that the gateway was started from. */
 class Changes {
   readonly #watchers: FSWatcher[] = [];
   #timer: NodeJS.Timeout | undefined;
-  /** Something changed while the last change was looked at. */
+  /** A change came while the last one was handled. */
   #isUntold = false;
   #waiting: (() => void)[] = [];
 
@@ -86,13 +86,13 @@ class Changes {
     if (isClone) this.#watch(sources, (name) => name.endsWith(".ts"), log);
   }
 
-  /** Resolves at the next change that no earlier call was told of, once writing has settled. */
+  /** Resolves at the next change that no earlier call has returned, once writing has settled. */
   async next(): Promise<void> {
     if (!this.#isUntold) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#isUntold = false;
   }
 
-  /** Whoever is about to read everything need not be told of what has changed so far. */
+  /** Drops the changes so far, before a caller reads everything. */
   forget(): void {
     this.#isUntold = false;
   }

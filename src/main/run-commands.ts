@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { CommandContext } from "../cli/context.ts";
 import { outputOption, whole, withExamples, type Shown } from "../cli/options.ts";
 
-/** The commands that are the service, or act on this machine's engines. */
+/** The commands that run the service, or act on this machine's engines. */
 export function addRunCommands(program: Command, { env, write, exit }: CommandContext): void {
   const up = program
     .command("up")
@@ -37,16 +37,21 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .description("run the operator; engines keep running when it is stopped")
     .option("--paused", "plan without acting", false)
     .option("--stop-engines", "end every engine when stopped", false)
-    .action(async ({ paused, stopEngines }: { paused: boolean; stopEngines: boolean }) => {
+    .option("--standby", "while another operator runs, wait to take over from it", false)
+    .action(async ({ paused, stopEngines, standby }: Record<"paused" | "stopEngines" | "standby", boolean>) => {
       const { operator: run } = await import("./operator.ts");
-      exit(await run({ env, paused, stopsEngines: stopEngines }));
+      exit(await run({ env, paused, stopsEngines: stopEngines, isStandby: standby }));
     });
-  withExamples(operator, ["berth operator --paused", "see with `berth slot plan NAME` what it would do"]);
+  withExamples(
+    operator,
+    ["berth operator --paused", "see with `berth slot plan NAME` what it would do"],
+    ["SVC_OPERATOR_PORT=8078 berth operator --standby", "a second one, which takes over when the first dies"],
+  );
   const down = program
     .command("down")
     .description("stop every engine of this instance")
     .action(async () => {
-      const { down: run } = await import("./down.ts");
+      const { down: run } = await import("../tools/down.ts");
       exit(await run({ env }));
     });
   withExamples(down, ["berth down", "after `berth operator`, which leaves its engines running"]);
@@ -57,9 +62,9 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .description("install the embedded engine")
     .addArgument(program.createArgument("<engine>", "which engine").choices(["embedded"]))
     .action(async () => {
-      const { installEmbedded } = await import("./engine-install.ts");
-      const { readSettings } = await import("./settings.ts");
-      const { become } = await import("./owner.ts");
+      const { installEmbedded } = await import("../tools/install/engine-install.ts");
+      const { readSettings } = await import("../program/settings.ts");
+      const { become } = await import("../program/owner.ts");
       const { config: settings } = await readSettings(env, { takeOwner: (owner) => become(owner, env) });
       exit(await installEmbedded({ stateDir: settings.stateDir, onLine: (line) => write(`${line}\n`) }));
     });
@@ -68,16 +73,16 @@ export function addRunCommands(program: Command, { env, write, exit }: CommandCo
     .description("images that run engines, and by which digest")
     .addOption(outputOption())
     .action(async ({ output }: Shown) => {
-      const { engineTable } = await import("./engine-images.ts");
+      const { engineTable } = await import("../tools/install/engine-images.ts");
       write(await engineTable(env, output));
     });
-  withExamples(list, ["berth engine list", "what is shipped, and what the first pull of the rest has found"]);
+  withExamples(list, ["berth engine list", "the shipped digests, and those of first pulls"]);
   const pin = engine
     .command("pin")
     .description("write the digests that pulls have found into engines.yaml")
     .option("--file <path>", "the file to write; absent: the installation's manifests/engines.yaml")
     .action(async ({ file }: { file?: string }) => {
-      const { pinImages } = await import("./engine-images.ts");
+      const { pinImages } = await import("../tools/install/engine-images.ts");
       write(await pinImages(env, file));
     });
   withExamples(pin, ["berth engine pin", "then commit manifests/engines.yaml"]);

@@ -1,13 +1,19 @@
-import { explainStart } from "./failure.ts";
-import { openLog } from "./log.ts";
-import { followHolds } from "./log-hold.ts";
-import { readSettings } from "./settings.ts";
-import { tellParent } from "./parent.ts";
-import { untilStopped } from "./signals.ts";
-import { version } from "./version.ts";
+import { fileURLToPath } from "node:url";
+import type { RunningGateway } from "../gateway/main.ts";
+import { explainStart } from "../program/failure.ts";
+import { openServiceLog } from "../program/log.ts";
+import { findCatalog } from "../program/shipped-catalog.ts";
+import { followHolds } from "../program/log-hold.ts";
+import { readSettings } from "../program/settings.ts";
+import { notifyParent } from "../program/parent.ts";
+import { untilStopped } from "../program/signals.ts";
+import { version } from "../program/version.ts";
 
-/** Of the ten seconds that a Ctrl-C may take in all. */
+/** The gateway's part of the ten seconds that a Ctrl-C may take in all. */
 const interruptDrainSeconds = 3;
+
+/** Built by `make setup`, and a part of the package. */
+const pages = fileURLToPath(new URL("../../web/dist", import.meta.url));
 
 /** `berth serve`: the gateway until it is stopped. Resolves with the exit code. */
 export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; port?: number }): Promise<number> {
@@ -17,31 +23,36 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
     ...(options.port === undefined ? {} : { SVC_PORT: String(options.port) }),
   };
   const { config, origins, warnings } = await readSettings(env);
-  const log = openLog({ level: config.logLevel, component: "gateway", env });
+  const { log, write } = openServiceLog({ level: config.logLevel, component: "gateway", env });
   followHolds();
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const { runGateway } = await import("../gateway/main.ts");
-  let running;
+  let running: RunningGateway | undefined;
+  // A wait at the start, such as for an API server that does not answer, may take long, and nothing is served yet.
+  void stopped.then(() => {
+    if (running === undefined) process.exit(0);
+  });
   try {
-    running = await runGateway(config, { log, version, configOrigins: origins });
+    const options = { log, accessLine: write, version, configOrigins: origins, catalog: findCatalog, pages };
+    running = await runGateway(config, options);
   } catch (error) {
     const line = explainStart(error, config, "SVC_PORT");
     if (line === undefined) throw error;
     log.fatal(line);
     return 1;
   }
-  tellParent("ready");
+  notifyParent("ready");
   const kind = await stopped;
-  // `berth up` may have another gateway listen at once.
+  // A `released` message of `berth up` lets another gateway listen at once.
   process.on("message", (message) => {
     if (message !== "release") return;
     running.release();
-    tellParent("released");
+    notifyParent("released");
   });
-  tellParent("leaving");
+  notifyParent("leaving");
   const drainSeconds =
     kind === "interrupt" ? Math.min(interruptDrainSeconds, config.drainSeconds) : config.drainSeconds;
-  await running.close({ drainSeconds, hurry: again });
+  await running.close({ drainSeconds, endNow: again });
   return 0;
 }

@@ -1,4 +1,4 @@
-/** What people who come from Ollama or Docker type first, and what Berth calls it. */
+/** Command names of Ollama and Docker, with Berth's equivalents. */
 const elsewhere: Readonly<Record<string, string>> = {
   ps: "berth slot list",
   ls: "berth slot list",
@@ -19,7 +19,6 @@ const elsewhere: Readonly<Record<string, string>> = {
   models: "berth model list",
   rm: "berth model rm MODEL",
   rmi: "berth model rm MODEL",
-  pull: "berth model pull MODEL",
   info: "berth status",
   stats: "berth status --watch",
   version: "berth --version",
@@ -34,7 +33,10 @@ const options: Readonly<Record<string, string>> = {
   "--url": "write --server URL before the command",
 };
 
-/** A message of the parser in our own form, with what may be meant. `call`: the command it is about, `berth slot`. */
+/**
+ * A message of the parser in Berth's form, with the probable command. `call`: the command that it is about,
+ * `berth slot`.
+ */
 export function usageText(text: string, call: string): string {
   const said = text.replace(/^error: /, "usage: ");
   const command = /^usage: unknown command '([^']*)'/.exec(said)?.[1] ?? "";
@@ -42,6 +44,9 @@ export function usageText(text: string, call: string): string {
   if (call === "berth" && Object.hasOwn(elsewhere, command)) {
     return said.replace(/'\n[^]*$/, `'; here it is \`${elsewhere[command] ?? ""}\`\n`);
   }
+  // The commands below it are about pulls that run; elsewhere it fetches.
+  if (call === "berth pull" && command !== "")
+    return said.replace(/'\n[^]*$/, `'; a model is fetched by \`berth model pull ${command}\`\n`);
   if (Object.hasOwn(options, option)) return said.replace(/'\n[^]*$/, `'; ${options[option] ?? ""}\n`);
   return said.replace(/\n\(Did you mean (.*)\?\)/, "; did you mean $1?");
 }

@@ -1,10 +1,11 @@
 import { stat } from "node:fs/promises";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
-import { GgufError, readGguf, type GgufFacts } from "./gguf.ts";
+import { readGguf, type GgufFacts } from "./gguf.ts";
+import { GgufError } from "./gguf-reader.ts";
 
 type Reason = "ModelFileMissing" | "NotAModel" | "TruncatedModel" | "Unreadable";
 
-/** What a file is seen to be, without its bytes. */
+/** The status of a file, without its bytes. */
 export interface FileStamp {
   readonly sizeBytes: number;
   readonly modifiedMs: number;
@@ -17,7 +18,7 @@ export type FileFacts =
   | { readonly stamp: FileStamp; readonly facts: GgufFacts | undefined }
   | { readonly stamp: FileStamp | undefined; readonly reason: Reason; readonly message: string };
 
-/** Header facts by path and stamp: a resync of any number of models opens no file that did not change. */
+/** Header facts by path and stamp: a resync of any number of models opens no unchanged file. */
 export class FactCache {
   readonly #known = new Map<string, { readonly stamp: string; readonly found: FileFacts }>();
   readonly #read: (path: string) => Promise<GgufFacts>;
@@ -26,7 +27,7 @@ export class FactCache {
     this.#read = read;
   }
 
-  /** What the file is. Never throws: what is wrong with it is the answer. */
+  /** The file's facts. Never throws: a fault of the file is part of the result. */
   async look(path: string): Promise<FileFacts> {
     let stamp: FileStamp;
     try {
@@ -41,13 +42,13 @@ export class FactCache {
     const known = this.#known.get(path);
     if (known?.stamp === stamp.text) return known.found;
     const found = await this.#open(path, stamp);
-    // What could not be read may be readable at the next look, with no change of the file.
+    // A file that could not be read may be readable next time, without a change of the file.
     if ("reason" in found && found.reason === "Unreadable") this.#known.delete(path);
     else this.#known.set(path, { stamp: stamp.text, found });
     return found;
   }
 
-  /** Forgets what is not in `paths`. */
+  /** Removes every entry that is not in `paths`. */
   keep(paths: ReadonlySet<string>): void {
     for (const path of this.#known.keys()) if (!paths.has(path)) this.#known.delete(path);
   }
@@ -58,7 +59,7 @@ export class FactCache {
       return { stamp, facts: await this.#read(path) };
     } catch (error) {
       if (!(error instanceof GgufError)) return unreadable(path, stamp, error);
-      // Only a name that promises a GGUF makes another format wrong: engines have formats of their own.
+      // Another format is wrong only under a name that ends in `.gguf`: engines have formats of their own.
       if (error.reason === "NotAModel" && !path.endsWith(".gguf")) return { stamp, facts: undefined };
       return { stamp, reason: error.reason, message: `${path} ${error.message}` };
     }

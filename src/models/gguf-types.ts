@@ -45,7 +45,7 @@ export interface TensorType {
   readonly blockSize: number;
 }
 
-/** The tensor types of ggml (`ggml-common.h`); one that is missing cannot be checked for truncation. */
+/** The tensor types of ggml (`ggml-common.h`); a file with another type cannot be checked for truncation. */
 export const tensorTypes: Readonly<Record<number, TensorType>> = {
   0: { name: "F32", blockBytes: 4, blockSize: 1 },
   1: { name: "F16", blockBytes: 2, blockSize: 1 },

@@ -6,18 +6,18 @@ import { errorCode } from "../lib/error-code.ts";
 const shard = /^(?<base>.+)-(?<index>\d{5})-of-(?<count>\d{5})$/;
 const depth = 2;
 
-/** One model as it lies on disk. */
+/** The files of one model on disk. */
 export interface ModelFiles {
   readonly ref: string;
   /** Shards in order. */
   readonly paths: readonly string[];
-  /** As its shards' names say; 1 without shards. */
+  /** As the shards' names say; 1 without shards. */
   readonly shardCount: number;
 }
 
 /**
- * The GGUF files of a directory, two levels deep, links followed. A directory that cannot be read keeps the files
- * last seen in it: a failed read must not look like models that went.
+ * The GGUF files of a directory, two levels deep, links followed. An unreadable directory keeps the files that were
+ * last listed: a failed read must not look like removed models.
  */
 export class Listing {
   readonly #root: string;
@@ -55,7 +55,7 @@ export class Listing {
       });
     } catch (error) {
       const code = errorCode(error);
-      // Below the root a name that is gone, or a link to a file, is no failure.
+      // Below the root a missing name, or a link to a file, is no failure.
       if (directory !== this.#root && (code === "ENOENT" || code === "ENOTDIR")) return [];
       return this.#seen.get(directory) ?? [];
     }
@@ -72,12 +72,24 @@ export function isProjector(path: string): boolean {
   return /^mmproj/i.test(basename(path));
 }
 
-/** The projector in a model's directory, when that directory holds one of each. */
-export function projectorBeside(path: string, files: readonly string[]): string | undefined {
-  const beside = files.filter((file) => dirname(file) === dirname(path));
-  const projectors = beside.filter(isProjector);
-  const models = modelFiles(beside);
-  return projectors.length === 1 && models.length === 1 ? projectors[0] : undefined;
+/** Projectors by directory: of those directories that hold one model and one projector. */
+export type Projectors = ReadonlyMap<string, string>;
+
+/** The projectors among these files that are clearly those of one model. */
+export function projectorsAmong(files: readonly string[]): Projectors {
+  const directories = new Map<string, string[]>();
+  for (const file of files) {
+    const beside = directories.get(dirname(file));
+    if (beside === undefined) directories.set(dirname(file), [file]);
+    else beside.push(file);
+  }
+  const found = new Map<string, string>();
+  for (const [directory, beside] of directories) {
+    const [projector, second] = beside.filter(isProjector);
+    if (projector === undefined || second !== undefined) continue;
+    if (modelFiles(beside).length === 1) found.set(directory, projector);
+  }
+  return found;
 }
 
 /** Files by model: shards of one model are one, projectors are none. In the order of their first files. */

@@ -1,15 +1,21 @@
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { ModelRecord, ModelSpec } from "../api/model.ts";
+import type { ModelRecord, ModelSpec, WantedFile } from "../api/model.ts";
+import type { PulledModel } from "../api/pulled-model.ts";
+import { errorMessage } from "../lib/error-code.ts";
+import { licenseText, type Licenses } from "./licenses.ts";
+import { flmTag, type FlmTool } from "./fetch/flm.ts";
+import { filesOf, isWanted, remoteFiles } from "./fetch/wanted-model.ts";
 import type { ModelCapability } from "../api/names.ts";
 import type { FactCache, FileStamp } from "./facts.ts";
 import type { GgufFacts } from "./gguf.ts";
-import { isProjector, modelFiles, projectorBeside, type ModelFiles } from "./model-files.ts";
+import { isProjector, modelFiles, type ModelFiles, type Projectors } from "./model-files.ts";
 
-/** Architectures that exist only to embed (llama.cpp's names). */
+/** Architectures that can only embed (llama.cpp's names). */
 const embedders =
   /^(bert|nomic-bert|nomic-bert-moe|jina-bert-v2|jina-bert-v3|gemma-embedding|t5encoder|modern-bert|neo-bert|eurobert)$/;
 
-/** The record of files as they lie there. */
+/** The record of files as they are on disk. */
 export async function fileRecord(
   cache: FactCache,
   { ref, paths, shardCount }: ModelFiles,
@@ -61,14 +67,30 @@ export async function fileRecord(
   };
 }
 
-/** The record of a Model that a person declared; what they said wins over what the file says. */
+/** The fetched files of a ref. */
+export interface FetchedModel {
+  readonly model: PulledModel;
+  /** Absolute, in order. */
+  readonly paths: readonly string[];
+}
+
+/** The stores and lists that a record of a fetched model is made from. */
+export interface Fetchers {
+  readonly fetched?: FetchedModel | undefined;
+  readonly licenses?: Licenses | undefined;
+  /** FastFlowLM's tool; absent: no model of it is fetched. */
+  readonly flm?: Pick<FlmTool, "look"> | undefined;
+}
+
+/** The record of a Model from a manifest; its fields take precedence over the file's. */
 export async function declaredRecord(
   cache: FactCache,
   { name, spec, since }: { readonly name: string; readonly spec: ModelSpec; readonly since: Date },
-  files: readonly string[],
+  projectors: Projectors,
+  { fetched, licenses = () => undefined, flm }: Fetchers = {},
 ): Promise<ModelRecord> {
   const ref = spec.ref ?? name;
-  const sources = sourcesOf(spec);
+  const sources = filesOf(spec).map(({ source }) => source);
   const base = {
     ref,
     origin: "manifest" as const,
@@ -81,23 +103,40 @@ export async function declaredRecord(
     const state = reason === "UnsupportedSource" ? "unsupported" : "invalid";
     return { ...base, files: [], capabilities: spec.capabilities ?? [], state, reason, message };
   };
-  const paths: string[] = [];
-  for (const source of sources) {
-    const path = pathOf(source);
-    if (path !== undefined) paths.push(path);
-    else if (source.startsWith("file://")) return refused("UnsupportedSource", `${source} is no file:///absolute/path`);
-    else {
-      const message = `${source} cannot be fetched by this version: use a file:// source, or put the file into the models directory`;
-      return refused("UnsupportedSource", message);
-    }
+  const tag = flmTag(filesOf(spec));
+  if (tag !== undefined && flm !== undefined) {
+    const found = await flm.look(tag);
+    if (found.state === "unavailable") return refused("UnsupportedSource", found.message);
+    const known = { ...base, files: [], sizeBytes: found.sizeBytes, capabilities: spec.capabilities ?? [] };
+    if (found.state === "whole") return { ...known, path: found.directory, state: "available" };
+    const message = `${ref} is not whole in FastFlowLM's store: a slot that needs it has it fetched, and so has \`berth model pull ${ref}\``;
+    return { ...known, state: "missing", reason: "NotFetched", message, fetch: { files: [...filesOf(spec)] } };
   }
-  const models = paths.filter((path) => !isProjector(path));
-  const [first, second] = modelFiles(models);
-  if (first === undefined) return refused("NotAModel", `${base.source} is a projector, not a model`);
-  const projector = paths.find(isProjector) ?? projectorBeside(first.paths[0] ?? "", files);
-  // A person may name shards as they like; without shard names the parts are those that are listed.
-  const whole = second === undefined ? first : { ...first, paths: models, shardCount: models.length };
-  const record = await fileRecord(cache, { ...whole, ref }, projector);
+  let remote: readonly WantedFile[];
+  try {
+    remote = remoteFiles(filesOf(spec));
+  } catch (error) {
+    return refused("UnsupportedSource", errorMessage(error));
+  }
+  const sizeBytes = remote.length === sources.length ? spec.sizeBytes : undefined;
+  const fetch = { files: [...remote], ...(sizeBytes === undefined ? {} : { sizeBytes }) };
+  const notFetched = (): ModelRecord => {
+    const restricted = spec.acceptLicense ? undefined : licenses(remote);
+    if (restricted !== undefined) {
+      const message = `${licenseText(restricted)}; then run \`berth model pull ${ref} --accept-license\`, or set acceptLicense in the manifest`;
+      const missing = { files: [], capabilities: spec.capabilities ?? [], message, fetch };
+      return { ...base, ...missing, state: "missing", reason: "LicenseNotAccepted" };
+    }
+    const message = `${ref} is not on this machine yet: a slot that needs it has it fetched, and so has \`berth model pull ${ref}\``;
+    const unknown = { files: [], capabilities: spec.capabilities ?? [], message, fetch };
+    return { ...base, ...unknown, state: "missing", reason: "NotFetched" };
+  };
+  const arrived = fetched !== undefined && isWanted(fetched.model, remote) ? [...fetched.paths] : [];
+  if (arrived.length < remote.length) return notFetched();
+  const paths = sources.flatMap((source) => pathOf(source) ?? arrived.shift() ?? []);
+  const record = await recordOf(cache, ref, paths, projectors);
+  if (record === undefined) return refused("NotAModel", `${base.source} is a projector, not a model`);
+  if (remote.length > 0 && record.state === "missing") return notFetched();
   const merged = { ...record, ...base, capabilities: spec.capabilities ?? record.capabilities };
   if (record.state !== "available" || spec.sizeBytes === undefined || spec.sizeBytes === record.sizeBytes)
     return merged;
@@ -109,13 +148,49 @@ export async function declaredRecord(
   };
 }
 
-/** Absolute paths of the `file://` sources. */
-export function declaredPaths(spec: ModelSpec): readonly string[] {
-  return sourcesOf(spec).flatMap((source) => pathOf(source) ?? []);
+/** The record of what was fetched and no manifest declares. */
+export async function fetchedRecord(cache: FactCache, { model, paths }: FetchedModel): Promise<ModelRecord> {
+  const [first] = model.files;
+  const facts = {
+    source: first?.source ?? "",
+    created: Math.floor(Date.parse(model.pulledAt) / 1000),
+    ...(model.files.length === 1 && first !== undefined ? { sha256: first.sha256 } : {}),
+  };
+  const record = await recordOf(cache, model.ref, paths, new Map());
+  const origin = "file" as const;
+  if (record !== undefined) return { ...record, ...facts, origin };
+  const message = `${facts.source} is a projector, not a model`;
+  return {
+    ...facts,
+    ref: model.ref,
+    origin,
+    files: [...paths],
+    capabilities: [],
+    state: "invalid",
+    reason: "NotAModel",
+    message,
+  };
 }
 
-function sourcesOf(spec: ModelSpec): readonly string[] {
-  return spec.files?.map(({ source }) => source) ?? (spec.source === undefined ? [] : [spec.source]);
+/** Of one model's files, shards in order and a projector anywhere; undefined where there is only a projector. */
+async function recordOf(
+  cache: FactCache,
+  ref: string,
+  paths: readonly string[],
+  projectors: Projectors,
+): Promise<ModelRecord | undefined> {
+  const models = paths.filter((path) => !isProjector(path));
+  const [first, second] = modelFiles(models);
+  if (first === undefined) return undefined;
+  const projector = paths.find(isProjector) ?? projectors.get(dirname(first.paths[0] ?? ""));
+  // A person may name shards freely; without shard names the listed files are the parts.
+  const whole = second === undefined ? first : { ...first, paths: models, shardCount: models.length };
+  return await fileRecord(cache, { ...whole, ref }, projector);
+}
+
+/** Absolute paths of the `file://` sources. */
+export function declaredPaths(spec: ModelSpec): readonly string[] {
+  return filesOf(spec).flatMap(({ source }) => pathOf(source) ?? []);
 }
 
 function seen(stamps: readonly FileStamp[]): Partial<ModelRecord> {
@@ -129,7 +204,10 @@ function seen(stamps: readonly FileStamp[]): Partial<ModelRecord> {
 
 function declaredFacts(spec: ModelSpec): Partial<ModelRecord> {
   const { engines, license, licenseUrl, contextLength, parameters, quantization, family, sizeBytes, sha256 } = spec;
+  const { minVramBytes, memoryBytes } = spec;
   return {
+    ...(minVramBytes === undefined ? {} : { minVramBytes }),
+    ...(memoryBytes === undefined ? {} : { memoryBytes }),
     ...(engines === undefined ? {} : { engines }),
     ...(license === undefined ? {} : { license }),
     ...(licenseUrl === undefined ? {} : { licenseUrl }),

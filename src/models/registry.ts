@@ -1,11 +1,16 @@
 import { watch, type FSWatcher } from "node:fs";
 import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
 import type { ModelRecord, ModelSpec } from "../api/model.ts";
 import { modelRefSchema } from "../api/names.ts";
+import { mapLimited } from "../lib/map-limited.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { FactCache, stampOf } from "./facts.ts";
-import { Listing, modelFiles, projectorBeside } from "./model-files.ts";
-import { declaredPaths, declaredRecord, fileRecord } from "./record.ts";
+import { Listing, modelFiles, projectorsAmong } from "./model-files.ts";
+import type { FlmTool } from "./fetch/flm.ts";
+import type { Licenses } from "./licenses.ts";
+import { storeDirectory, type BlobStore } from "./fetch/blob-store.ts";
+import { declaredPaths, declaredRecord, fetchedRecord, fileRecord, type FetchedModel } from "./record.ts";
 
 export interface DeclaredModel {
   readonly name: string;
@@ -13,40 +18,66 @@ export interface DeclaredModel {
   readonly since: Date;
 }
 
-/** What can be served from this machine's disk: files found, and models that people declared. */
+/** The models on this machine's disk: files found, and models that manifests declare. */
 export interface ModelRegistry extends AsyncDisposable {
-  /** One record per ref, declared ones first. Never throws on a bad file: that is the record's state. */
+  /** One record per ref, declared ones first. Never throws on a bad file: the fault is in the record. */
   records(declared: readonly DeclaredModel[]): Promise<readonly ModelRecord[]>;
-  /** Hints that files came, went or changed, also those that the last `records` was told of. */
+  /** Hints that files were added, removed or changed, also those that the last `records` was given. */
   watch(onChange: () => void): Disposable;
 }
 
-/** A file that grows by many writes is told of once in this time. */
+/** The part of the store of fetched files that the registry reads. */
+export type FetchedModels = Pick<BlobStore, "list" | "pathsOf" | "watch">;
+
+/** Files that are read at once: reads of a cold disk wait for each other otherwise. */
+const readsAtOnce = 16;
+/** A file that grows by many writes causes one hint in this time. */
 const gatherMs = 100;
 
-/** Follows `modelsDir`, which is made when it is not there. A change whose event is lost is found by a sweep. */
-export async function openRegistry(options: { modelsDir: string; sweepMs?: number }): Promise<ModelRegistry> {
+export interface RegistryOptions {
+  readonly modelsDir: string;
+  /** The fetched models; absent: no model is fetched here. */
+  readonly fetched?: FetchedModels;
+  /** Licences that must be accepted before a model is fetched. */
+  readonly licenses?: Licenses;
+  /** FastFlowLM's own store; absent: its models are not fetched. */
+  readonly flm?: Pick<FlmTool, "look" | "watch">;
+  readonly sweepMs?: number;
+}
+
+/** Watches `modelsDir`, which is made when it is missing. A sweep finds a change whose event is lost. */
+export async function openRegistry(options: RegistryOptions): Promise<ModelRegistry> {
   await mkdir(options.modelsDir, { recursive: true });
-  return new FileRegistry(options.modelsDir, options.sweepMs ?? 5000);
+  return new FileRegistry(options);
 }
 
 class FileRegistry implements ModelRegistry {
   readonly #modelsDir: string;
+  readonly #fetched: FetchedModels | undefined;
   readonly #listing: Listing;
+  readonly #licenses: Licenses | undefined;
+  readonly #flm: RegistryOptions["flm"];
+  readonly #watchingFlm: Disposable | undefined;
   readonly #cache = new FactCache();
   readonly #subscribers = new Subscribers<[]>();
   readonly #sweeper: NodeJS.Timeout;
+  readonly #watching: Disposable | undefined;
   #watcher: FSWatcher | undefined;
   #gathering: NodeJS.Timeout | undefined;
   /** Files outside the models directory that Models name. */
   #elsewhere: readonly string[] = [];
-  /** What the last `records`, or the sweep after it, has seen. */
-  #lastLook: string | undefined;
+  /** The state that the last `records`, or the sweep after it, has read. */
+  #lastState: string | undefined;
   #isSweeping = false;
 
-  constructor(modelsDir: string, sweepMs: number) {
+  constructor({ modelsDir, fetched, licenses, flm, sweepMs = 5000 }: RegistryOptions) {
+    this.#licenses = licenses;
+    this.#flm = flm;
+    this.#watchingFlm = flm?.watch(() => this.#gather());
     this.#modelsDir = modelsDir;
+    this.#fetched = fetched;
     this.#listing = new Listing(modelsDir);
+    this.#watching = fetched?.watch(() => this.#gather());
     this.#follow();
     this.#sweeper = setInterval(() => void this.#sweep(), sweepMs);
     this.#sweeper.unref();
@@ -58,37 +89,62 @@ class FileRegistry implements ModelRegistry {
 
   async records(declared: readonly DeclaredModel[]): Promise<readonly ModelRecord[]> {
     const files = await this.#listing.read();
-    this.#elsewhere = declared.flatMap(({ spec }) => declaredPaths(spec));
+    const fetched = new Map<string, FetchedModel>();
+    for (const model of this.#fetched?.list() ?? [])
+      fetched.set(model.ref, { model, paths: this.#fetched?.pathsOf(model) ?? [] });
+    this.#elsewhere = [
+      ...declared.flatMap(({ spec }) => declaredPaths(spec)),
+      ...[...fetched.values()].flatMap(({ paths }) => paths),
+    ];
     const known = [...files, ...this.#elsewhere];
-    // Before the files are read: what changes from here on is news to the next sweep.
-    this.#lastLook = await lookAt(known);
+    // Before the files are read: a change from here on is found by the next sweep.
+    this.#lastState = await stateOf(known);
     this.#cache.keep(new Set(known));
+    const projectors = projectorsAmong(files);
     const records = new Map<string, ModelRecord>();
-    for (const model of declared) {
-      const ref = model.spec.ref ?? model.name;
-      if (!records.has(ref)) records.set(ref, await declaredRecord(this.#cache, model, files));
-    }
-    // A file that a Model names is that model, not one more.
+    const add = async <T>(
+      found: ReadonlyMap<string, T>,
+      recordOf: (item: T) => Promise<ModelRecord>,
+    ): Promise<void> => {
+      const missing = [...found].filter(([ref]) => !records.has(ref));
+      for (const record of await mapLimited(missing, readsAtOnce, async ([, item]) => await recordOf(item)))
+        records.set(record.ref, record);
+    };
+    await add(firsts(declared, refOf), (model) =>
+      declaredRecord(this.#cache, model, projectors, {
+        fetched: fetched.get(refOf(model)),
+        licenses: this.#licenses,
+        flm: this.#flm,
+      }),
+    );
+    await add(fetched, (model) => fetchedRecord(this.#cache, model));
+    // A file that a Model names belongs to that model, and is no further model.
     const claimed = new Set([...records.values()].flatMap((record) => record.files));
-    for (const found of modelFiles(files)) {
-      const [first = ""] = found.paths;
-      const isTaken = records.has(found.ref) || found.paths.some((path) => claimed.has(path));
-      if (isTaken || !modelRefSchema.safeParse(found.ref).success) continue;
-      records.set(found.ref, await fileRecord(this.#cache, found, projectorBeside(first, files)));
-    }
+    const free = modelFiles(files).filter(
+      ({ ref, paths }) => modelRefSchema.safeParse(ref).success && !paths.some((path) => claimed.has(path)),
+    );
+    await add(
+      firsts(free, ({ ref }) => ref),
+      (found) => fileRecord(this.#cache, found, projectors.get(dirname(found.paths[0] ?? ""))),
+    );
     return [...records.values()];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#subscribers.clear();
     this.#watcher?.close();
+    this.#watching?.[Symbol.dispose]();
+    this.#watchingFlm?.[Symbol.dispose]();
     clearInterval(this.#sweeper);
     clearTimeout(this.#gathering);
   }
 
   #follow(): void {
     try {
-      this.#watcher = watch(this.#modelsDir, { recursive: true, persistent: false }, () => this.#gather());
+      this.#watcher = watch(this.#modelsDir, { recursive: true, persistent: false }, (_event, name) => {
+        // Files are written to all the time while they are fetched: the store reports the end.
+        if (name?.startsWith(`${storeDirectory}/`) !== true) this.#gather();
+      });
       this.#watcher.on("error", () => {
         // Without a watcher the sweep alone finds changes.
         this.#watcher?.close();
@@ -102,32 +158,41 @@ class FileRegistry implements ModelRegistry {
   #gather(): void {
     this.#gathering ??= setTimeout(() => {
       this.#gathering = undefined;
-      this.#tell();
+      this.#notify();
     }, gatherMs).unref();
   }
 
-  #tell(): void {
-    this.#subscribers.tell();
+  #notify(): void {
+    this.#subscribers.notify();
   }
 
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return;
     this.#isSweeping = true;
     try {
-      const before = this.#lastLook;
-      const look = await lookAt([...(await this.#listing.read()), ...this.#elsewhere]);
-      // Nobody has asked yet, or somebody did meanwhile and knows more than this.
-      if (before === undefined || this.#lastLook !== before || look === before) return;
-      this.#lastLook = look;
-      this.#tell();
+      const before = this.#lastState;
+      const state = await stateOf([...(await this.#listing.read()), ...this.#elsewhere]);
+      // `records` was not called yet, or was called meanwhile and has newer data.
+      if (before === undefined || this.#lastState !== before || state === before) return;
+      this.#lastState = state;
+      this.#notify();
     } finally {
       this.#isSweeping = false;
     }
   }
 }
 
-/** One text that differs when one of the files does. */
-async function lookAt(files: readonly string[]): Promise<string> {
+const refOf = ({ name, spec }: DeclaredModel): string => spec.ref ?? name;
+
+/** The first item of each key. */
+function firsts<T>(items: readonly T[], keyOf: (item: T) => string): ReadonlyMap<string, T> {
+  const found = new Map<string, T>();
+  for (const item of items) if (!found.has(keyOf(item))) found.set(keyOf(item), item);
+  return found;
+}
+
+/** A text that differs when one of the files does. */
+async function stateOf(files: readonly string[]): Promise<string> {
   const stamps = await Promise.all(
     files.map(async (file) => {
       const stamp = await stampOf(file).catch(() => undefined);

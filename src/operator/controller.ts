@@ -4,67 +4,93 @@ import { duration } from "../api/duration.ts";
 import type { ModelRecord } from "../api/model.ts";
 import { builtinSlots } from "../api/names.ts";
 import type { ResourceStatus } from "../api/resource-status.ts";
+import { completeSlot } from "../api/slot.ts";
 import type { PublishedSlot } from "../api/status.ts";
 import type { ModelRegistry } from "../models/registry.ts";
-import { memoryReason } from "./facts.ts";
-import { Complaints } from "./complaints.ts";
-import { IllegalMoves } from "./illegal-moves.ts";
-import type { OperatorMetrics } from "./metrics.ts";
+import { memoryReason } from "./plan/facts.ts";
+import { DeduplicatedLog } from "./report/deduplicated-log.ts";
+import { GroupSync } from "./group-sync.ts";
+import { IllegalMoves } from "./report/illegal-moves.ts";
+import type { OperatorMetrics } from "./report/metrics.ts";
 import { WorkQueue, type Done } from "./queue.ts";
 import { reconcile } from "./reconcile.ts";
-import { RegistrySync } from "./registry-sync.ts";
-import type { World } from "./world.ts";
+import { RegistrySync } from "./report/registry-sync.ts";
+import { PullRequests } from "./pulls/pull-requests.ts";
+import type { Dependencies } from "./dependencies.ts";
 
 const registryKey = "Registry/all";
+const groupPrefix = "Group/";
 const resyncMs = 60_000;
 
+type KeyKind = "Registry" | "Group" | "Pull" | "Slot";
+
+function kindOf(key: string): KeyKind {
+  if (key === registryKey) return "Registry";
+  if (key.startsWith(groupPrefix)) return "Group";
+  return PullRequests.isKey(key) ? "Pull" : "Slot";
+}
+
 /**
- * Turns every hint (a file saved, a process ended, demand, a model dropped in) into a key, and works the keys off.
+ * Turns every hint (a file saved, a process ended, demand, a model added) into a key, and reconciles the keys.
  *
  *   source ─┐
  *   runtime ├─▶ queue ─▶ reconcile(slot) ─▶ publish
- *   demand ─┤      └───▶ registry: models changed ─▶ the slots that name them
+ *   demand ─┤      ├───▶ registry: models changed ─▶ the slots that name them
+ *           │      └───▶ group: places granted or released ─▶ the slots that hold or want them
  *   requests┘
  */
 export class Controller implements AsyncDisposable {
-  readonly #world: World;
+  readonly #dependencies: Dependencies;
   readonly #registry: ModelRegistry;
   readonly #log: Logger;
   readonly #metrics: OperatorMetrics;
   readonly #isPaused: boolean;
+  readonly #pullRequests: Pick<PullRequests, "watch" | "sync"> | undefined;
   readonly #queue: WorkQueue;
   readonly #stack = new AsyncDisposableStack();
   readonly #closing = new AbortController();
-  readonly #complaints: Complaints;
+  readonly #problemLog: DeduplicatedLog;
   readonly #illegalMoves: IllegalMoves;
   readonly #sync: RegistrySync;
+  readonly #groups: GroupSync;
 
   constructor(options: {
-    world: World;
+    dependencies: Dependencies;
     registry: ModelRegistry;
-    /** Shared with `world.models`; this controller is its only writer. */
+    /** Shared with `dependencies.models`; this controller is its only writer. */
     models: { current: ReadonlyMap<string, ModelRecord> };
-    /** How models and upstreams were when an earlier operator published them last. */
+    /** Absent: nobody can ask for a pull. */
+    pullRequests?: Pick<PullRequests, "watch" | "sync">;
+    /** The conditions of models and upstreams that an earlier operator published last. */
     resources?: readonly ResourceStatus[];
     log: Logger;
     metrics: (queue: () => WorkQueue) => OperatorMetrics;
     isPaused: boolean;
   }) {
-    this.#world = options.world;
+    this.#dependencies = options.dependencies;
     this.#registry = options.registry;
     this.#log = options.log;
-    this.#complaints = new Complaints(options.log);
+    this.#problemLog = new DeduplicatedLog(options.log);
     this.#illegalMoves = new IllegalMoves(options.log, (move) => this.#metrics.movedIllegally(move));
     this.#sync = new RegistrySync({
       ...options,
       resources: options.resources ?? [],
-      complaints: this.#complaints,
+      problemLog: this.#problemLog,
       enqueue: (slot) => this.#enqueue(slot),
     });
+    this.#groups = new GroupSync({
+      dependencies: options.dependencies,
+      problemLog: this.#problemLog,
+      metrics: () => this.#metrics.groups,
+      enqueue: (slot) => this.#enqueue(slot),
+      enqueueGroup: (group) => this.#queue.add(`${groupPrefix}${group}`),
+      onNewProblems: () => this.#queue.add(registryKey),
+    });
     this.#isPaused = options.isPaused;
+    this.#pullRequests = options.pullRequests;
     this.#queue = new WorkQueue({
-      clock: options.world.clock,
-      backoff: options.world.backoff,
+      clock: options.dependencies.clock,
+      backoff: options.dependencies.backoff,
       work: (key) => this.#work(key),
       onError: (key, error, retryMs) =>
         this.#log.error(
@@ -84,10 +110,11 @@ export class Controller implements AsyncDisposable {
   }
 
   /**
-   * Reads the world once, then follows it. Resolves when every slot has been reconciled once, or disposal has begun.
+   * Reads everything once, then follows the changes. Resolves when every slot has been reconciled once, or disposal has
+   * begun.
    */
   async start(): Promise<void> {
-    const { source, demand, requests, runtime, health, memory, containers } = this.#world;
+    const { source, demand, requests, runtime, health, memory, machine } = this.#dependencies;
     const seeded = this.#seedConflicts();
     await this.#sync.sync();
     const slots = await this.#allSlots();
@@ -96,11 +123,17 @@ export class Controller implements AsyncDisposable {
       source.watch((kind, name) => {
         if (kind === "Slot") this.#slotChanged(name);
         else this.#queue.add(registryKey);
+        if (kind === "SlotGroup") this.#queue.add(`${groupPrefix}${name}`);
       }),
     );
     this.#stack.use(this.#registry.watch(() => this.#queue.add(registryKey)));
     this.#stack.use(demand.watch((names) => names.forEach((name) => this.#enqueue(name))));
     this.#stack.use(requests.watch((name) => this.#enqueue(name)));
+    this.#stack.use(this.#groups.watch());
+    if (this.#pullRequests !== undefined) {
+      const onKey = (key: string): void => this.#queue.add(key);
+      this.#stack.use(this.#pullRequests.watch(onKey, (slot) => this.#enqueue(slot)));
+    }
     const watching = await runtime.watch((name) => this.#enqueue(name));
     if (this.#closing.signal.aborted) {
       watching[Symbol.dispose]();
@@ -109,15 +142,19 @@ export class Controller implements AsyncDisposable {
     this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
     this.#stack.use(memory.watch((name) => this.#enqueue(name)));
-    // Where a slot can run may be another now: one that could not, waits for nothing else.
-    this.#stack.use(containers.watch(() => source.list("Slot").forEach(({ name }) => this.#enqueue(name))));
-    // Whatever changed before there was a watch told nobody.
+    // The placement of a slot may change now: one that could not run waits for no other event.
+    const onMoved = (): void => source.list("Slot").forEach(({ name }) => this.#enqueue(name));
+    this.#stack.use(machine.watch(onMoved));
+    this.#stack.use(runtime.watchAnswering(onMoved));
+    // A change before the watch caused no notification.
     const declared = source.list("Slot").map(({ name }) => name);
     for (const name of new Set([...seeded, ...slots, ...declared])) this.#slotChanged(name);
     this.#queue.add(registryKey);
-    // Not until nothing is left to do: with many slots that load, or one whose runtime hangs, that may never be.
+    this.#groups.enqueueAll();
+    // Not until the queue is empty: with many loading slots, or one whose runtime hangs, that may never be.
     await this.#queue.passed();
     if (this.#closing.signal.aborted) return;
+    await this.#sweep();
     const timer = setInterval(
       () => void this.resync().catch((error: unknown) => this.#log.error({ err: error }, "resync failed")),
       resyncMs,
@@ -126,26 +163,37 @@ export class Controller implements AsyncDisposable {
     this.#stack.defer(() => clearInterval(timer));
   }
 
-  /** Has what somebody has deleted of the published state written again. */
+  /** Has deleted files of the published state written again. */
   restore(): void {
-    const { written, published } = this.#world;
+    const { written, published } = this.#dependencies;
     for (const name of written.missing(published.keys())) this.#enqueue(name);
     if (!this.#sync.isThere()) this.#queue.add(registryKey);
   }
 
   /** Enqueues everything, in case an event was lost. */
   async resync(): Promise<void> {
-    await this.#world.source.resync();
+    await this.#dependencies.source.resync();
     this.#queue.add(registryKey);
+    await this.#sweep();
+    this.#groups.enqueueAll();
     for (const name of await this.#allSlots()) this.#enqueue(name);
   }
 
-  /** Acts no more, not even on what is under way: an engine that is being stopped is left to whoever comes next. */
+  /** Acts no more, not even in a running reconcile: an engine that is being stopped is left to the next operator. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort();
-    this.#world.health[Symbol.dispose]();
+    this.#dependencies.health[Symbol.dispose]();
     await this.#stack.disposeAsync();
     await this.#queue.stop();
+  }
+
+  /** Saved contexts by the specs in force: the manifest's, or the one that was published last. */
+  async #sweep(): Promise<void> {
+    const { source, published, contexts } = this.#dependencies;
+    await contexts.sweep((slot) => {
+      const known = published.get(slot);
+      return source.get("Slot", slot)?.spec ?? (known && completeSlot(slot, known.spec));
+    });
   }
 
   #enqueue(slot: string): void {
@@ -154,7 +202,7 @@ export class Controller implements AsyncDisposable {
 
   /** Declared, built in, published by an earlier operator, or running without any of these. */
   async #allSlots(): Promise<Set<string>> {
-    const { source, published, runtime } = this.#world;
+    const { source, published, runtime } = this.#dependencies;
     return new Set([
       ...builtinSlots,
       ...source.list("Slot").map(({ name }) => name),
@@ -164,11 +212,11 @@ export class Controller implements AsyncDisposable {
   }
 
   /**
-   * Who held a port or alias before the operator was restarted still holds it; the rest by age, then name. Returns the
-   * slots that claim any.
+   * The holder of a port or alias before the restart of the operator still holds it; the others by age, then name.
+   * Returns the slots that claim any.
    */
   #seedConflicts(): readonly string[] {
-    const { source, published, conflicts } = this.#world;
+    const { source, published, conflicts } = this.#dependencies;
     const rank = (name: string): number => {
       const status = published.get(name)?.status;
       return status !== undefined && status.state !== "error" ? 0 : 1;
@@ -183,16 +231,16 @@ export class Controller implements AsyncDisposable {
   }
 
   #slotChanged(name: string): void {
-    const desired = this.#world.source.get("Slot", name);
-    for (const other of this.#world.conflicts.update(name, desired?.spec)) this.#enqueue(other);
+    const desired = this.#dependencies.source.get("Slot", name);
+    for (const other of this.#dependencies.conflicts.update(name, desired?.spec)) this.#enqueue(other);
     this.#enqueue(name);
   }
 
   async #work(key: string): Promise<Done> {
     const began = performance.now();
-    const kind = key === registryKey ? "Registry" : "Slot";
+    const kind = kindOf(key);
     try {
-      const done = kind === "Registry" ? await this.#sync.sync() : await this.#reconcileSlot(key.slice("Slot/".length));
+      const done = await this.#reconcile(kind, key);
       const outcome = done.requeueMs === undefined ? "success" : "requeue";
       this.#metrics.reconciled(kind, outcome, (performance.now() - began) / 1000);
       return done;
@@ -203,25 +251,37 @@ export class Controller implements AsyncDisposable {
     }
   }
 
+  async #reconcile(kind: KeyKind, key: string): Promise<Done> {
+    if (kind === "Registry") return await this.#sync.sync();
+    if (kind === "Pull") return (await this.#pullRequests?.sync(key)) ?? {};
+    if (kind === "Slot") return await this.#reconcileSlot(key.slice("Slot/".length));
+    return await this.#groups.reconcile(key.slice(groupPrefix.length));
+  }
+
   async #reconcileSlot(name: string): Promise<Done> {
-    const desired = this.#world.source.get("Slot", name);
-    // One that was never valid says so in its state, which is logged.
+    const desired = this.#dependencies.source.get("Slot", name);
+    // A manifest that was never valid shows in the slot's state, which is logged.
     const diagnostics = desired?.spec === undefined ? [] : desired.diagnostics;
-    this.#complaints.tell(`Slot/${name}`, diagnostics.map(diagnosticLine));
-    const last = this.#world.published.get(name);
-    const done = await reconcile(this.#world, name, {
+    this.#problemLog.report(`Slot/${name}`, diagnostics.map(diagnosticLine));
+    const last = this.#dependencies.published.get(name);
+    const done = await reconcile(this.#dependencies, name, {
       log: this.#log,
       isPaused: this.#isPaused,
       signal: this.#closing.signal,
       illegalMoves: this.#illegalMoves,
+      onRepaired: (reason) => this.#metrics.repaired(name, reason),
       onPublished: (after: PublishedSlot, before: PublishedSlot | undefined) => {
         this.#metrics.published(after, before);
         this.#noteMemory(name, after);
-        // It has all that it takes for its weights by now.
-        if (after.status.state === "ready" && before?.status.state !== "ready") void this.#world.memory.measure();
+        // The model's weights are in memory by now.
+        if (after.status.state === "ready" && before?.status.state !== "ready")
+          void this.#dependencies.memory.measure();
       },
     });
-    if (last !== undefined && !this.#world.published.has(name)) {
+    // The slot's place in its group may be free, or wanted; the group decides by the present state.
+    for (const group of new Set([desired?.spec?.group, last?.spec.group]))
+      if (group !== undefined) this.#queue.add(`${groupPrefix}${group}`);
+    if (last !== undefined && !this.#dependencies.published.has(name)) {
       this.#metrics.deleted(name, last);
       this.#illegalMoves.forget(name);
       this.#noteMemory(name, undefined);
@@ -229,9 +289,9 @@ export class Controller implements AsyncDisposable {
     return done;
   }
 
-  /** Who lacked memory is tried again once another slot has given some back. */
+  /** Slots that lacked memory are tried again once another slot has released some. */
   #noteMemory(name: string, after: PublishedSlot | undefined): void {
-    const { freed, clock, published } = this.#world;
+    const { freed, clock, published } = this.#dependencies;
     if (!freed.note(name, after, clock.now())) return;
     for (const [other, { status }] of published) {
       if (other !== name && status.lastError?.reason === memoryReason && status.failures > 0) this.#enqueue(other);

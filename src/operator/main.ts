@@ -1,63 +1,62 @@
-import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
 import type { Logger } from "pino";
+import type { CatalogEntry } from "../api/catalog.ts";
 import type { Config } from "../api/config.ts";
 import type { EngineImages } from "../api/engine-images.ts";
 import type { ModelRecord } from "../api/model.ts";
 import type { EngineHost } from "../engines/engine.ts";
 import { engines } from "../engines/registry.ts";
 import { aborted } from "../lib/aborted.ts";
-import { writeFileAtomic } from "../lib/atomic-file.ts";
-import { bootId } from "../lib/boot-id.ts";
-import { readText } from "../lib/read-text.ts";
+import { openModelPulls } from "../models/fetch/open.ts";
 import { openRegistry } from "../models/registry.ts";
-import { openPortLeases, type HeldPort } from "../runtimes/ports.ts";
-import { firstWords } from "../runtimes/said.ts";
-import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
-import type { Runtime } from "../runtimes/runtime.ts";
-import { openDemandStore } from "../store/demand.ts";
-import { EngineLockFile } from "../store/engine-images.ts";
-import { openFileSource } from "../store/files.ts";
-import { openHardwareStore } from "../store/hardware.ts";
-import { acquireLock, usualLock } from "../store/lock.ts";
-import { clearOddFiles } from "../store/odd-files.ts";
-import { openPublisher, readRegistry } from "../store/published.ts";
-import { openRemovals } from "../store/removals.ts";
-import { openRequestStore } from "../store/requests.ts";
-import { keepReserve, withReserve } from "../store/reserve.ts";
+import { openPortLeases } from "../runtimes/process/ports.ts";
+import { findUser } from "../runtimes/process/user.ts";
+import { firstOutput } from "../runtimes/logs/first-output.ts";
+import { openStore } from "../store/open.ts";
+import type { LeaderStore } from "../store/opened-store.ts";
 import type { SourceProblem } from "../store/store.ts";
-import { Complaints } from "./complaints.ts";
-import { ComputeBook } from "./compute.ts";
-import { ConflictIndex } from "./conflicts.ts";
+import { DeduplicatedLog } from "./report/deduplicated-log.ts";
+import { ComputeRecords } from "./observe/compute.ts";
+import { EngineContexts } from "./act/contexts.ts";
+import { ConflictIndex } from "./observe/conflicts.ts";
 import { Controller } from "./controller.ts";
-import { followHardware, type Look } from "./hardware.ts";
-import { FreedMemory } from "./freed-memory.ts";
-import { HealthBook } from "./health.ts";
-import { startHeartbeat } from "./heartbeat.ts";
-import { MemoryBook, type GpuHoldings } from "./memory.ts";
-import { OperatorMetrics } from "./metrics.ts";
-import { httpProbe } from "./probe.ts";
-import { defaultBackoff, systemClock } from "./queue.ts";
-import { openRuntimes } from "./runtimes.ts";
-import { Written } from "./written.ts";
-import { serveOperator } from "./server.ts";
-import { readPublished, stopEngines, type Haste } from "./stopping.ts";
-import type { World } from "./world.ts";
+import { followHardware, type ProbeHardware } from "./observe/hardware.ts";
+import { FitRecords, type EnginePrint } from "./observe/fit.ts";
+import { FreedMemory } from "./observe/freed-memory.ts";
+import { HealthRecords } from "./observe/health.ts";
+import { GroupLedger } from "./groups/ledger.ts";
+import { heldPorts } from "./held-ports.ts";
+import { startHeartbeat } from "./report/heartbeat.ts";
+import { MemoryRecords, type GpuHoldings } from "./observe/memory.ts";
+import { OperatorMetrics } from "./report/metrics.ts";
+import { httpProbe } from "./observe/probe.ts";
+import { defaultBackoff } from "./plan/backoff.ts";
+import { systemClock } from "./queue.ts";
+import { licensesOf } from "../models/licenses.ts";
+import { ModelScan } from "../models/scan.ts";
+import { ModelTasks } from "./pulls/model-tasks.ts";
+import { PullRequests } from "./pulls/pull-requests.ts";
+import { openRuntimes } from "../runtimes/registry.ts";
+import { PublishedWriter } from "./report/written.ts";
+import { serveOperator, type OperatorServer } from "./report/server.ts";
+import { publishedBefore, stopEngines, type StopAllOptions } from "./act/stopping.ts";
+import type { Dependencies } from "./dependencies.ts";
 
-/** Engines stay for a successor: what is asked of a silent runtime is given up soon. */
-const lastLookMs = 1500;
+/** Engines stay for the next operator: requests to an unreachable runtime are abandoned soon. */
+const lastRequestMs = 1500;
+
+/** A driver that hangs must not keep a slot from starting. */
+const hardwareProbeMs = 3000;
 
 export interface RunningOperator extends AsyncDisposable {
   /** Loopback port of metrics and probes. */
   readonly port: number;
   /** Ends every engine of this instance; used by `berth up` and `berth down`. */
-  stopEngines(options: Haste): Promise<void>;
+  stopEngines(options: StopAllOptions): Promise<void>;
 }
 
 /**
- * Runs the operator until disposed. Engines keep running for a successor unless `stopEngines` is called. Start
+ * Runs the operator until disposed. Engines keep running for the next operator unless `stopEngines` is called. Start
  * order is the order of this function; disposal is its mirror.
  */
 export async function runOperator(
@@ -65,66 +64,115 @@ export async function runOperator(
   options: {
     log: Logger;
     host: EngineHost;
-    look: Look;
+    probe: ProbeHardware;
     holdings: GpuHoldings;
+    print: EnginePrint;
     images: EngineImages;
+    /** The curated models: some licences must be accepted before a model is fetched. */
+    catalog: readonly CatalogEntry[];
+    /** Where a hub is, and the token for it. */
+    env: NodeJS.ProcessEnv;
     isPaused: boolean;
-    /** Once aborted, the first look at every slot is waited for no more. */
+    /** Waits while another operator leads; else that is an error. */
+    isStandby?: boolean;
+    /** Aborting ends the wait for the first reconcile of every slot. */
     signal: AbortSignal;
-    /** Called once, before the first engine may be started: from then on there may be some to end. */
+    /** Called once, before the first engine may be started: from then on there may be engines to end. */
     onActing: () => void;
     /**
-     * Another may run over the same state directory by now: it was deleted, or taken. This one must end, and leaves its
-     * engines to be found by the next.
+     * Another operator may use the same state directory by now: it was deleted, or taken. This one must end, and leaves
+     * its engines to the next.
      */
     onLost: () => void;
   },
 ): Promise<RunningOperator> {
   const { log } = options;
-  await mkdir(config.stateDir, { recursive: true });
   await using stack = new AsyncDisposableStack();
-  let instance: string | undefined;
+  const store = openStore(config);
+  const onWarning = (line: string): void => log.warn(line);
+  const opened: { current?: LeaderStore } = {};
   const onLost = (): void => {
-    void keepInstance(config.stateDir, instance)
+    void Promise.resolve(opened.current?.restoreInstance())
       .catch((error: unknown) => log.error({ err: error }, "the instance could not be written down again"))
       .finally(options.onLost);
   };
-  const lockPath = join(config.stateDir, "operator.lock");
-  await clearOddFiles(config.stateDir, (line) => log.warn(line));
-  stack.use(await withReserve(config.stateDir, () => acquireLock(lockPath, { ...usualLock, onLost })));
-  await keepReserve(config.stateDir);
-  instance = await instanceId(config.stateDir);
-  const publisher = await openPublisher(config.stateDir, {
-    onUnknown: (what) => log.warn(`another version of the operator has left what this one does not know: ${what}`),
+  let state: "starting" | "standby" | "ready" = "starting";
+  let metrics: OperatorMetrics | undefined;
+  const serve = async (): Promise<OperatorServer> =>
+    await serveOperator({
+      port: config.operatorPort,
+      metrics: () => metrics?.page,
+      state: () => state,
+      places: config,
+    });
+  let server: OperatorServer | undefined;
+  if (options.isStandby === true) {
+    state = "standby";
+    server = stack.use(await serve());
+  }
+  const onWaiting = (leader: number): void => log.info(`standby: the operator that leads is process ${leader}`);
+  const standby = options.isStandby === true ? { standby: { onWaiting, signal: options.signal } } : {};
+  const lease = stack.use(await store.lead({ onWarning, onLost, ...standby }));
+  state = "starting";
+  const leading = await store.forLeader(lease, {
+    onWarning,
+    onUnknown: (what) =>
+      log.warn(`another version of the operator has left a value that this version does not know: ${what}`),
   });
-  const published = await readPublished(publisher, config.stateDir, bootId());
-  const removals = stack.use(await openRemovals(config.stateDir));
-  const seed = [...published.values()];
-  const before = readRegistry(config.stateDir);
-  const source = stack.use(
-    await openFileSource({
-      configDir: config.configDir,
-      seed,
-      ...(before === undefined ? {} : { seedRegistry: before }),
-      removals,
-    }),
-  );
-  const demand = stack.use(await openDemandStore(config.stateDir));
-  const requests = stack.use(await openRequestStore(config.stateDir));
-  const runtime = stack.use(await openRuntimes(config, instance, published.values()));
+  opened.current = leading;
+  const { instance, publisher, before } = leading;
+  const inputs = stack.use(await leading.inputs());
+  const { source, demand, requests, modelTasks, engineLock } = inputs;
+  const { hardware: hardwareStore, groups: groupStore, pulls: pullStore } = inputs;
+  const runtime = stack.use(await openRuntimes(config, instance, before.slots, { check: () => lease.check() }));
+  const published = publishedBefore(before, runtime.boot);
+  const written = new PublishedWriter(publisher, log);
+  // With the first heartbeat gateways trust the published state, which must not contain engines that a reboot has
+  // ended.
+  for (const slot of before.slots) {
+    const now = published.get(slot.name);
+    if (now !== undefined && now !== slot) await written.write(now, slot);
+  }
   const hardware = stack.use(
     await followHardware({
-      store: stack.use(await openHardwareStore(config.stateDir)),
-      look: options.look,
+      store: hardwareStore,
+      probe: options.probe,
       published: published.values(),
-      onError: (error) => log.error({ err: error }, "what the hardware is could not be published"),
+      onError: (error) => log.error({ err: error }, "the hardware could not be published"),
     }),
   );
-  const lock = await EngineLockFile.openAnyway(config.stateDir, (line) => log.error(line));
-  const registry = stack.use(await openRegistry({ modelsDir: config.modelsDir }));
+  const fetching = stack.use(
+    await openModelPulls({
+      modelsDir: config.modelsDir,
+      boot: runtime.boot,
+      env: options.env,
+      bytesPerSecond: config.pullBandwidth,
+      reserveBytes: config.diskReserve,
+      onError: (error) => log.error({ err: error }, "a fetched model may not be on the disk yet"),
+    }),
+  );
+  const { isPaused } = options;
+  const pullRequests = stack.use(
+    new PullRequests({ store: pullStore, pulls: fetching.pulls, shapes: fetching.shapes, log, isPaused }),
+  );
+  const registry = stack.use(
+    await openRegistry({
+      modelsDir: config.modelsDir,
+      fetched: fetching.store,
+      flm: fetching.flm,
+      licenses: licensesOf(options.catalog),
+    }),
+  );
   const models: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
-  const written = new Written(publisher, log);
-  const world: World = {
+  const contextFiles = inputs.contextFiles(runtime.boot, () => findUser(config.engineUser));
+  const contexts = new EngineContexts({
+    files: contextFiles,
+    clock: systemClock,
+    log,
+    reserveBytes: config.diskReserve,
+    models: () => models.current,
+  });
+  const dependencies: Dependencies = {
     source,
     publisher,
     written,
@@ -133,60 +181,59 @@ export async function runOperator(
     runtime,
     ports: await openPortLeases(config.stateDir, config.slotPorts, await heldPorts(runtime)),
     engines,
-    host: options.host,
-    health: new HealthBook(httpProbe),
-    memory: new MemoryBook(options.holdings, published),
-    compute: new ComputeBook((process) => firstWords(config.stateDir, process)),
+    host: { ...options.host, contextDir: contextFiles.directory },
+    contexts,
+    health: new HealthRecords(httpProbe),
+    memory: new MemoryRecords(options.holdings, published, (engine, pid) => runtime.owns(engine, pid)),
+    fit: new FitRecords({
+      figures: inputs.fitFigures,
+      hardware: () => hardware.facts(),
+      probeNow: () => options.probe(AbortSignal.timeout(hardwareProbeMs)),
+      print: options.print,
+      remote: fetching.shapes,
+      onError: (error) => log.warn({ err: error }, "the memory needs of a slot cannot be recorded"),
+    }),
+    compute: new ComputeRecords(
+      async (process) => (await runtime.firstOutput(process)) ?? (await firstOutput(config.stateDir, process)),
+    ),
     conflicts: new ConflictIndex(),
     clock: systemClock,
     backoff: defaultBackoff,
     cores: availableParallelism(),
     defaultRuntime: config.runtime,
-    containers: {
-      isAnswering: () => runtime.answers("docker"),
-      devicesFor: (slot, isRunning) => hardware.devicesFor(slot, isRunning),
-      memory: () => hardware.memory(),
-      watch: (onChange) => {
-        const both = new DisposableStack();
-        both.use(hardware.watch(onChange));
-        both.use(runtime.watchAnswering(onChange));
-        return both;
-      },
-      images: options.images,
-      lock: () => lock.lock,
-      remember: (image, digest) => lock.record(image, digest),
+    groups: new GroupLedger(groupStore.published(), systemClock.now(), systemClock.elapsedMs()),
+    groupStore,
+    machine: hardware,
+    images: {
+      shipped: options.images,
+      lock: () => engineLock.lock,
+      record: (image, digest) => engineLock.record(image, digest),
     },
+    pulls: fetching.pulls,
     freed: new FreedMemory(published.values()),
     models: () => models.current,
     published,
   };
   const controller = stack.use(
     new Controller({
-      world,
+      dependencies,
       registry,
       models,
-      resources: before?.resources ?? [],
+      pullRequests,
+      resources: before.registry?.resources ?? [],
       log,
       isPaused: options.isPaused,
-      metrics: (queue) => new OperatorMetrics(queue),
+      metrics: (queue) => (metrics = new OperatorMetrics(queue, () => fetching.pulls.counts())),
     }),
   );
   for (const slot of published.values()) controller.metrics.published(slot, undefined);
-  let isReady = false;
-  const server = stack.use(
-    await serveOperator({
-      port: config.operatorPort,
-      registry: controller.metrics.registry,
-      isReady: () => isReady,
-      places: config,
-    }),
-  );
+  server ??= stack.use(await serve());
   const startedAt = new Date().toISOString();
-  const complaints = new Complaints(log);
+  const problemLog = new DeduplicatedLog(log);
   const tellProblems = (): readonly SourceProblem[] => {
     controller.restore();
     const problems = source.problems();
-    complaints.tell(
+    problemLog.report(
       "Source",
       problems.map(({ reason, message }) => `${reason}: ${message}`),
     );
@@ -198,8 +245,7 @@ export async function runOperator(
       onFailing: (error) => log.error({ err: error }, "the state directory cannot be written; trying on each second"),
       onEnd: () => {
         log.info("the state directory can be written again");
-        void keepReserve(config.stateDir);
-        // What failed with it need not wait until its own next try.
+        // Writes that failed with it need not wait until their own next attempt.
         void controller.resync().catch((error: unknown) => log.error({ err: error }, "resync failed"));
       },
       read: () => {
@@ -208,10 +254,11 @@ export async function runOperator(
           schema: 1,
           instance,
           pid: process.pid,
-          bootId: bootId(),
+          bootId: runtime.boot,
           startedAt,
           isPaused: options.isPaused,
-          isSettled: isReady,
+          isSettled: state === "ready",
+          slotCount: published.size,
           configDir: config.configDir,
           problems: problems.map(({ reason, message, file }) => ({
             reason,
@@ -225,7 +272,14 @@ export async function runOperator(
   options.onActing();
   await Promise.race([controller.start(), aborted(options.signal)]);
   if (!options.signal.aborted) {
-    isReady = true;
+    // Not before the registry was read: files that other models have must not be deleted.
+    const { store: fetched, pulls } = fetching;
+    const { modelsDir } = config;
+    const records = (): ModelRecord[] => [...models.current.values()];
+    const scan = new ModelScan(modelsDir);
+    const files = { modelsDir, store: fetched, pulls, requests: pullStore, scan, records };
+    stack.use(new ModelTasks({ tasks: modelTasks, ...files, log, isPaused }));
+    state = "ready";
     await heartbeat.beat();
     log.info({ config: config.configDir, state: config.stateDir }, `operator watches ${config.configDir}`);
   }
@@ -233,47 +287,14 @@ export async function runOperator(
   return {
     port: server.port,
     async stopEngines(stopOptions) {
-      runtime.hurry(stopOptions.lookMs);
-      // Nothing may start an engine again while they are ended.
+      runtime.limitUnreachableWait(stopOptions.listTimeoutMs);
+      // No reconcile may start an engine again while they are ended.
       await controller[Symbol.asyncDispose]();
       await stopEngines(runtime, publisher, published.values(), stopOptions);
     },
     [Symbol.asyncDispose]() {
-      runtime.hurry(lastLookMs);
+      runtime.limitUnreachableWait(lastRequestMs);
       return owned.disposeAsync();
     },
   };
-}
-
-/** Ports of containers: they have no record on disk. */
-async function heldPorts(runtime: Runtime): Promise<readonly HeldPort[]> {
-  const held: HeldPort[] = [];
-  for (const slot of await runtime.list()) {
-    try {
-      for (const { role, port, id } of await runtime.observe(slot)) if (!("pid" in id)) held.push({ slot, role, port });
-    } catch (error) {
-      // Found when its slot is looked at: until then an automatic port passes over it because somebody listens there.
-      if (!(error instanceof RuntimeUnavailable)) throw error;
-    }
-  }
-  return held;
-}
-
-/** For who comes next: engines that run carry the name, and by another nobody would find them. */
-async function keepInstance(stateDir: string, instance: string | undefined): Promise<void> {
-  if (instance === undefined) return;
-  await mkdir(stateDir, { recursive: true });
-  const path = join(stateDir, "instance");
-  if ((await readText(path)) === undefined) await writeFileAtomic(path, `${instance}\n`, { fsync: true });
-}
-
-/** Names this installation on shared runtimes; made once. */
-export async function instanceId(stateDir: string): Promise<string> {
-  const path = join(stateDir, "instance");
-  const known = (await readText(path))?.trim() ?? "";
-  if (known !== "") return known;
-  const made = randomUUID();
-  // For good: under another name this installation would not find its own containers again.
-  await writeFileAtomic(path, `${made}\n`, { fsync: true });
-  return made;
 }

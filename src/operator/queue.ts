@@ -1,10 +1,11 @@
 import { longestTimerMs } from "../lib/longest-timer.ts";
 import { steadyNow } from "../lib/steady-clock.ts";
+import { backoffMs, defaultBackoff, type Backoff } from "./plan/backoff.ts";
 
-/** When things happen; replaced by a fake in tests. */
+/** The source of time; replaced by a fake in tests. */
 export interface Clock {
   now(): Date;
-  /** Milliseconds that go by whatever the clock is set to. */
+  /** Milliseconds of a monotonic clock. */
   elapsedMs(): number;
   /** Runs `task` once after `ms`, or after 24 days where that is sooner; disposing cancels it. */
   after(ms: number, task: () => void): Disposable;
@@ -19,25 +20,7 @@ export const systemClock: Clock = {
   },
 };
 
-export interface Backoff {
-  readonly firstMs: number;
-  readonly limitMs: number;
-  /** 0 ≤ value < 1; replaced in tests. */
-  readonly random: () => number;
-}
-
-export const defaultBackoff: Backoff = { firstMs: 1000, limitMs: 300_000, random: Math.random };
-
-/**
- * Exponential delay after the `failures`-th failure in a row (1, 2, …), ± 10 % so that many do not retry together; never
- * longer than the limit.
- */
-export function backoffMs(failures: number, { firstMs, limitMs, random }: Backoff = defaultBackoff): number {
-  const exact = Math.min(limitMs / 1.1, firstMs * 2 ** Math.min(30, Math.max(0, failures - 1)));
-  return Math.round(exact * (0.9 + 0.2 * random()));
-}
-
-/** What a reconcile wants next: nothing until an event comes, or another look in `requeueMs`. */
+/** The result of a reconcile: nothing until an event comes, or another reconcile in `requeueMs`. */
 export interface Done {
   readonly requeueMs?: number;
 }
@@ -56,7 +39,7 @@ export class WorkQueue {
   readonly #concurrency: number;
   readonly #work: (key: string) => Promise<Done>;
   readonly #onError: (key: string, error: unknown, retryMs: number) => void;
-  /** Insertion order is the order of service; the value is when it became ready. */
+  /** Insertion order is the order of service; the value is the time when it became ready. */
   readonly #ready = new Map<string, number>();
   readonly #running = new Set<string>();
   readonly #dirty = new Map<string, number>();
@@ -64,7 +47,7 @@ export class WorkQueue {
   readonly #failures = new Map<string, number>();
   #isStopped = false;
   readonly #waiters: (() => void)[] = [];
-  /** Keys that somebody waits for, until they have been worked on. */
+  /** Keys with a waiter, until they have been worked on. */
   readonly #awaited = new Set<Set<string>>();
 
   constructor(options: {
@@ -81,7 +64,7 @@ export class WorkQueue {
     this.#backoff = options.backoff ?? defaultBackoff;
   }
 
-  /** Reconcile soon. A delayed requeue of the same key is dropped: the reconcile decides anew. */
+  /** Reconcile soon. A delayed requeue of the same key is dropped: the reconcile decides again. */
   add(key: string): void {
     if (this.#isStopped) return;
     const now = this.#clock.elapsedMs();
@@ -94,7 +77,7 @@ export class WorkQueue {
     this.#pump();
   }
 
-  /** Reconcile in `ms` unless something makes it happen earlier. */
+  /** Reconcile in `ms` unless an event causes it earlier. */
   addAfter(key: string, ms: number): void {
     if (this.#isStopped) return;
     if (ms <= 0) {
@@ -116,7 +99,7 @@ export class WorkQueue {
     return this.#ready.size + this.#dirty.size;
   }
 
-  /** Milliseconds that the longest-waiting key has waited; 0 when none waits. */
+  /** The waiting time of the oldest key in milliseconds; 0 without any. */
   get oldestAgeMs(): number {
     const [first] = this.#ready.values();
     const [dirty] = this.#dirty.values();
@@ -131,7 +114,7 @@ export class WorkQueue {
     }
   }
 
-  /** Resolves once each key that is ready or running now has been worked on, whatever else there is to do by then. */
+  /** Resolves once each key that is ready or running now has been worked on, independent of later ones. */
   async passed(): Promise<void> {
     const keys = new Set([...this.#ready.keys(), ...this.#running]);
     this.#awaited.add(keys);

@@ -1,140 +1,200 @@
 import type { Logger } from "pino";
-import type { Step } from "../api/plan.ts";
+import { processIn, type Step } from "../api/plan.ts";
 import { withTranslated } from "../api/names.ts";
 import { capabilitiesOf } from "../engines/engine.ts";
-import { act, actFailed, nothing, type Acted } from "./act.ts";
-import { gather, type Gathered } from "./gather.ts";
-import type { SlotInput } from "./input.ts";
-import { handledRequests, settledRequests } from "./obeyed.ts";
-import { whilePaused } from "./paused.ts";
-import { plan } from "./plan.ts";
-import { publish, type PublishOptions } from "./publish.ts";
+import { act, actFailed, nothing, probe, type Acted } from "./act/act.ts";
+import { gather, type Gathered } from "./observe/gather.ts";
+import type { SlotInput } from "./plan/input.ts";
+import type { Use } from "./groups/ledger.ts";
+import { handledRequests, settledRequests } from "./plan/handled.ts";
+import { whilePaused } from "./plan/paused.ts";
+import { withoutFailures } from "./plan/compose.ts";
+import { plan } from "./plan/plan.ts";
+import { publish, type PublishOptions } from "./report/publish.ts";
 import type { Done } from "./queue.ts";
 import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
-import type { Outcome } from "./summarise.ts";
-import type { Verdict } from "./verdict.ts";
-import type { World } from "./world.ts";
+import type { Outcome } from "./report/outcome.ts";
+import type { Decision } from "./plan/decision.ts";
+import type { Dependencies } from "./dependencies.ts";
 
 export interface ReconcileOptions extends PublishOptions {
   readonly log: Logger;
   /** Plans and publishes plans, but starts and stops nothing. */
   readonly isPaused: boolean;
-  /** Aborted when this operator is to act no more. */
+  /** A foreign change to a running engine was undone. */
+  readonly onRepaired?: (reason: string) => void;
+  /** Aborted when this operator must not act any more. */
   readonly signal: AbortSignal;
 }
 
-/** A status that could not be written is tried again after this long. */
+/** The delay before a status that could not be written is tried again. */
 const unwrittenMs = 1000;
 
 /** gather → plan → act → summarise, for one slot. Safe to run twice, late, or after a crash at any line. */
-export async function reconcile(world: World, name: string, options: ReconcileOptions): Promise<Done> {
-  const gathered = await gather(world, name, options.isPaused);
+export async function reconcile(dependencies: Dependencies, name: string, options: ReconcileOptions): Promise<Done> {
+  const gathered = await gatherAnswered(dependencies, name);
+  // A probe only reads: a paused operator sends it too, otherwise adopted engines would count as dead.
+  void probe(dependencies, gathered, "other");
   const { check, ...decided } = plan(gathered.input);
-  const verdict = options.isPaused ? whilePaused(gathered.input, decided) : decided;
-  explain(options.log, gathered.input, verdict, check);
+  const decision = options.isPaused ? whilePaused(gathered.input, decided) : decided;
+  explain(options.log, gathered.input, decision, check);
+  dependencies.groups.note(name, useOf(gathered.input, decided, check));
   const done = options.isPaused
-    ? await sayOnly(world, gathered, verdict, options)
-    : await carryOut(world, gathered, verdict, options);
-  if (!world.written.isBehind(name)) return done;
+    ? await sayOnly(dependencies, gathered, decision, options)
+    : await carryOut(dependencies, gathered, decision, options);
+  if (!dependencies.written.isBehind(name)) return done;
   return { requeueMs: Math.min(done.requeueMs ?? Infinity, unwrittenMs) };
 }
 
-async function sayOnly(world: World, gathered: Gathered, verdict: Verdict, options: ReconcileOptions): Promise<Done> {
-  const outcome = await look(world, gathered, nothing, []);
-  // What is not acted on is not obeyed either.
-  const handledRequests = gathered.input.before?.status.handledRequests ?? {};
-  await publish(world, gathered.input, verdict, { ...outcome, handledRequests }, options);
-  if (verdict.isDeleted === true) await forget(world, gathered.input);
-  return verdict.requeueMs === undefined ? {} : { requeueMs: Math.max(1000, verdict.requeueMs) };
+/** The decision's use of the slot's place in its group. */
+function useOf({ observed }: SlotInput, { steps }: Decision, check: string): Use {
+  if (observed.length > 0 || steps.some((step) => step.do === "start")) return "present";
+  return check === "ungranted" || check === "memoryAwaited" ? "asking" : "none";
 }
 
-async function carryOut(world: World, gathered: Gathered, decided: Verdict, options: ReconcileOptions): Promise<Done> {
-  // Gateways must know before an engine goes: the first look at `unloading` only publishes.
+/** The input of one decision, with the answers of the engines that must be probed before it. */
+async function gatherAnswered(dependencies: Dependencies, name: string): Promise<Gathered> {
+  const gathered = await gather(dependencies, name);
+  const { health } = gathered.input;
+  if (!Object.values(health).some(({ probeDue }) => probeDue?.isAwaited === true)) return gathered;
+  await probe(dependencies, gathered, "awaited");
+  return await gather(dependencies, name);
+}
+
+async function sayOnly(
+  dependencies: Dependencies,
+  gathered: Gathered,
+  decision: Decision,
+  options: ReconcileOptions,
+): Promise<Done> {
+  const outcome = await outcomeOf(dependencies, gathered, nothing, []);
+  // A request that is not acted on does not count as handled.
+  const handledRequests = gathered.input.before?.status.handledRequests ?? {};
+  await publish(dependencies, gathered.input, decision, { ...outcome, handledRequests }, options);
+  if (decision.isDeleted === true) await forget(dependencies, gathered.input);
+  return decision.requeueMs === undefined ? {} : { requeueMs: Math.max(1000, decision.requeueMs) };
+}
+
+async function carryOut(
+  dependencies: Dependencies,
+  gathered: Gathered,
+  decided: Decision,
+  options: ReconcileOptions,
+): Promise<Done> {
+  // Gateways must know before an engine ends: the first reconcile of `unloading` only publishes.
   const isAnnouncing = decided.state === "unloading" && gathered.input.before?.status.state !== "unloading";
-  const isDraining = decided.steps.some((step) => step.do === "drain");
+  const isDraining = decided.steps.some((step) => step.do === "drain" && step.role === undefined);
   let { input } = gathered;
+  await writeRedated(dependencies, input);
   let acted = nothing;
-  let verdict = decided;
+  let decision = decided;
   if (!isAnnouncing && !isDraining) {
     if (decided.failure !== undefined) {
-      // Published before anything is stopped: ending what is left of an engine may take its time.
-      const before = await publish(world, input, decided, await look(world, gathered, nothing, decided.steps), options);
+      // Published before anything is stopped: ending the rest of an engine may take long.
+      const before = await publish(
+        dependencies,
+        input,
+        decided,
+        await outcomeOf(dependencies, gathered, nothing, decided.steps),
+        options,
+      );
       input = { ...input, before };
-      const { failure: _told, ...rest } = decided;
-      verdict = rest;
+      decision = withoutFailures(decided);
     }
-    acted = await act(world, gathered, decided.steps, options.signal);
+    acted = await act(dependencies, gathered, decided.steps, options.signal);
+    if (acted.isOvertaken === true) return { requeueMs: 0 };
     if (acted.failure !== undefined) {
       options.log.warn(
         { slot: input.name, err: acted.failure.error },
         `${input.name}: ${acted.failure.step.do} failed`,
       );
-      verdict = actFailed(decided, acted.failure);
-    }
+      decision = actFailed(decided, acted.failure);
+    } else if (decided.steps.some((step) => step.do === "repair")) options.onRepaired?.(decided.reason);
   }
-  await publish(world, input, verdict, await look(world, gathered, acted, decided.steps), options);
-  for (const { kind, token } of settledRequests(input, verdict)) await world.requests.remove(input.name, kind, token);
-  if (verdict.isDeleted === true) await forget(world, input);
-  else if (verdict.steps.length === 0 && input.observed.length === 0) world.ports.release(input.name);
-  // A second look sees whether anybody must be waited for: without a gateway no event would tell.
+  await publish(dependencies, input, decision, await outcomeOf(dependencies, gathered, acted, decided.steps), options);
+  for (const { kind, token } of settledRequests(input, decision))
+    await dependencies.requests.remove(input.name, kind, token);
+  // With the setting goes what it saved, also of a built-in slot, which is never deleted.
+  const isKeeping = input.spec?.model.keepContext !== undefined;
+  if (input.before?.status.context !== undefined && !isKeeping) await dependencies.contexts.forget(input.name);
+  if (decision.isDeleted === true) await forget(dependencies, input);
+  else if (decision.steps.length === 0 && input.observed.length === 0) dependencies.ports.release(input.name);
+  // A second reconcile sees whether any gateway must be waited for: without a gateway no event would cause it.
   if (isAnnouncing) return { requeueMs: 0 };
   if (acted.failure === undefined && decided.state === "unloading" && !isDraining) return { requeueMs: 0 };
-  return verdict.requeueMs === undefined ? {} : { requeueMs: verdict.requeueMs };
+  return decision.requeueMs === undefined ? {} : { requeueMs: decision.requeueMs };
 }
 
-/** What acting has brought about; a new look only where something was started or stopped. */
-async function look(
-  world: World,
+/** Unless another request has replaced it since. */
+async function writeRedated({ requests }: Dependencies, { name, redated }: SlotInput): Promise<void> {
+  const tokens = new Set(requests.list(name).map(({ token }) => token));
+  for (const request of redated) if (tokens.has(request.token)) await requests.put(request);
+}
+
+/** The result of acting; a new observation only where a process was started or stopped. */
+async function outcomeOf(
+  dependencies: Dependencies,
   { input, engine, engineInput }: Gathered,
   acted: Acted,
   steps: readonly Step[],
 ): Promise<Outcome> {
   return {
-    observed: acted.hasChanged ? await observeAgain(world, input) : input.observed,
+    observed: acted.hasChanged ? await observeAgain(dependencies, input) : input.observed,
     health: input.health,
     protocols: engine === undefined || engineInput === undefined ? [] : engine.protocols(engineInput),
     started: acted.started,
     capabilities:
       engine === undefined || engineInput === undefined ? [] : withTranslated(capabilitiesOf(engine, engineInput)),
     served: engine === undefined || engineInput === undefined ? undefined : engine.servedModel(engineInput),
-    stopping: steps.flatMap((step) => (step.do === "stop" ? [step.role] : [])),
+    stopping: steps.flatMap((step) => (step.do === "stop" || step.do === "drain" ? (processIn(step) ?? []) : [])),
+    draining: steps.flatMap((step) => (step.do === "drain" ? (processIn(step) ?? []) : [])),
     handledRequests: handledRequests(input),
   };
 }
 
-/** A runtime that went silent meanwhile leaves what was seen before. */
-async function observeAgain(world: World, { name, runtime, observed }: SlotInput): Promise<SlotInput["observed"]> {
+/** With a runtime that became unreachable meanwhile the earlier observation stays. */
+async function observeAgain(
+  dependencies: Dependencies,
+  { name, runtime, observed }: SlotInput,
+): Promise<SlotInput["observed"]> {
   try {
-    return await world.runtime.observe(name, runtime === "process" ? [] : [runtime]);
+    return await dependencies.runtime.observe(name, [runtime]);
   } catch (error) {
     if (!(error instanceof RuntimeUnavailable)) throw error;
     return observed;
   }
 }
 
-/** What was asked since the look may be for a slot of that name that is there by now. */
-async function forget(world: World, { name, requests }: SlotInput): Promise<void> {
-  world.ports.release(name);
-  world.health.forget(name);
-  world.compute.forget(name);
-  for (const { kind, token } of requests) await world.requests.remove(name, kind, token);
+/** Requests since the observation may be for a new slot of that name. */
+async function forget(dependencies: Dependencies, { name, requests }: SlotInput): Promise<void> {
+  dependencies.ports.release(name);
+  dependencies.health.forget(name);
+  dependencies.compute.forget(name);
+  await dependencies.contexts.forget(name);
+  dependencies.groups.forget(name);
+  for (const { kind, token } of requests) await dependencies.requests.remove(name, kind, token);
 }
 
-/** One line per decision that changes something, and per edit: which slot, which steps, why. */
-function explain(log: Logger, input: SlotInput, verdict: Verdict, check: string): void {
-  const { state, reason, message, failure, row } = verdict;
-  // Told when its status went; later looks find nothing that changed.
-  if (verdict.isDeleted === true && input.before === undefined) return;
+/** One line per decision that changes something, and per edit: slot, steps, reason. */
+function explain(log: Logger, input: SlotInput, decision: Decision, check: string): void {
+  const { state, reason, message, failure, row } = decision;
+  // Logged when its status was removed; later reconciles change nothing.
+  if (decision.isDeleted === true && input.before === undefined) return;
   const plannedBefore = input.before?.plan;
   if (plannedBefore?.reason === reason && plannedBefore.message === message && failure === undefined) {
     const isEdited = input.before?.specHash !== input.specHash && input.spec !== undefined;
-    if (isEdited) log.info({ slot: input.name, state }, `${input.name}: ${state}: the edit is taken; ${message}`);
+    if (isEdited) log.info({ slot: input.name, state }, `${input.name}: ${state}: the edit is accepted; ${message}`);
     return;
   }
-  const steps = verdict.steps.map((step) => ("role" in step ? `${step.do} ${step.role}` : step.do)).join(", ");
+  // Replicas often wait for the same.
+  const steps = [...new Set(decision.steps.map(stepText))].join(", ");
   const level = failure !== undefined || row === "stalled" || row === "loadedStalled" ? "warn" : "info";
   log[level](
     { slot: input.name, state, reason, check, steps },
     `${input.name}: ${state}: ${message}${steps === "" ? "" : ` → ${steps}`}`,
   );
+}
+
+function stepText(step: Step): string {
+  return [step.do, processIn(step)].filter((word) => word !== undefined).join(" ");
 }

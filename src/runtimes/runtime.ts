@@ -1,5 +1,6 @@
-import type { ProcessRole, RuntimeKind } from "../api/names.ts";
-import type { Observed, Workload } from "../api/workload.ts";
+import type { RuntimeKind } from "../api/names.ts";
+import type { ProcessRef } from "../api/process-ref.ts";
+import type { Addressing, Observed, ProcessStatus, Workload } from "../api/workload.ts";
 
 export interface RemoveOptions {
   /** Between TERM and KILL of the whole group or container. */
@@ -14,54 +15,99 @@ export interface FetchProgress {
   readonly bytesPerSecond?: number;
 }
 
-/** Whether all that a workload needs is on this machine. */
+/** Whether everything that a workload needs is on this machine. */
 export type Preparation =
-  /** `digest`: what an image that was named without one turned out to be. */
+  /** `digest`: the resolved digest of an image that was named without one. */
   | { readonly state: "ready"; readonly digest?: string }
+  /** Something must be fetched for that slot and attempt, and nobody has started. */
+  | { readonly state: "absent"; readonly message: string }
   | { readonly state: "fetching"; readonly message: string; readonly progress: FetchProgress }
   | {
       readonly state: "failed";
       readonly reason: string;
       readonly message: string;
-      /** Not terminal: it is tried again by itself. */
+      /** Not terminal: it is retried automatically. */
       readonly isTerminal: boolean;
-      /** When, where that is known. */
+      /** The time of the retry, where it is known. */
       readonly retryAt?: Date;
     };
 
+/** The facts about a kind of runtime that need no call to it: the only ones that the operator decides by. */
+export interface RuntimeTraits {
+  readonly kind: RuntimeKind;
+  /** The runtime starts a program of this machine, or an image. */
+  readonly runs: "program" | "image";
+  /**
+   * The service that must answer before anything can be done there, for people: "container engine". Absent: it always
+   * answers.
+   */
+  readonly service?: string;
+  /** The field that identifies an engine of this runtime, as observed and as published. */
+  readonly identity: "pid" | "containerId" | "podName";
+  readonly addressing: Addressing;
+  /** It makes Pods of a cluster, on machines of which this one knows neither devices nor memory. */
+  readonly inCluster?: true;
+  /** Whether that process of this machine belongs to the engine. May throw where the process is gone. */
+  owns(engine: Pick<ProcessStatus, "pid" | "containerId" | "podName">, pid: number): boolean;
+}
+
 /**
- * Turns workloads into running things. Everything is idempotent; nothing without our label is ever touched;
- * not found is success. `test/runtimes/conformance.ts` is the definition, and every runtime passes it.
+ * Turns workloads into running processes or containers. Everything is idempotent; nothing without our label is ever
+ * touched; not found is success. `test/runtimes/conformance.ts` is the definition, and every runtime passes it.
  */
 export interface Runtime extends AsyncDisposable {
-  readonly kind: RuntimeKind;
-  /** False while looking would throw RuntimeUnavailable; absent: never. */
+  readonly traits: RuntimeTraits;
+  /** False while reads would throw RuntimeUnavailable; absent: never. */
   isAnswering?(): boolean;
-  /** Somebody waits for the operator's end: silence is waited for no longer than `ms`; absent: it never is. */
-  hurry?(ms: number): void;
-  /** Calls `onChange` whenever `isAnswering` says something else; absent: never. */
+  /** The operator is stopping: an unreachable runtime is waited for no longer than `ms`; absent: it always answers. */
+  limitUnreachableWait?(ms: number): void;
+  /** Calls `onChange` whenever `isAnswering` changes; absent: never. */
   watchAnswering?(onChange: () => void): Disposable;
   /**
-   * What runs, or has exited and not been removed, under our label for that slot. Throws RuntimeUnavailable when that
-   * cannot be known now. `concerned` is for a set of runtimes: those whose silence matters to the slot.
+   * The running processes with our label for that slot, and exited ones that were not removed. Throws
+   * RuntimeUnavailable when they cannot be known now. `concerned` is for a set of runtimes: those whose silence matters
+   * to the slot.
    */
   observe(slot: string, concerned?: readonly RuntimeKind[]): Promise<readonly Observed[]>;
-  /** Slots that have anything under our label, so that orphans are found. */
+  /** Slots with anything under our label, so that orphans are found. */
   list(): Promise<readonly string[]>;
   /**
-   * Begins or goes on fetching what the workload needs, and tells how far it is; absent: nothing is ever fetched.
-   * Watchers hear of progress and of the end. `attempt` names why: another one tries again what had failed for good.
+   * Whether everything that the workload needs is present, and the progress of a fetch; starts nothing. `attempt` is
+   * the reason for the fetch: for another attempt, a terminal failure counts as absent again. Absent: this runtime
+   * never fetches.
    */
-  prepare?(workload: Workload, attempt: string): Promise<Preparation>;
+  preparation?(workload: Workload, attempt: string): Promise<Preparation>;
   /**
-   * Runs the workload unless the same hash runs already in that role. Resolves once it is started, not once it
-   * is healthy. Throws when a different hash still runs: the caller removes first.
+   * Starts to fetch what is absent, or joins a running fetch. Watchers are notified of progress and end. Resolves once
+   * `preparation` reports it.
+   */
+  fetch?(workload: Workload, attempt: string): Promise<void>;
+  /**
+   * Runs the workload unless the same hash runs already in that role and ordinal. Resolves once it is started, not once
+   * it is healthy. Throws when a different hash still runs: the caller removes first.
    */
   ensure(workload: Workload): Promise<void>;
-  /**
-   * Ends what runs in that role, or in every role of the slot, and forgets it. Resolves once it is verified gone.
-   */
-  remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void>;
-  /** Calls `onSlot` soon after anything of that slot started, ended or changed. Events are hints and may repeat. */
+  /** Ends that process, or every process of the slot, and forgets it. Resolves once it is verified gone. */
+  remove(slot: string, process: ProcessRef | undefined, options: RemoveOptions): Promise<void>;
+  /** The first output of a running engine, up to 1 MiB. Absent: it is in the directory of logs (`logs/first-output.ts`). */
+  firstOutput?(process: Observed): Promise<string>;
+  /** Calls `onSlot` soon after a process of that slot started, ended or changed. Events are hints and may repeat. */
   watch(onSlot: (slot: string) => void): Promise<Disposable>;
+}
+
+/** Every runtime of an installation, as the operator uses them. */
+export interface Runtimes extends Omit<Runtime, "traits" | "firstOutput"> {
+  readonly kinds: readonly RuntimeKind[];
+  /** The kinds that `runtime: auto` may choose beside the one that is always there, in the order of preference. */
+  readonly offered: readonly RuntimeKind[];
+  /** The one that needs no further service. */
+  readonly alwaysThere: RuntimeKind;
+  /** Undefined: this installation has no such runtime. */
+  traitsOf(kind: RuntimeKind): RuntimeTraits | undefined;
+  /** Whether that process of this machine belongs to the engine; false where that is unknown. */
+  owns(engine: ProcessStatus, pid: number): boolean;
+  /** Whether it answers now; false until it was first needed. */
+  answers(kind: RuntimeKind): boolean;
+  /** Calls `onChange` whenever `answers` changes. */
+  watchAnswering(onChange: () => void): Disposable;
 }

@@ -7,14 +7,14 @@ export class BadWorkload extends Error {
   override readonly name = "BadWorkload";
 }
 
-/** Not the engine's fault, and not for ever. */
+/** Not the engine's fault, and temporary. */
 export class LogUnavailable extends Error {
   override readonly name = "LogUnavailable";
 }
 
 /**
- * Why the program cannot be started as long as nobody changes something; undefined when the machine only lacks
- * something for now (memory, process slots) and trying again may help.
+ * Why the program can never be started without a change; undefined when the machine only lacks a resource for now
+ * (memory, process slots) and another attempt may succeed.
  */
 export function startFailure(error: unknown, workload: Workload): string | undefined {
   if (error instanceof LogUnavailable || isShortage(error)) return undefined;
@@ -36,7 +36,7 @@ export function startFailure(error: unknown, workload: Workload): string | undef
       return `${program} may not be executed${workingDir === undefined ? "" : `, or its working directory ${workingDir} not be entered`}`;
     case "ENOEXEC":
       return `${program} is not a program for this machine`;
-    // Somebody writes the program's file at this moment: it is being replaced.
+    // The program's file is being written at this moment: it is being replaced.
     case "ETXTBSY":
       return undefined;
     default:

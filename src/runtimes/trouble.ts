@@ -1,12 +1,12 @@
-/** A line of llama.cpp's log: seconds since the start in groups, the level, what it says. */
+/** A line of llama.cpp's log: seconds since the start in groups, the level, the message. */
 const levelled = /^\d+(?:\.\d+){3} ([A-Z]) +(.*)$/;
-/** Lines of another level that may stand between the first error of one failure and the last. */
+/** The number of lines of another level that may stand between the first error of one failure and the last. */
 const between = 3;
 
-/** Of a line: an engine may write one of any length. */
+/** The part of a line that is read: an engine may write lines of any length. */
 const mostRead = 2000;
 
-/** What programs say when they are refused memory, by what refused it: CUDA, ROCm, Vulkan, ggml, C++, the system, Node. */
+/** Messages about a refused allocation: of CUDA, ROCm, Vulkan, ggml, C++, the system, Node. */
 const refusals = [
   /\bout of memory\b/i,
   /OutOfMemory|OutOfDeviceMemory|OutOfHostMemory/,
@@ -17,17 +17,17 @@ const refusals = [
   /too large for the available (?:V?RAM|memory)/i,
 ] as const;
 
-/** Whether an engine's words say that memory ran out, the machine's or a GPU's. */
+/** Whether an engine's output says that memory ran out, the machine's or a GPU's. */
 export function tellsOfMemory(text: string): boolean {
   const beginning = text.slice(0, mostRead);
   return refusals.some((refusal) => refusal.test(beginning));
 }
 
 /**
- * Of an engine's last lines, that which tells why it ended. llama.cpp names the cause first and then every function that
- * could not go on: its first error of the last failure, or that which tells of memory. Of a Node program that threw,
- * what it threw, which stands before the stack and the version. Else the last line; "" where that is llama.cpp's and of
- * no error, and `isKilled`: a program that was killed has said nothing about it.
+ * The line with the cause among an engine's last lines. llama.cpp logs the cause first and then every function that
+ * failed: its first error of the last failure, or the one about memory. Of a Node program that threw, the error, which
+ * stands before the stack and the version. Else the last line; "" where that is a line of llama.cpp without an error,
+ * and `isKilled`: a killed program has logged nothing about it.
  */
 export function tellingLine(lines: readonly string[], isKilled = false): string {
   const said = lines.filter((line) => line !== "");

@@ -1,206 +1,53 @@
-import { parse as parseToml } from "smol-toml";
-import { parseTOML, type AST } from "toml-eslint-parser";
-import { isMap, isScalar, isSeq, LineCounter, parseAllDocuments, type Document, type Node } from "yaml";
-import { fromToml, pathFromToml } from "./spelling.ts";
-import { conflictMarker, tomlProblem } from "./toml-problem.ts";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { writeFileAtomic } from "../lib/atomic-file.ts";
+import { JsonDirectory } from "../lib/json-directory.ts";
 
-export interface Place {
-  /** From 1. */
-  readonly line: number;
-  readonly column: number;
+export interface PutOptions {
+  /** It also survives a power cut. */
+  readonly isLasting: boolean;
+  /** Of a file; absent: for all to read. */
+  readonly mode?: number;
 }
 
-/** One document of a file, as data, with a way to find where a field stands. */
-export interface ParsedDocument {
-  readonly value: unknown;
-  /** The place of the deepest part of `path` that the document has. */
-  place(path: readonly PropertyKey[]): Place | undefined;
+/** JSON documents by name, as every store keeps them: files of a directory, or entries of an object of an API server. */
+export interface Documents<T> extends AsyncDisposable {
+  get(name: string): T | undefined;
+  values(): Iterable<readonly [name: string, value: T]>;
+  /** Resolves once it is stored, and `get` gives it. */
+  put(name: string, value: T, options: PutOptions): Promise<void>;
+  delete(name: string): Promise<void>;
 }
 
-export interface SyntaxProblem extends Partial<Place> {
-  readonly message: string;
+export interface DocumentsOptions<T> {
+  /** Undefined: not to be read. The last value that could be read stays. */
+  readonly parse: (value: unknown) => T | undefined;
+  /** The names of the documents that changed or are gone. */
+  readonly onChange: (names: readonly string[]) => void;
 }
 
-export type ParseResult = { readonly documents: readonly ParsedDocument[] } | { readonly problem: SyntaxProblem };
+/** How a store opens a set of documents. */
+export type OpenDocuments = <T>(set: string, options: DocumentsOptions<T>) => Promise<Documents<T>>;
 
-/** Reads a manifest file's text by its ending. Never throws on what a person wrote. */
-export function parseDocuments(file: string, text: string): ParseResult {
-  if (text.trim() === "") return { problem: { line: 1, column: 1, message: "the file is empty" } };
-  const excess = excessOf(text);
-  if (excess !== undefined) return { problem: { line: 1, column: 1, message: excess } };
-  // A byte order mark is no column, and the TOML parser that knows places does not take it.
-  const plain = text.replace(/^\uFEFF/, "");
-  return file.endsWith(".toml") ? tomlDocument(plain) : yamlDocuments(plain);
-}
-
-/** A large manifest has a few thousand. Parsers make something of each, a hundred times as large as its character. */
-const mostMarks = 20_000;
-const marks: ReadonlySet<string> = new Set("\n\r,:.?%\"'[]{}");
-/** The parsers' own bounds are below. */
-const mostDepth = 5000;
-
-/** Looked for before anything is parsed, in texts too: nobody writes so many there. */
-function excessOf(text: string): string | undefined {
-  if (text.length <= mostDepth) return undefined;
-  let count = 0;
-  let depth = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    const letter = text[at] ?? "";
-    // A dash is a mark in front of a space: `- - - x` is a list in a list in a list.
-    if (marks.has(letter) || (letter === "-" && (text[at + 1] ?? " ") <= " ")) count += 1;
-    if (letter === "[" || letter === "{") depth += 1;
-    else if (letter === "]" || letter === "}") depth -= 1;
-    if (depth > mostDepth) return "it is nested too deeply";
-  }
-  return count > mostMarks ? `it holds more than ${mostMarks} line ends and punctuation marks` : undefined;
-}
-
-function tomlDocument(text: string): ParseResult {
-  let value: unknown;
-  try {
-    value = fromToml(parseToml(text));
-  } catch (error) {
-    return { problem: tomlProblem(error, text) };
-  }
-  let places: Map<string, Place> | undefined;
-  return {
-    documents: [
-      {
-        value,
-        place(path) {
-          places ??= tomlPlaces(text);
-          return deepest(places, path);
-        },
+/** Each set is a directory within `stateDir`. */
+export function documentsInFiles(stateDir: string): OpenDocuments {
+  return async (set, { parse, onChange }) => {
+    const path = join(stateDir, set);
+    const directory = await JsonDirectory.open(path, { parse, onChange });
+    const fileOf = (name: string): string => join(path, `${name}.json`);
+    return {
+      get: (name) => directory.get(name),
+      values: () => directory.values(),
+      async put(name, value, { isLasting, mode }) {
+        const options = { fsync: isLasting, ...(mode === undefined ? {} : { mode }) };
+        await writeFileAtomic(fileOf(name), JSON.stringify(value), options);
+        await directory.scan();
       },
-    ],
+      async delete(name) {
+        await rm(fileOf(name), { force: true });
+        await directory.scan();
+      },
+      [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+    };
   };
-}
-
-function deepest(places: ReadonlyMap<string, Place>, path: readonly PropertyKey[]): Place | undefined {
-  for (let length = path.length; length > 0; length--) {
-    const found = places.get(path.slice(0, length).map(String).join("\0"));
-    if (found !== undefined) return found;
-  }
-  return { line: 1, column: 1 };
-}
-
-/** Where every key of a TOML document stands, by path in the resources' spelling. */
-function tomlPlaces(text: string): Map<string, Place> {
-  const places = new Map<string, Place>();
-  const note = (path: readonly string[], node: { loc: AST.SourceLocation }): void => {
-    const key = pathFromToml(path).join("\0");
-    if (!places.has(key)) places.set(key, { line: node.loc.start.line, column: node.loc.start.column + 1 });
-  };
-  const visit = (node: AST.TOMLContentNode | AST.TOMLTable | AST.TOMLKeyValue, base: readonly string[]): void => {
-    if (node.type === "TOMLTable") {
-      const path = node.resolvedKey.map(String);
-      path.forEach((_part, index) => note(path.slice(0, index + 1), node.key));
-      for (const pair of node.body) visit(pair, path);
-    } else if (node.type === "TOMLKeyValue") {
-      const parts = node.key.keys.map((key) => (key.type === "TOMLBare" ? key.name : key.value));
-      parts.forEach((_part, index) => note([...base, ...parts.slice(0, index + 1)], node.key));
-      visit(node.value, [...base, ...parts]);
-    } else if (node.type === "TOMLArray") {
-      node.elements.forEach((element, index) => {
-        note([...base, String(index)], element);
-        visit(element, [...base, String(index)]);
-      });
-    } else if (node.type === "TOMLInlineTable") {
-      for (const pair of node.body) visit(pair, base);
-    }
-  };
-  for (const top of parseTOML(text).body) for (const node of top.body) visit(node, []);
-  return places;
-}
-
-/** More than a person writes; the parser's time grows with their square. */
-const mostAnchors = 500;
-const mostDocuments = 1000;
-
-function yamlDocuments(text: string): ParseResult {
-  const anchors = text.matchAll(/(?<![^\s[\]{},:?-])[&*!](?=[^\s[\]{},])/g);
-  if (anchors.drop(mostAnchors).next().done !== true) {
-    return { problem: { line: 1, column: 1, message: `it holds more than ${mostAnchors} anchors, aliases and tags` } };
-  }
-  const lines = new LineCounter();
-  // Its own look for a key that stands twice compares each with each.
-  const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { lineCounter: lines, uniqueKeys: false });
-  const documents: ParsedDocument[] = [];
-  for (const document of parsed) {
-    const [error] = document.errors;
-    if (error !== undefined) {
-      const conflict = conflictMarker(text);
-      if (conflict !== undefined) return { problem: conflict };
-      const { line, col } = lines.linePos(error.pos[0]);
-      return { problem: { line, column: col, message: withoutText(error.message) } };
-    }
-    const repeated = repeatedKey(document.contents);
-    if (repeated !== undefined) {
-      const { line, col } = lines.linePos(repeated);
-      return { problem: { line, column: col, message: "Map keys must be unique" } };
-    }
-    let value: unknown;
-    try {
-      value = document.toJS({ maxAliasCount: 100 });
-    } catch (failure) {
-      const message = failure instanceof Error ? withoutText(failure.message) : "invalid YAML";
-      return { problem: { line: 1, column: 1, message } };
-    }
-    // An empty document between two separators says nothing.
-    if (value === null || value === undefined) continue;
-    if (documents.length >= mostDocuments) {
-      return { problem: { line: 1, column: 1, message: `it holds more than ${mostDocuments} documents` } };
-    }
-    documents.push({ value, place: (path) => yamlPlace(document.contents, path, lines) });
-  }
-  if (documents.length === 0) return { problem: { line: 1, column: 1, message: "the file holds no document" } };
-  return { documents };
-}
-
-/** Where a key begins that its map has already. */
-function repeatedKey(root: Node | null): number | undefined {
-  const left: unknown[] = [root];
-  while (left.length > 0) {
-    const node = left.pop();
-    if (isSeq(node)) for (const item of node.items) left.push(item);
-    if (!isMap(node)) continue;
-    const known = new Set<unknown>();
-    for (const { key, value } of node.items) {
-      left.push(value);
-      if (!isScalar(key)) continue;
-      if (known.has(key.value)) return key.range?.[0] ?? 0;
-      known.add(key.value);
-    }
-  }
-  return undefined;
-}
-
-/** A YAML error without what it quotes of the text: that may be a secret. */
-function withoutText(message: string): string {
-  // The parser goes down as deep as the text does.
-  if (message.startsWith("Maximum call stack")) return "it is nested too deeply";
-  return message
-    .replace(/(:| at line|\n)[^]*$/, "")
-    .replace(/(escape sequence|directive|tag|alias|anchor) .*$/i, "$1")
-    .trim();
-}
-
-function yamlPlace(root: Node | null, path: readonly PropertyKey[], lines: LineCounter): Place | undefined {
-  let node: unknown = root;
-  let offset = root?.range?.[0] ?? 0;
-  for (const part of path) {
-    if (isMap(node)) {
-      const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(part));
-      if (pair === undefined) break;
-      if (isScalar(pair.key)) offset = pair.key.range?.[0] ?? offset;
-      node = pair.value;
-    } else if (isSeq(node)) {
-      const item: unknown = node.items[Number(part)];
-      if (item === undefined) break;
-      node = item;
-      if (isMap(item) || isSeq(item) || isScalar(item)) offset = item.range?.[0] ?? offset;
-    } else break;
-  }
-  const { line, col } = lines.linePos(offset);
-  return { line, column: col };
 }

@@ -9,12 +9,16 @@ import type {
   RequestKind,
   SlotRequest,
 } from "../api/status.ts";
+import type { SlotGroupSpec } from "../api/slot-group.ts";
 import type { UpstreamSpec } from "../api/upstream.ts";
+import type { Origin } from "./origin.ts";
+import type { Liveness } from "./state/liveness.ts";
 
 export interface SpecByKind {
   Slot: SlotSpec;
   Model: ModelSpec;
   Upstream: UpstreamSpec;
+  SlotGroup: SlotGroupSpec;
 }
 
 /** Why a file or document gives no new spec. Line and column count from 1. */
@@ -28,18 +32,23 @@ export interface Diagnostic {
   readonly message: string;
 }
 
-/** A resource as a person declared it, with the last good spec when the newest one is broken. */
+/** A declared resource, with its last valid spec when the newest one is broken. */
 export interface Desired<K extends Kind> {
   readonly kind: K;
   readonly name: string;
   /** Undefined when it has never been valid. */
   readonly spec: SpecByKind[K] | undefined;
-  /** SHA-256 of the canonical spec; of the text when there is none. Changes exactly when the spec does. */
+  /** SHA-256 of the canonical spec; of the text without one. Changes exactly when the spec does. */
   readonly specHash: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
-  readonly file: string;
-  /** When the spec now in force was first seen: the incumbent is the older one. */
+  readonly origin: Origin;
+  /**
+   * The number of changes of the spec, as the source counts; undefined: the source does not count, and the operator
+   * does (DECISIONS 15).
+   */
+  readonly generation: number | undefined;
+  /** When the spec now in force was first read: the incumbent is the older one. */
   readonly since: Date;
   readonly diagnostics: readonly Diagnostic[];
 }
@@ -52,7 +61,7 @@ export interface SourceProblem {
 }
 
 /**
- * What people want. Changes carry only a key; whoever hears of one reads again. The Kubernetes counterpart
+ * The desired state. Notifications carry only a key, and the subscriber reads again. The Kubernetes counterpart
  * implements the same; `test/store/source-conformance.ts` is the definition.
  */
 export interface DesiredSource extends AsyncDisposable {
@@ -60,27 +69,31 @@ export interface DesiredSource extends AsyncDisposable {
   list<K extends Kind>(kind: K): readonly Desired<K>[];
   /** Problems that belong to no resource. */
   problems(): readonly SourceProblem[];
-  /** Calls `onKey` for every resource whose spec, labels or diagnostics changed, appeared or went. */
+  /** Calls `onKey` for every resource whose spec, labels or diagnostics changed, appeared or were removed. */
   watch(onKey: (kind: Kind, name: string) => void): Disposable;
   /** Reads everything again now, by `stat` where nothing changed. */
   resync(): Promise<void>;
 }
 
-/** What the operator says. Written by one operator, read by everybody. */
+/** The published state. Written by one operator, read by all. */
 export interface PublishedStore extends AsyncDisposable {
   slots(): readonly PublishedSlot[];
   slot(name: string): PublishedSlot | undefined;
   registry(): PublishedRegistry;
   operator(): PublishedOperator | undefined;
-  /** Calls `onChange` with everything that one look has found changed. */
+  /** The liveness of the publishing operator, by this reader's clock; `absent`: none has published yet. */
+  operatorLiveness(): OperatorLiveness;
+  /** Calls `onChange` with all changes of one scan. */
   watch(onChange: (change: PublishedChange) => void): Disposable;
 }
 
+export type OperatorLiveness = Liveness | "absent";
+
 export interface PublishedChange {
-  /** Slots whose published state appeared, changed or went. */
+  /** Slots whose published state appeared, changed or was removed. */
   readonly slots: readonly string[];
   readonly registry: boolean;
-  /** The operator's record, if only its heartbeat. */
+  /** The operator's record has changed, possibly only its heartbeat. */
   readonly operator: boolean;
 }
 
@@ -89,24 +102,65 @@ export interface Publisher {
   readSlots(): Promise<readonly PublishedSlot[]>;
   writeSlot(slot: PublishedSlot): Promise<void>;
   deleteSlot(name: string): Promise<void>;
-  /** Those of the names that nobody could read now: somebody has deleted what was written. */
+  /** The unreadable ones of these names: their files were deleted. */
   missingSlots(names: Iterable<string>): readonly string[];
-  /** Whether the registry that was written is still there. */
+  /** Whether the written registry is still there. */
   hasRegistry(): boolean;
   writeRegistry(registry: PublishedRegistry): Promise<void>;
-  writeOperator(operator: PublishedOperator): Promise<void>;
+  /** A heartbeat. The store adds the publisher's identity and the time. */
+  writeOperator(operator: OperatorReport): Promise<void>;
 }
 
+export type OperatorReport = Omit<PublishedOperator, "heartbeat" | "incarnation" | "beat">;
+export type DemandReport = Pick<Demand, "sendsBearers" | "slots">;
+
 export interface DemandStore extends AsyncDisposable {
-  /** Every live gateway's demand; void ones are left out. */
+  /** Every live gateway's demand, without void ones. */
   list(): readonly Demand[];
   watch(onSlots: (slots: readonly string[]) => void): Disposable;
+}
+
+/** One gateway's side of its demand. Disposing withdraws it: no slot waits for this gateway any more. */
+export interface DemandWriter extends AsyncDisposable {
+  /** Also a heartbeat. */
+  write(demand: DemandReport): Promise<void>;
 }
 
 export interface RequestStore extends AsyncDisposable {
   list(slot: string): readonly SlotRequest[];
   put(request: SlotRequest): Promise<void>;
-  /** With `token`: that request, and none that has taken its place since. */
+  /** With `token`: that request, and not one that has replaced it. */
   remove(slot: string, kind: RequestKind, token?: string): Promise<void>;
   watch(onSlot: (slot: string) => void): Disposable;
+}
+
+/** Another operator may act by now: this one must not. */
+export class LeadershipLost extends Error {
+  constructor() {
+    super("another operator has taken over, or the state was deleted");
+    this.name = "LeadershipLost";
+  }
+}
+
+/** The right to act. Disposing passes it to a waiting operator. */
+export interface Lease extends AsyncDisposable {
+  /**
+   * Throws `LeadershipLost` where another may act by now. Called before every action: a process that was stopped or
+   * hung for longer than its lease must not act when it continues.
+   */
+  check(): void;
+}
+
+export interface LeadOptions {
+  /** A foreign file was moved aside. */
+  readonly onWarning: (line: string) => void;
+  /** Called once when this process leads no more. */
+  readonly onLost: () => void;
+  /** Waits while another operator leads. Absent: in that case `lead` rejects with `LockHeld`. */
+  readonly standby?: {
+    /** Called once, with the pid of the present leader, before the wait. */
+    readonly onWaiting: (leader: number) => void;
+    /** Ends the wait: `lead` rejects with its reason. */
+    readonly signal: AbortSignal;
+  };
 }

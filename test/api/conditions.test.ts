@@ -27,7 +27,7 @@ describe("conditions", () => {
     ]);
   });
 
-  it("keep the time while the status stays, whatever reason and generation do", () => {
+  it("keep the time while the status stays, at any change of reason and generation", () => {
     const before = nextConditions([], [loaded], 3, first);
     const [after] = nextConditions(before, [{ ...loaded, reason: "Other", message: "else" }], 4, second);
     assert.deepEqual(
@@ -42,7 +42,7 @@ describe("conditions", () => {
     assert.equal(after?.lastTransitionTime, second.toISOString());
   });
 
-  it("are gone when nobody claims them, and new when somebody does again", () => {
+  it("are removed when no check sets them, and new when a check sets them again", () => {
     const before = nextConditions([], [loaded, pulled], 1, first);
     const without = nextConditions(before, [loaded], 1, first);
     assert.equal(findCondition(without, "Reconciling"), undefined);
@@ -56,7 +56,7 @@ describe("conditions", () => {
     assert.ok(conditionSchema.safeParse(condition).success);
   });
 
-  it("leave what they were made from alone", () => {
+  it("do not change their input", () => {
     const before = Object.freeze(nextConditions([], [loaded], 1, first).map((condition) => Object.freeze(condition)));
     assert.doesNotThrow(() => nextConditions(before, [{ ...loaded, status: "False" }], 2, second));
   });

@@ -34,6 +34,7 @@ const contract = {
   "dispatch.upstream_timeout": 504,
   "config.invalid": 422,
   "config.read_only": 409,
+  "config.changed": 409,
   "config.fit": 409,
   "system.not_found": 404,
   "system.method_not_allowed": 405,

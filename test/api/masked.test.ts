@@ -51,7 +51,7 @@ describe("secrets in plain text", () => {
     assert.deepEqual(found, ["env.HF_TOKEN", "env.OPENAI_API_KEY", "env.DB_PASSWORD", "env.PLAIN", "args.0", "args.2"]);
   });
 
-  it("are not taken for what is none", () => {
+  it("are not found in harmless values", () => {
     const env = { TOKENIZERS_PARALLELISM: "1", MAX_TOKENS: "5", KEYBOARD: "de", HF_TOKEN: "" };
     const args = ["--max-tokens", "5", "--api-key", "$(KEY)", "--tokenizer", "x"];
     assert.deepEqual(literalSecrets(slot({ env, args })), []);

@@ -19,10 +19,22 @@ describe("model", () => {
     "file:///a.gguf",
     "flm://qwen3:4b",
     "voice://amy",
+    "http://localhost/a.gguf",
+    "http://127.0.0.1:8000/models/a.gguf",
+    "http://[::1]:8000/a.gguf",
   ]) {
     it(`takes the source ${source}`, () => assert.ok(modelSpecSchema.safeParse({ source }).success));
   }
-  for (const source of ["", "/models/a.gguf", "http://x/y.gguf", "ftp://x", "hf://", "s3://b/k"]) {
+  for (const source of [
+    "",
+    "/models/a.gguf",
+    "http://x/y.gguf",
+    "http://127.0.0.1@x/y.gguf",
+    "http://localhost.x/y.gguf",
+    "ftp://x",
+    "hf://",
+    "s3://b/k",
+  ]) {
     it(`refuses the source "${source}"`, () => assert.ok(!modelSpecSchema.safeParse({ source }).success));
   }
 

@@ -4,21 +4,21 @@ import { z } from "zod";
 import { loadConfig } from "../../src/api/config.ts";
 import { problemsOf } from "../../src/api/problems.ts";
 import { slotSpecSchema } from "../../src/api/slot.ts";
-import { readManifests } from "../../src/store/manifest.ts";
+import { readManifests } from "../../src/store/files/manifest.ts";
 
 const told = (schema: z.ZodType, value: unknown): readonly (readonly [path: string, message: string])[] => {
   const { error } = schema.safeParse(value);
   return error === undefined ? [] : problemsOf(error, schema).map(({ path, message }) => [path.join("."), message]);
 };
 
-describe("what is wrong with a value", () => {
+describe("the message about an invalid value", () => {
   const either = z.union([z.string(), z.strictObject({ file: z.string() })]);
 
-  it("is told of the alternative that got furthest", () => {
+  it("is reported for the alternative that matched furthest", () => {
     assert.deepEqual(told(z.object({ a: either }), { a: { file: 1 } }), [["a.file", "must be text, and is a number"]]);
   });
 
-  it("is told of all alternatives where none got further, or in the words of the schema", () => {
+  it("is reported for all alternatives if none matched further, or in the words of the schema", () => {
     const both = "must be text, and is a number; or must be a map, and is a number";
     assert.deepEqual(told(either, 1), [["", both]]);
     assert.deepEqual(told(z.union([z.int(), z.string().regex(/^\d+$/, "a whole number")]), "x"), [
@@ -27,7 +27,7 @@ describe("what is wrong with a value", () => {
     assert.deepEqual(told(z.union([z.ipv4(), z.ipv6()], "an address"), "x"), [["", "an address"]]);
   });
 
-  it("is told in plain words", () => {
+  it("is reported in plain words", () => {
     const schema = z.strictObject({
       on: z.boolean(),
       many: z.array(z.string()),
@@ -63,7 +63,7 @@ describe("what is wrong with a value", () => {
     ]);
   });
 
-  it("is a field that is missing, or a key that nobody knows", () => {
+  it("names a missing field, or an unknown key", () => {
     const schema = z.strictObject({ name: z.string(), either });
     assert.deepEqual(told(schema, { nam: 1 }), [
       ["name", "is required"],

@@ -18,7 +18,15 @@ function condition(claim: string, at = first): Condition {
   return { type, status: value, reason, message: "", observedGeneration: 1, lastTransitionTime: at };
 }
 
-const main = { role: "main", port: 8081, endpoint: "http://127.0.0.1:8081", pid: 7, isReady: true } as const;
+const main = {
+  role: "main",
+  ordinal: 0,
+  host: "127.0.0.1",
+  port: 8081,
+  endpoint: "http://127.0.0.1:8081",
+  pid: 7,
+  isReady: true,
+} as const;
 const isReadyState = (state: SlotState) => ["ready", "serving", "idle"].includes(state);
 
 function status(state: SlotState, claims: readonly string[], more: Partial<SlotStatus> = {}): SlotStatus {
@@ -179,7 +187,9 @@ describe("status linter", () => {
   it("finds a port that two slots hold", () => {
     const one = status("ready", loaded);
     assert.deepEqual(lintPorts([["a", one]]), []);
-    assert.deepEqual(lintPorts(Object.entries({ a: one, b: one })), ["port 8081 is held by a/main and b/main"]);
+    assert.deepEqual(lintPorts(Object.entries({ a: one, b: one })), [
+      "port 127.0.0.1:8081 is held by a/main and b/main",
+    ]);
   });
 });
 

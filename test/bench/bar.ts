@@ -3,7 +3,7 @@ export interface Result {
   readonly bar: string;
   readonly measured: string;
   readonly target: string;
-  /** Undefined: told for orientation, judged by no bar. */
+  /** Undefined: the figure is printed for orientation only and has no target. */
   readonly isMet?: boolean;
 }
 

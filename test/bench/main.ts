@@ -44,7 +44,7 @@ for (const [program, flag] of [
   ["wrk", "-v"],
   ["taskset", "-V"],
 ] as const) {
-  // wrk ends with 1 even when it only tells its version.
+  // wrk ends with 1 even when it only prints its version.
   const isThere = await runProgram(["sh", "-c", `command -v ${program} && ${program} ${flag} || true`]);
   if (isThere.trim() !== "") continue;
   console.error(`bench: ${program} is missing; run make bench-setup`);

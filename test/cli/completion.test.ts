@@ -160,7 +160,7 @@ compdef _berth berth
   );
 });
 
-it("fish is told each command, argument and option", () => {
+it("the script for fish lists each command, argument and option", () => {
   assert.equal(
     fish(tree).split("complete -c berth -f\n")[1],
     `complete -c berth -n '__berth_at ' -a slot -d 'slots'

@@ -31,7 +31,7 @@ const said = (bodies: readonly string[]): unknown[] =>
   bodies.filter((body) => body !== "").map((body) => messagesOf(JSON.parse(body)));
 
 describe("a conversation", () => {
-  it("sends what was said so far with every message, until the person leaves", async () => {
+  it("sends the conversation so far with every message, until the person leaves", async () => {
     await using api = await apiDouble({ [route]: stream(delta("Hey"), delta(" you."), "[DONE]") });
     const person = sitDown(api.url);
     person.type("hello\r");
@@ -69,7 +69,7 @@ describe("a conversation", () => {
     await person.ended;
   });
 
-  it("takes up what was typed while an answer came", async () => {
+  it("continues with text that was typed during an answer", async () => {
     let answer: ServerResponse | undefined;
     const slow: Answer = (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
@@ -101,7 +101,7 @@ describe("a conversation", () => {
     });
     await until("the prompt is back", () => person.text().split("primary> ").length > 2);
     person.type("more\r");
-    await person.sees(`${full}; /new forgets what was said so far`);
+    await person.sees(`${full}; /new starts an empty conversation`);
     person.type("/clear\r");
     api.answer(route, stream(delta("Anew."), "[DONE]"));
     person.type("again\r");

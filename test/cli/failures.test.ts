@@ -41,7 +41,10 @@ describe("a command that cannot be done", () => {
     try {
       const client = new Client({ server: url, token: undefined, silentMs: 50 });
       const { code, message } = await rejectionOf(client.list("/api/slots"), CommandError);
-      assert.deepEqual([code, message], ["unreachable", `${url} takes connections, and answers nothing within 0.1 s`]);
+      assert.deepEqual(
+        [code, message],
+        ["unreachable", `${url} accepts connections, and answers nothing within 0.1 s`],
+      );
     } finally {
       for (const socket of sockets) socket.destroy();
       server.close();
@@ -67,13 +70,13 @@ describe("a command that cannot be done", () => {
     assert.match(stderr, new RegExp(`nothing answers at http://127\\.0\\.0\\.1:${port}\n`));
   });
 
-  it("tells plain HTTP from TLS, and what is neither", async () => {
+  it("distinguishes plain HTTP, TLS and anything else", async () => {
     await using api = await apiDouble({});
     const https = api.url.replace("http:", "https:");
     const next = "is it a Berth? name another with --server or SVC_URL\n";
     assert.equal(
       (await runBerth(["--server", https, "status"])).stderr,
-      `server.invalid: what answers at ${https} does not speak TLS\n${next}`,
+      `server.invalid: the program at ${https} does not speak TLS\n${next}`,
     );
     const server = createServer((socket) => socket.end("220 mail ESMTP\r\n"));
     const port = await listen(server);
@@ -81,14 +84,14 @@ describe("a command that cannot be done", () => {
       const url = `http://127.0.0.1:${port}`;
       assert.equal(
         (await runBerth(["--server", url, "status"])).stderr,
-        `server.invalid: what answers at ${url} does not speak HTTP\n${next}`,
+        `server.invalid: the program at ${url} does not speak HTTP\n${next}`,
       );
     } finally {
       server.close();
     }
   });
 
-  it("refuses what is no address", async () => {
+  it("refuses an invalid address", async () => {
     assert.deepEqual(await runBerth(["--server", "localhost:8080", "status"]), {
       code: 1,
       stdout: "",
@@ -124,7 +127,7 @@ describe("a command that cannot be done", () => {
     });
   }
 
-  it("takes no other JSON for what it asked for", async () => {
+  it("accepts no other JSON as the answer", async () => {
     const other = refused(200, '{"hello":"world"}');
     const paths = ["/api/status", "/api/health/system", "/api/slots/a", "/api/slots/a/plan", "/api/models/m"];
     await using api = await apiDouble({
@@ -168,7 +171,7 @@ describe("a command that cannot be done", () => {
     }
   });
 
-  it("says so when the connection breaks", async () => {
+  it("reports a broken connection", async () => {
     await using api = await apiDouble({
       "/api/slots": (response) => {
         response.writeHead(200, { "content-length": "1000" });
@@ -178,7 +181,7 @@ describe("a command that cannot be done", () => {
     assert.equal(
       (await runBerth(["slot", "list"], { SVC_URL: api.url })).stderr,
       `unreachable: ${api.url} broke the connection before its answer was whole\n` +
-        "try again: it may have been stopped, or started anew\n",
+        "try again: it may have been stopped or restarted\n",
     );
   });
 
@@ -197,7 +200,7 @@ describe("a command that cannot be done", () => {
       assert.deepEqual(await runBerth(["--server", server, "status"]), { code: 1, stdout: "", stderr });
   });
 
-  it("tells a name that nobody knows", async () => {
+  it("reports an unknown name", async () => {
     const server = `http://${unknownName}`;
     assert.equal(
       (await runBerth(["--server", server, "status"])).stderr,
@@ -213,7 +216,7 @@ describe("a command that cannot be done", () => {
         code: 1,
         stdout: "",
         stderr:
-          "auth.invalid: the token in SVC_TOKEN holds what no token does: blanks, line ends or letters beyond ASCII\n" +
+          "auth.invalid: the token in SVC_TOKEN holds characters that no token has: blanks, line ends or letters beyond ASCII\n" +
           "one looks like svc_<id>.<secret>\n",
       });
     }
@@ -306,7 +309,7 @@ describe("a command that is used wrongly", () => {
     });
   }
 
-  it("says what is wrong and where help is", async () => {
+  it("names the mistake and where help is", async () => {
     assert.deepEqual(await runBerth(["slot", "list", "--nope"]), {
       code: 2,
       stdout: "",
@@ -329,7 +332,7 @@ describe("a command that is used wrongly", () => {
   it("knows what other tools call its commands", async () => {
     for (const [args, stderr] of [
       [["ps"], "usage: unknown command 'ps'; here it is `berth slot list`\n"],
-      [["pull", "qwen3"], "usage: unknown command 'pull'; here it is `berth model pull MODEL`\n"],
+      [["pull", "qwen3"], "usage: unknown command 'qwen3'; a model is fetched by `berth model pull qwen3`\n"],
       [["run", "primary", "hi"], "usage: unknown command 'run'; here it is `berth chat SLOT`\n"],
       [["slot", "list", "--json"], "usage: unknown option '--json'; write -o json\n"],
     ] as const) {

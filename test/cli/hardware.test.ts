@@ -58,7 +58,7 @@ looked at 2026-01-01T00:00:00.000Z as uid 1000, groups 1000, kernel 6.12.0
     );
   });
 
-  it("of one with everything, and where each fact comes from", async () => {
+  it("of one with everything, with the source of each fact", async () => {
     assert.equal(
       await hardwareText(withSuggestions(workstation), "wide"),
       `cpu       Example 3000 (x64), 2 cores, 2 threads, 1.5 of them to be used; sse4_2 avx fma avx2
@@ -133,12 +133,12 @@ describe("berth probe", () => {
     assert.deepEqual(await runBerth(["probe"], { SVC_URL: api.url }), {
       code: 0,
       stdout: await hardwareText(bare, "table"),
-      stderr: "no operator has answered: this is what one saw before\n",
+      stderr: "no operator has answered: this is an earlier operator's result\n",
     });
   });
 
   it("of another machine does not look at this one", async () => {
-    const message = "no operator of this version has looked at this machine yet; the first to start does";
+    const message = "no operator of this version has probed this machine yet; the first to start does";
     await using api = await apiDouble({
       [asking]: (response) => {
         response.statusCode = 404;
@@ -158,14 +158,14 @@ describe("berth probe", () => {
     });
   });
 
-  it("looks itself where no service runs on this machine, and says so", async () => {
+  it("probes itself where no service runs on this machine, and says so", async () => {
     await using directory = await tempDir();
     const port = String(await freePort());
     const env = { SVC_PORT: port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
     const { code, stdout, stderr } = await runBerth(["probe", "-o", "json"], env);
     assert.equal(
       stderr,
-      `nothing answers at http://127.0.0.1:${port}: this is what this command sees itself, as its own user\n`,
+      `nothing answers at http://127.0.0.1:${port}: this is the command's own probe, as its own user\n`,
     );
     assert.equal(code, 0);
     const { hardwareSchema } = await import("../../src/api/hardware.ts");
@@ -179,7 +179,7 @@ describe("berth probe", () => {
     await using api = await apiDouble({ [asking]: { ...bare, pending: true } });
     const env = { SVC_PORT: new URL(api.url).port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };
     const { code, stdout, stderr } = await runBerth(["probe"], env);
-    assert.equal(stderr, "no operator has answered: this is what this command sees itself, as its own user\n");
+    assert.equal(stderr, "no operator has answered: this is the command's own probe, as its own user\n");
     assert.equal(code, 0);
     assert.match(stdout, new RegExp(`^disk +state: .* \\(${directory.path}\\)$`, "m"));
   });

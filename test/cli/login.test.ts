@@ -26,7 +26,7 @@ async function login(url: string, home: string, typed: string): Promise<Ended> {
 }
 
 describe("berth login", () => {
-  it("tries a token, keeps it where nobody else may read it, and uses it for that server only", async () => {
+  it("tries a token, stores it readable for its owner alone, and uses it for that server only", async () => {
     await using home = await tempDir();
     await using api = await apiDouble({ ...on, "/api/slots": { object: "list", data: [] } });
     await using other = await apiDouble({ "/api/slots": { object: "list", data: [] } });
@@ -135,7 +135,7 @@ describe("berth login", () => {
     );
   });
 
-  it("says so where there is no home", async () => {
+  it("reports a missing home directory", async () => {
     await using api = await apiDouble(on);
     const { code, stderr } = await runBerth(["--server", api.url, "login", "--forget"], {});
     assert.deepEqual(
@@ -145,7 +145,7 @@ describe("berth login", () => {
   });
 });
 
-it("a terminal does not show what is typed", async () => {
+it("a terminal does not show typed text", async () => {
   const [input, output] = [Object.assign(new PassThrough(), { isTTY: true }), new PassThrough()];
   const typed = readSecret("Token: ", input, output);
   input.write("svc_a.b\r\n");

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { presentJob } from "../../src/cli/pulls.ts";
 import { apiDouble, failure, type ApiDouble } from "../support/api-double.ts";
@@ -49,7 +50,7 @@ describe("berth model pull", () => {
     );
   });
 
-  it("fails when somebody cancels it", async () => {
+  it("fails when it is cancelled elsewhere", async () => {
     const { ended } = await pulled({ ...job, state: "cancelled" });
     assert.match(
       ended.stderr,
@@ -57,7 +58,7 @@ describe("berth model pull", () => {
     );
   });
 
-  it("goes away when told to, and takes sources and licences", async () => {
+  it("returns at once with --detach, and takes sources and licences", async () => {
     await using api = await apiDouble({ "/api/models/pull": { ...job, state: "queued" } });
     const source = "hf://owner/repo/a.gguf";
     const ended = await runBerth(["model", "pull", source, "--detach", "--accept-license"], { SVC_URL: api.url });
@@ -74,6 +75,47 @@ describe("berth model pull", () => {
   });
 });
 
+describe("berth pull", () => {
+  const pull = {
+    id: "p1",
+    model: "a",
+    state: "running",
+    sources: ["hf://o/r/a.gguf"],
+    for_slot: false,
+    error: null,
+    bytes_done: 1024,
+    bytes_total: 4096,
+    bytes_per_second: 512,
+    eta_seconds: 6,
+    ended_at: null,
+  };
+  const ended = { ...pull, id: "p0", state: "cancelled", ended_at: "2026-01-01T00:00:00.000Z" };
+
+  it("list shows how far each is", async () => {
+    await using api = await apiDouble({ "/api/pulls": { object: "list", data: [pull] } });
+    const shown = await runBerth(["pull", "list"], { SVC_URL: api.url });
+    assert.equal(
+      shown.stdout,
+      "ID  MODEL  STATE    DONE                RATE     LEFT  FOR\np1  a      running  1.0 KiB of 4.0 KiB  512 B/s  6s    a person\n",
+    );
+  });
+
+  it("pause, resume and cancel find the pull by its model or its id", async () => {
+    const one = { "/api/pulls/p1/pause": pull, "/api/pulls/p1/resume": pull, "/api/pulls/p1": pull };
+    await using api = await apiDouble({ "/api/pulls": { object: "list", data: [ended, pull] }, ...one });
+    const env = { SVC_URL: api.url };
+    assert.equal((await runBerth(["pull", "pause", "a"], env)).stdout, "a: pull paused\n");
+    assert.equal((await runBerth(["pull", "resume", "p1"], env)).stdout, "a: pull resumed\n");
+    assert.equal((await runBerth(["pull", "cancel", "a"], env)).stdout, "a: pull cancelled\n");
+    assert.deepEqual(
+      api.asked.filter((asked) => asked !== "GET /api/pulls"),
+      ["POST /api/pulls/p1/pause", "POST /api/pulls/p1/resume", "DELETE /api/pulls/p1"],
+    );
+    const none = await runBerth(["pull", "pause", "b"], env);
+    assert.match(none.stderr, /no pull has the id or fetches the model b\nsee `berth pull list`/);
+  });
+});
+
 describe("berth model", () => {
   it("assign swaps a slot", async () => {
     await using api = await apiDouble({ "/api/models/vendor/a%3Afree/assign": primary });
@@ -83,15 +125,82 @@ describe("berth model", () => {
   });
 
   it("rm removes, with files only when that is meant", async () => {
-    await using api = await apiDouble({ "/api/models/a": {}, "/api/models/a?force=1&files=1": {} });
+    const kept = [{ path: "/m/a.gguf", reason: "it lies outside" }];
+    await using api = await apiDouble({
+      "/api/models/a": {},
+      "/api/models/a?force=1&files=1": { freed_bytes: 2048, kept },
+    });
     const env = { SVC_URL: api.url };
     assert.equal((await runBerth(["model", "rm", "a"], env)).stdout, "a: removed\n");
     assert.equal((await runBerth(["model", "rm", "a", "--files"], env)).code, 2);
     assert.equal(
       (await runBerth(["model", "rm", "a", "--force", "--files", "--yes"], env)).stdout,
-      "a: removed, with its files\n",
+      "a: removed, with its files; 2.0 KiB are free\n/m/a.gguf stays: it lies outside\n",
     );
     assert.deepEqual(api.asked, ["DELETE /api/models/a", "DELETE /api/models/a?force=1&files=1"]);
+  });
+
+  it("rm removes nothing but models, whatever its ref names", async () => {
+    await using api = await apiDouble({ "/api/slots/primary": {} });
+    for (const ref of ["../slots/primary", "..", "a/./b"]) {
+      const ended = await runBerth(["model", "rm", ref], { SVC_URL: api.url });
+      assert.match(
+        ended.stderr,
+        /^usage: no name has a part "\." or "\.\.", as in \/api\/models\/.+\ncheck the name\n$/,
+      );
+      assert.notEqual(ended.code, 0);
+    }
+    assert.deepEqual(api.asked, []);
+  });
+
+  it("scan shows what it has found, and what declares it", async () => {
+    const row = {
+      id: "a",
+      state: "new",
+      size_bytes: 2048,
+      capabilities: ["chat"],
+      files: ["/m/a.gguf"],
+      message: null,
+    };
+    const data = [{ ...row, manifest: { name: "a", spec: { source: "file:///m/a.gguf" }, written: false } }];
+    await using api = await apiDouble({ "/api/models/scan": { object: "list", data } });
+    const ended = await runBerth(["model", "scan", "/m/"], { SVC_URL: api.url });
+    assert.equal(
+      ended.stdout,
+      "ID  STATE  SIZE     CAPABILITIES  FILE       MESSAGE\n" +
+        "a   new    2.0 KiB  chat          /m/a.gguf  -\n" +
+        "1 new model: --write declares them, -o yaml shows the manifests\n",
+    );
+    assert.deepEqual(api.bodies, ['{"directories":["/m"],"write":false}']);
+  });
+
+  it("scan of a directory elsewhere is refused with the remedy, and not sent for another token", async () => {
+    const message = "/srv/m is not below the models directory /m: link it there (ln -s), or start with SVC_API_EXEC=1";
+    const refuse = (details: object) => (response: ServerResponse) => {
+      response.writeHead(403);
+      response.end(JSON.stringify({ error: { code: "auth.forbidden", type: "permission_error", message, details } }));
+    };
+    await using api = await apiDouble({
+      "/api/models/scan": refuse({ path: ["directories"] }),
+      "/api/models/gc": refuse({ scope: "read" }),
+    });
+    assert.equal(
+      (await runBerth(["model", "scan", "/srv/m"], { SVC_URL: api.url })).stderr,
+      `auth.forbidden: ${message}\nno token changes that: do what the message says, on the machine of the service\n`,
+    );
+    const { stderr } = await runBerth(["model", "gc"], { SVC_URL: api.url });
+    assert.match(stderr, /\na token of a higher scope may: `berth login`, or SVC_TOKEN\n$/);
+  });
+
+  it("gc shows what it deletes", async () => {
+    const files = [{ path: "/m/x", kind: "partial", size_bytes: 2048, source: "hf://o/r/f" }];
+    await using api = await apiDouble({ "/api/models/gc": { dry_run: true, bytes: 2048, files, kept: [] } });
+    const ended = await runBerth(["model", "gc", "--dry-run"], { SVC_URL: api.url });
+    assert.equal(
+      ended.stdout,
+      "FILE  KIND     SIZE     SOURCE\n/m/x  partial  2.0 KiB  hf://o/r/f\n2.0 KiB would be free\n",
+    );
+    assert.deepEqual(api.bodies, ['{"dry_run":true}']);
   });
 
   it("catalog prints what fits", async () => {
@@ -107,6 +216,40 @@ describe("berth model", () => {
       (await runBerth(["model", "catalog"], { SVC_URL: api.url })).stdout,
       "ID        SIZE     CAPABILITIES  FIT   LICENSE\nqwen3-4b  2.5 GiB  chat          fits  apache-2.0\n",
     );
+  });
+
+  it("catalog prints with which settings a model fits, and why", async () => {
+    const entry = {
+      id: "qwen3-8b",
+      size_bytes: 5_030_000_000,
+      capabilities: ["chat"],
+      license: "apache-2.0",
+      license_url: "https://a.test/",
+      must_accept: false,
+      unverified: ["source"],
+      source: "hf://a/b/c.gguf",
+      fit: {
+        verdict: "fits_with",
+        settings: { context_size: 8192 },
+        message: "needs 7.0 GiB on CUDA0, which has 8.0 GiB",
+        check: "berth probe -o wide",
+      },
+    };
+    await using api = await apiDouble({ "/api/models/catalog": { object: "list", data: [entry] } });
+    const { stdout } = await runBerth(["model", "catalog", "-o", "wide"], { SVC_URL: api.url });
+    const [, row = ""] = stdout.split("\n");
+    assert.deepEqual(row.split(/ {2,}/), [
+      "qwen3-8b",
+      "4.7 GiB",
+      "chat",
+      "fits with context_size 8192",
+      "apache-2.0",
+      "needs 7.0 GiB on CUDA0, which has 8.0 GiB; check: berth probe -o wide",
+      "no",
+      "source",
+      "hf://a/b/c.gguf",
+      "https://a.test/",
+    ]);
   });
 
   it("show prints a model's fields", async () => {

@@ -19,7 +19,7 @@ describe("berth slot load, unload, restart and swap", () => {
     [["unload", "primary"], "/unload", "", "unload requested"],
     [["restart", "primary"], "/restart", "", "restart requested"],
     [["swap", "primary", "qwen3:4b"], "/swap", '{"model":"qwen3:4b"}', "swap to qwen3:4b requested"],
-    [["swap", "primary", "a", "--write"], "/swap", '{"model":"a","write":true}', "its manifest says a now"],
+    [["swap", "primary", "a", "--write"], "/swap", '{"model":"a","write":true}', "its manifest now names a"],
     [["swap", "primary", "--reset"], "/swap", '{"reset":true}', "swap back requested"],
   ];
   for (const [args, path, body, said] of requests) {
@@ -77,7 +77,7 @@ describe("--wait", () => {
     await until("two more looks", () => api.asked.length > before + 1);
   }
 
-  it("tells the reason of waiting, a line each, and the end", async () => {
+  it("prints each reason of waiting as a line, and the end", async () => {
     const ended = await held(async (api, answer) => {
       await seen(api);
       api.answer("/api/slots/primary", reconciling("starting", "the engine loads its model"));
@@ -240,7 +240,7 @@ describe("berth slot create", () => {
     }
   });
 
-  it("passes on what the service refuses", async () => {
+  it("passes on refusals of the service", async () => {
     const refusal = failure("slot.already_exists", "a slot with this name exists");
     await using api = await apiDouble({
       "/api/slots": (response) => {
@@ -257,14 +257,14 @@ describe("berth slot create", () => {
 });
 
 describe("berth slot delete", () => {
-  it("deletes when told that it is meant", async () => {
+  it("deletes at once with --yes", async () => {
     await using api = await apiDouble({ "/api/slots/coder": (response) => response.writeHead(202).end() });
     const ended = await runBerth(["slot", "delete", "coder", "--yes"], { SVC_URL: api.url });
     assert.deepEqual(ended, { code: 0, stdout: "coder: deleted\n", stderr: "" });
     assert.deepEqual(api.asked, ["DELETE /api/slots/coder"]);
   });
 
-  it("does nothing where nobody can be asked", async () => {
+  it("does nothing where no person can answer", async () => {
     await using api = await apiDouble({});
     assert.deepEqual(await runBerth(["slot", "delete", "coder"], { SVC_URL: api.url }), {
       code: 2,

@@ -33,8 +33,11 @@ async function loadedBy(args: readonly string[]): Promise<string[]> {
 
 // A command that a person waits for starts in a quarter of a second: no schema library, no server, no log.
 for (const [args, own] of [
-  [["slot", "list"], ["src/cli/slots.ts"]],
-  [["status"], ["src/cli/slots.ts", "src/cli/status.ts"]],
+  [
+    ["slot", "list"],
+    ["src/cli/chosen-model.ts", "src/cli/slots.ts"],
+  ],
+  [["status"], ["src/cli/chosen-model.ts", "src/cli/slots.ts", "src/cli/status.ts"]],
 ] as const) {
   it(`berth ${args.join(" ")} loads little`, async () => {
     assert.deepEqual(
@@ -42,7 +45,9 @@ for (const [args, own] of [
       (await loadedBy(args)).filter((path) => !path.endsWith("-commands.ts")),
       [
         "commander",
+        "src/api/byte-text.ts",
         "src/api/duration.ts",
+        "src/api/longest-loan.ts",
         "src/api/scopes.ts",
         "src/cli/client.ts",
         "src/cli/commands.ts",
@@ -52,10 +57,10 @@ for (const [args, own] of [
         "src/cli/silence.ts",
         "src/cli/watch.ts",
         "src/main/berth.ts",
-        "src/main/lost-output.ts",
+        "src/program/lost-output.ts",
         "src/main/program.ts",
         "src/main/usage-hints.ts",
-        "src/main/version.ts",
+        "src/program/version.ts",
         ...own,
       ].toSorted(),
     );

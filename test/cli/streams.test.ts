@@ -25,7 +25,7 @@ describe("berth chat", () => {
     );
   });
 
-  it("tells what is waited for, beside the answer", async () => {
+  it("prints the reason of a wait beside the answer", async () => {
     await using api = await apiDouble({
       "/v1/chat/completions": (response) => {
         response.writeHead(200, { "content-type": "text/event-stream" });
@@ -38,7 +38,7 @@ describe("berth chat", () => {
     assert.deepEqual(ended, { code: 0, stdout: "Hey\n", stderr: "primary: pulling 41%\nprimary: starting\n" });
   });
 
-  it("says what is piped in", async () => {
+  it("sends piped text", async () => {
     await using api = await apiDouble({ "/v1/chat/completions": stream(delta("Hey"), "[DONE]") });
     const child = spawn(command, ["chat", "primary"], { env: { PATH: process.env["PATH"], SVC_URL: api.url } });
     child.stdin.end("a\nb\n");
@@ -77,7 +77,7 @@ describe("berth chat", () => {
     child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
     child.stdin.end("\n");
     assert.equal(await new Promise((resolve) => child.once("close", resolve)), 1);
-    assert.match(stderr, /^usage: nothing came from standard input\n/);
+    assert.match(stderr, /^usage: standard input is empty\n/);
     assert.equal((await runBerth(["chat", "primary", " "], { SVC_URL: api.url })).code, 2);
     assert.deepEqual(api.asked, []);
   });
@@ -98,7 +98,7 @@ describe("berth chat", () => {
       },
     });
     const ended = await runBerth(["chat", "primary", "hi"], { SVC_URL: api.url });
-    const next = "try again: it may have been stopped, or started anew";
+    const next = "try again: it may have been stopped or restarted";
     const stderr = `unreachable: ${api.url} broke the connection before its answer was whole\n${next}\n`;
     assert.deepEqual(ended, { code: 1, stdout: "He", stderr });
   });
@@ -129,7 +129,7 @@ describe("berth slot logs", () => {
       stderr: "cold has never been started, so that there is no log; `berth slot load cold` starts it\n",
     });
     assert.match((await logs("stt")).stderr, /no log; no manifest configures it: `berth slot create stt` does\n$/);
-    assert.equal((await logs("primary")).stderr, "primary has written nothing, or its log is gone\n");
+    assert.equal((await logs("primary")).stderr, "primary has printed nothing, or its log was removed\n");
   });
 
   it("prints the times of lines where they are asked for", async () => {
@@ -151,6 +151,13 @@ describe("berth slot logs", () => {
       "/api/slots/primary/logs?tail=200&follow=1": stream(line("one"), line("two")),
     });
     assert.equal((await runBerth(["slot", "logs", "primary", "-f"], { SVC_URL: api.url })).stdout, "one\ntwo\n");
+  });
+
+  it("prints the process before a line of a slot with several", async () => {
+    const line = JSON.stringify({ time: "2026-11-21T07:00:00Z", stream: "stdout", line: "one", process: "main-1" });
+    await using api = await apiDouble({ "/api/slots/primary/logs?tail=200&follow=1": stream(line) });
+    const { stdout } = await runBerth(["slot", "logs", "primary", "-f"], { SVC_URL: api.url });
+    assert.equal(stdout, "main-1 | one\n");
   });
 });
 

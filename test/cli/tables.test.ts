@@ -42,7 +42,7 @@ coder    error  False/CrashLoop  qwen3:4b  llama   process  -     4         0   
     assert.equal(await shown({ NO_COLOR: "1" }), slotTable);
   });
 
-  it("prints YAML that reads back as what was answered", async () => {
+  it("prints YAML that reads back as the answer", async () => {
     await using api = await apiDouble({ "/api/slots": slots });
     const { stdout } = await runBerth(["slot", "list", "-o", "yaml"], { SVC_URL: api.url });
     assert.deepEqual(parse(stdout), slots);
@@ -114,13 +114,13 @@ transitions:
     assert.deepEqual(JSON.parse(stdout), hostile, "data is data");
   });
 
-  it("prints what an engine holds of memory where that is known", async () => {
+  it("prints the memory of an engine where that is known", async () => {
     await using api = await apiDouble({ "/api/slots/primary": { ...primary, memory_bytes: 1_610_612_736 } });
     const { stdout } = await runBerth(["slot", "show", "primary"], { SVC_URL: api.url });
     assert.match(stdout, /^memory: {13}1\.5 GiB$/m);
   });
 
-  it("prints what an engine computes on, and what it holds on each GPU", async () => {
+  it("prints the devices of an engine, and its memory on each GPU", async () => {
     const compute = { devices: ["CUDA0"], layers_offloaded: 26, layers_total: 33, buffers: [] };
     const memory = { host_bytes: 1024, devices: [{ id: "0000:00:06.0", bytes: 9_655_287_808 }] };
     const onCpu = { devices: [], layers_offloaded: 0, layers_total: 37, buffers: [] };
@@ -154,7 +154,25 @@ transitions:
     assert.match(stdout, /^container: +0123456789ab\ncontainer \(rerank\): ffffffffffff$/m);
   });
 
-  it("says what to do about a slot that is not there", async () => {
+  it("lists the replicas of a slot with where each answers", async () => {
+    const at = (port: number): string => `http://127.0.0.1:${port}`;
+    const processes = [
+      { role: "main", ordinal: 0, endpoint: at(8081), isReady: true },
+      { role: "main", ordinal: 1, endpoint: at(8082), isReady: false, drainingSince: "2026-01-01T00:00:00.000Z" },
+      { role: "main", ordinal: 2, endpoint: at(8083), isReady: false },
+    ];
+    await using api = await apiDouble({ "/api/slots/primary": { ...primary, processes } });
+    const { stdout } = await runBerth(["slot", "show", "primary"], { SVC_URL: api.url });
+    const lines = [
+      "processes:",
+      `  main          ready      ${at(8081)}`,
+      `  main-1        draining   ${at(8082)}`,
+      `  main-2        not ready  ${at(8083)}`,
+    ];
+    assert.ok(stdout.includes(`${lines.join("\n")}\n`), stdout);
+  });
+
+  it("says what to do about an unknown slot", async () => {
     await using api = await apiDouble({});
     assert.deepEqual(await runBerth(["slot", "show", "nope"], { SVC_URL: api.url }), {
       code: 1,
@@ -211,7 +229,7 @@ describe("berth status", () => {
     assert.match(stdout, /^ {4}\/etc\/berth\/slots\/Bad\.toml:2:1: no slot is called Bad$/m);
   });
 
-  it("tells what is wrong with which resource, and counts what the token may not see", async () => {
+  it("names resources with their problems, and counts those that the token may not see", async () => {
     const counts = [
       { kind: "Model", type: "Stalled", reason: "InvalidSpec", count: 1 },
       { kind: "Upstream", type: "Stalled", reason: "NoKey", count: 2 },
@@ -235,6 +253,37 @@ ${slotTable}`,
     );
   });
 
+  it("names groups with their problems, and says a reason that is the condition's own name once", async () => {
+    const counts = [
+      { kind: "Slot", type: "ModelUnknown", reason: "ModelUnknown", count: 1 },
+      { kind: "SlotGroup", type: "Stalled", reason: "BudgetTooSmall", count: 1 },
+    ];
+    const condition = (type: string, reason: string): Record<string, unknown> => ({
+      type,
+      status: "True",
+      reason,
+      message: "no such thing",
+      observedGeneration: 1,
+      lastTransitionTime: "2026-11-22T12:00:00.000Z",
+    });
+    const lost = { ...primary, conditions: [condition("ModelUnknown", "ModelUnknown")] };
+    const gpu = { name: "gpu", conditions: [condition("Stalled", "BudgetTooSmall")] };
+    await using api = await apiDouble({
+      ...answers,
+      "/api/health/system": { status: "degraded", checks: { conditions: { status: "degraded", counts } } },
+      "/api/slots": { object: "list", data: [lost] },
+      "/api/groups": { object: "list", data: [gpu] },
+    });
+    const { stdout } = await runBerth(["status"], { SVC_URL: api.url });
+    assert.equal(
+      stdout.slice(0, stdout.indexOf("\n\n")),
+      `berth 0.1.0, up 1m15s, degraded
+  conditions: degraded 1 Slot ModelUnknown, 1 SlotGroup Stalled BudgetTooSmall
+    Slot primary: ModelUnknown: no such thing
+    SlotGroup gpu: Stalled BudgetTooSmall: no such thing`,
+    );
+  });
+
   it("names what is degraded, and why", async () => {
     const checks = {
       store: { status: "ok" },
@@ -247,7 +296,7 @@ ${slotTable}`,
     assert.equal(
       stdout,
       `berth 0.1.0, up 1m15s, degraded
-  operator heartbeat: failed last heard of 2026-11-21T07:00:00.000Z
+  operator heartbeat: failed last heartbeat 2026-11-21T07:00:00.000Z
   disk: degraded 5 MiB free
   slots: degraded coder
 

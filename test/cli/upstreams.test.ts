@@ -21,7 +21,7 @@ const upstreams = { object: "list", data: [acme, { ...acme, name: "local", circu
 const check = { name: "acme", ok: true, milliseconds: 84, models: 12, problem: null };
 
 describe("berth upstream", () => {
-  it("lists providers with what is wrong", async () => {
+  it("lists providers with their problems", async () => {
     await using api = await apiDouble({ "/api/upstreams": upstreams });
     const { stdout } = await runBerth(["upstream", "list"], { SVC_URL: api.url });
     assert.equal(

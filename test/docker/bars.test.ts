@@ -35,7 +35,7 @@ async function containerOf(running: RunningBerth, slot: string): Promise<string 
 }
 
 /**
- * The bars of fifty slots, of which sixteen run. Figures are told as diagnostics; what is asserted leaves room for a
+ * The bars of fifty slots, of which sixteen run. Figures are printed as diagnostics; what is asserted leaves room for a
  * machine that does other things.
  */
 test(

@@ -180,7 +180,7 @@ test(
   },
 );
 
-test("a disk that is full during a pull: told, and tried again", { timeout: 300_000 }, async () => {
+test("a disk that is full during a pull: reported, and the pull is retried", { timeout: 300_000 }, async () => {
   const dataRoot = await mkdtemp(join(tmpdir(), "berth-small-"));
   assert.equal(
     spawnSync("mount", ["-t", "tmpfs", "-o", "size=96m", "tmpfs", dataRoot]).status,

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Dockerode from "dockerode";
 import type { Container, Observed, Workload } from "../../src/api/workload.ts";
-import { openDockerRuntime, type DockerRuntimeOptions } from "../../src/runtimes/docker/docker.ts";
+import { openDockerRuntime } from "../../src/runtimes/docker/docker.ts";
+import type { DockerRuntimeOptions } from "../../src/runtimes/docker/docker-options.ts";
+import { tailLogs, type LogLine, type TailOptions } from "../../src/runtimes/logs/logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import type { Site } from "../runtimes/conformance.ts";
 import { engineImage } from "./images.ts";
@@ -44,6 +46,12 @@ export class DockerSite implements Site {
     });
   }
 
+  readonly hasHostPorts = true;
+
+  logs(slot: string, options: TailOptions): AsyncIterable<LogLine> {
+    return tailLogs(this.stateDir, slot, options);
+  }
+
   async openNeighbour(): Promise<Runtime> {
     return await this.open({ stateDir: join(this.stateDir, "neighbour"), instance: this.#neighbour });
   }
@@ -52,12 +60,12 @@ export class DockerSite implements Site {
     return {
       slot: "primary",
       role: "main",
+      ordinal: 0,
       hash: "hash-1",
       runtime: "docker",
       command: flags,
       env: { HOST: "0.0.0.0", PORT: "8080", SLOT: "primary", MODEL: "double" },
       workingDir: undefined,
-      host: "127.0.0.1",
       port,
       stopSeconds: 30,
       container: {

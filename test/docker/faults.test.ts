@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { Container } from "dockerode";
 import type { Observed } from "../../src/api/workload.ts";
-import { tailLogs } from "../../src/runtimes/logs.ts";
+import { tailLogs } from "../../src/runtimes/logs/logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -22,7 +22,7 @@ interface Scene {
 }
 
 /**
- * Less than a second where nothing else runs, as the benchmark measures; nothing but an event tells it in this time.
+ * Less than a second where nothing else runs, as the benchmark measures; only an event can report it in this time.
  */
 const soonMs = 30_000;
 
@@ -74,7 +74,7 @@ async function removed(container: Container): Promise<void> {
 /** As a program of the image, with Node. */
 const node = (script: string): readonly string[] => ["/usr/bin/node", "-e", script];
 
-it("a container that was stopped by somebody else: noticed, with its exit code", async (scene) => {
+it("a container that another client stopped: noticed, with its exit code", async (scene) => {
   const id = await listening(scene);
   scene.told.length = 0;
   // By itself, however long it takes: the code would be the kernel's otherwise.
@@ -83,7 +83,7 @@ it("a container that was stopped by somebody else: noticed, with its exit code",
   assert.deepEqual((await exit(scene.runtime)).code, 0);
 });
 
-it("a container that was removed by somebody else is gone soon", async (scene) => {
+it("a container that another client removed is gone soon", async (scene) => {
   const id = await listening(scene);
   await scene.site.api.getContainer(id).remove({ force: true });
   await until("it is gone", async () => (await scene.runtime.observe("primary")).length === 0, soonMs);
@@ -103,7 +103,7 @@ it("a container that was renamed gets its name back, and is not restarted", asyn
   assert.deepEqual({ drift, isListening }, { drift: undefined, isListening: true });
 });
 
-it("a container whose old name is taken keeps the new one, and nobody insists", async (scene) => {
+it("a container whose old name is taken keeps the new one, without further attempts", async (scene) => {
   const id = await listening(scene);
   const handle = scene.site.api.getContainer(id);
   const { Name: name } = await handle.inspect();
@@ -135,11 +135,11 @@ it("a container that was paused is seen, and runs on without a restart", async (
 it("a paused container can be removed", async (scene) => {
   const id = await listening(scene);
   await scene.site.api.getContainer(id).pause();
-  await scene.runtime.remove("primary", "main", { stopSeconds: 10 });
+  await scene.runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
   assert.equal(await scene.site.population(), 0);
 });
 
-it("a container that was restarted by somebody else has a new start", async (scene) => {
+it("a container that another client restarted has a new start", async (scene) => {
   const id = await listening(scene);
   const before = (await only(scene.runtime)).startedAt;
   await scene.site.api.getContainer(id).restart({ t: 5 });
@@ -150,7 +150,7 @@ it("a container that was restarted by somebody else has a new start", async (sce
   assert.deepEqual(after.id, { containerId: id });
 });
 
-it("memory: the kernel's kill is told as such, with the limit", async ({ site, runtime, port }) => {
+it("memory: a kill by the kernel is reported as such, with the limit", async ({ site, runtime, port }) => {
   const hog = node("const all = []; for (;;) all.push(Buffer.alloc(4e6, 1));");
   const workload = site.workload(port, [], { replacesEntrypoint: true, memoryBytes: 64 * 1024 ** 2 });
   await runtime.ensure({ ...workload, command: hog });
@@ -164,14 +164,14 @@ it("memory: the kernel's kill is told as such, with the limit", async ({ site, r
   assert.match(end.message, /out of memory \(its limit is 67108864 bytes\)/);
 });
 
-it("an exit is told with the last thing the engine said", async ({ site, runtime, port }) => {
+it("an exit is reported with the last line of the engine", async ({ site, runtime, port }) => {
   const workload = site.workload(port, [], { replacesEntrypoint: true });
   await runtime.ensure({ ...workload, command: node('console.error("no such model"); process.exit(5);') });
   const { code, message } = await exit(runtime);
   assert.deepEqual({ code, message }, { code: 5, message: "exited with code 5: no such model" });
 });
 
-it("a port that a stranger holds: told, and nothing is left behind", async ({ site, runtime, port }) => {
+it("a port in use by another program: reported, and nothing is left behind", async ({ site, runtime, port }) => {
   const stranger = createServer().listen(port, "127.0.0.1");
   await once(stranger, "listening");
   try {
@@ -182,18 +182,18 @@ it("a port that a stranger holds: told, and nothing is left behind", async ({ si
   } finally {
     stranger.close();
   }
-  await runtime.remove("primary", "main", { stopSeconds: 1 });
+  await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 1 });
   assert.deepEqual(await runtime.observe("primary"), []);
 });
 
 it("a name that a stranger's container has: ours runs under another, theirs is left alone", async (scene) => {
   const first = await listening(scene);
   const { Name: name } = await scene.site.api.getContainer(first).inspect();
-  await scene.runtime.remove("primary", "main", { stopSeconds: 10 });
+  await scene.runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
   const stranger = await scene.site.api.createContainer({ name: name.slice(1), Image: engineImage });
   try {
     await listening(scene);
-    await scene.runtime.remove("primary", "main", { stopSeconds: 10 });
+    await scene.runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
     assert.equal((await stranger.inspect()).State.Status, "created");
   } finally {
     await removed(stranger);
@@ -213,23 +213,26 @@ it("labels of another instance, or not whole, make no container ours", async ({ 
     assert.deepEqual(await runtime.list(), []);
     assert.deepEqual(await runtime.observe("primary"), []);
     await runtime.remove("primary", undefined, { stopSeconds: 0 });
-    for (const stranger of strangers) assert.equal((await stranger.inspect()).State.Running, true);
+    for (const stranger of strangers) {
+      const { State, Name } = await stranger.inspect();
+      assert.equal(State.Running, true, `${Name}: ${JSON.stringify(State)}`);
+    }
   } finally {
     await Promise.all(strangers.map(removed));
   }
 });
 
-it("an image without an entrypoint, and one that is not there", async ({ site, runtime, port }) => {
+it("an image without an entrypoint, and a missing one", async ({ site, runtime, port }) => {
   await runtime.ensure(site.workload(port, [], { image: emptyImage }));
   const end = (await only(runtime)).exit;
   assert.equal(end?.reason, "StartFailed");
   assert.match(end.message, /no command (specified|or entrypoint provided)/i);
-  await runtime.remove("primary", "main", { stopSeconds: 0 });
+  await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 0 });
   await assert.rejects(runtime.ensure(site.workload(port, [], { image: "berth-test/none:1" })), /no such image/i);
   assert.deepEqual(await site.containers(), []);
 });
 
-it("devices: a missing one, and what is none, are told by name", async ({ site, runtime, port }) => {
+it("devices: a missing device, and a path that is no device, are reported by name", async ({ site, runtime, port }) => {
   for (const [path, message] of [
     ["/dev/no-such-gpu", /the device \/dev\/no-such-gpu does not exist/],
     ["/etc/hostname", /\/etc\/hostname is no device/],
@@ -269,7 +272,7 @@ it("mounts that would hand over the machine are refused, also behind a link, unl
   assert.equal((await only(allowed)).phase, "running");
 });
 
-it("a model behind links is there at its own path, read-only, and nothing more is", async ({ site, runtime, port }) => {
+it("a model behind links is mounted at its own path, read-only, and nothing else", async ({ site, runtime, port }) => {
   await using directory = await tempDir();
   const blobs = join(directory.path, "blobs");
   const models = join(directory.path, "models");
@@ -306,7 +309,7 @@ it("a model behind links is there at its own path, read-only, and nothing more i
   });
 });
 
-it("a model file that is not there is told before anything starts", async ({ site, runtime, port }) => {
+it("a missing model file is reported before a container starts", async ({ site, runtime, port }) => {
   await runtime.ensure(site.workload(port, [], { modelFiles: [join(site.stateDir, "none.gguf")] }));
   assert.match((await only(runtime)).exit?.message ?? "", /none\.gguf cannot be read/);
 });
@@ -332,7 +335,7 @@ it("an engine cannot reach another past the gateway; with Podman it can", async 
 
 it("logs keep time and stream, and go on where they were after an operator's absence", async (scene) => {
   const { site, runtime, port } = scene;
-  // Podman tells the time of a line in whole seconds.
+  // Podman gives the time of a line in whole seconds.
   const began = isPodman ? Math.floor(Date.now() / 1000) * 1000 : Date.now();
   await listening(scene);
   const say = async (body: string): Promise<void> => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import Dockerode from "dockerode";
 import { isRecord } from "../../src/lib/record.ts";
-import { carriers } from "../runtimes/process-site.ts";
+import { carriers } from "../runtimes/process/site.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { testSocket } from "./docker-site.ts";
@@ -105,7 +105,7 @@ it("moves a slot from process to container and back, never with two alive", { ti
   assert.deepEqual(seen.union(new Set([0])), new Set([0, 1]), "never two");
 });
 
-it("mends what others do without calling it a restart", { timeout: 300_000 }, async () => {
+it("repairs changes of other clients without counting a restart", { timeout: 300_000 }, async () => {
   await using running = await berth({ primary: slot() });
   await running.state("primary", "ready", "idle");
   const [container] = await containers(running);
@@ -122,24 +122,28 @@ it("mends what others do without calling it a restart", { timeout: 300_000 }, as
   assert.match(await chat(running), /token0/);
 });
 
-it("starts a container again whose health fails, and says what it said", { timeout: 300_000 }, async () => {
-  await using running = await berth({ primary: slot() });
-  const { port } = await running.state("primary", "ready", "idle");
-  const [ill] = await containers(running);
-  await fetch(`http://127.0.0.1:${String(port)}/double/fall-ill`, { method: "POST", body: "the GPU is gone" });
-  const status = await until("another one is ready", async () => {
-    const [container] = await containers(running);
-    const found = await running.slot("primary");
-    return container?.Id !== ill?.Id && ["ready", "idle"].includes(String(found["state"])) && found;
-  });
-  const { last_error: error, restarts } = status;
-  assert.ok(isRecord(error));
-  assert.equal(error["reason"], "Unhealthy");
-  assert.match(String(error["message"]), /^3 probes failed: \/health answered 500: .*the GPU is gone/);
-  assert.equal(restarts, 1);
-});
+it(
+  "starts a container again whose health fails, with its last output in the message",
+  { timeout: 300_000 },
+  async () => {
+    await using running = await berth({ primary: slot() });
+    const { port } = await running.state("primary", "ready", "idle");
+    const [ill] = await containers(running);
+    await fetch(`http://127.0.0.1:${String(port)}/double/fall-ill`, { method: "POST", body: "the GPU is gone" });
+    const status = await until("another one is ready", async () => {
+      const [container] = await containers(running);
+      const found = await running.slot("primary");
+      return container?.Id !== ill?.Id && ["ready", "idle"].includes(String(found["state"])) && found;
+    });
+    const { last_error: error, restarts } = status;
+    assert.ok(isRecord(error));
+    assert.equal(error["reason"], "Unhealthy");
+    assert.match(String(error["message"]), /^3 probes failed: \/health answered 500: .*the GPU is gone/);
+    assert.equal(restarts, 1);
+  },
+);
 
-it("says what cannot be an image, and what a container may not have", { timeout: 300_000 }, async () => {
+it("reports an invalid image, and settings that a container may not have", { timeout: 300_000 }, async () => {
   await using running = await berth({ primary: 'engine = "custom"\nimage = "Berth/engine:1"\n' });
   const file = join(running.configDir, "slots/primary.toml");
   const told = async (what: string, text: string | undefined, reason: string, words: RegExp): Promise<void> => {

@@ -7,6 +7,7 @@ import { startRegistryDouble, type RegistryDouble } from "../doubles/registry.ts
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
 import { testSocket } from "./docker-site.ts";
+import { prepare } from "../runtimes/docker/prepare.ts";
 
 type Failed = Extract<Preparation, { state: "failed" }>;
 
@@ -21,7 +22,7 @@ describe("an image that cannot be had", () => {
     const images = new Images({ daemon, env: {}, onSlot: () => undefined });
     try {
       return await until("it has failed", async () => {
-        const prepared = await images.prepare("primary", image, "1");
+        const prepared = await prepare(images, "primary", image, "1");
         return prepared.state === "failed" && prepared;
       });
     } finally {

@@ -9,7 +9,7 @@ import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
 import { listen } from "../support/listen.ts";
 
-/** Debian's docker-registry on loopback, behind a door that can be held shut or ask for a password. */
+/** Debian's docker-registry on loopback, behind a proxy that can hold back bytes or ask for a password. */
 export interface Registry extends AsyncDisposable {
   /** `127.0.0.1:port`, which daemons take for insecure and so need no certificate for. */
   readonly address: string;
@@ -47,7 +47,7 @@ export async function startRegistry(): Promise<Registry> {
   let freeBytes = 0;
   let credentials: string | undefined;
   const answers: { readonly path: RegExp; readonly type: string; readonly body: string }[] = [];
-  /** Lets bytes through up to `freeBytes`, and the rest once the door is open. */
+  /** Relays the first `freeBytes` at once, and the rest after the hold is released. */
   async function* held(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     let passed = 0;
     for await (const chunk of chunks) {

@@ -1,6 +1,6 @@
 import type { Clock } from "../../src/operator/queue.ts";
 
-/** A DOUBLE for time: it moves only when told, and timers run at their own time, in order. */
+/** A DOUBLE for time: it moves only when a test advances it, and timers run at their own time, in order. */
 export class ManualClock implements Clock {
   #now: number;
   #timers: { at: number; task: () => void }[] = [];

@@ -132,7 +132,7 @@ function json(response: ServerResponse, status: number, body: Buffer): void {
   response.writeHead(status, { "content-type": "application/json", "content-length": body.length }).end(body);
 }
 
-/** The answer to a POST. Its time is told before it is sent: on a busy machine whoever asked may be quicker. */
+/** Answers a POST. The time is recorded before the answer is sent: on a busy machine the client may be quicker. */
 function answer(response: ServerResponse, body: Buffer): void {
   tellTime("answered");
   json(response, 200, body);

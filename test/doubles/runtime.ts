@@ -1,8 +1,12 @@
-import type { ProcessRole } from "../../src/api/names.ts";
+import type { RuntimeKind } from "../../src/api/names.ts";
+import { compareProcesses, isSameProcess, processName, type ProcessRef } from "../../src/api/process-ref.ts";
 import type { Exit, Observed, Workload } from "../../src/api/workload.ts";
-import type { Probe } from "../../src/operator/probe.ts";
-import type { Preparation, Runtime } from "../../src/runtimes/runtime.ts";
+import type { Probe } from "../../src/operator/observe/probe.ts";
+import { Subscribers } from "../../src/lib/subscribers.ts";
+import { processTraits } from "../../src/runtimes/process/traits.ts";
+import type { Preparation, Runtime, Runtimes, RuntimeTraits } from "../../src/runtimes/runtime.ts";
 import type { ManualClock } from "./clock.ts";
+import { traitsOfKind } from "./runtime-kinds.ts";
 
 /** How the engines of one slot behave from their next look on. */
 export interface Manner {
@@ -36,13 +40,16 @@ interface Engine {
   exit: Exit | undefined;
   /** It has closed its listening socket, and lives. */
   isDeaf?: true;
+  /** Somebody else has paused its container. */
+  isPaused?: boolean;
 }
 
-/** What the runtime was told to do, in order. */
+/** The calls of the runtime, in order. */
 export interface Deed {
   readonly did: "start" | "stop" | "clear";
   readonly slot: string;
-  readonly role: ProcessRole;
+  /** Its name within the slot: `main`, `main-1`, `rerank`. */
+  readonly process: string;
   readonly hash: string;
   readonly at: Date;
   readonly startedAt: Date;
@@ -51,8 +58,13 @@ export interface Deed {
 }
 
 /** A DOUBLE for a machine that runs engines: no process, only what would be seen of one. It outlives operators. */
-export class RuntimeDouble implements Runtime {
-  readonly kind = "process";
+export class RuntimeDouble implements Runtime, Runtimes {
+  readonly traits: RuntimeTraits;
+  readonly kinds = ["docker", "process"] as const;
+  readonly offered = ["docker"] as const;
+  readonly alwaysThere = "process";
+  /** Of the container engine, which runs what this double runs. */
+  isContainerEngineUp = false;
   readonly deeds: Deed[] = [];
   /** What no operator may bring about. */
   readonly violations: string[] = [];
@@ -62,20 +74,48 @@ export class RuntimeDouble implements Runtime {
   beforeStart: Promise<void> | undefined;
   /** Every removal waits for it: engines that take their time to end. */
   beforeRemoval: Promise<void> | undefined;
+  /** Ports whose engines fail their probes, whatever the manner of their slot. */
+  readonly failing = new Set<number>();
   /** Warm-up requests so far. */
   readonly warmUps: { readonly port: number; readonly timeoutMs: number }[] = [];
   /** What is said of what a container needs; absent: all is here. */
-  preparation: (() => Promise<Preparation>) | undefined;
+  prepared: (() => Promise<Preparation>) | undefined;
+  /** The images that were to be fetched, and for which attempt. */
+  readonly fetched: string[] = [];
   readonly #clock: ManualClock;
   readonly #engines = new Map<string, Engine>();
   readonly #manners = new Map<string, Manner>();
   readonly #listeners = new Set<(slot: string) => void>();
+  readonly #answering = new Subscribers<[]>();
   #pid = 1000;
   #lookedAt = 0;
   #looks = 0;
 
-  constructor(clock: ManualClock) {
+  constructor(clock: ManualClock, traits: RuntimeTraits = processTraits) {
     this.#clock = clock;
+    this.traits = traits;
+  }
+
+  traitsOf(kind: RuntimeKind): RuntimeTraits | undefined {
+    return kind === "kubernetes" ? undefined : traitsOfKind[kind];
+  }
+
+  answers(kind: RuntimeKind): boolean {
+    return kind === this.traits.kind || this.isContainerEngineUp;
+  }
+
+  watchAnswering(onChange: () => void): Disposable {
+    return this.#answering.add(onChange);
+  }
+
+  owns(): boolean {
+    return false;
+  }
+
+  /** The container engine comes or goes. */
+  setContainerEngine(isUp: boolean): void {
+    this.isContainerEngineUp = isUp;
+    this.#answering.notify();
   }
 
   manner(slot: string): Manner {
@@ -84,31 +124,38 @@ export class RuntimeDouble implements Runtime {
     return manner;
   }
 
-  running(slot: string): readonly ProcessRole[] {
-    return this.#of(slot).flatMap(({ workload, exit }) => (exit === undefined ? [workload.role] : []));
+  running(slot: string): readonly string[] {
+    return this.#of(slot).flatMap(({ workload, exit }) => (exit === undefined ? [processName(workload)] : []));
   }
 
-  portOf(slot: string, role: ProcessRole = "main"): number | undefined {
-    return this.#engines.get(`${slot}/${role}`)?.workload.port;
+  portOf(slot: string, process = "main"): number | undefined {
+    return this.#engines.get(`${slot}/${process}`)?.workload.port;
   }
 
   /** Ends an engine as the kernel would; nothing happens when it does not run. */
-  kill(slot: string, role: ProcessRole = "main", isTold = true): void {
+  kill(slot: string, process = "main", isTold = true): void {
     const message = "killed by SIGKILL";
-    this.#end(slot, role, { reason: "Signalled", signal: "SIGKILL", message, at: this.#clock.now().toISOString() });
+    this.#end(slot, process, { reason: "Signalled", signal: "SIGKILL", message, at: this.#clock.now().toISOString() });
     if (isTold) this.#tell(slot);
   }
 
   /** It closes its listening socket, and lives on. */
-  deafen(slot: string, role: ProcessRole = "main"): void {
-    const engine = this.#engines.get(`${slot}/${role}`);
+  deafen(slot: string, process = "main"): void {
+    const engine = this.#engines.get(`${slot}/${process}`);
     if (engine !== undefined) engine.isDeaf = true;
     this.#tell(slot);
   }
 
+  /** Somebody else pauses its container. */
+  pause(slot: string, process = "main"): void {
+    const engine = this.#engines.get(`${slot}/${process}`);
+    if (engine !== undefined) engine.isPaused = true;
+    this.#tell(slot);
+  }
+
   /** It is gone with all that was known of it, as after a reboot. */
-  lose(slot: string, role: ProcessRole = "main"): void {
-    this.#engines.delete(`${slot}/${role}`);
+  lose(slot: string, process = "main"): void {
+    this.#engines.delete(`${slot}/${process}`);
     this.#tell(slot);
   }
 
@@ -117,19 +164,27 @@ export class RuntimeDouble implements Runtime {
     this.#looks = now === this.#lookedAt ? this.#looks + 1 : 0;
     this.#lookedAt = now;
     if (this.#looks > 500) throw new Error(`${slot} is looked at again and again, and no time goes by`);
-    return this.#of(slot).map(({ workload, startedAt, startedMs, pid, exit, isDeaf = false }) => {
-      const { role, hash, port, bearer } = workload;
+    return this.#of(slot).map(({ workload, startedAt, startedMs, pid, exit, isDeaf = false, isPaused = false }) => {
+      const { role, ordinal, hash, port, bearer } = workload;
       const isPortTaken = exit === undefined && this.strangers.has(port);
-      const isUp = exit === undefined && !isDeaf && now >= startedMs + this.manner(slot).startMs;
-      const place = { slot, role, hash, port, startedAt, id: { pid } };
+      const isUp = exit === undefined && !isDeaf && !isPaused && now >= startedMs + this.manner(slot).startMs;
+      const isLocal = this.traits.addressing.needsHostPort;
+      const host = isLocal ? "127.0.0.1" : `10.0.0.${pid % 256}`;
+      const id = this.traits.identity === "podName" ? { podName: `pod-${pid}` } : { pid };
+      const place = { slot, role, ordinal, hash, host, port, startedAt, id };
       const secret = bearer === undefined ? {} : { bearer: `bearer-${pid}` };
-      const seen = { ...place, ...secret, isPortTaken, isListening: isUp && !isPortTaken };
+      const drift = isPaused ? { drift: { reason: "Paused", message: "paused from outside" } as const } : {};
+      const seen = { ...place, ...secret, ...drift, isPortTaken, isListening: isUp && !isPortTaken };
       return exit === undefined ? { ...seen, phase: "running" } : { ...seen, phase: "exited", exit };
     });
   }
 
-  async prepare(): Promise<Preparation> {
-    return (await this.preparation?.()) ?? { state: "ready" };
+  async preparation(): Promise<Preparation> {
+    return (await this.prepared?.()) ?? { state: "ready" };
+  }
+
+  async fetch(workload: Workload, attempt: string): Promise<void> {
+    this.fetched.push(`${workload.slot} ${workload.container?.image ?? ""} ${attempt}`);
   }
 
   async list(): Promise<readonly string[]> {
@@ -138,11 +193,13 @@ export class RuntimeDouble implements Runtime {
 
   async ensure(workload: Workload): Promise<void> {
     await this.beforeStart;
-    const { slot, role, port, hash } = workload;
-    const key = `${slot}/${role}`;
+    const { slot, port, hash } = workload;
+    const process = processName(workload);
+    const key = `${slot}/${process}`;
     const known = this.#engines.get(key);
     if (known !== undefined && known.exit === undefined) {
       if (known.workload.hash !== hash || known.workload.port !== port) this.violations.push(`${key} was not stopped`);
+      known.isPaused = false;
       return;
     }
     for (const [other, { workload: held, exit }] of this.#engines) {
@@ -160,7 +217,7 @@ export class RuntimeDouble implements Runtime {
     this.deeds.push({
       did: "start",
       slot,
-      role,
+      process,
       hash,
       at: startedAt,
       startedAt,
@@ -174,7 +231,7 @@ export class RuntimeDouble implements Runtime {
       this.#clock.after(crashAfterMs, () => {
         if (this.#engines.get(key) !== engine) return;
         const now = this.#clock.now().toISOString();
-        this.#end(slot, role, {
+        this.#end(slot, process, {
           reason: "Exited",
           code: 1,
           message: ["exited with code 1", this.manner(slot).lastWords].filter(Boolean).join(": "),
@@ -186,15 +243,15 @@ export class RuntimeDouble implements Runtime {
     this.#tell(slot);
   }
 
-  async remove(slot: string, role: ProcessRole | undefined): Promise<void> {
+  async remove(slot: string, process: ProcessRef | undefined): Promise<void> {
     await this.beforeRemoval;
     for (const [key, { workload, startedAt, exit }] of this.#engines) {
-      if (workload.slot !== slot || (role !== undefined && workload.role !== role)) continue;
+      if (workload.slot !== slot || (process !== undefined && !isSameProcess(workload, process))) continue;
       this.#engines.delete(key);
       const did = exit === undefined ? "stop" : "clear";
       const at = this.#clock.now();
       const isPortTaken = this.strangers.has(workload.port);
-      this.deeds.push({ did, slot, role: workload.role, hash: workload.hash, at, startedAt, isPortTaken });
+      this.deeds.push({ did, slot, process: processName(workload), hash: workload.hash, at, startedAt, isPortTaken });
       this.#tell(slot);
     }
   }
@@ -216,18 +273,20 @@ export class RuntimeDouble implements Runtime {
     const { startMs, loadMs, probe } = this.manner(engine.workload.slot);
     if (this.#clock.elapsedMs() < engine.startedMs + startMs + loadMs)
       return { outcome: "loading", message: `${path} answered 503: loading` };
-    if (probe === "failing") return { outcome: "failed", message: `${path} answered 500: broken` };
+    if (probe === "failing" || this.failing.has(port))
+      return { outcome: "failed", message: `${path} answered 500: broken` };
     if (probe === "hanging") return { outcome: "failed", message: `${path} did not answer within 3000 ms` };
     if (probe === "warm-up-fails" && body !== undefined) return { outcome: "failed", message: `${path} answered 500` };
     return { outcome: "healthy" };
   };
 
   #of(slot: string): readonly Engine[] {
-    return [...this.#engines.values()].filter(({ workload }) => workload.slot === slot);
+    const own = [...this.#engines.values()].filter(({ workload }) => workload.slot === slot);
+    return own.toSorted((one, other) => compareProcesses(one.workload, other.workload));
   }
 
-  #end(slot: string, role: ProcessRole, exit: Exit): void {
-    const engine = this.#engines.get(`${slot}/${role}`);
+  #end(slot: string, process: string, exit: Exit): void {
+    const engine = this.#engines.get(`${slot}/${process}`);
     if (engine !== undefined) engine.exit ??= exit;
   }
 

@@ -1,10 +1,27 @@
-import type { Kind, ProcessRole } from "../../src/api/names.ts";
+import type { z } from "zod";
+import {
+  groupLoanSchema,
+  publishedGroupsSchema,
+  type GroupLoan,
+  type GroupStatus,
+} from "../../src/api/group-status.ts";
+import type { GroupStore } from "../../src/store/state/groups.ts";
+import { slotGroupSpecSchema } from "../../src/api/slot-group.ts";
+import type { Kind } from "../../src/api/names.ts";
+import type { ProcessRef, SlotProcess } from "../../src/api/process-ref.ts";
+import { portOwner } from "../../src/runtimes/process/ports.ts";
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import { lintPorts, lintStatus } from "../../src/api/status-linter.ts";
-import { publishedSlotSchema, type Demand, type PublishedSlot, type SlotRequest } from "../../src/api/status.ts";
+import {
+  publishedSlotSchema,
+  type Demand,
+  type PublishedRegistry,
+  type PublishedSlot,
+  type SlotRequest,
+} from "../../src/api/status.ts";
 import { canonicalJson, sha256 } from "../../src/lib/canonical.ts";
 import type { Clock } from "../../src/operator/queue.ts";
-import type { PortLeases } from "../../src/operator/world.ts";
+import type { PortLeases } from "../../src/operator/dependencies.ts";
 import type {
   DemandStore,
   Desired,
@@ -17,7 +34,7 @@ import type {
 /** A DOUBLE for the configuration directory: manifests as values. */
 export class SourceDouble implements DesiredSource {
   readonly #slots = new Map<string, Desired<"Slot">>();
-  readonly #others = new Map<string, Desired<"Model" | "Upstream">>();
+  readonly #others = new Map<string, Desired<"Model" | "Upstream" | "SlotGroup">>();
   readonly #listeners = new Set<(kind: Kind, name: string) => void>();
   readonly #now: () => Date;
   /** Keys that were asked for, in order. */
@@ -26,6 +43,9 @@ export class SourceDouble implements DesiredSource {
   constructor(now: () => Date) {
     this.#now = now;
   }
+
+  /** The generation of slots that are saved, where this source is to count. */
+  generation: number | undefined;
 
   /** Saves a manifest; a broken one keeps the last good spec. */
   save(name: string, spec: SlotSpecInput, labels: Readonly<Record<string, string>> = {}): void {
@@ -37,11 +57,22 @@ export class SourceDouble implements DesiredSource {
       specHash: sha256(canonicalJson(complete)),
       labels,
       annotations: {},
-      file: `/config/slots/${name}.toml`,
+      origin: { kind: "file", path: `/config/slots/${name}.toml` },
+      generation: this.generation,
       since: this.#slots.get(name)?.since ?? this.#now(),
       diagnostics: [],
     });
     this.#tell(name);
+  }
+
+  /** Declares a group with a budget. */
+  group(name: string, spec: z.input<typeof slotGroupSpecSchema> = {}): void {
+    const parsed = slotGroupSpecSchema.parse(spec);
+    const origin = { kind: "file", path: `/config/groups/${name}.toml` } as const;
+    const place = { name, origin, generation: undefined, specHash: sha256(canonicalJson(parsed)) };
+    const rest = { labels: {}, annotations: {}, since: this.#now(), diagnostics: [] };
+    this.#others.set(`SlotGroup/${name}`, { kind: "SlotGroup", ...place, ...rest, spec: parsed });
+    this.#tell(name, "SlotGroup");
   }
 
   break(name: string): void {
@@ -55,7 +86,8 @@ export class SourceDouble implements DesiredSource {
       specHash: sha256("broken"),
       labels: {},
       annotations: {},
-      file,
+      origin: { kind: "file", path: file },
+      generation: undefined,
       since: this.#now(),
       ...before,
       diagnostics: [diagnostic],
@@ -68,12 +100,13 @@ export class SourceDouble implements DesiredSource {
     const file = `/config/${kind.toLowerCase()}s/${name}.toml`;
     const diagnostics: Diagnostic[] = [{ reason: "InvalidSpec", file, line: 2, column: 1, message: "unknown key" }];
     const nothing = { spec: undefined, specHash: sha256(""), labels: {}, annotations: {}, since: this.#now() };
-    this.#others.set(name, { kind, name, file, ...nothing, diagnostics });
+    const origin = { kind: "file", path: file } as const;
+    this.#others.set(`${kind}/${name}`, { kind, name, origin, generation: undefined, ...nothing, diagnostics });
     this.#tell(name, kind);
   }
 
-  deleteOther(kind: "Model" | "Upstream", name: string): void {
-    this.#others.delete(name);
+  deleteOther(kind: "Model" | "Upstream" | "SlotGroup", name: string): void {
+    this.#others.delete(`${kind}/${name}`);
     this.#tell(name, kind);
   }
 
@@ -84,7 +117,7 @@ export class SourceDouble implements DesiredSource {
 
   get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
     this.asked.push(name);
-    const found = this.#slots.get(name);
+    const found = kind === "Slot" ? this.#slots.get(name) : this.#others.get(`${kind}/${name}`);
     return found !== undefined && isOfKind(found, kind) ? found : undefined;
   }
 
@@ -123,6 +156,8 @@ export class PublisherDouble implements Publisher {
   writes = 0;
   /** Nothing can be written; what is there stays. */
   isFull = false;
+  /** Longer states cannot be written. */
+  roomBytes = Infinity;
   onWrite: (slot: string) => void = () => undefined;
 
   missingSlots(): readonly string[] {
@@ -138,7 +173,8 @@ export class PublisherDouble implements Publisher {
   }
 
   async writeSlot(slot: PublishedSlot): Promise<void> {
-    if (this.isFull) throw Object.assign(new Error("told to fail: no space left"), { code: "ENOSPC" });
+    if (this.isFull || JSON.stringify(slot).length > this.roomBytes)
+      throw Object.assign(new Error("told to fail: no space left"), { code: "ENOSPC" });
     this.writes += 1;
     const before = this.slots.get(slot.name);
     const { problems } = this;
@@ -162,15 +198,19 @@ export class PublisherDouble implements Publisher {
     this.slots.delete(name);
   }
 
-  async writeRegistry(): Promise<void> {}
+  registry: PublishedRegistry | undefined;
+
+  async writeRegistry(registry: PublishedRegistry): Promise<void> {
+    this.registry = registry;
+  }
 
   async writeOperator(): Promise<void> {}
 }
 
-/** A DOUBLE for one gateway's demand: it tells at once that it has seen `unloading`, and the rest within a second. */
+/** A DOUBLE for one gateway's demand: it publishes a seen `unloading` at once, and the rest within a second. */
 export class DemandDouble implements DemandStore {
   readonly slots: Demand["slots"] = {};
-  /** Told to have seen nothing of what was published. */
+  /** Makes the gateway report that it has seen no published revision. */
   isSlow = false;
   /** Its gateway is of a version that knows of bearers. */
   sendsBearers = true;
@@ -185,7 +225,7 @@ export class DemandDouble implements DemandStore {
     publisher.onWrite = (slot) => {
       if (this.isSlow) return;
       if (publisher.slots.get(slot)?.status.state === "unloading") this.tell(slot);
-      // As a heartbeat does: however often a slot was written meanwhile, it is told of once.
+      // Like a heartbeat: a slot that was written several times meanwhile is reported once.
       else if (!this.#due.has(slot)) {
         this.#due.add(slot);
         clock.after(1000, () => {
@@ -264,6 +304,8 @@ export class RequestsDouble implements RequestStore {
 
 /** A DOUBLE for port leases, over a range of which only strangers are known to listen. */
 export class PortsDouble implements PortLeases {
+  /** The ports that were leased, in order; "-": refused. */
+  readonly leased: string[] = [];
   readonly #held = new Map<number, string>();
   readonly #first: number;
   readonly #last: number;
@@ -276,28 +318,75 @@ export class PortsDouble implements PortLeases {
     this.#strangers = strangers;
   }
 
-  reserve(slot: string, role: ProcessRole, fixed?: number, avoid?: ReadonlySet<number>): number | undefined {
-    const owner = `${slot}/${role}`;
-    const own = [...this.#held].find(([, holder]) => holder === owner)?.[0];
-    if (fixed === undefined && own !== undefined && !this.#strangers.has(own)) return own;
-    if (fixed !== undefined && this.holder(fixed) !== undefined && this.holder(fixed) !== owner) return undefined;
-    const free = (port: number): boolean =>
-      !this.#held.has(port) && !this.#strangers.has(port) && avoid?.has(port) !== true;
-    let port = fixed ?? this.#first;
-    while (fixed === undefined && port <= this.#last && !free(port)) port += 1;
-    if (fixed === undefined && port > this.#last) return undefined;
+  find(process: SlotProcess, avoid: ReadonlySet<number>): number | undefined {
+    const owner = portOwner(process);
+    const own = this.#heldBy(owner);
+    if (own !== undefined && !this.#strangers.has(own)) return own;
+    const free = (port: number): boolean => !this.#held.has(port) && !this.#strangers.has(port) && !avoid.has(port);
+    for (let port = this.#first; port <= this.#last; port += 1) if (free(port)) return port;
+    return undefined;
+  }
+
+  reserve(process: SlotProcess, port: number): number | undefined {
+    const owner = portOwner(process);
+    const isTaken = this.holder(port) !== undefined && this.holder(port) !== owner;
+    this.leased.push(isTaken ? "-" : `${port} ${owner}`);
+    if (isTaken) return undefined;
+    const own = this.#heldBy(owner);
     if (own !== undefined) this.#held.delete(own);
     this.#held.set(port, owner);
     return port;
+  }
+
+  #heldBy(owner: string): number | undefined {
+    return [...this.#held].find(([, holder]) => holder === owner)?.[0];
   }
 
   holder(port: number): string | undefined {
     return this.#held.get(port);
   }
 
-  release(slot: string, role?: ProcessRole): void {
+  release(slot: string, process?: ProcessRef): void {
+    const owner = process === undefined ? undefined : portOwner({ ...process, slot });
     for (const [port, holder] of this.#held) {
-      if (role === undefined ? holder.startsWith(`${slot}/`) : holder === `${slot}/${role}`) this.#held.delete(port);
+      if (owner === undefined ? holder.startsWith(`${slot}/`) : holder === owner) this.#held.delete(port);
     }
+  }
+}
+
+/** A DOUBLE for the groups' part of the state directory. It outlives operators. */
+export class GroupStoreDouble implements Pick<
+  GroupStore,
+  "loan" | "lend" | "endLoan" | "publish" | "published" | "watch"
+> {
+  readonly #loans = new Map<string, GroupLoan>();
+  readonly #listeners = new Set<(groups: readonly string[]) => void>();
+  #published: readonly GroupStatus[] = [];
+
+  loan(group: string): GroupLoan | undefined {
+    return this.#loans.get(group);
+  }
+
+  async lend(loan: GroupLoan): Promise<void> {
+    this.#loans.set(loan.group, groupLoanSchema.parse(loan));
+    for (const listener of this.#listeners) listener([loan.group]);
+  }
+
+  async endLoan(group: string): Promise<void> {
+    this.#loans.delete(group);
+    for (const listener of this.#listeners) listener([group]);
+  }
+
+  published(): readonly GroupStatus[] {
+    return this.#published;
+  }
+
+  async publish(groups: readonly GroupStatus[]): Promise<void> {
+    this.#published = publishedGroupsSchema.parse({ schema: 1, groups: [...groups] }).groups;
+  }
+
+  watch(onChange: (groups: readonly string[]) => void): Disposable {
+    this.#listeners.add(onChange);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(onChange) };
   }
 }

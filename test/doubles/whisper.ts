@@ -51,7 +51,7 @@ interface Form extends WhisperCall {
   start: Buffer;
 }
 
-/** What the double hears in a file. */
+/** The transcript of a file. */
 export function heardIn(file: Buffer): string {
   return sentence(file.length, createHash("sha256").update(file).digest("hex"));
 }
@@ -138,7 +138,7 @@ function transcribe(
   isConverting: boolean,
   fault: WhisperFault | undefined,
 ): void {
-  // whisper.cpp tells of these two with status 200.
+  // whisper.cpp reports these two errors with status 200.
   if (form.fileName === undefined) return json(response, 200, { error: "no 'file' field in the request" });
   if (!isAudio(form.start)) {
     if (isConverting) return json(response, 500, { error: "FFmpeg conversion failed." });

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { parseArgs } from "node:util";
 import { listen } from "../support/listen.ts";
 
-/** Of every double that is an HTTP server: where it listens, and what it may be told. */
+/** The address and the controls of every double that is an HTTP server. */
 export interface Listening extends AsyncDisposable {
   readonly host: string;
   readonly port: number;

@@ -57,7 +57,7 @@ test("speech in and out through the whole service, from cold slots, by the OpenA
     assert.equal(verbose.segments?.[0]?.text.trim(), heardIn(wav));
   });
 
-  await t.test("what is no audio is 415, a wrong format 400", async () => {
+  await t.test("a file without audio is 415, a wrong format 400", async () => {
     const noise = await toFile(Buffer.from("hello"), "a.wav");
     await assert.rejects(client.audio.transcriptions.create({ model: "stt", file: noise }), { status: 415 });
     const form = formBody("b", [

@@ -94,7 +94,7 @@ test("a broken manifest of a provider: an event, the API, health, status and a m
   await events.find("condition", (data) => isRecord(data) && data["name"] === "acme" && data["removed"] === true);
 });
 
-test("manifests that were never valid, one ref twice, and a slot's refused edit are all told of by name and place", async () => {
+test("manifests that were never valid, one ref twice, and a slot's refused edit are all reported by name and place", async () => {
   await using berth = await startBerth({
     async prepare({ configDir, modelsDir }) {
       await mkdir(join(configDir, "upstreams"));
@@ -125,10 +125,7 @@ test("manifests that were never valid, one ref twice, and a slot's refused edit 
   assert.match(status, /^ {4}Slot coder: Stalled InvalidSpec: .*slots\/coder\.toml:2:1: engine: /m);
   assert.match(status, /^ {4}Model new: Stalled InvalidSpec: .*models\/new\.toml:2:1: size: /m);
   assert.match(status, /^ {4}Model gone: Stalled ModelFileMissing: .*nowhere\.gguf/m);
-  assert.match(
-    status,
-    /^ {4}Model twin: NameConflict NameConflict: .*twin\.toml: the ref gone belongs to Model gone$/m,
-  );
+  assert.match(status, /^ {4}Model twin: NameConflict: .*twin\.toml: the ref gone belongs to Model gone$/m);
   assert.match(status, /^ {4}Model no ref: Stalled InvalidName: .*no ref\.toml: "no ref" cannot be a model's ref/m);
   assert.match(status, /^ {4}Upstream new: Stalled InvalidSpec: .*upstreams\/new\.toml:1:1: base_url: /m);
   assert.equal(metrics.match(/^berth_condition\{.*type="(Stalled|NameConflict)",status="True",.*\} 1$/gm)?.length, 6);
@@ -150,7 +147,7 @@ test("manifests that were never valid, one ref twice, and a slot's refused edit 
   assert.match(after.status, /, ok\n/);
 });
 
-test("a key that is missing and a provider that is down are told of before and while requests fail", async () => {
+test("a key that is missing and a provider that is down are reported before and while requests fail", async () => {
   await using double = await startProvider({ models: ["m1"] });
   let keyFile = "";
   await using berth = await startBerth({

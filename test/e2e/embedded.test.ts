@@ -36,7 +36,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   await using berth = await startBerth({ prepare: withModels });
   const first = await berth.state("primary", "ready");
 
-  await t.test("it tells what it computes on", () => {
+  await t.test("it reports its devices", () => {
     assert.deepEqual(first["compute"], { devices: [], layers_offloaded: 0, layers_total: 3, buffers: [] });
     assert.equal(first["backend"], "cpu");
   });
@@ -149,7 +149,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
       [...moves.slice(0, 2), ...moves.slice(-1)].map(({ to }) => to),
       ["error", "starting", "ready"],
     );
-    // The operator looks at everything once a minute: it was told before.
+    // The operator reconciles every slot once a minute: an event came before.
     assert.ok(Date.parse(moves[0]?.at ?? "") - killedAt < 30_000);
     assert.equal(slot["restarts"], 1);
     assert.ok(isRecord(slot["last_error"]));
@@ -225,7 +225,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     assert.match(gateway, /berth_slot_state\{slot="primary",state="(ready|idle|serving)"\} 1/);
     const operator = await (await fetch(`${berth.operatorUrl}/metrics`)).text();
     const counted = operator.split("\n").filter((line) => /^berth_slot_(restarts|transitions)/.test(line));
-    assert.match(counted.join("\n"), /berth_slot_restarts_total\{slot="primary"\} 1/);
+    assert.match(counted.join("\n"), /berth_slot_restarts_total\{slot="primary",reason="\w+"\} 1/);
     assert.match(counted.join("\n"), /berth_slot_transitions_total\{slot="primary",to="error"\} 1/);
   });
 
@@ -233,7 +233,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     const pid = pidOf(await berth.slot("primary"));
     const began = Date.now();
     assert.equal(await berth.stop("SIGINT"), 0);
-    // An engine has thirty seconds to stop, unless it is told to hurry.
+    // An engine has thirty seconds to stop, unless a quick stop is asked for.
     assert.ok(Date.now() - began < 25_000);
     assert.equal(startTimeOf(pid), undefined);
   });

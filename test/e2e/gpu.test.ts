@@ -46,7 +46,7 @@ function condition(slot: Record<string, unknown>, type: string): string | undefi
 }
 
 describe("a slot on a GPU, by what its engine said on an H100", () => {
-  it("tells that layers are on the host, in the API and for people", async () => {
+  it("reports that layers are on the host, in the API and for people", async () => {
     await using berth = await start({ big: manifest("cuda", "part"), small: manifest("cuda", "whole") });
     const big = await berth.state("big", "ready", "idle");
     const { compute } = big;

@@ -5,7 +5,7 @@ import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { until } from "../support/until.ts";
 
-test("the operator looks at the hardware when it starts and when it is asked, and the gateway tells", async () => {
+test("the operator probes the hardware at its start and on request, and the gateway publishes it", async () => {
   await using berth = await startBerth({});
   const read = async (): Promise<HardwareView> =>
     hardwareViewSchema.parse(await (await fetch(`${berth.url}/api/hardware`)).json());

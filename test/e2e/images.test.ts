@@ -70,7 +70,7 @@ test("images through the whole service, from a cold slot, by the OpenAI client",
   await t.test("a client that leaves interrupts the engine", async () => {
     const leaving = new AbortController();
     const { signal } = leaving;
-    // However late the gateway hears of it, there is something to interrupt.
+    // However late the gateway notices it, there is work to interrupt.
     await fetch(`${await engineOf(berth)}/double/never`, { method: "POST" });
     const prompts = (await calls(berth)).filter((path) => path === "/prompt").length;
     const drawing = later(client.images.generate({ model: "img", prompt: "a cat" }, { signal }));

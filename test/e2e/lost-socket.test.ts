@@ -51,7 +51,7 @@ describe("an engine whose socket goes while its process lives", () => {
     assert.equal((await chat(berth)).status, 200);
   });
 
-  it("gives its port to no stranger: the slot moves on, and the stranger hears nothing more", async () => {
+  it("loses its port to another program: the slot moves to another port, and that program gets no request", async () => {
     await using berth = await started();
     const before = await berth.state("solo", "ready", "idle");
     let heard = 0;
@@ -67,7 +67,7 @@ describe("an engine whose socket goes while its process lives", () => {
         const now = await berth.slot("solo");
         return ["ready", "idle"].includes(String(now["state"])) && now["port"] !== port;
       });
-      assert.match(berth.log(), new RegExp(`solo: error: another process has taken port ${port} of the engine`));
+      assert.match(berth.log(), new RegExp(`solo: error: another process listens on port ${port} of the engine`));
       const heardBefore = heard;
       for (let turn = 0; turn < 5; turn++) {
         const { status, text } = await chat(berth);

@@ -9,29 +9,44 @@ import { runBerth } from "../support/command.ts";
 import { envelopeOf } from "../support/envelope.ts";
 
 test("what is no model is named before an engine is started on it, and served once it is one", async (t) => {
-  const slots = { page: "page", cut: "cut", part: "big", far: "far", gone: "gone" };
+  const slots = {
+    page: "page",
+    cut: "cut",
+    part: "big",
+    far: "far",
+    folder: "folder",
+    lost: "lost",
+    odd: "odd",
+    gone: "gone",
+  };
   await using berth = await startBerth({
     prepare: async ({ configDir, modelsDir }) => {
       await writeFile(join(modelsDir, "page.gguf"), "<!doctype html><title>404: there is no such file</title>");
       await writeFile(join(modelsDir, "cut.gguf"), await tinyBytes(modelsDir, 300_000));
       await writeTinyModel(join(modelsDir, "big-00001-of-00002.gguf"));
       await mkdir(join(configDir, "models"));
-      await writeFile(join(configDir, "models/far.yaml"), "source: hf://owner/repo/far.gguf\n");
+      await writeFile(join(configDir, "models/far.yaml"), "source: flm://far:1b\n");
+      await writeFile(join(configDir, "models/folder.yaml"), `source: file://${modelsDir}\n`);
+      await writeFile(join(configDir, "models/lost.yaml"), "source: file:///nowhere/lost.gguf\n");
+      await writeFile(join(configDir, "models/odd.yaml"), "source: hf://owner/repo\n");
       for (const [slot, model] of Object.entries(slots))
         await writeFile(join(configDir, `slots/${slot}.toml`), `[model]\ndefault = "${model}"\n`);
     },
   });
   const path = (name: string): string => join(berth.modelsDir, name);
 
-  await t.test("each slot says what a person must mend, and nothing is started", async () => {
+  await t.test("each slot names what a person must mend, and no engine is started", async () => {
     const expected = {
       page: ["NotAModel", `${path("page.gguf")} is no GGUF file: it does not begin with GGUF`],
       cut: ["TruncatedModel", new RegExp(`^${path("cut.gguf")} is incomplete: \\d+ of \\d+ bytes are missing$`)],
       part: ["TruncatedModel", `${path("big-00001-of-00002.gguf")} is one of 2 parts; 1 is there`],
       far: [
         "UnsupportedSource",
-        /^hf:\/\/owner\/repo\/far\.gguf cannot be fetched by this version: use a file:\/\/ source/,
+        /^flm:\/\/far:1b is fetched by FastFlowLM's own tool, and there is no `flm` on the PATH of the operator/,
       ],
+      folder: ["NotAModel", new RegExp(`^${berth.modelsDir} is no GGUF file that llama.cpp can load$`)],
+      lost: ["ModelFileMissing", "/nowhere/lost.gguf is not there"],
+      odd: ["UnsupportedSource", "hf://owner/repo is no hf://owner/repo/file[@revision]"],
       gone: ["ModelNotFound", /^no model is called gone: put gone\.gguf into the models directory/],
     } as const;
     for (const [name, [reason, message]] of Object.entries(expected)) {
@@ -51,7 +66,7 @@ test("what is no model is named before an engine is started on it, and served on
     assert.ok(!JSON.stringify(error).includes(berth.modelsDir), "paths are no client's business");
   });
 
-  await t.test("the command line lists them with what is wrong", async () => {
+  await t.test("the command line lists them with their problems", async () => {
     const env = { SVC_URL: berth.url };
     const shown = await runBerth(["model", "show", "cut"], env);
     assert.match(shown.stdout, /^state: +invalid$/m);

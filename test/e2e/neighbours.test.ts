@@ -48,7 +48,7 @@ interface Open {
   finish(): Promise<void>;
 }
 
-/** A stream from the slot `steady` that has begun, and ends when it is told to. */
+/** A stream from the slot `steady` that has begun, and ends on request. */
 async function openStream(berth: RunningBerth): Promise<Open> {
   const response = await fetch(new URL("/v1/chat/completions", berth.url), {
     method: "POST",
@@ -78,7 +78,7 @@ function assertWhole(text: string): void {
   assert.match(text, /data: \[DONE\]\n\n$/);
 }
 
-/** What the operator has published of each slot, to the byte: its revision, processes, transitions. */
+/** The published file of each slot, to the byte: its revision, processes, transitions. */
 async function published(berth: RunningBerth): Promise<ReadonlyMap<string, string>> {
   const directory = join(berth.stateDir, "slots");
   const files = (await readdir(directory)).filter((file) => file.endsWith(".json")).toSorted();
@@ -115,6 +115,8 @@ test("an edit and a crash of one of 200 slots leave the others, and their open s
   await using _berth = berth;
   const [steadyPid, otherPid] = [await pidOf(berth, "steady"), await pidOf(berth, "other")];
   const streams = [await openStream(berth), await openStream(berth)];
+  // The operator measures memory every ten seconds, and publishes the first figure.
+  await until("the memory of the steady one is measured", async () => (await berth.slot("steady"))["memory"]);
   const before = await published(berth);
   assert.ok(before.size >= 200, `${before.size} slots are published`);
 
@@ -140,7 +142,7 @@ test("an edit and a crash of one of 200 slots leave the others, and their open s
   assert.equal(await pidOf(berth, "steady"), steadyPid);
 });
 
-test("an edit of a slot that streams waits for the stream, and lets nobody else in meanwhile", async () => {
+test("an edit of a slot that streams waits for the stream, and no other request is admitted meanwhile", async () => {
   const { berth, steady } = await startSteady();
   await using _berth = berth;
   const before = await pidOf(berth, "steady");

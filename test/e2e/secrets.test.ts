@@ -162,7 +162,7 @@ async function partsOf({ stateDir }: RunningBerth): Promise<readonly number[]> {
 /** What an engine says before it ends: whatever it knows. */
 const lastWords = "canary-last-words-0013";
 
-/** Makes it say that and end; nobody without credentials hears of it. */
+/** Makes it say that and end; no client without credentials sees it. */
 async function crashes(berth: RunningBerth, endpoint: string): Promise<void> {
   const post = (path: string, body: string): Promise<unknown> =>
     fetch(new URL(path, endpoint), { method: "POST", body }).then((answer) => answer.text());

@@ -4,7 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { promisify } from "node:util";
-import { caddyfile, type EdgeSettings } from "../../src/main/proxy/caddyfile.ts";
+import { caddyfile, type EdgeSettings } from "../../src/tools/proxy/caddyfile.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const settings: EdgeSettings = {

@@ -222,7 +222,7 @@ describe("the edge proxy", () => {
   it("is told of by addresses that lead through it", async () => {
     const origin = `https://svc.local:${edge.httpsPort}`;
     const { body } = await edge.ask("/api/config/urls");
-    assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: null });
+    assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: `${origin}/chat/` });
   });
 
   it("is not passed by spelling a path in another way", async () => {
@@ -301,13 +301,13 @@ describe("the edge proxy", () => {
         `ok       certificate: by Caddy Local Authority - ECC Intermediate, valid to SOON
 ok       port 80 redirects: to https://svc.local/some/path?x=1
 ok       people are asked for a password: 401 with a basic challenge
-ok       public routes are open: 10 of them
-ok       /v1 asks for a token, not for a password: 401 auth.required
-ok       a user that the client names is nobody: X-Forwarded-Email is taken off
+ok       public routes are open: 11 of them
+ok       /v1 requires a token, not a password: 401 auth.required
+ok       a user that the client names is nobody: X-Forwarded-Email is removed
 ok       a wrong token is refused, whoever else is named: auth.invalid
 ok       people log in with the password, as themselves: as ${user}
 ok       a token is let in, and wins over a named user: as proxy check
-ok       streams are not held back: the first event came at once
+ok       streams are not held back: the first event arrived at once
 ok       a revoked token is refused at its next request: auth.invalid
 `,
       );

@@ -69,7 +69,7 @@ describe("nginx in front of the API", () => {
   it("is told of by addresses that lead through it", async () => {
     const origin = `https://svc.local:${httpsPort}`;
     const { body } = await ask("/api/config/urls");
-    assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: null });
+    assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: `${origin}/chat/` });
   });
 
   it("redirects port 80", async () => {

@@ -24,7 +24,7 @@ test("the embedded engine answers chats and completions", async (t) => {
     assert.ok(plain.every((chunk) => !("usage" in chunk)));
   });
 
-  await t.test("what an earlier request has left in its place changes no answer", async () => {
+  await t.test("an earlier request in the same place changes no answer", async () => {
     const first = await say(chat);
     await say({ ...chat, messages: [{ role: "user", content: "hello there" }] });
     const [again, beside] = await Promise.all([say(chat), say(chat)]);
@@ -53,7 +53,7 @@ test("the embedded engine answers chats and completions", async (t) => {
     for (let turn = 0; turn < 3; turn++) assert.deepEqual([await say(chat), await say(other)], alone);
   });
 
-  await t.test("what a developer says is what the system says", async () => {
+  await t.test("a developer message counts as a system message", async () => {
     const told = (role: string): object => ({ ...chat, messages: [{ role, content: "be kind" }, ...chat.messages] });
     assert.equal(await say(told("developer")), await say(told("system")));
   });

@@ -13,7 +13,7 @@ interface Asked {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Sends the headers as they are told, Host too, as a browser or another program can. */
+/** Sends exactly the given headers, also Host, as a browser or another program can. */
 function statusOf(
   url: string,
   { path = "/v1/chat/completions", method = "POST", body, headers }: Asked,
@@ -28,7 +28,7 @@ function statusOf(
   return promise;
 }
 
-test("the embedded engine answers who knows its key, and no page", async (t) => {
+test("the embedded engine answers clients with its key, and no web page", async (t) => {
   await using engine = await startEngine({}, { key });
   const json = { "content-type": "application/json" };
   const known = { ...json, authorization: `Bearer ${key}` };

@@ -7,7 +7,7 @@ import { startEngine } from "./engine.ts";
 const says = ["un", " deux", " trois", " quatre", " cinq"];
 const completion = { prompt: "count:", max_tokens: 50, temperature: 0 };
 
-test("the embedded engine stops where it is told to", async (t) => {
+test("the embedded engine stops at the requested place", async (t) => {
   await using engine = await startEngine({ says }, "--ctx-size", "512");
 
   const rows: readonly (readonly [what: string, more: object, text: string, reason: string])[] = [
@@ -50,7 +50,7 @@ test("the embedded engine stops where it is told to", async (t) => {
     );
   });
 
-  await t.test("what is no text to stop at is refused", async () => {
+  await t.test("an invalid stop text is refused", async () => {
     const response = await post(engine.url, "/v1/completions", { ...completion, stop: 5 });
     assert.equal(response.status, 400);
     assert.match(await response.text(), /stop must be a text or a list of texts/);

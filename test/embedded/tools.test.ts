@@ -129,7 +129,7 @@ test("a model of noise that must call a tool", async (t) => {
     }
   });
 
-  await t.test("calls the one that is named", async () => {
+  await t.test("calls the named tool", async () => {
     const named = { type: "function", function: { name: "get_weather" } };
     const body = await ask(engine.url, "/v1/chat/completions", {
       ...chat,

@@ -6,8 +6,9 @@ import type { Container } from "../../src/api/workload.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
 import { backendOf } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
-import { readEngineImages } from "../../src/store/engine-images.ts";
+import { readEngineImages } from "../../src/store/state/engine-images.ts";
 import { input, model, refusal, workload } from "./fixture.ts";
+import { runningIn } from "../doubles/runtime-kinds.ts";
 import { plainContainer } from "../support/container.ts";
 
 const pinned = `x@sha256:${"1".repeat(64)}`;
@@ -24,7 +25,11 @@ function contained(
   spec: SlotSpecInput,
   rest: Partial<Omit<EngineInput, "spec">> = {},
 ): EngineInput {
-  return input({ placement: { runtime: "docker", backend, images, lock: {} }, spec, ...rest });
+  return input({
+    placement: { ...runningIn("docker"), backend, images, lock: {} },
+    spec,
+    ...rest,
+  });
 }
 
 const least: Container = { ...plainContainer, image: "", modelFiles: ["/models/tiny.gguf"] };
@@ -206,8 +211,11 @@ describe("the container of a slot", () => {
   it("is by digest: the manifest's, else the shipped one, else what the first pull found", () => {
     const digest = `sha256:${"d".repeat(64)}`;
     const of = (spec: SlotSpecInput, lock: Record<string, string> = {}): string | undefined =>
-      workload(contained("cpu", spec, { placement: { runtime: "docker", backend: "cpu", images, lock } })).container
-        ?.image;
+      workload(
+        contained("cpu", spec, {
+          placement: { ...runningIn("docker"), backend: "cpu", images, lock },
+        }),
+      ).container?.image;
     assert.equal(of({ imageDigest: digest }), `ghcr.io/ggml-org/llama.cpp@${digest}`);
     assert.equal(of({ image: "mine:1" }, { "mine:1": digest }), `mine@${digest}`);
     assert.equal(of({ image: "mine:1" }, { "other:1": digest }), "mine:1");

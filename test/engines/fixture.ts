@@ -3,6 +3,7 @@ import type { ModelRecord } from "../../src/api/model.ts";
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import type { Workload } from "../../src/api/workload.ts";
 import { isRefusal, type EngineInput, type EngineRefusal } from "../../src/engines/engine.ts";
+import { runningIn } from "../doubles/runtime-kinds.ts";
 import { engines } from "../../src/engines/registry.ts";
 
 export const embedded = ["/opt/node", "/opt/engines/src/main.ts"] as const;
@@ -35,7 +36,7 @@ export function input(overrides: Partial<Omit<EngineInput, "spec">> & { spec?: S
     threads: 1,
     ports: { main: 8081, rerank: 8082 },
     host: { llamaServer: undefined, embedded },
-    placement: { runtime: "process", backend: "cpu", images: {}, lock: {} },
+    placement: { ...runningIn("process"), backend: "cpu", images: {}, lock: {} },
     ...rest,
   };
 }

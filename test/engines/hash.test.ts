@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { EngineLock } from "../../src/api/engine-images.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { EngineInput } from "../../src/engines/engine.ts";
+import { runningIn } from "../doubles/runtime-kinds.ts";
 import { embedded, input, model, workload, workloads } from "./fixture.ts";
 
 const base = workload(input()).hash;
@@ -10,7 +11,12 @@ const spec = (overrides: SlotSpecInput): EngineInput => input({ spec: overrides 
 const inContainer = (overrides: SlotSpecInput = {}, lock: EngineLock = {}): EngineInput =>
   input({
     spec: overrides,
-    placement: { runtime: "docker", backend: "cpu", images: { llama: { cpu: { image: "llama:cpu" } } }, lock },
+    placement: {
+      ...runningIn("docker"),
+      backend: "cpu",
+      images: { llama: { cpu: { image: "llama:cpu" } } },
+      lock,
+    },
   });
 const tiny = { default: "tiny" };
 

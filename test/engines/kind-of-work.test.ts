@@ -7,7 +7,7 @@ import { input, model } from "./fixture.ts";
 const embedder = model({ ref: "e5", path: "/models/e5.gguf", capabilities: ["embed"], pooling: "cls" });
 
 describe("a built-in slot with a model for other work", () => {
-  it("is refused with the reason, and still claims its own routes: a chat hears of the failure", () => {
+  it("is refused with the reason, and still claims its own routes: a chat gets the failure", () => {
     const wrong = input({ ref: "e5", model: embedder });
     assert.deepEqual(workloadsOf(llama, wrong), {
       reason: "NoCapability",

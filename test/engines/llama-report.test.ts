@@ -6,7 +6,7 @@ import { computeIn } from "../../src/engines/llama-report.ts";
 const recorded = async (name: string): Promise<string> => await readFile(`test/fixtures/h100/load-${name}.log`, "utf8");
 const mebibytes = (sum: number): number => Math.round(sum * 1024 ** 2);
 
-describe("what a llama-server on an H100 said that it computes on", () => {
+describe("the devices that a llama-server on an H100 reported", () => {
   it("all layers on the GPU, with what they take there", async () => {
     const found = computeIn(await recorded("l8-base"));
     assert.deepEqual([found?.devices, found?.layersOffloaded, found?.layersTotal], [["CUDA0"], 33, 33]);
@@ -18,7 +18,7 @@ describe("what a llama-server on an H100 said that it computes on", () => {
     const found = computeIn(await recorded("l8-toobig-auto"));
     assert.deepEqual([found?.devices, found?.layersOffloaded, found?.layersTotal], [["CUDA0"], 29, 33]);
   });
-  it("none, where it was told so, and yet it works on the GPU", async () => {
+  it("no layers, as configured, and yet it works on the GPU", async () => {
     const found = computeIn(await recorded("l8-ngl0"));
     assert.deepEqual([found?.devices, found?.layersOffloaded, found?.layersTotal], [[], 0, 33]);
     assert.deepEqual(found?.buffers, [{ device: "CUDA0", bytes: mebibytes(129.5) }]);

@@ -4,6 +4,7 @@ import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { EngineInput, Placement, ServerFacts } from "../../src/engines/engine.ts";
 import { llama } from "../../src/engines/llama.ts";
 import { serverFacts } from "../../src/engines/server-facts.ts";
+import { runningIn } from "../doubles/runtime-kinds.ts";
 import { input, model, workload } from "./fixture.ts";
 
 const gibibyte = 1024 ** 3;
@@ -26,7 +27,7 @@ function given(
     model: big,
     host: { llamaServer: "/opt/llama-server", ...(server === undefined ? {} : { server }), embedded: undefined },
     placement: {
-      runtime,
+      ...runningIn(runtime),
       backend,
       memory,
       images: runtime === "process" ? {} : { llama: { [backend]: { image: "llama:1" } } },
@@ -138,7 +139,15 @@ describe("the whole line of llama-server", () => {
       given({ model: { ...tiny, parallel: 32 } }, "cuda", undefined, "docker"),
     );
     assert.ok(!command.some((word) => ["--fit", "--cache-ram", "--kv-unified", "--log-verbosity"].includes(word)));
-    const { HOST: _host, PORT: _port, SLOT: _slot, MODEL: _model, MODEL_PATH: _path, ...settings } = env;
+    const {
+      HOST: _host,
+      PORT: _port,
+      SLOT: _slot,
+      MODEL: _model,
+      MODEL_PATH: _path,
+      ORDINAL: _ordinal,
+      ...settings
+    } = env;
     assert.deepEqual(settings, {
       LLAMA_ARG_CORS_ORIGINS: "http://berth.invalid",
       LLAMA_ARG_FIT: "off",
@@ -189,7 +198,7 @@ describe('backend = "cpu"', () => {
   });
 });
 
-describe("what a slot without context_size gets", () => {
+describe("the context of a slot without context_size", () => {
   const derived = (spec: SlotSpecInput, record = big, place: Placement["memory"] = memory): unknown => {
     const slot = given(spec);
     const found = llama.derived({ ...slot, model: record, placement: { ...slot.placement, memory: place } });
@@ -223,13 +232,13 @@ describe("what a slot without context_size gets", () => {
   });
 });
 
-describe("the prompt cache that nobody names", () => {
+describe("the prompt cache without a setting", () => {
   const derived = (hostBytes: number | undefined, spec: SlotSpecInput = {}): unknown => {
     const slot = given(spec);
     const place = { ...slot.placement, memory: { hostBytes, gpuBytes: undefined } };
     return llama.derived({ ...slot, placement: place })["promptCacheBytes"];
   };
-  it("is a GiB, less on a small machine or in a small container, and told with its reason", () => {
+  it("is a GiB, less on a small machine or in a small container, and reported with its reason", () => {
     assert.deepEqual(derived(memory.hostBytes), {
       value: String(gibibyte),
       reason: "what is enough for a few long prompts",
@@ -243,14 +252,14 @@ describe("the prompt cache that nobody names", () => {
   });
 });
 
-describe("what a llama-server says of itself", () => {
+describe("the facts that a llama-server reports", () => {
   it("names its devices as on the recorded machine", () => {
     const devices = "Available devices:\n  CUDA0: NVIDIA H100 80GB HBM3 (81079 MiB, 80552 MiB free)\n";
     assert.deepEqual(serverFacts(help, devices).devices, [
       { id: "CUDA0", name: "NVIDIA H100 80GB HBM3", totalBytes: memory.gpuBytes },
     ]);
   });
-  it("tells none from what is no list", () => {
+  it("distinguishes an empty list from an invalid one", () => {
     assert.deepEqual(serverFacts(help, "Available devices:\n  (none)\n").devices, []);
     assert.deepEqual(serverFacts(help, "Available devices:\n").devices, []);
     assert.equal(serverFacts(help, "version: 1\n").devices, undefined);

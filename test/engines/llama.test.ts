@@ -17,6 +17,7 @@ test("a chat slot's whole workload", () => {
   assert.deepEqual(rest, {
     slot: "primary",
     role: "main",
+    ordinal: 0,
     runtime: "process",
     command: [...embedded, ...shared, "--model", "/models/tiny.gguf", "--alias", "tiny", "--parallel", "1", "--jinja"],
     env: {
@@ -30,10 +31,10 @@ test("a chat slot's whole workload", () => {
       SLOT: "primary",
       MODEL: "tiny",
       MODEL_PATH: "/models/tiny.gguf",
+      ORDINAL: "0",
     },
     bearer: { env: "LLAMA_API_KEY" },
     workingDir: undefined,
-    host: "127.0.0.1",
     port: 8081,
     stopSeconds: 30,
   });
@@ -259,7 +260,7 @@ test("warm-up asks each mode for what it answers", () => {
   });
 });
 
-test("a context above the model's own is told where the embedded engine cuts it, and nowhere else", () => {
+test("a context above the model's own is reported if the embedded engine cuts it, and for no other engine", () => {
   const longest = { contextLength: 2048 };
   const asking = (contextSize: number, more = {}): unknown => {
     const given = input({ spec: { model: { default: "tiny", contextSize } }, ...more });

@@ -130,7 +130,7 @@ const table: readonly [string, Partial<HardwareFacts>, Partial<Record<(typeof en
   ],
 ];
 
-describe("what is suggested", () => {
+describe("suggestions", () => {
   for (const [name, parts, expected] of table) {
     it(`with ${name}`, () => {
       const facts = { ...pcFacts, ...parts };

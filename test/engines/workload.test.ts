@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
-import type { EngineInput } from "../../src/engines/engine.ts";
+import type { EngineInput, ProbeInput } from "../../src/engines/engine.ts";
 import { expand } from "../../src/engines/expand.ts";
+import { podBackend } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
+import { runningIn } from "../doubles/runtime-kinds.ts";
 import { input, model, refusal, workload } from "./fixture.ts";
 
 const expansions: readonly [string, string][] = [
@@ -45,6 +47,7 @@ test("names are expanded in command, args and env; a file stays a reference", ()
     SLOT: "mine",
     MODEL: "any/ref",
     MODEL_PATH: "",
+    ORDINAL: "0",
     GREETING: "hello mine",
     TOKEN: { file: "/run/token" },
   });
@@ -66,12 +69,18 @@ test("a Kubernetes Secret is refused by name where there is no Kubernetes", () =
 });
 
 test("the probe path is the engine's own, or the manifest's with its names expanded", () => {
-  const path = (spec: SlotSpecInput, ports: EngineInput["ports"]): string =>
-    engines.custom.probe({ ...custom({ command: ["x"], ...spec }), ports }).path;
-  assert.equal(path({}, {}), "/health");
-  const asked: SlotSpecInput = { probe: { path: "/$(SLOT)/$(PORT)/$(ZONE)/$(NO)" }, env: { ZONE: "z$(SLOT)" } };
-  assert.equal(path(asked, { main: 8081 }), "/mine/8081/zmine/$(NO)");
-  assert.equal(path(asked, {}), "/mine/$(PORT)/zmine/$(NO)");
+  const path = (spec: SlotSpecInput, endpoint?: ProbeInput["endpoint"]): string =>
+    engines.custom.probe({
+      ...custom({ command: ["x"], ...spec }),
+      ...(endpoint === undefined ? {} : { endpoint }),
+    }).path;
+  assert.equal(path({}), "/health");
+  const asked: SlotSpecInput = {
+    probe: { path: "/$(SLOT)/$(HOST)/$(PORT)/$(ZONE)/$(NO)" },
+    env: { ZONE: "z$(SLOT)" },
+  };
+  assert.equal(path(asked, { host: "10.0.0.7", port: 8081 }), "/mine/10.0.0.7/8081/zmine/$(NO)");
+  assert.equal(path(asked), "/mine/$(HOST)/$(PORT)/zmine/$(NO)");
 });
 
 test("a custom slot: any ref, but a declared model must be there", () => {
@@ -102,3 +111,52 @@ test("as processes, engines that come as containers need a command, and say so",
     assert.deepEqual(workload(input({ slot, spec: { engine, command: ["run", "$(PORT)"] } })).command, ["run", "8081"]);
   }
 });
+
+test("where the engine listens, and on which port it is reached, is the runtime's word", () => {
+  const command = ["serve", "$(HOST)", "$(PORT)", "$(ORDINAL)"];
+  const made = (runtime: "process" | "docker" | "kubernetes", ordinal?: number): [string, number, number] => {
+    const base = custom({ command, image: "mine:1" });
+    const placement = { ...base.placement, ...runningIn(runtime) };
+    const ports = runtime === "kubernetes" ? {} : { main: 8085 };
+    const found = workload({ ...base, placement, ports, ...(ordinal === undefined ? {} : { ordinal }) });
+    return [found.command.join(" "), found.port, found.ordinal];
+  };
+  assert.deepEqual(made("process"), ["serve 127.0.0.1 8085 0", 8085, 0]);
+  assert.deepEqual(made("docker", 1), ["serve 0.0.0.0 8080 1", 8085, 1]);
+  assert.deepEqual(
+    made("kubernetes", 2),
+    ["serve 0.0.0.0 8080 2", 8080, 2],
+    "an address of its own needs no leased port",
+  );
+});
+
+test("only a Pod has extended resources, claims, a template and keys of Secrets", () => {
+  const podTemplate = { spec: { runtimeClassName: "nvidia" } };
+  const resources = { extended: { "nvidia.com/gpu": 1 }, claims: [{ name: "gpu", resourceClaimName: "shared" }] };
+  const env = { KEY: { valueFrom: { secretKeyRef: { name: "s", key: "k" } } } };
+  const made = (runtime: "docker" | "kubernetes", spec: SlotSpecInput) => {
+    const base = custom({ command: ["serve"], image: "mine:1", ...spec });
+    return { ...base, placement: { ...base.placement, ...runningIn(runtime) } };
+  };
+  const pod = workload(made("kubernetes", { podTemplate, resources, env }));
+  assert.deepEqual(pod.container?.pod, { backend: "cpu", ...resources, template: podTemplate });
+  assert.deepEqual(pod.env["KEY"], { secretKeyRef: { name: "s", key: "k" } });
+  assert.equal(refusal(made("docker", { env })).reason, "NoSecret");
+  const docker = workload(made("docker", { podTemplate }));
+  assert.equal(docker.container?.pod, undefined);
+  assert.equal(docker.hash, workload(made("docker", {})).hash, "where no Pod is made, a template restarts nothing");
+  assert.notEqual(workload(made("kubernetes", { podTemplate })).hash, workload(made("kubernetes", {})).hash);
+});
+
+const asked: readonly [Readonly<Record<string, number>>, string, string][] = [
+  [{}, "cpu", "resources.extended asks for no GPU"],
+  [{ "nvidia.com/gpu": 1 }, "cuda", "its Pod asks for an NVIDIA GPU"],
+  [{ "amd.com/gpu": 1 }, "vulkan", "its Pod asks for a render node"],
+  [{ "gpu.intel.com/xe": 1 }, "vulkan", "its Pod asks for a render node"],
+  [{ "devic.es/dri-render": 1 }, "vulkan", "its Pod asks for a render node"],
+];
+for (const [extended, value, reason] of asked) {
+  test(`the backend of a Pod that asks for ${JSON.stringify(extended)} is ${value}`, () => {
+    assert.deepEqual(podBackend({ backend: "auto", engine: "llama", resources: { extended } }), { value, reason });
+  });
+}

@@ -344,7 +344,7 @@ describe("bad input", () => {
     const client = http2(gateway.url).on("error", () => undefined);
     const [code, , reason]: unknown[] = await once(client, "goaway");
     assert.equal(code, constants.NGHTTP2_HTTP_1_1_REQUIRED);
-    assert.equal(String(reason), "HTTP/2 is not spoken here: send HTTP/1.1");
+    assert.equal(String(reason), "HTTP/2 is not supported: send HTTP/1.1");
     client.destroy();
     assert.equal((await fetch(`${gateway.url}/livez`)).status, 200);
   });
@@ -365,11 +365,11 @@ describe("bad input", () => {
     const before = engine.seen.length;
     const { body } = await rawExchange(gateway.url, chat('{"model":"primary","Model":"expensive","messages":[]}'));
     const { error } = envelopeIn(body);
-    assert.deepEqual([error.message, error.details?.["path"]], ["model: must stand there once, spelled so", ["model"]]);
+    assert.deepEqual([error.message, error.details?.["path"]], ["model: must occur once, in this spelling", ["model"]]);
     assert.equal(engine.seen.length, before);
   });
 
-  it("never tells a rejected value", async () => {
+  it("never shows a rejected value", async () => {
     const { body } = await rawExchange(gateway.url, chat('{"model":{"secret":"hunter2"}}'));
     assert.doesNotMatch(body, /hunter2/);
   });

@@ -127,7 +127,7 @@ describe("a whole answer of an engine or provider", () => {
     }
   });
 
-  it("that nobody reads is counted until somebody does", async () => {
+  it("that no client reads is counted until a client reads it", async () => {
     const answer = JSON.stringify({ choices: [], text: "x".repeat(4 * MiB) });
     await using engine = await scriptedEngine(
       (response) => void response.writeHead(200, { "content-type": "application/json" }).end(answer),
@@ -149,7 +149,7 @@ describe("a whole answer of an engine or provider", () => {
 });
 
 describe("an error that has no end", () => {
-  it("of an engine or a provider is told after its first 64 KiB", async () => {
+  it("of an engine or a provider is reported after its first 64 KiB", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(400, { "content-type": "text/plain" });
       const piece = Buffer.alloc(MiB, "e");
@@ -170,7 +170,7 @@ describe("an error that has no end", () => {
     }
   });
 
-  it("and comes slowly is told when its time is over, or tried again", async () => {
+  it("that arrives slowly is reported at its time limit, or the request is sent again", async () => {
     await using engine = await scriptedEngine((response) => {
       if (engine.seen.length > 1) response.writeHead(200, { "content-type": "application/json" }).end("{}");
       else response.writeHead(503, { "content-type": "text/plain" }).write("wait");

@@ -59,7 +59,7 @@ describe("a slot that is busy", () => {
     );
   });
 
-  it("tells a stream that waits for its turn how far it is", async () => {
+  it("reports its position to a stream that waits for its turn", async () => {
     const script = onDemand();
     await using engine = await scriptedEngine(script.script);
     await using gateway = await startGateway({

@@ -12,7 +12,7 @@ const holding = (ref: string, sketch: SlotSketch): SlotSketch => ({
 });
 
 describe("a request that waited for a slot which has changed meanwhile", () => {
-  it("is for whatever the slot holds, by that model's name, where it names the slot", async () => {
+  it("is for the slot's present model, by that model's name's name, where it names the slot", async () => {
     await using engine = await scriptedEngine((response) => json(response, { model: "engine-new", choices: [] }));
     await using gateway = await startGateway({ slots: { primary: holding("old", { state: "unloading" }) } });
     const answered = gateway.post("/v1/chat/completions", chat("primary"));

@@ -9,7 +9,7 @@ import { restOf, withoutComments } from "../support/held-stream.ts";
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
 const quick = { gateway: { holdTimes: { silenceMs: 50, everyMs: 50 } } };
 
-describe("a request for a slot that is not there", () => {
+describe("a request for a slot that is not loaded", () => {
   for (const state of ["offline", "pulling", "starting", "warming", "unloading"] as const) {
     it(`is held while the slot is ${state}, counted as demand, and answered once it is ready`, async () => {
       await using engine = await scriptedEngine();
@@ -199,7 +199,7 @@ describe("a request for a slot's second process, which fails beside the first", 
   }
 });
 
-describe("a stream from a slot that is not there", () => {
+describe("a stream from a slot that is not loaded", () => {
   const stream = { ...chat, stream: true };
 
   it("begins with comments that tell the state, and carries the engine's stream when it comes", async () => {
@@ -241,7 +241,7 @@ describe("a stream from a slot that is not there", () => {
     assert.equal(response.status, 503);
   });
 
-  it("tells a held client when the engine answers a stream with something else", async () => {
+  it("ends a held client's stream with an error when the engine's answer is no stream", async () => {
     await using engine = await scriptedEngine((response) => json(response, { choices: [] }));
     await using gateway = await startGateway({ slots: { primary: {} }, ...quick });
     const response = await gateway.post("/v1/chat/completions", stream);
@@ -297,7 +297,7 @@ describe("a stream from a slot that is not there", () => {
     assert.equal(engine.seen.length, 1);
   });
 
-  it("is never shared on a slot that is there", async () => {
+  it("is never shared on a loaded slot", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     await Promise.all(

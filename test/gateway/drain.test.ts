@@ -34,7 +34,7 @@ async function waiting(gateway: TestGateway, kind: "held" | "queued", slot: stri
 }
 
 describe("a stop whose time is over", () => {
-  it("sends held requests away with 503, streams among them", async () => {
+  it("refuses held requests with 503, streams among them", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
     const asked = [gateway.post("/v1/chat/completions", chat), gateway.post("/v1/chat/completions", stream)];
     await waiting(gateway, "held", "primary", 2);
@@ -42,7 +42,7 @@ describe("a stop whose time is over", () => {
     for (const response of asked) await assertTold(await response);
   });
 
-  it("tells a held stream that has heard of its wait in a last event", async () => {
+  it("ends a held stream that has begun with a last event", async () => {
     await using gateway = await startGateway({
       slots: { primary: { state: "starting" } },
       gateway: { holdTimes: { silenceMs: 1, everyMs: 10_000 } },
@@ -53,7 +53,7 @@ describe("a stop whose time is over", () => {
     assert.equal(envelopeIn(event.replace("data: ", "")).error.code, "system.overloaded");
   });
 
-  it("sends away who is with the engine and who is queued behind, and asks the engine nothing more", async () => {
+  it("ends requests at the engine and in the queue, and sends the engine no more", async () => {
     await using engine = await scriptedEngine(never);
     const spec = { concurrency: { max: 1, queue: 4 } };
     await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec } } });
@@ -86,7 +86,7 @@ describe("a stop whose time is over", () => {
     );
   });
 
-  it("sends away who waits for a provider", async () => {
+  it("refuses requests that wait for a provider", async () => {
     await using engine = await scriptedEngine(never);
     const spec = { baseUrl: `http://127.0.0.1:${engine.port}/v1`, maxConcurrent: 1, models: [{ ref: "far" }] };
     await using gateway = await startGateway({
@@ -114,7 +114,7 @@ describe("a stop whose time is over", () => {
   });
 });
 
-describe("whoever waits for the management API when the time is over", () => {
+describe("refuses waiting requests to the management API at the time limit", () => {
   it("hears how far it came, and event streams end whole", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
     const load = gateway.post("/api/slots/primary/load?wait=ready", {});
@@ -131,7 +131,7 @@ describe("whoever waits for the management API when the time is over", () => {
 });
 
 describe("a gateway that lets go of its port", () => {
-  it("ends what it has begun, while another one takes what comes", async () => {
+  it("completes its requests, while another gateway takes new ones", async () => {
     let finish = (): void => undefined;
     await using engine = await scriptedEngine(async (response, seen) => {
       await never(response, seen);

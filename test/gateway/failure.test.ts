@@ -75,7 +75,7 @@ describe("an engine that fails within its stream", () => {
     });
   }
 
-  it("tells Messages and Responses clients in their own form", async () => {
+  it("reports to Messages and Responses clients in their own form", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write('event: first\ndata: {"type":"first"}\n\n', () => response.destroy());
@@ -155,7 +155,7 @@ describe("an engine that fails before its answer", () => {
     await until("the engine is told", () => engine.seen[0]?.isAborted === true);
   });
 
-  it("falls silent within its stream: the last event says so", async () => {
+  it("falls silent within its stream: the last event has the error", async () => {
     await using engine = await scriptedEngine(begin);
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port, spec: { timeoutSeconds: { idle: 1 } } } },
@@ -182,7 +182,7 @@ describe("an engine that restarts", () => {
     assert.equal((await answered).status, 200);
   });
 
-  it("and is found dead meanwhile: the request waits for it as for any slot that is not there", async () => {
+  it("and is found dead meanwhile: the request waits as for any slot that is not loaded", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, ...patient });
     await engine.stop();
@@ -194,7 +194,7 @@ describe("an engine that restarts", () => {
     assert.equal((await answered).status, 200);
   });
 
-  it("and the client of a stream hears that it waits, also where it went in at once", async () => {
+  it("and the client of a stream gets comments on the wait, also where it was admitted at once", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port } },
@@ -278,7 +278,7 @@ describe("a client that leaves", () => {
 });
 
 describe("a stop", () => {
-  it("refuses what is new, lets a stream end, and answers readyz with 503", async () => {
+  it("refuses new requests, lets a stream end, and answers readyz with 503", async () => {
     let finish = (): void => undefined;
     await using engine = await scriptedEngine(async (response, seen) => {
       await begin(response, seen);
@@ -314,7 +314,7 @@ describe("a stop", () => {
     await closed;
   });
 
-  it("lets a client finish what it is sending", async () => {
+  it("lets a client complete its upload", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const body = JSON.stringify(chat);

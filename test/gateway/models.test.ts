@@ -46,15 +46,17 @@ async function listed(gateway: TestGateway): Promise<unknown> {
   };
 }
 
-const item = (id: string, berth: object, created = 0): object => ({
+const item = (id: string, berth: object, created = 0, value?: string): object => ({
   id,
   object: "model",
   created,
   owned_by: "berth",
+  ...(value === undefined ? {} : { status: { value } }),
   berth,
 });
+const values: Readonly<Record<string, string>> = { ready: "loaded", starting: "loading" };
 const slot = (id: string, model: string | null, state = "offline", capabilities: string[] = [], created = 0): object =>
-  item(id, { kind: "slot", state, slot: id, model, capabilities }, created);
+  item(id, { kind: "slot", state, slot: id, model, capabilities }, created, values[state] ?? "unloaded");
 const upstream = { kind: "upstream", state: "unknown", slot: null, upstream: "acme" };
 
 describe("GET /v1/models", () => {
@@ -71,8 +73,13 @@ describe("GET /v1/models", () => {
         slot("tts", null),
         slot("img", null),
         slot("zeta", "gone", "starting", ["chat", "completions", "embeddings", "rerank"]),
-        item("qwen3:4b", { kind: "model", state: "available", slot: "primary", capabilities: ["chat"] }, 1234),
-        item("vendor/model:free", { kind: "model", state: "available", slot: null, capabilities: [] }, 1),
+        item(
+          "qwen3:4b",
+          { kind: "model", state: "available", slot: "primary", capabilities: ["chat"] },
+          1234,
+          "loaded",
+        ),
+        item("vendor/model:free", { kind: "model", state: "available", slot: null, capabilities: [] }, 1, "unloaded"),
         item("acme/large:free", {
           ...upstream,
           capabilities: ["chat", "completions", "embeddings", "messages", "responses"],
@@ -82,7 +89,7 @@ describe("GET /v1/models", () => {
     });
   });
 
-  it("leaves out custom slots that cannot answer, and with ?available=1 whatever cannot", async () => {
+  it("leaves out custom slots that cannot answer, and with ?available=1 every entry that cannot", async () => {
     await using gateway = await site();
     const ids = async (query: string): Promise<unknown[]> => {
       const body: unknown = await (await fetch(`${gateway.url}/v1/models${query}`)).json();
@@ -122,7 +129,7 @@ describe("GET /v1/models", () => {
     ]);
   });
 
-  it("is there before any operator", async () => {
+  it("answers before any operator runs", async () => {
     await using gateway = await startGateway({ operator: "none" });
     assert.deepEqual(await listed(gateway), {
       object: "list",
@@ -165,7 +172,7 @@ describe("GET /v1/models/{id}", () => {
     }
   });
 
-  it("names what is near to what there is not", async () => {
+  it("suggests names close to an unknown one", async () => {
     await using gateway = await site();
     const { error } = await envelopeOf(await fetch(`${gateway.url}/v1/models/primray`));
     assert.deepEqual([error.code, error.details], ["model.not_found", { suggestions: ["primary"] }]);

@@ -60,7 +60,7 @@ describe("nothing below /v1 is a page of ours", () => {
     });
   }
 
-  it("what clients read stays what it is", () => {
+  it("the type of an answer that clients read is kept", () => {
     for (const type of [
       "application/json",
       "application/json; charset=utf-8",

@@ -70,7 +70,7 @@ describe("a client that reads in fits and starts", () => {
     });
   }
 
-  it("gets every byte of a stream that it shares, whoever else leaves", async () => {
+  it("gets every byte of a shared stream when other readers leave", async () => {
     await using engine = await scriptedEngine(manyEvents("text/event-stream"));
     await using gateway = await startGateway({ slots: { primary: {} } });
     const [first, second, ...leaving] = [1, 2, 3, 4].map(() => ask(gateway, { stream: true }));
@@ -84,7 +84,7 @@ describe("a client that reads in fits and starts", () => {
     await assertIdle(gateway);
   });
 
-  it("is cut, alone, where it falls too far behind another of a stream that they share, and told so", async () => {
+  it("is cut, alone and with the reason, where it falls too far behind another reader of a shared stream", async () => {
     // 37 MB: more than 16 MiB and all that sockets hold.
     const many = [...events, ...events, ...events, ...events];
     await using engine = await scriptedEngine(async (response) => {

@@ -30,7 +30,7 @@ describe("a body of the wrong shape", () => {
 });
 
 describe("the probes", () => {
-  it("list what they have looked at, where that is asked for", async () => {
+  it("list their sources on request", async () => {
     await using gateway = await startGateway();
     const text = async (path: string): Promise<string> => await (await fetch(gateway.url + path)).text();
     assert.equal(await text("/livez"), "ok\n");

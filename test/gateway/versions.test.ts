@@ -21,8 +21,25 @@ async function seenRevision({ stateDir }: TestGateway): Promise<number | undefin
   return demandSchema.parse(JSON.parse(text)).slots["primary"]?.seenRevision;
 }
 
+describe("a gateway under an operator of before there were replicas", () => {
+  it("finds the engine at its endpoint, sends its bearer, and reports it as ordinal 0", async () => {
+    await using engine = await scriptedEngine(sayHello);
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    const slot = publishedSlot("primary", { state: "ready", port: engine.port }, 50);
+    const processes = slot.status.processes.map(({ ordinal: _ordinal, host: _host, ...process }) => process);
+    const text = JSON.stringify({ ...slot, status: { ...slot.status, processes }, bearers: { main: "secret" } });
+    await writeFile(join(gateway.stateDir, "slots/primary.json"), text);
+    await until("it is seen", () => gateway.running.seenRevision("primary") === 50);
+    assert.equal(await chat(gateway), 200);
+    assert.equal(engine.seen[0]?.headers.authorization, "Bearer secret");
+    await until("it is told", () => gateway.demand("primary")?.endpoints?.[0]?.lastByteAt !== undefined);
+    const told = gateway.demand("primary")?.endpoints?.map(({ role, ordinal, inFlight }) => [role, ordinal, inFlight]);
+    assert.deepEqual(told, [["main", 0, 0]]);
+  });
+});
+
 describe("a gateway under a later operator", () => {
-  it("serves a slot whose state it does not know, says so once, and lets go of it when it is told to", async () => {
+  it("serves a slot in an unknown state, logs that once, and confirms its unloading", async () => {
     await using engine = await scriptedEngine(sayHello);
     await using gateway = await startGateway({ slots: { primary: { state: "ready", port: engine.port } } });
     assert.equal(await chat(gateway), 200);

@@ -92,13 +92,13 @@ describe("what real clients send", () => {
     assert.deepEqual([response.status, await response.text()], [200, ""]);
   });
 
-  it("a base URL with too much or too little of /v1, which is told what may be meant", async () => {
+  it("a base URL with too much or too little of /v1, whose error suggests the right one", async () => {
     await using gateway = await startGateway();
     const mistakes = [
       ["POST", "/v1/v1/chat/completions", "/v1/chat/completions"],
       ["POST", "/chat/completions", "/v1/chat/completions"],
       ["POST", "/v1//embeddings", "/v1/embeddings"],
-      ["GET", "/models", "/v1/models"],
+      ["POST", "/embeddings", "/v1/embeddings"],
       ["GET", "/v1/v1/models/vendor/model:free", "/v1/models/vendor/model:free"],
       ["GET", "/v1/api/slots", "/api/slots"],
       ["POST", "/v1/nothing", undefined],
@@ -163,7 +163,7 @@ describe("pages of other origins", () => {
     },
   };
 
-  it("may call nothing unless somebody says so", async () => {
+  it("may call nothing unless an origin is configured", async () => {
     await using gateway = await startGateway();
     const response = await fetch(`${gateway.url}/v1/chat/completions`, preflight);
     assert.equal(response.headers.get("access-control-allow-origin"), null);

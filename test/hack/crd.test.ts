@@ -122,13 +122,13 @@ describe("CRDs", () => {
     for (const path of columns.filter((one) => !one.startsWith("metadata"))) assert.ok(at("Slot", path), path);
   });
 
-  it("merge conditions by type, and refuse an alias given twice", () => {
+  it("tell conditions apart by type, and let the operator replace a status whole", () => {
     const conditions = at("Slot", "status.conditions");
     assert.deepEqual(
       [conditions["x-kubernetes-list-type"], conditions["x-kubernetes-list-map-keys"]],
       ["map", ["type"]],
     );
-    assert.equal(at("Slot", "spec.aliases")["x-kubernetes-list-type"], "set");
+    for (const kind of kinds) assert.equal(at(kind, "status")["x-kubernetes-map-type"], "atomic");
   });
 
   it("keep defaults, bounds and numbers as Kubernetes writes them", () => {
@@ -173,18 +173,21 @@ describe("CEL rules", () => {
       rules[3],
       "self.metadata.name != 'stt' || (has(self.spec.engine) ? self.spec.engine : self.metadata.name == 'stt' ? 'stt' : self.metadata.name == 'tts' ? 'tts' : self.metadata.name == 'img' ? 'image' : 'llama') in ['stt', 'npu', 'custom']",
     );
-    assert.equal(rules.length, 13);
+    assert.equal(rules.length, 14);
     // Only the root may ask for the name.
-    assert.doesNotMatch(JSON.stringify(at("Slot", "spec")), /metadata/);
+    assert.doesNotMatch(JSON.stringify(at("Slot", "spec")), /self\.metadata/);
   });
 
   it("cover the rules of a spec", () => {
-    assert.equal(rulesAt(at("Slot", "spec")).length, 3);
+    assert.equal(rulesAt(at("Slot", "spec")).length, 4);
     assert.deepEqual(rulesAt(at("Model", "spec")), [
       "has(self.source) || has(self.files)",
       "!has(self.source) || !has(self.files)",
     ]);
-    assert.deepEqual(rulesAt(at("Upstream", "spec")), ["self.models.size() > 0 || has(self.discover)"]);
+    assert.deepEqual(rulesAt(at("Upstream", "spec")), [
+      "self.models.size() > 0 || has(self.discover)",
+      "self.models.all(model, self.models.exists_one(other, other.ref == model.ref))",
+    ]);
   });
 
   it("ask without has() only for fields that a default fills", () => {

@@ -27,7 +27,15 @@ describe("make run", () => {
       );
       assert.ok((said?.[1] ?? "").trim().length > 0, text);
       assert.match(text, /The tiny model's weights are noise, so are its words\. make run MODEL=/);
-      assert.ok(text.includes(`  API     ${run.url}/v1\n  page    ${run.url}/\n`), text);
+      assert.ok(text.includes(`  API        ${run.url}/v1\n  dashboard  ${run.url}/\n`), text);
+      // Both addresses open on a page of this clone.
+      for (const [name, title] of [
+        ["dashboard", "Berth"],
+        ["chat", "Berth chat"],
+      ]) {
+        const url = new RegExp(`^ {2}${name} +(http\\S+)$`, "m").exec(text)?.[1] ?? assert.fail(text);
+        assert.match(await (await fetch(url)).text(), new RegExp(`<title>${title}</title>`));
+      }
       const tries = text.split("Try in another terminal:\n")[1]?.split("\n\n")[0] ?? "";
       const [ports = "", status = "", chat = "", curl = ""] = tries.split("\n").map((line) => line.trim());
       // They are what they say: run as they stand there, they work, and so does a command on this machine's files.

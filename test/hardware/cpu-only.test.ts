@@ -134,7 +134,7 @@ describe("limits", () => {
     });
   }
 
-  it("that are none, or above what there is, limit nothing", async () => {
+  it("that are invalid, or above the machine's memory, limit nothing", async () => {
     const tree: Tree = {
       ...pc,
       "/proc/self/cgroup": "4:memory:/\n3:cpu:/\n",
@@ -152,7 +152,12 @@ describe("limits", () => {
     const says = "Cpus_allowed_list 1: 1 of 2";
     assert.deepEqual(await probed({ tree }), {
       ...pcFacts,
-      cpu: { ...pcFacts.cpu, usable: 1, evidence: [...pcFacts.cpu.evidence, { source: "/proc/self/status", says }] },
+      cpu: {
+        ...pcFacts.cpu,
+        engine_cores: 1,
+        usable: 1,
+        evidence: [...pcFacts.cpu.evidence, { source: "/proc/self/status", says }],
+      },
     });
   });
 });

@@ -52,7 +52,7 @@ const renumbered = fc
   )
   .map(([[path, text], number]): [string, string] => [path, text.replaceAll(/\d+/g, number)]);
 
-test("whatever files hold, and whichever cannot be read, a probe answers, as its schema says", async () => {
+test("with any content of files, and any unreadable file, a probe answers according to its schema", async () => {
   const broken = fc.dictionary(fc.constantFrom(...files), garbage, { maxKeys: 6 });
   const sketch = fc.record({
     broken,

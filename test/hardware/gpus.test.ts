@@ -47,7 +47,7 @@ describe("NVIDIA", () => {
   });
   const found = { ...pcFacts, gpus: [card], devices, drivers: [kernel("nvidia", "550.54.14")] };
 
-  it("tells its name, memory and driver", async () => {
+  it("reports its name, memory and driver", async () => {
     const smi = "00000000:01:00.0, NVIDIA GeForce RTX 4090, 24564\n";
     assert.deepEqual(await probed({ tree: nvidia, smi }), found);
   });
@@ -156,7 +156,7 @@ describe("AMD", () => {
 
   it("in a container that was given no device has a GPU, and no backend", async () => {
     const { "/dev/kfd": _kfd, "/dev/dri/renderD128": _node, ...tree } = amd;
-    const says = "the kernel has it, /dev has not: as in a container that was not given it";
+    const says = "the kernel has it, /dev has not: as in a container without the device";
     const [first, second] = apu.evidence;
     assert.deepEqual(await probed({ tree }), {
       ...found,
@@ -165,15 +165,25 @@ describe("AMD", () => {
     });
   });
 
-  for (const [version, name] of [
-    [90_010, "gfx90a"],
-    [100_306, "gfx1036"],
-    [120_001, "gfx1201"],
+  it("tells what is used of the memory that it shares, and what of the machine's is set aside for devices", async () => {
+    const used = { [`/sys/devices/pci0000:00/${address}/mem_info_gtt_used`]: `${gib}\n` };
+    const meminfo = "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\nCmaTotal: 524288 kB\nCmaFree: 262144 kB\n";
+    const { gpus, memory } = await probed({ tree: { ...amd, ...used, "/proc/meminfo": meminfo } });
+    assert.equal(gpus[0]?.shared_memory_used_bytes, gib);
+    assert.equal(memory.contiguous_free_bytes, gib / 4);
+  });
+
+  for (const [version, name, integrated] of [
+    [90_010, "gfx90a", false],
+    [100_306, "gfx1036", true],
+    [110_501, "gfx1151", true],
+    [120_001, "gfx1201", false],
   ] as const) {
-    it(`is ${name} where the kernel says ${version}`, async () => {
+    it(`is ${name} where the kernel says ${version}: ${integrated ? "part of a processor" : "a card"}`, async () => {
       const properties = `gfx_target_version ${version}\ndrm_render_minor 128\n`;
       const tree = { ...amd, "/sys/class/kfd/kfd/topology/nodes/1/properties": properties };
-      assert.equal((await probed({ tree })).gpus[0]?.architecture, name);
+      const [gpu] = (await probed({ tree })).gpus;
+      assert.deepEqual([gpu?.architecture, gpu?.integrated], [name, integrated]);
     });
   }
 });

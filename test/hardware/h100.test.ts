@@ -1,42 +1,11 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { hardwareText } from "../../src/cli/hardware.ts";
 import { gpuHoldings } from "../../src/hardware/gpu-memory.ts";
 import type { Machine } from "../../src/hardware/machine.ts";
+import { address, mebibyte, recorded, smi } from "./h100-machine.ts";
 import { gpu, kernel } from "./parts.ts";
-import { pc, pciTree, probed, type Tree } from "./tree.ts";
-
-// A virtual machine with one H100, as it was recorded: what it prints, whole.
-const address = "0000:00:06.0";
-const recorded: Tree = {
-  ...pc,
-  ...pciTree(address, { class: "030200", vendor: "10de", device: "2330" }, { driver: "nvidia" }),
-  "/dev/nvidiactl": "",
-  "/dev/nvidia0": "",
-  "/dev/nvidia-uvm": "",
-  "/proc/driver/nvidia/version":
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (dvs-builder@U22-I3)\n",
-  [`/proc/driver/nvidia/gpus/${address}/information`]: "Model: \t\t NVIDIA H100 80GB HBM3\n",
-};
-const page = await readFile("test/fixtures/h100/nvidia-smi.txt", "utf8");
-const mebibyte = 1024 ** 2;
-
-/** The program as it was there: it refuses a whole question for one field that it does not know. */
-function smi(lacks?: string): (words: readonly string[]) => string {
-  return (words) => {
-    const [query = ""] = words;
-    if (words.length === 0) return page;
-    if (lacks !== undefined && query.includes(lacks))
-      throw new Error(`Command failed\nField "${lacks}" is not a valid field to query.`);
-    if (query === "--query-gpu=pci.bus_id,name,memory.total") return "00000000:00:06.0, NVIDIA H100 80GB HBM3, 81559\n";
-    assert.equal(
-      query,
-      "--query-gpu=pci.bus_id,name,memory.total,memory.reserved,memory.free,compute_cap,mig.mode.current",
-    );
-    return "00000000:00:06.0, NVIDIA H100 80GB HBM3, 81559, 480, 81079, 9.0, Disabled\n";
-  };
-}
+import { probed } from "./tree.ts";
 
 const card = gpu({
   id: address,
@@ -107,7 +76,7 @@ function machine(files: Readonly<Record<string, string>>, apps = ""): Machine {
 const { signal } = new AbortController();
 
 describe("what processes hold on GPUs", () => {
-  it("is told by NVIDIA's driver per process", async () => {
+  it("comes from NVIDIA's driver per process", async () => {
     const two = "00000000:00:06.0, 742, 9374\n00000000:00:06.0, 817, 9366\n00000000:00:06.0, 900, [N/A]\n";
     assert.deepEqual(await gpuHoldings(machine({ "/dev/nvidiactl": "" }, two), [742], signal), [
       { pid: 742, device: address, bytes: 9374 * mebibyte },
@@ -115,7 +84,7 @@ describe("what processes hold on GPUs", () => {
     ]);
   });
 
-  it("is told by the kernel per open render node, once for each client of it", async () => {
+  it("comes from the kernel per open render node, once for each client of it", async () => {
     const amd = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t7\ndrm-pdev:\t0000:03:00.0\n";
     const held = "drm-memory-vram:\t2048 KiB\ndrm-memory-gtt: \t1024 KiB\ndrm-memory-cpu: \t512 KiB\n";
     const intel = "drm-driver:\txe\ndrm-client-id:\t3\ndrm-pdev:\t0000:00:02.0\n";

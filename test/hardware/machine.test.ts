@@ -14,7 +14,7 @@ const coded =
 const never = new AbortController().signal;
 
 describe("the system's machine", () => {
-  it("reads below its root, and tells absent from unreadable", async () => {
+  it("reads below its root, and distinguishes absent from unreadable files", async () => {
     await using directory = await tempDir();
     const machine = systemMachine(directory.path);
     await mkdir(join(directory.path, "dev/dri"), { recursive: true });
@@ -34,7 +34,7 @@ describe("the system's machine", () => {
     assert.equal(await machine.node("/dev/kfd"), undefined);
   });
 
-  it("tells who may open a file, and whether this user may", async () => {
+  it("reports which users may open a file, and whether this user may", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "kfd");
     await writeFile(path, "");
@@ -47,14 +47,14 @@ describe("the system's machine", () => {
     assert.equal((await machine.node("/kfd"))?.refusal, machine.user.uid === 0 ? undefined : "EACCES");
   });
 
-  it("tells the room of a directory", async () => {
+  it("reports the free space of a directory", async () => {
     await using directory = await tempDir();
     const { totalBytes, freeBytes } = await systemMachine().space(directory.path);
     assert.ok(totalBytes > 0 && freeBytes <= totalBytes);
     await assert.rejects(systemMachine().space(join(directory.path, "none")), coded("ENOENT"));
   });
 
-  it("asks programs, and leaves one that does not answer", async () => {
+  it("runs programs, and ends one that does not answer", async () => {
     const machine = systemMachine();
     assert.equal(await machine.run("printf", ["%s", "a b"], never), "a b");
     await assert.rejects(machine.run("berth-has-no-such-program", [], never), coded("ENOENT"));

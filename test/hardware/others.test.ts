@@ -123,7 +123,7 @@ describe("an NPU", () => {
 
   it("that a container was not given", async () => {
     const { "/dev/accel/accel0": _node, ...tree } = npu;
-    const says = "the kernel has it, /dev has not: as in a container that was not given it";
+    const says = "the kernel has it, /dev has not: as in a container without the device";
     assert.deepEqual((await probed({ tree })).npu, {
       ...found,
       device: null,
@@ -138,7 +138,7 @@ describe("an NPU", () => {
       vendor_id: null,
       device_id: null,
       driver: null,
-      evidence: [{ source: "/dev/accel/accel0", says: "is there; /sys says nothing of what it is" }],
+      evidence: [{ source: "/dev/accel/accel0", says: "exists; /sys does not describe it" }],
     });
   });
 

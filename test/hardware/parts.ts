@@ -35,6 +35,7 @@ export const apu = gpu({
   device_id: "15bf",
   name: "Phoenix1",
   architecture: "gfx1103",
+  integrated: true,
   driver: "amdgpu",
   memory_bytes: 1024 ** 3,
   shared_memory_bytes: 8 * 1024 ** 3,

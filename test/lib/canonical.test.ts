@@ -16,7 +16,7 @@ function reversed(value: unknown): unknown {
 }
 
 describe("canonicalJson", () => {
-  it("is the same text for equal values, whatever the order of their members, and loses nothing", () => {
+  it("is the same text for equal values, in any order of their members, and loses nothing", () => {
     fc.assert(
       fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
         const text = canonicalJson(value);
@@ -26,7 +26,7 @@ describe("canonicalJson", () => {
     );
   });
 
-  it("leaves out what is undefined, and keeps the order of lists", () => {
+  it("leaves out undefined values, and keeps the order of lists", () => {
     assert.equal(canonicalJson({ b: undefined, a: [2, 1] }), '{"a":[2,1]}');
     assert.equal(canonicalJson(undefined), "null");
   });

@@ -9,7 +9,7 @@ import { atEndOfTurn } from "../../src/lib/end-of-turn.ts";
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe("atEndOfTurn", () => {
-  it("flushes all in the order in which they came, after what is still to be heard in this turn", async () => {
+  it("flushes all in order, after every event of this turn", async () => {
     const log: string[] = [];
     for (const name of ["a", "b"]) atEndOfTurn({ flush: () => void log.push(name) });
     process.nextTick(() => log.push("still heard"));
@@ -17,7 +17,7 @@ describe("atEndOfTurn", () => {
     assert.deepEqual(log, ["still heard", "a", "b"]);
   });
 
-  it("flushes what is added by a flush, in a later turn", async () => {
+  it("flushes an object that a flush adds in a later turn", async () => {
     const log: string[] = [];
     atEndOfTurn({
       flush: () => {

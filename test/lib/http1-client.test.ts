@@ -1,15 +1,26 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Socket } from "node:net";
-import { EnginePool, EnginePools, type Exchange, type ExchangeError } from "../../src/lib/http1/client.ts";
-import type { ResponseHead } from "../../src/lib/http1/response-parser.ts";
+import { ExchangeError, type Exchange, type ExchangeRequest, type ResponseHead } from "../../src/lib/exchange.ts";
+import { EnginePool, EnginePools } from "../../src/lib/http1/client.ts";
 import { tcpServer } from "../support/tcp-server.ts";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
 
 const ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
-const post = (body: string): string => `POST /x HTTP/1.1\r\nhost: e\r\ncontent-length: ${body.length}\r\n\r\n`;
+const request = (body: string): ExchangeRequest => ({
+  method: "POST",
+  path: "/x",
+  accept: "text/plain",
+  contentType: "text/x",
+  body: [Buffer.from(body)],
+});
+/** What goes over the wire for it, before the body. */
+const post = (body: string, port: number): string =>
+  `POST /x HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\ncontent-type: text/x\r\ncontent-length: ${body.length}\r\naccept: text/plain\r\n\r\n`;
 const none = { firstByteMs: 0, idleMs: 0 };
+
+const poolTo = ({ port }: { readonly port: number }): EnginePool => new EnginePool({ host: "127.0.0.1", port });
 
 interface Asked {
   readonly exchange: Exchange;
@@ -27,25 +38,30 @@ function ask(pool: EnginePool, body = "", timeouts = none): Asked {
   let head: ResponseHead | undefined;
   let text = "";
   let error: ExchangeError | undefined;
-  const exchange = pool.request(post(body), [Buffer.from(body)], timeouts, {
-    onHead(got) {
-      log.push("head");
-      head = got;
+  const exchange = pool.send(
+    request(body),
+    { timeouts },
+    {
+      onHead(got) {
+        log.push("head");
+        head = got;
+      },
+      onData(chunk) {
+        log.push("data");
+        text += chunk.toString();
+      },
+      onEnd() {
+        log.push("end");
+        over.resolve("end");
+      },
+      onError(got) {
+        assert.ok(got instanceof ExchangeError);
+        log.push(`error ${got.phase}`);
+        error = got;
+        over.resolve(got);
+      },
     },
-    onData(chunk) {
-      log.push("data");
-      text += chunk.toString();
-    },
-    onEnd() {
-      log.push("end");
-      over.resolve("end");
-    },
-    onError(got) {
-      log.push(`error ${got.phase}`);
-      error = got;
-      over.resolve(got);
-    },
-  });
+  );
   return { exchange, log, head: () => head, text: () => text, error: () => error, over: over.promise };
 }
 
@@ -60,22 +76,22 @@ function answering(answer: string): (socket: Socket, text: string) => void {
 }
 
 describe("EnginePool", () => {
-  it("sends what it is given, and tells head, bytes and end once", async () => {
+  it("sends the request, and reports head, bytes and end once", async () => {
     await using server = await tcpServer((socket, text) => {
       if (text.endsWith("hello")) socket.write(ok);
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const asked = ask(pool, "hello");
     assert.equal(await asked.over, "end");
     assert.deepEqual(asked.log, ["head", "data", "end"]);
     assert.deepEqual([asked.head()?.status, asked.text()], [200, "ok"]);
-    assert.equal(server.received[0], `${post("hello")}hello`);
+    assert.equal(server.received[0], `${post("hello", server.port)}hello`);
     pool.close();
   });
 
   it("uses a connection again, one request at a time", async () => {
     await using server = await tcpServer(answering(ok));
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     for (let count = 0; count < 5; count += 1) assert.equal(await ask(pool).over, "end");
     assert.equal(server.sockets.length, 1);
     await Promise.all([ask(pool).over, ask(pool).over, ask(pool).over]);
@@ -90,7 +106,7 @@ describe("EnginePool", () => {
   ] as const) {
     it(`uses no connection again whose engine ${what}`, async () => {
       await using server = await tcpServer(answering(answer));
-      const pool = new EnginePool("127.0.0.1", server.port);
+      const pool = poolTo(server);
       assert.equal(await ask(pool).over, "end");
       assert.equal(await ask(pool).over, "end");
       assert.equal(server.sockets.length, 2);
@@ -103,14 +119,18 @@ describe("EnginePool", () => {
     await using server = await tcpServer((socket) => {
       socket.write(server.sockets.length === 1 ? `${ok}${stray}` : ok);
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const next = Promise.withResolvers<Asked>();
-    pool.request(post(""), [], none, {
-      onHead: () => undefined,
-      onData: () => undefined,
-      onEnd: () => next.resolve(ask(pool)),
-      onError: next.reject,
-    });
+    pool.send(
+      request(""),
+      { timeouts: none },
+      {
+        onHead: () => undefined,
+        onData: () => undefined,
+        onEnd: () => next.resolve(ask(pool)),
+        onError: next.reject,
+      },
+    );
     const asked = await next.promise;
     assert.equal(await asked.over, "end");
     assert.equal(asked.text(), "ok");
@@ -119,7 +139,7 @@ describe("EnginePool", () => {
 
   it("drops a resting connection that the engine closed, or over which it speaks unasked", async () => {
     await using server = await tcpServer(answering(ok));
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     await ask(pool).over;
     server.sockets[0]?.end();
     await until("our side is closed too", () => server.sockets[0]?.readyState === "closed");
@@ -135,7 +155,7 @@ describe("EnginePool", () => {
 
   it("takes nothing that an engine says before it is asked for an answer, and asks over another connection", async () => {
     await using server = await tcpServer(answering(ok));
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     await ask(pool).over;
     // From a timer, sockets are read once more before the turn ends, and so before the request is written.
     const asked = await new Promise<Asked>((resolve) => {
@@ -147,7 +167,7 @@ describe("EnginePool", () => {
     assert.equal(await asked.over, "end");
     assert.equal(asked.text(), "ok");
     assert.equal(await ask(pool).over, "end");
-    assert.deepEqual([server.sockets.length, server.received[0]], [2, post("")]);
+    assert.deepEqual([server.sockets.length, server.received[0]], [2, post("", server.port)]);
     pool.close();
   });
 
@@ -156,10 +176,10 @@ describe("EnginePool", () => {
       if (nth === 0) socket.pause();
       socket.write(ok);
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     assert.equal(await ask(pool, "x".repeat(16_000_000)).over, "end");
     assert.equal(await ask(pool, "", { firstByteMs: 5000, idleMs: 0 }).over, "end");
-    assert.equal(server.received[1], post(""));
+    assert.equal(server.received[1], post("", server.port));
     pool.close();
   });
 
@@ -170,7 +190,7 @@ describe("EnginePool", () => {
       else socket.destroy();
     });
     const answer = answering(ok);
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     await ask(pool).over;
     const again = ask(pool);
     assert.equal(await again.over, "end");
@@ -183,7 +203,7 @@ describe("EnginePool", () => {
       if (text.split("POST").length === 2 && silent.sockets.length === 1) socket.write(ok);
       else socket.destroy();
     });
-    const pool = new EnginePool("127.0.0.1", silent.port);
+    const pool = poolTo(silent);
     await ask(pool).over;
     const twice = ask(pool);
     await twice.over;
@@ -196,15 +216,15 @@ describe("EnginePool", () => {
       if (text.split("POST").length === 2) socket.write(ok);
       else socket.end("HTTP/1.1 200");
     });
-    const other = new EnginePool("127.0.0.1", hasty.port);
+    const other = poolTo(hasty);
     await ask(other).over;
     const begun = ask(other);
     await begun.over;
     assert.deepEqual([begun.log, hasty.sockets.length], [["error broken"], 1]);
   });
 
-  it("tells a refused connection from one that closes, from garbage, and from half an answer", async () => {
-    const refused = ask(new EnginePool("127.0.0.1", await freePort()));
+  it("distinguishes a refused connection, a closed one, garbage, and half an answer", async () => {
+    const refused = ask(new EnginePool({ host: "127.0.0.1", port: await freePort() }));
     await refused.over;
     assert.deepEqual(refused.log, ["error connect"]);
     for (const [bytes, log] of [
@@ -215,17 +235,17 @@ describe("EnginePool", () => {
       ["HTTP/1.1 200 OK\r\n\r\nok", ["head", "data", "end"]],
     ] as const) {
       await using server = await tcpServer((socket) => socket.end(bytes));
-      const asked = ask(new EnginePool("127.0.0.1", server.port));
+      const asked = ask(poolTo(server));
       await asked.over;
       assert.deepEqual(asked.log, log, bytes);
     }
   });
 
-  it("gives up an engine that says nothing in time, and one that falls silent", async () => {
+  it("gives up an engine that sends nothing in time, and one that stops sending", async () => {
     await using server = await tcpServer((socket, text) => {
       if (text.includes("begin")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nok");
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const mute = ask(pool, "", { firstByteMs: 50, idleMs: 0 });
     await mute.over;
     assert.deepEqual(mute.log, ["error timeout"]);
@@ -243,7 +263,7 @@ describe("EnginePool", () => {
       // Later than the look that was due for the connection.
       setTimeout(() => socket.write(ok), 5200);
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const asked = ask(pool, "", { firstByteMs: 31_536_000_000, idleMs: 31_536_000_000 });
     assert.equal(await asked.over, "end");
     pool.close();
@@ -257,7 +277,7 @@ describe("EnginePool", () => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${large.length}\r\n\r\n`);
       socket.write(large);
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const asked = ask(pool, "", { firstByteMs: 0, idleMs: 3000 });
     await until("it has begun", () => asked.log.includes("data"));
     asked.exchange.pause();
@@ -275,14 +295,18 @@ describe("EnginePool", () => {
 
   it("can use a connection again whose reader paused at the very end", async () => {
     await using server = await tcpServer(answering(ok));
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const over = Promise.withResolvers<void>();
-    const exchange = pool.request(post(""), [], none, {
-      onHead: () => exchange.pause(),
-      onData: () => undefined,
-      onEnd: () => over.resolve(),
-      onError: (error) => over.reject(error),
-    });
+    const exchange = pool.send(
+      request(""),
+      { timeouts: none },
+      {
+        onHead: () => exchange.pause(),
+        onData: () => undefined,
+        onEnd: () => over.resolve(),
+        onError: (error) => over.reject(error),
+      },
+    );
     await over.promise;
     assert.equal(await ask(pool).over, "end");
     assert.equal(server.sockets.length, 1);
@@ -294,7 +318,7 @@ describe("EnginePool", () => {
       if (text.includes("begin")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nok");
       if (text.includes("finish")) socket.write(ok);
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const atOnce = ask(pool);
     atOnce.exchange.abort();
     const waiting = ask(pool, "wait");
@@ -316,7 +340,7 @@ describe("EnginePool", () => {
     await using server = await tcpServer((socket, text) => {
       if (text.split("POST").length === 2) socket.write(ok);
     });
-    const pool = new EnginePool("127.0.0.1", server.port);
+    const pool = poolTo(server);
     const first = ask(pool);
     await first.over;
     const second = ask(pool);
@@ -328,25 +352,44 @@ describe("EnginePool", () => {
     pool.close();
   });
 
+  it("opens no new connection for a second burst of 600 requests", async () => {
+    const waiting: Socket[] = [];
+    await using server = await tcpServer((socket, text) => {
+      if (text.endsWith("\r\n\r\n")) return;
+      // No request is answered before all have been sent, so that each needs a connection of its own.
+      waiting.push(socket);
+      if (waiting.length === 600) for (const each of waiting.splice(0)) each.write(ok);
+    });
+    const pool = poolTo(server);
+    for (let burst = 0; burst < 2; burst++) {
+      const asked = Array.from({ length: 600 }, () => ask(pool, "x"));
+      for (const { over } of asked) assert.equal(await over, "end");
+    }
+    assert.equal(server.sockets.length, 600);
+    pool.close();
+  });
+
   it("keeps no connection for another process that has the port later", async () => {
     await using server = await tcpServer((socket, text) => {
       if (text.endsWith("\r\n\r\n")) socket.write(ok);
     });
     const pools = new EnginePools();
-    const to = (process: string): EnginePool => pools.to({ host: "127.0.0.1", port: server.port, process });
-    const old = to("pid 1");
+    const old = pools.open({ host: "127.0.0.1", port: server.port });
     await ask(old).over;
-    await ask(to("pid 1")).over;
+    await ask(old).over;
     assert.equal(server.sockets.length, 1);
     const underWay = ask(old, "slow");
     await until("it is sent", () => server.received[0]?.endsWith("slow") === true);
-    await ask(to("pid 2")).over;
+    old.close();
+    const next = pools.open({ host: "127.0.0.1", port: server.port });
+    await ask(next).over;
     assert.equal(server.sockets.length, 2);
     server.sockets[0]?.write(ok);
     assert.equal(await underWay.over, "end");
     await until("its connection is closed", () => server.sockets[0]?.readyState !== "open");
-    await ask(to("pid 2")).over;
+    await ask(next).over;
     assert.equal(server.sockets.length, 2);
     pools.close();
+    await until("all are closed", () => server.sockets.every((socket) => socket.readyState === "closed"));
   });
 });

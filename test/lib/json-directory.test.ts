@@ -40,7 +40,7 @@ async function watched(
 }
 
 describe("JsonDirectory", () => {
-  it("has what was there when it was opened, and tells of later changes only", async () => {
+  it("has the values at its opening, and reports later changes only", async () => {
     await using site = await watched(async (path) => {
       await mkdir(path);
       await writeFile(join(path, "a.json"), '{"n":1}');
@@ -94,7 +94,7 @@ describe("JsonDirectory", () => {
     await using site = await watched(async () => undefined, 3_600_000);
     await site.write("a.json", '{"n":1}');
     await until("it is told", () => site.directory.get("a") === 1);
-    // No event in the directory tells of a write through another name of the file.
+    // No event in the directory reports a write through another name of the file.
     await link(join(site.path, "a.json"), `${site.path}-a.json`);
     await writeFile(`${site.path}-a.json`, '{"n":2}');
     await site.write("b.json", '{"n":3}');
@@ -107,7 +107,7 @@ describe("JsonDirectory", () => {
     assert.deepEqual(site.told, ["a", "b", "b", "a"]);
   });
 
-  it("finds by its sweep what no event tells, such as a directory put in its place", async () => {
+  it("finds changes without events by its sweep, such as a replaced directory", async () => {
     await using site = await watched();
     await site.write("a.json", '{"n":1}');
     await until("it is seen", () => site.directory.get("a") === 1);

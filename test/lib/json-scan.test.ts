@@ -70,7 +70,7 @@ describe("scanBody", () => {
     );
   });
 
-  it("tells where the model stands, so that another may take its place", () => {
+  it("gives the position of the model, so that another name can replace it", () => {
     fc.assert(
       fc.property(members, style, fc.string({ unit: "binary" }), (of, how, name) => {
         const bytes = Buffer.from(write([...of, ["model", "before"]], how));
@@ -93,7 +93,7 @@ describe("scanBody", () => {
     );
   });
 
-  it("tells of a name that stands there twice, or that is another's spelling of it", () => {
+  it("reports a repeated name, or another one's spelling of it", () => {
     const letter = (of: string): fc.Arbitrary<string> =>
       fc.constantFrom(of, of, of.toUpperCase(), `\\u00${of.charCodeAt(0).toString(16)}`, ...(of === "s" ? ["ſ"] : []));
     const spelt = (name: string): fc.Arbitrary<string> =>
@@ -128,7 +128,7 @@ describe("scanBody", () => {
     );
   });
 
-  it("never throws or runs away, whatever bytes are changed, cut or put in", () => {
+  it("never throws or loops, for any changed, cut or inserted bytes", () => {
     const damage = fc.array(
       fc.record({
         at: fc.nat(),

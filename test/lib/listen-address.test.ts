@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { isLoopback, localUrl } from "../../src/lib/listen-address.ts";
 
 describe("where something listens", () => {
-  it("tells loopback from the network", () => {
+  it("distinguishes loopback from the network", () => {
     for (const host of ["127.0.0.1", "127.9.9.9", "::1", "localhost"]) assert.equal(isLoopback(host), true, host);
     for (const host of ["0.0.0.0", "::", "192.168.1.2", "example.org", "127.0.0.1.example.org", ""]) {
       assert.equal(isLoopback(host), false, host);

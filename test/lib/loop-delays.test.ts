@@ -4,7 +4,7 @@ import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
 import { loopDelays, mendProcessMetrics } from "../../src/lib/loop-delays.ts";
 import { until } from "../support/until.ts";
 
-it("loopDelays tells by how much the event loop is late, not the time between two samples", async () => {
+it("loopDelays measures the lateness of the event loop, not the time between two samples", async () => {
   const delays = loopDelays(20);
   const read = (): Record<string, number | undefined> =>
     Object.fromEntries(delays.map(({ name, read: value }) => [name.slice("nodejs_eventloop_lag_".length), value()]));
@@ -29,7 +29,7 @@ it("a page has the delays in the place of prom-client's figures, and none of its
   const text = await page.metrics();
   assert.match(
     text,
-    /^# HELP nodejs_eventloop_lag_mean_seconds The mean delay of the event loop since the last look$/m,
+    /^# HELP nodejs_eventloop_lag_mean_seconds The mean delay of the event loop since the last scrape$/m,
   );
   assert.match(text, /^nodejs_active_handles\b/m);
   assert.doesNotMatch(text, /nodejs_active_\w+_total/);

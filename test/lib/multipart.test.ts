@@ -154,7 +154,7 @@ describe("MultipartParser", () => {
     });
   }
 
-  it("throws nothing else, whatever comes", () => {
+  it("throws nothing else, for any bytes", () => {
     const piece = fc.oneof(
       fc.uint8Array({ maxLength: 30 }).map((bytes) => Buffer.from(bytes)),
       fc

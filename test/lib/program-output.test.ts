@@ -10,7 +10,7 @@ const shell = async (script: string, signal = AbortSignal.timeout(20_000)): Prom
   await programOutput("/bin/sh", ["-c", script], { signal });
 
 describe("programOutput", () => {
-  it("gives what the program prints, and runs it in a session of its own", async () => {
+  it("returns the program's output, and runs it in a session of its own", async () => {
     const [said, session = "", pid] = (await shell('echo hello; cut -d" " -f6 /proc/$$/stat; echo $$')).split("\n");
     assert.equal(said, "hello");
     assert.equal(session, pid);

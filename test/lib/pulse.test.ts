@@ -7,7 +7,7 @@ function pass(ms: number): void {
   for (let past = 0; past < ms; past += 100) mock.timers.tick(100);
 }
 
-test("what is done once a second is done together, on the second, until it is disposed of", () => {
+test("periodic work runs together, on the second, until it is disposed of", () => {
   mock.timers.enable({ apis: ["setTimeout", "Date"], now: 10_300 });
   try {
     const seen: string[] = [];

@@ -7,7 +7,7 @@ import { readText } from "../../src/lib/read-text.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 describe("readText", () => {
-  it("reads a file, and knows one that is not there from one that cannot be read", async () => {
+  it("reads a file, and distinguishes a missing file from an unreadable one", async () => {
     await using dir = await tempDir();
     const file = join(dir.path, "a");
     assert.equal(await readText(file), undefined);
@@ -18,7 +18,7 @@ describe("readText", () => {
 });
 
 describe("errorMessage", () => {
-  it("finds words in whatever was thrown", () => {
+  it("finds a message in any thrown value", () => {
     assert.equal(errorMessage(new TypeError("too odd")), "too odd");
     assert.equal(errorMessage("too odd"), "too odd");
     assert.equal(errorMessage(undefined), "undefined");

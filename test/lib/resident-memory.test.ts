@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { residentBytes } from "../../src/lib/resident-memory.ts";
 
 describe("residentBytes", () => {
-  it("is what the process holds, and grows with it", async () => {
+  it("is the memory of the process, and grows with it", async () => {
     const startedAt = new Date(Date.now() - process.uptime() * 1000);
     const before = residentBytes(process.pid, startedAt) ?? 0;
     const { rss } = process.memoryUsage();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ProtocolError, ResponseParser, type ResponseHead } from "../../src/lib/http1/response-parser.ts";
+import type { ResponseHead } from "../../src/lib/exchange.ts";
+import { ProtocolError, ResponseParser } from "../../src/lib/http1/response-parser.ts";
 import { fc } from "../support/fast-check.ts";
 
 interface Read {
@@ -127,7 +128,7 @@ describe("ResponseParser", () => {
       fc.property(sample, fc.nat(), cuts, ({ wire, endsByClosing }, cut, at) => {
         const part = wire.subarray(0, cut % wire.length);
         const got = read(split(part, at), true);
-        // One that ends by closing cannot be told from a shorter one, once its head is there.
+        // An answer that ends by closing cannot be distinguished from a shorter answer, once its head is there.
         if (endsByClosing && got.heads.length > 0) return;
         assert.deepEqual([got.ends, got.error], [0, "the connection closed within a response"]);
       }),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Serial } from "../../src/lib/serial.ts";
 
-it("Serial runs one task after the other, in order, also behind one that fails", async () => {
+it("Serial runs one task after the other, in order, also after a failed one", async () => {
   const serial = new Serial();
   const log: string[] = [];
   const gate = Promise.withResolvers<void>();

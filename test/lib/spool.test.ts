@@ -16,7 +16,7 @@ async function readAll(spool: Spool): Promise<Buffer> {
 const disk = { take: () => undefined, give: () => undefined };
 
 describe("Spool", () => {
-  it("gives all bytes in order, whoever is faster", async () => {
+  it("gives all bytes in order, with a faster reader or a faster writer", async () => {
     await using dir = await tempDir();
     const step = fc.oneof(
       fc.record({ kind: fc.constant("write" as const), size: fc.nat({ max: 50 }) }),
@@ -70,7 +70,7 @@ describe("Spool", () => {
     assert.deepEqual(await readdir(dir.path), []);
   });
 
-  it("tells its reader of a failure, behind what came before", async () => {
+  it("reports a failure to its reader, after the bytes before it", async () => {
     await using dir = await tempDir();
     await using spool = disposing(new Spool({ dir: dir.path, memoryBytes: 100, disk }));
     await spool.write(Buffer.from("begun"));

@@ -7,10 +7,10 @@ it("subscribers hear of everything until they are disposed of, each for itself",
   const subscribers = new Subscribers<[slot: string]>();
   const first = subscribers.add((slot) => void heard.push(`first ${slot}`));
   subscribers.add((slot) => void heard.push(`second ${slot}`));
-  subscribers.tell("a");
+  subscribers.notify("a");
   first[Symbol.dispose]();
-  subscribers.tell("b");
+  subscribers.notify("b");
   subscribers.clear();
-  subscribers.tell("c");
+  subscribers.notify("c");
   assert.deepEqual(heard, ["first a", "second a", "second b"]);
 });

@@ -11,7 +11,7 @@ async function reasonOf(base: string, path: string, options?: TrustOptions): Pro
   return (await distrust(join(base, path), options))?.reason.replaceAll(base, "DIR");
 }
 
-describe("a path that nobody else may change", () => {
+describe("a path that no other user may change", () => {
   it("is one of this user's own, there or not", async () => {
     await using directory = await tempDir();
     assert.equal(await reasonOf(directory.path, "."), undefined);
@@ -19,7 +19,21 @@ describe("a path that nobody else may change", () => {
     assert.equal(await distrust("/proc/version/no-directory"), undefined, "using it fails by itself");
   });
 
-  it("is not one that everybody may write, or rename by writing above it", async () => {
+  it("is a volume of the Pod, which the kubelet makes open to all", async () => {
+    await using directory = await tempDir();
+    await chmod(directory.path, 0o777);
+    const reasons = async () => [(await distrust("/dev/shm"))?.reason, await reasonOf(directory.path, ".")];
+    const open = ["/dev/shm may be written by everybody (mode 1777)", "DIR may be written by everybody (mode 777)"];
+    assert.deepEqual(await reasons(), open);
+    process.env["KUBERNETES_SERVICE_HOST"] = "10.96.0.1";
+    try {
+      assert.deepEqual(await reasons(), [undefined, open[1]], "a directory within is not a volume");
+    } finally {
+      delete process.env["KUBERNETES_SERVICE_HOST"];
+    }
+  });
+
+  it("is not a path that every user may write, or rename by writing above it", async () => {
     await using directory = await tempDir();
     await mkdir(join(directory.path, "open/inner"), { recursive: true });
     await chmod(join(directory.path, "open"), 0o777);
@@ -41,7 +55,7 @@ describe("a path that nobody else may change", () => {
     assert.equal(await reasonOf(directory.path, "tmp"), "DIR/tmp may be written by everybody (mode 1777)");
   });
 
-  it("nor below one that a group may write", { skip: noOtherUser() ?? false }, async () => {
+  it("is not a path below a directory that a group may write", { skip: noOtherUser() ?? false }, async () => {
     await using directory = await tempDir();
     await mkdir(join(directory.path, "shared/inner"), { recursive: true });
     await chown(join(directory.path, "shared"), 0, otherUser);
@@ -88,7 +102,7 @@ describe("a path that nobody else may change", () => {
     const own = process.getuid?.() ?? 0;
     if (own === 0) await chown(directory.path, otherUser, otherUser);
     const uid = own === 0 ? 0 : own + 1;
-    assert.match((await reasonOf(directory.path, ".", { uid })) ?? "", /^DIR belongs to .*uid \d+\)?, who decides/);
+    assert.match((await reasonOf(directory.path, ".", { uid })) ?? "", /^DIR belongs to .*uid \d+\)?, who may change/);
   });
 
   it("has no link of another user in it", { skip: noOtherUser() ?? false }, async () => {

@@ -7,8 +7,9 @@ import { readPublished } from "../support/published.ts";
 /** A whole Berth whose llama slots run the real llama-server; `make test-llama-server` builds it and names it here. */
 export async function startWithLlamaServer(
   prepare: (dirs: { configDir: string; modelsDir: string }) => Promise<void>,
+  env: NodeJS.ProcessEnv = {},
 ): Promise<RunningBerth> {
-  return await startBerth({ env: { SVC_LLAMA_SERVER: llamaServer() }, prepare });
+  return await startBerth({ env: { SVC_LLAMA_SERVER: llamaServer(), ...env }, prepare });
 }
 
 export function llamaServer(): string {

@@ -15,6 +15,9 @@ test("a llama-server tells of itself what it computes on, what was derived for i
   await berth.state("primary", "ready");
   const messages = [{ role: "user", content: "canary" }];
   await ask(berth.url, "/v1/chat/completions", { model: "primary", messages, max_tokens: 4 });
+  const page = await (await fetch(new URL("/metrics", berth.url))).text();
+  const used = /^berth_engine_kv_cache_usage_ratio\{slot="primary",ordinal="0"\} (.+)$/m.exec(page)?.[1];
+  assert.ok(Number(used) > 0 && Number(used) < 0.01, `a part of the cache is used: ${used}`);
   const slot = await berth.slot("primary");
   assert.deepEqual(slot["compute"], { devices: [], layers_offloaded: 0, layers_total: 3, buffers: [] });
   assert.equal(slot["backend"], "cpu");
@@ -34,7 +37,7 @@ test("a llama-server tells of itself what it computes on, what was derived for i
   assert.ok(!log.includes("canary"), "no prompt is in its log");
 });
 
-test("a slot that asks for a GPU of a llama-server without one serves, and is told apart", async () => {
+test("a slot that asks for a GPU of a llama-server without one serves, and is reported as such", async () => {
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
     await writeTinyModel(join(modelsDir, "tiny.gguf"));
     const text = 'backend = "cuda"\n[model]\ndefault = "tiny"\nprompt_cache_bytes = 0\n';

@@ -30,7 +30,7 @@ describe("state that is deleted while the operator runs", () => {
     it(`is written again within seconds, and health says so (${what})`, async () => {
       await using berth = await started();
       const before = await berth.slot("coder");
-      await rm(join(berth.stateDir, path), { recursive: true });
+      await rm(join(berth.stateDir, path), { recursive: true, maxRetries: 50, retryDelay: 10 });
       await until("the gateway misses it, or it is there again", async () => {
         const isBack = existsSync(join(berth.stateDir, "slots/coder.json"));
         return isBack || !(await isThere(berth));
@@ -48,7 +48,8 @@ describe("state that is deleted while the operator runs", () => {
   it("is written again: models and upstreams, records of engines, demand", async () => {
     await using berth = await started();
     for (const path of ["registry.json", "processes", "demand"])
-      await rm(join(berth.stateDir, path), { recursive: true });
+      // The gateway may write its demand meanwhile.
+      await rm(join(berth.stateDir, path), { recursive: true, maxRetries: 50, retryDelay: 10 });
     for (const path of ["registry.json", "processes/coder.main.json", "demand"])
       await until(`${path} is there again`, () => existsSync(join(berth.stateDir, path)), 20_000);
     assert.equal(await berth.stop("SIGINT"), 0);

@@ -5,7 +5,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { openPublisher } from "../../src/store/published.ts";
+import { readProc } from "../../src/lib/process-identity.ts";
+import { openPublisher } from "../../src/store/state/publisher.ts";
 import { startBerth } from "../support/berth.ts";
 import { publishedSlot } from "../support/gateway.ts";
 import { readPublished } from "../support/published.ts";
@@ -35,6 +36,7 @@ describe("berth operator", () => {
       assert.ok(process.kill(pid, 0), "it runs");
     } finally {
       process.kill(pid, "SIGKILL");
+      await until("it has ended", () => readProc(pid) === undefined);
     }
   });
 });
@@ -61,7 +63,7 @@ describe("a part of berth up", () => {
 });
 
 describe("berth serve", () => {
-  it("ends at once when it is told twice, whatever is still being answered", { timeout: 120_000 }, async () => {
+  it("ends at once at the second signal, whatever is still being answered", { timeout: 120_000 }, async () => {
     await using inner = await scriptedEngine(() => undefined);
     await using berth = await startBerth({ args: ["--version"] });
     const publisher = await openPublisher(berth.stateDir);

@@ -33,7 +33,7 @@ const places = [
 
 describe("what stands in the place of a state file", { concurrency: 2 }, () => {
   for (const [kind, make] of Object.entries(oddities)) {
-    it(`neither stops nor holds up a start, is moved away and told of: ${kind}`, async () => {
+    it(`neither stops nor holds up a start, is moved away and reported: ${kind}`, async () => {
       await using directory = await tempDir();
       const stateDir = join(directory.path, "state");
       for (const place of places) {
@@ -75,7 +75,7 @@ describe("what stands in the place of a state file", { concurrency: 2 }, () => {
     await until("the operator is ready", async () => (await fetch(`${berth.operatorUrl}/readyz`)).ok);
     assert.match(
       berth.log(),
-      /engines\.lock\.yaml: .*: it was moved to \S+\/aside; the next pull of each image pins it anew/,
+      /engines\.lock\.yaml: .*: it was moved to \S+\/aside; the next pull of each image pins it again/,
     );
   });
 

@@ -5,7 +5,7 @@ import { Part } from "../../src/main/part.ts";
 import { runScarce } from "../support/out-of-files.ts";
 import { until } from "../support/until.ts";
 
-/** Is ready at once, and ends when it is told to or when its parent is gone. */
+/** Is ready at once, and ends on request or when its parent is gone. */
 const program = `
   process.on("disconnect", () => process.exit(0));
   process.on("SIGINT", () => process.exit(0));

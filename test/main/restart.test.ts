@@ -54,7 +54,7 @@ describe("berth up, one part of which was killed and cannot start again", () => 
     assert.equal(await berth.stop("SIGINT"), 0);
   });
 
-  it("keeps its engines while a stranger has the gateway's port, and serves once it has gone", async () => {
+  it("keeps its engines while another program has the gateway's port, and serves once it has gone", async () => {
     await using berth = await startBerth({ prepare: withSlot });
     const before = pidOf(await berth.state("coder", "ready", "idle"));
     const operator = operatorPid(berth);

@@ -30,15 +30,16 @@ async function beside({ env, configDir }: RunningBerth, ...args: readonly string
   return { ...ended, stdout: anonymous(ended.stdout), stderr: anonymous(ended.stderr) };
 }
 
-const noEngine = "no engine runs; looked in the state directory DIR/state\n";
+const noEngine = "no engine runs by the state directory DIR/state\n";
 
 describe("berth operator", () => {
-  it("--paused says what it would do, and leaves it", async () => {
+  it("--paused prints its plan, and does nothing", async () => {
     await using berth = await startBerth({ args: ["operator", "--paused"], prepare: withSlot });
     await until("the operator runs", () => berth.log().includes("operator watches"));
     await using gateway = await gatewayOf(berth);
     const { stdout } = await beside(berth, "slot", "plan", "coder");
-    assert.match(stdout, /^coder: \w+: [^\n]+\n {2}1\. start main: [^\n]+\n {5}"?\/.+\/node"? /);
+    const steps = / {2}1\. lease: \d+ is free\n {2}2\. start main: [^\n]+\n {5}"?\/.+\/node"? /;
+    assert.match(stdout, new RegExp(`^coder: \\w+: [^\\n]+\\n${steps.source}`));
     assert.match((await beside(berth, "slot", "list", "-o", "json")).stdout, /"state": "offline"/);
     assert.equal(gateway.child.exitCode, null);
   });
@@ -56,7 +57,7 @@ describe("berth operator", () => {
     });
     assert.deepEqual(await beside(berth, "operator"), {
       code: 1,
-      stdout: `TIME fatal operator another operator (process ${pid}) runs with the state directory DIR/state; stop it, or set SVC_STATE_DIR to another directory\n`,
+      stdout: `TIME fatal operator another operator (process ${pid}) runs with the state directory DIR/state; stop it, or set SVC_STATE_DIR to another directory; with --standby this one waits for its end\n`,
       stderr: "",
     });
     assert.equal(await berth.stop("SIGTERM"), 0);
@@ -107,7 +108,7 @@ describe("berth up whose operator does not end its engines", () => {
       await using berth = await startBerth({ prepare: withSlot });
       const slot = await berth.state("coder", "ready", "idle");
       const operator = await operatorOf(berth);
-      // Stopped, it does not hear that it is to end, as one that hangs.
+      // A stopped process does not handle the signal to end, like a process that hangs.
       process.kill(operator, died === "while it runs" ? "SIGKILL" : "SIGSTOP");
       if (died === "while it runs") await until("that is seen", () => /operator ended \(SIGKILL\)/.test(berth.log()));
       assert.equal(await berth.stop("SIGINT"), 0);
@@ -147,7 +148,7 @@ describe("berth up that is stopped before its operator is ready", () => {
 });
 
 describe("berth up whose Docker hangs", () => {
-  it("ends its processes in time, and nobody is killed", async () => {
+  it("ends its processes in time, without SIGKILL", async () => {
     let isHung = false;
     await using docker = await startDockerDaemon((asked, response) => {
       if (isHung || asked.includes("/images/")) return;
@@ -212,7 +213,7 @@ describe("berth serve", () => {
       assert.match(
         berth.log(),
         new RegExp(
-          `^\\S+ fatal gateway {2}port ${port} is taken; stop what listens there or set SVC_PORT to another port\n$`,
+          `^\\S+ fatal gateway {2}port ${port} is taken; stop that program or set SVC_PORT to another port\n$`,
         ),
       );
     } finally {
@@ -232,7 +233,9 @@ describe("berth serve", () => {
       (await fetch(`http://127.0.0.1:${port}/livez`).catch(() => undefined))?.ok === true;
     await until("it listens", () => answers(first));
     await writeFile(join(berth.configDir, "berth.toml"), settings("99999999"));
-    await until("the problem is told", () => /reload +berth\.toml port must be.*goes on as it was/.test(berth.log()));
+    await until("the problem is told", () =>
+      /reload +berth\.toml port must be.*keeps running unchanged/.test(berth.log()),
+    );
     assert.ok(await answers(first));
     await writeFile(join(berth.configDir, "berth.toml"), settings(String(second)));
     await until("it listens elsewhere", () => answers(second));

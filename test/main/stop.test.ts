@@ -59,7 +59,7 @@ describe("berth up", () => {
     assert.ok(seconds < 25, `${seconds} s`);
   });
 
-  it("has another gateway listen while one that was told to stop ends what it has begun", async () => {
+  it("has another gateway listen while a stopping gateway ends its requests", async () => {
     const { berth } = await startUp("--token-ms", "300");
     await using _berth = berth;
     const gateway = await partOf(berth, "serve");
@@ -70,7 +70,7 @@ describe("berth up", () => {
       body: JSON.stringify(ask),
     });
     process.kill(gateway, "SIGTERM");
-    await until("that is told", () => /gateway was told to stop; another takes its place/.test(berth.log()));
+    await until("that is told", () => /gateway was stopped by another process; its successor starts/.test(berth.log()));
     assert.match(await open.text(), /\[DONE\]/);
     await until("the next one answers", async () => await berth.slot("coder"));
     await until("the first one is gone", () => startTimeOf(gateway) === undefined);

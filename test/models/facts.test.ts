@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { promisify } from "node:util";
 import { FactCache } from "../../src/models/facts.ts";
-import { GgufError, type GgufFacts } from "../../src/models/gguf.ts";
+import type { GgufFacts } from "../../src/models/gguf.ts";
+import { GgufError } from "../../src/models/gguf-reader.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 const facts: GgufFacts = {
@@ -19,7 +20,7 @@ const facts: GgufFacts = {
   splitCount: 1,
 };
 
-/** A cache whose reader says what it is told to, and counts. */
+/** A cache whose reader returns the given facts, and counts its calls. */
 function counted(answer: () => GgufFacts = () => facts): { cache: FactCache; reads: string[] } {
   const reads: string[] = [];
   const cache = new FactCache(async (path) => {
@@ -51,7 +52,7 @@ describe("facts of files", () => {
     assert.equal(reads.length, 4);
   });
 
-  it("are forgotten when nobody asks for the file any more", async () => {
+  it("are forgotten when no slot asks for the file any more", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "a.gguf");
     await writeFile(path, "one");
@@ -65,7 +66,7 @@ describe("facts of files", () => {
     assert.equal(reads.length, 2);
   });
 
-  it("say what is wrong: not there, no model, cut off", async () => {
+  it("name the problem: missing, no model, cut off", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "a.gguf");
     const { cache } = counted();

@@ -3,7 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
-import { GgufError, readGguf, type GgufFacts } from "../../src/models/gguf.ts";
+import { readGguf, type GgufFacts } from "../../src/models/gguf.ts";
+import { GgufError } from "../../src/models/gguf-reader.ts";
 import { ggufBytes, u32, u64, type GgufSketch } from "../support/gguf.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { fc } from "../support/fast-check.ts";
@@ -232,7 +233,7 @@ describe("a file that is cut off", () => {
   });
 });
 
-it("whatever bytes are changed in a header, the answer is facts or a refusal, soon", async () => {
+it("for any changed bytes in a header, the answer is facts or a refusal, soon", async () => {
   const whole = ggufBytes({
     metadata: {
       ...llama,

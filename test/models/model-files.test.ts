@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdir, rename, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { describe, it } from "node:test";
-import { isProjector, Listing, modelFiles, projectorBeside } from "../../src/models/model-files.ts";
+import { isProjector, Listing, modelFiles, projectorsAmong } from "../../src/models/model-files.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
 describe("files by model", () => {
@@ -34,6 +34,7 @@ describe("files by model", () => {
 
   it("that are projectors go with the model beside them, where it is clear which that is", () => {
     assert.ok(isProjector("/m/mmproj-x.gguf") && isProjector("/m/MMPROJ.gguf") && !isProjector("/mmproj/a.gguf"));
+    const projectorBeside = (path: string, files: readonly string[]) => projectorsAmong(files).get(dirname(path));
     const alone = ["/m/a/a.gguf", "/m/a/mmproj.gguf", "/m/b/b.gguf"];
     assert.equal(projectorBeside("/m/a/a.gguf", alone), "/m/a/mmproj.gguf");
     assert.equal(projectorBeside("/m/b/b.gguf", alone), undefined);

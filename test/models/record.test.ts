@@ -3,8 +3,11 @@ import { stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { catalogEntrySchema } from "../../src/api/catalog.ts";
 import { modelRecordSchema, modelSpecSchema, type ModelRecord } from "../../src/api/model.ts";
+import { licensesOf } from "../../src/models/licenses.ts";
 import { FactCache } from "../../src/models/facts.ts";
+import { projectorsAmong } from "../../src/models/model-files.ts";
 import { declaredRecord, fileRecord } from "../../src/models/record.ts";
 import { ggufBytes } from "../support/gguf.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -13,13 +16,52 @@ const since = new Date("2026-01-02T03:04:05.000Z");
 
 /** As it is published. */
 async function declared(name: string, spec: object, files: readonly string[] = []): Promise<ModelRecord> {
-  const record = await declaredRecord(new FactCache(), { name, spec: modelSpecSchema.parse(spec), since }, files);
+  const model = { name, spec: modelSpecSchema.parse(spec), since };
+  const record = await declaredRecord(new FactCache(), model, projectorsAmong(files));
   return modelRecordSchema.parse(record);
 }
 
 async function found(ref: string, paths: readonly string[], shardCount = 1, projector?: string): Promise<ModelRecord> {
   return modelRecordSchema.parse(await fileRecord(new FactCache(), { ref, paths, shardCount }, projector));
 }
+
+describe("a model with a licence that must be accepted", () => {
+  const recordOf = async (spec: object): Promise<ModelRecord> => {
+    const model = { name: "x", spec: modelSpecSchema.parse(spec), since };
+    const licenses = licensesOf([
+      catalogEntrySchema.parse({
+        apiVersion: "berth.dev/v1alpha1",
+        kind: "Model",
+        metadata: { name: "y" },
+        spec: {
+          source: "hf://o/r/f.gguf",
+          engines: ["llama"],
+          capabilities: ["chat"],
+          license: "Terms",
+          licenseUrl: "https://x.test/terms",
+        },
+        catalog: { title: "X", engine: "llama", aboutBytes: 1, mustAccept: true, unverified: [] },
+      }),
+    ]);
+    return await declaredRecord(new FactCache(), model, new Map(), { licenses });
+  };
+
+  it("is not fetched before, under whatever ref and in whatever revision", async () => {
+    for (const source of ["hf://o/r/f.gguf", "hf://O/r/f.gguf@v2"]) {
+      const record = await recordOf({ source });
+      assert.deepEqual([record.state, record.reason], ["missing", "LicenseNotAccepted"]);
+      assert.match(
+        record.message ?? "",
+        /^the licence of X must be accepted first: Terms, https:\/\/x\.test\/terms; then/,
+      );
+    }
+  });
+
+  it("is fetched once its manifest accepts, and another file of the repository is no such model", async () => {
+    for (const spec of [{ source: "hf://o/r/f.gguf", acceptLicense: true }, { source: "hf://o/r/g.gguf" }])
+      assert.equal((await recordOf(spec)).reason, "NotFetched");
+  });
+});
 
 describe("a file that was found", () => {
   it("is a model with the facts of its header", async () => {
@@ -85,7 +127,7 @@ describe("a file that was found", () => {
     );
   });
 
-  it("that is one of several by its header, whatever its name says, is incomplete", async () => {
+  it("that is one of several by its header is incomplete, under any name", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "renamed.gguf");
     await writeFile(path, ggufBytes({ metadata: { "split.count": { u32: 2 } } }));
@@ -93,7 +135,7 @@ describe("a file that was found", () => {
     assert.deepEqual([record.reason, record.message], ["TruncatedModel", `${path} is one of 2 parts; 1 is there`]);
   });
 
-  it("is named with what is wrong with it", async () => {
+  it("is named with its problem", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "m.gguf");
     const missing = await found("m", [path]);
@@ -115,7 +157,7 @@ describe("a file that was found", () => {
   });
 });
 
-describe("a model that somebody declared", () => {
+describe("a declared model", () => {
   it("has the file's facts, but for what its manifest says", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "tiny.gguf");
@@ -146,12 +188,24 @@ describe("a model that somebody declared", () => {
     );
   });
 
-  for (const source of [
-    "hf://owner/repo/m.gguf",
-    "https://models.example/m.gguf",
-    "flm://qwen3:4b",
-    "voice://af_heart",
-  ]) {
+  it("from a source that can be fetched is missing until it was fetched, with the files to fetch", async () => {
+    for (const source of ["hf://owner/repo/m.gguf", "https://models.example/m.gguf"]) {
+      const { state, reason, message, fetch } = await declared("m", { source, sizeBytes: 5 });
+      assert.deepEqual(
+        { state, reason, message, fetch },
+        {
+          state: "missing",
+          reason: "NotFetched",
+          message: "m is not on this machine yet: a slot that needs it has it fetched, and so has `berth model pull m`",
+          fetch: { files: [{ source }], sizeBytes: 5 },
+        },
+      );
+    }
+    const { reason, message } = await declared("m", { source: "hf://owner/repo" });
+    assert.deepEqual([reason, message], ["UnsupportedSource", "hf://owner/repo is no hf://owner/repo/file[@revision]"]);
+  });
+
+  for (const source of ["flm://qwen3:4b", "voice://af_heart"]) {
     it(`from ${source.split(":", 1)[0]}:// says that this version does not fetch it, and what to do`, async () => {
       const { state, reason, message } = await declared("m", { source });
       assert.deepEqual(
@@ -165,7 +219,7 @@ describe("a model that somebody declared", () => {
     });
   }
 
-  it("from a path that is none says so", async () => {
+  it("from an invalid path is refused with the reason", async () => {
     for (const source of ["file://relative.gguf", "file:///%2f/m.gguf"]) {
       const { reason, message } = await declared("m", { source });
       assert.deepEqual([reason, message], ["UnsupportedSource", `${source} is no file:///absolute/path`]);

@@ -35,7 +35,7 @@ function model(name: string, spec: object): DeclaredModel {
 }
 
 describe("the registry of models", () => {
-  it("makes its directory, and registers what is dropped there as soon as it is whole", async () => {
+  it("makes its directory, and registers a copied file as soon as it is whole", async () => {
     await using site = await opened();
     assert.deepEqual(await site.states(), []);
     let hints = 0;
@@ -56,7 +56,7 @@ describe("the registry of models", () => {
     await until("its end is noticed", async () => (await site.states()).length === 0);
   });
 
-  it("tells many files as few hints", async () => {
+  it("reports many files by few events", async () => {
     await using site = await opened();
     let hints = 0;
     using _watch = site.registry.watch(() => (hints += 1));
@@ -65,7 +65,7 @@ describe("the registry of models", () => {
     assert.ok(hints < 25, `${hints} hints of 50 files`);
   });
 
-  it("hears nothing more once the watch or the registry is disposed of", async () => {
+  it("notifies no more once the watch or the registry is disposed of", async () => {
     const site = await opened(20);
     let hints = 0;
     site.registry.watch(() => (hints += 1))[Symbol.dispose]();
@@ -82,7 +82,7 @@ describe("the registry of models", () => {
     await site[Symbol.asyncDispose]();
   });
 
-  it("finds by its sweep what no event tells: a file elsewhere that a manifest names", async () => {
+  it("finds a change without an event by its sweep: a file elsewhere that a manifest names", async () => {
     await using site = await opened(20);
     const elsewhere = join(site.root, "../elsewhere.gguf");
     const declared = [model("mine", { source: `file://${elsewhere}` })];
@@ -123,7 +123,7 @@ describe("the registry of models", () => {
       model("tiny", { source: "hf://owner/repo/tiny.gguf" }),
       model("again", { ref: "mine", source: "file:///nowhere.gguf" }),
     ];
-    assert.deepEqual(await site.states(declared), ["mine available", "tiny UnsupportedSource"]);
+    assert.deepEqual(await site.states(declared), ["mine available", "tiny NotFetched"]);
   });
 
   it("passes over names that no request could say, and keeps what it saw while its directory is away", async () => {

@@ -15,7 +15,7 @@ function manifest(edit: number): string {
 }
 
 describe("an operator without a gateway", () => {
-  it("restarts an edited engine at once: there is nobody whose requests it would wait for", async () => {
+  it("restarts an edited engine at once: no gateway has requests to wait for", async () => {
     await using berth = await startBerth({
       args: ["operator", "--stop-engines"],
       prepare: ({ configDir }) => writeFile(join(configDir, "slots", "solo.yaml"), manifest(0)),

@@ -10,8 +10,9 @@ describe("an engine's bearer", () => {
     site.source.save("a", keyed);
     await site.start();
     await site.advance(5);
-    const { bearers, ...shown } = site.slot("a");
+    const { bearers, bearerList, ...shown } = site.slot("a");
     assert.match(bearers?.main ?? "", /^bearer-\d+$/);
+    assert.deepEqual(bearerList, [{ role: "main", ordinal: 0, bearer: bearers?.main }]);
     assert.doesNotMatch(JSON.stringify(shown), /bearer-/);
   });
 

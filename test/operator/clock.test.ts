@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { silentReason, silentUntil } from "../../src/operator/silent.ts";
+import { unreachableReason, runtimeUnreachableUntil } from "../../src/operator/plan/unreachable.ts";
 import { epoch, input, later, published } from "./fixture.ts";
 import { custom, Site } from "./site.ts";
 
@@ -105,11 +105,11 @@ for (const [direction, byMs] of [
   });
 }
 
-test("those who ask for a slot whose runtime is silent are not sent away for the hours that a clock was set back", () => {
+test("requests for a slot whose runtime is unreachable are not refused for the hours that a clock was set back", () => {
   const condition = {
     type: "Ready",
     status: "False",
-    reason: silentReason,
+    reason: unreachableReason,
     message: "",
     observedGeneration: 1,
   } as const;
@@ -117,5 +117,5 @@ test("those who ask for a slot whose runtime is silent are not sent away for the
     conditions: [{ ...condition, lastTransitionTime: later(hours / 1000).toISOString() }],
     nextRetryAt: later(hours / 1000 + 10).toISOString(),
   });
-  assert.deepEqual(silentUntil(input({ before, now: epoch })), later(30));
+  assert.deepEqual(runtimeUnreachableUntil(input({ before, now: epoch })), later(30));
 });

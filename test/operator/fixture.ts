@@ -1,7 +1,8 @@
 import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../src/api/slot.ts";
 import { emptyStatus, type PublishedSlot, type SlotStatus } from "../../src/api/status.ts";
 import type { Observed, Workload } from "../../src/api/workload.ts";
-import type { Health, SlotInput } from "../../src/operator/input.ts";
+import { wanted } from "../../src/operator/plan/wanted.ts";
+import type { Health, SlotInput } from "../../src/operator/plan/input.ts";
 
 export const epoch = new Date("2026-01-01T00:00:00.000Z");
 export const later = (seconds: number): Date => new Date(epoch.getTime() + seconds * 1000);
@@ -10,12 +11,12 @@ export function workload(overrides: Partial<Workload> = {}): Workload {
   return {
     slot: "primary",
     role: "main",
+    ordinal: 0,
     hash: "hash-1",
     runtime: "process",
     command: ["/bin/llama-server", "--port", "8081"],
     env: {},
     workingDir: undefined,
-    host: "127.0.0.1",
     port: 8081,
     stopSeconds: 30,
     ...overrides,
@@ -26,7 +27,9 @@ export function observed(overrides: Partial<Observed> = {}): Observed {
   return {
     slot: "primary",
     role: "main",
+    ordinal: 0,
     hash: "hash-1",
+    host: "127.0.0.1",
     port: 8081,
     phase: "running",
     isListening: true,
@@ -48,7 +51,17 @@ export function status(overrides: Partial<SlotStatus> = {}): SlotStatus {
     model: { ref: "tiny", origin: "spec", served: "tiny" },
     capabilities: ["chat", "completions"],
     decisions: { threads: { value: "1", reason: "test" } },
-    processes: [{ role: "main", port: 8081, endpoint: "http://127.0.0.1:8081", pid: 4711, isReady: true }],
+    processes: [
+      {
+        role: "main",
+        ordinal: 0,
+        host: "127.0.0.1",
+        port: 8081,
+        endpoint: "http://127.0.0.1:8081",
+        pid: 4711,
+        isReady: true,
+      },
+    ],
     readySince: epoch.toISOString(),
     ...overrides,
   };
@@ -71,7 +84,14 @@ export function published(overrides: Partial<SlotStatus> = {}, slot: Partial<Pub
 }
 
 /** A slot that is declared, always loaded, and of which nothing runs yet. */
-export function input(overrides: Partial<Omit<SlotInput, "spec">> & { spec?: SlotSpecInput } = {}): SlotInput {
+export function input(given: InputOverrides = {}): SlotInput {
+  const made = withoutWant(given);
+  return { ...made, want: given.want ?? wanted(made) };
+}
+
+type InputOverrides = Partial<Omit<SlotInput, "spec">> & { spec?: SlotSpecInput };
+
+function withoutWant(overrides: InputOverrides): Omit<SlotInput, "want"> {
   const { spec, ...rest } = overrides;
   return {
     name: "primary",
@@ -80,6 +100,7 @@ export function input(overrides: Partial<Omit<SlotInput, "spec">> & { spec?: Slo
     specHash: "spec-1",
     isDeclared: true,
     file: "/config/slots/primary.toml",
+    generation: undefined,
     labels: {},
     diagnostics: [],
     conflicts: { port: undefined, aliases: [] },
@@ -87,11 +108,13 @@ export function input(overrides: Partial<Omit<SlotInput, "spec">> & { spec?: Slo
     held: { ref: "tiny", origin: "spec" },
     model: undefined,
     requests: [],
+    redated: [],
     demand: { held: 0, inFlight: 0, lastRequestAt: undefined, lastByteAt: undefined, seenRevision: Infinity },
     observed: [],
     health: {},
-    roles: ["main"],
     workloads: [workload()],
+    unleased: [],
+    digests: {},
     runtime: "process",
     threads: { value: 1, reason: "test" },
     ...rest,

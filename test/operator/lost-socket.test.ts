@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { completeSlot, slotSpecSchema } from "../../src/api/slot.ts";
-import { HealthBook } from "../../src/operator/health.ts";
+import { HealthRecords } from "../../src/operator/observe/health.ts";
 import { epoch, later, observed, published } from "./fixture.ts";
 import { custom, Site } from "./site.ts";
 
@@ -22,7 +22,7 @@ describe("an engine that was ready and closes its listening socket", () => {
     assert.equal(site.slot("a").status.lastError?.reason, "NotListening");
   });
 
-  it("ends what it answers still, as when it is unloaded, and counts as failed", async () => {
+  it("completes its answers, as when it is unloaded, and counts as failed", async () => {
     await using site = new Site();
     site.source.save("a", custom({ stopSeconds: 20 }));
     await site.start();
@@ -37,7 +37,7 @@ describe("an engine that was ready and closes its listening socket", () => {
     assert.deepEqual([site.slot("a").status.failures, site.slot("a").status.restarts], [1, 1]);
   });
 
-  it("is ended at once where a stranger has its port, and starts on another", async () => {
+  it("is ended at once where another program has its port, and starts on another port", async () => {
     await using site = new Site();
     site.source.save("a", custom());
     await site.start();
@@ -79,19 +79,33 @@ describe("an engine that was ready and closes its listening socket", () => {
   });
 });
 
+describe("a container that somebody pauses", () => {
+  it("is unpaused without a restart, and counted", async () => {
+    await using site = new Site();
+    site.source.save("a", custom());
+    await site.start();
+    await site.advance(5);
+    site.runtime.pause("a");
+    await site.advance(5);
+    assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main"]);
+    const page = async (): Promise<string> => String((await site.controller.metrics.page.render()).body);
+    assert.match(await page(), /^berth_drift_repaired_total\{slot="a",reason="Paused"\} 1$/m);
+    site.source.delete("a");
+    await site.advance(5);
+    assert.doesNotMatch(await page(), /berth_drift_repaired_total\{/);
+  });
+});
+
 describe("health", () => {
-  it("of an engine whose socket comes back is what it was", async () => {
-    using health = new HealthBook(async () => ({ outcome: "healthy" }));
+  it("of an engine whose socket is open again stays the same", async () => {
+    using health = new HealthRecords(async () => ({ outcome: "healthy" }));
     const spec = completeSlot("primary", slotSpecSchema.parse({ model: { default: "tiny" } }));
     const look = async (isListening: boolean, seconds: number): Promise<readonly unknown[]> => {
       const target = { path: "/health", warmUp: undefined };
-      const { isWarm, lostAt } = await health.look(
-        observed({ isListening }),
-        target,
-        spec,
-        published(),
-        later(seconds),
-      );
+      const [process, now] = [observed({ isListening }), later(seconds)];
+      const { probeDue } = health.stateOf(process, spec, published(), now);
+      if (probeDue !== undefined) await health.probe(process, target, { ...probeDue, timeoutMs: 3000, now });
+      const { isWarm, lostAt } = health.stateOf(process, spec, published(), now);
       return [isWarm, lostAt === undefined];
     };
     assert.deepEqual(await look(true, 0), [true, true]);
@@ -99,9 +113,6 @@ describe("health", () => {
     assert.deepEqual(await look(true, 2), [true, true]);
     // A pause is put right, and no loss.
     const paused = observed({ isListening: false, drift: { reason: "Paused", message: "" } });
-    assert.equal(
-      (await health.look(paused, { path: "/", warmUp: undefined }, spec, undefined, epoch)).lostAt,
-      undefined,
-    );
+    assert.equal(health.stateOf(paused, spec, undefined, epoch).lostAt, undefined);
   });
 });

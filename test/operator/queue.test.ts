@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { backoffMs, systemClock, WorkQueue } from "../../src/operator/queue.ts";
+import { backoffMs } from "../../src/operator/plan/backoff.ts";
+import { systemClock, WorkQueue } from "../../src/operator/queue.ts";
 import { ManualClock } from "../doubles/clock.ts";
 import { fc } from "../support/fast-check.ts";
 
@@ -113,7 +114,7 @@ test("stop waits for what runs and starts nothing more", async () => {
   assert.deepEqual(seen, ["a"]);
 });
 
-test("what was there has passed though the queue never rests", { timeout: 180_000 }, async () => {
+test("the first keys are reconciled although the queue is never empty", { timeout: 180_000 }, async () => {
   const seen: string[] = [];
   let isOver = false;
   let other = Promise.withResolvers<void>();
@@ -204,7 +205,7 @@ test("property: after any adds, every key's last add is followed by a run, and r
   );
 });
 
-test("the system clock does not run at once what is due in more milliseconds than a timer can count", async () => {
+test("the system clock does not fire at once where the time is longer than a timer can count", async () => {
   // Node says so, and then waits one millisecond.
   const warnings: string[] = [];
   const onWarning = ({ name }: Error): void => void warnings.push(name);

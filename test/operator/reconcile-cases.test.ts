@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
-import { custom, noContainers, Site } from "./site.ts";
+import { custom, Site } from "./site.ts";
 
 describe("on demand", () => {
   const cold = custom({ load: "onDemand", idleSeconds: 30 });
@@ -64,7 +64,7 @@ describe("on demand", () => {
     assert.equal(site.state("cold"), "ready");
   });
 
-  test("it stays for its idle time though the gateway that used it ends, whatever takes its place", async () => {
+  test("it stays for its idle time when its gateway ends, with a successor or without", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("cold", cold);
@@ -140,7 +140,7 @@ describe("on demand", () => {
     assert.deepEqual([site.state("cold"), ...site.requests.list("cold")], ["offline"]);
   });
 
-  test("one that loads longer than its idle time becomes ready, and is idle from then on", async () => {
+  test("a slot that loads longer than its idle time becomes ready, and is idle from then on", async () => {
     await using site = new Site();
     site.runtime.manner("cold").startMs = 50_000;
     await site.start();
@@ -154,7 +154,7 @@ describe("on demand", () => {
     assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
   });
 
-  test("one that failed and went cold is tried again by the next request", async () => {
+  test("a slot that failed and is unloaded is tried again by the next request", async () => {
     await using site = new Site();
     site.runtime.manner("cold").crashAfterMs = 10;
     await site.start();
@@ -170,7 +170,7 @@ describe("on demand", () => {
 });
 
 describe("a manifest that breaks", () => {
-  test("is told once with its place, and once when it is mended", async () => {
+  test("is reported once with its place, and once when it is repaired", async () => {
     await using site = new Site();
     site.source.save("a", custom());
     await site.start();
@@ -190,7 +190,7 @@ describe("a manifest that breaks", () => {
 });
 
 for (const kind of ["Model", "Upstream"] as const) {
-  test(`a broken manifest of kind ${kind} is told once with its place, and once when it is gone`, async () => {
+  test(`a broken manifest of kind ${kind} is reported once with its place, and once when it is gone`, async () => {
     await using site = new Site();
     await site.start();
     const told = (level: number): number =>
@@ -237,7 +237,7 @@ describe("threads of a llama engine", () => {
       assert.equal(decisions["threads"]?.value, threads);
       assert.match(
         decisions["threads"].reason,
-        /^4 cores less one, (shared by \d|which no other process of llama.cpp shares)/,
+        /^4 cores, less one, (shared by \d|which no other process of llama.cpp shares)/,
       );
     });
   }
@@ -309,7 +309,7 @@ describe("a swap", () => {
 describe("two processes", () => {
   const embed = { model: { default: "tiny", rerank: "ranker" } };
 
-  test("are one slot; the one that dies alone is restarted alone", async () => {
+  test("are one slot; a process that dies alone is restarted alone", async () => {
     await using site = new Site();
     site.source.save("embed", embed);
     await site.start();
@@ -319,7 +319,7 @@ describe("two processes", () => {
     await site.settle();
     assert.deepEqual([site.state("embed"), site.condition("embed", "Available")], ["ready", "True/Loaded"]);
     const available = site.slot("embed").status.conditions.find(({ type }) => type === "Available");
-    assert.equal(available?.message, "what is loaded serves requests", "not what the other process has");
+    assert.equal(available?.message, "the loaded engine serves requests", "not what the other process has");
     assert.deepEqual(
       site.slot("embed").status.processes.map(({ role, isReady }) => `${role} ${isReady}`),
       ["main true"],
@@ -385,7 +385,7 @@ describe("two processes", () => {
     assert.ok(last !== undefined && last.timeoutMs > 50_000, JSON.stringify(last));
   });
 
-  test("one that is no longer named goes at once where no gateway runs", async () => {
+  test("a process that is no longer declared is stopped at once where no gateway runs", async () => {
     await using site = new Site();
     site.demand.isGone = true;
     site.source.save("embed", embed);
@@ -396,7 +396,7 @@ describe("two processes", () => {
     assert.deepEqual(site.deeds("embed"), ["start main", "start rerank", "stop rerank"]);
   });
 
-  test("one that is no longer named is stopped, and the other goes on", async () => {
+  test("a process that is no longer declared is stopped, and the other continues", async () => {
     await using site = new Site();
     site.source.save("embed", embed);
     await site.start();
@@ -409,7 +409,7 @@ describe("two processes", () => {
 });
 
 describe("paused", () => {
-  test("plans and says so, and starts nothing; its successor acts", async () => {
+  test("publishes its plan, and starts nothing; its successor acts", async () => {
     await using site = new Site();
     site.source.save("a", custom());
     await site.start({ isPaused: true });
@@ -417,7 +417,10 @@ describe("paused", () => {
     assert.deepEqual(site.slot("a").plan, {
       reason: "Paused",
       message: "paused: it is always loaded",
-      steps: [{ do: "start", role: "main", port: 8081, command: "serve 8081", reason: "it is always loaded" }],
+      steps: [
+        { do: "lease", ports: [{ role: "main", port: 8081 }], reason: "8081 is free" },
+        { do: "start", role: "main", port: 8081, command: "serve 8081", reason: "it is always loaded" },
+      ],
     });
     assert.deepEqual(
       ["Ready", "Available", "Reconciling"].map((type) => site.condition("a", type)),
@@ -429,35 +432,7 @@ describe("paused", () => {
     assert.equal(site.state("a"), "ready");
   });
 
-  test("fetches nothing, and leaves a request as it is", async () => {
-    await using site = new Site();
-    let asked = 0;
-    site.runtime.preparation = async () => {
-      asked += 1;
-      return { state: "ready", digest: `sha256:${"0".repeat(64)}` };
-    };
-    const remembered: string[] = [];
-    site.containers = {
-      ...noContainers,
-      isAnswering: () => true,
-      remember: async (image) => void remembered.push(image),
-    };
-    site.source.save("a", { engine: "custom", runtime: "docker", image: "x:1", model: { default: "m" } });
-    await site.start({ isPaused: true });
-    const requestedAt = new Date(site.clock.now().getTime() + 3_600_000).toISOString();
-    await site.request("a", "restart", { requestedAt });
-    await site.advance(60);
-    assert.deepEqual([asked, remembered, site.requests.list("a")[0]?.requestedAt], [0, [], requestedAt]);
-    assert.deepEqual(
-      site.slot("a").plan.steps.map((step) => step.do),
-      ["start"],
-    );
-    await site.start();
-    await site.advance(5);
-    assert.deepEqual([asked > 0, remembered.length > 0, site.state("a")], [true, true, "ready"]);
-  });
-
-  test("leaves what runs, shows what an edit would do, and counts a crash once", async () => {
+  test("leaves running engines, shows the effect of an edit, and counts a crash once", async () => {
     await using site = new Site();
     site.source.save("a", custom());
     await site.start();

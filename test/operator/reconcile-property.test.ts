@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ProcessRole } from "../../src/api/names.ts";
 import type { SlotSpecInput } from "../../src/api/slot.ts";
 import { isAvailable } from "../../src/api/states.ts";
 import { wellBehaved, type Manner } from "../doubles/runtime.ts";
 import { custom, Site } from "./site.ts";
 import { fc } from "../support/fast-check.ts";
 
-/** Always loaded; the same; on demand; and one of two processes. */
-const slots = ["a", "b", "cold", "embed"] as const;
+/** Always loaded; the same; on demand; one of two processes; and one of two replicas. */
+const slots = ["a", "b", "cold", "embed", "many"] as const;
 type Slot = (typeof slots)[number];
 
 const base: Readonly<Record<Slot, SlotSpecInput>> = {
@@ -16,13 +15,14 @@ const base: Readonly<Record<Slot, SlotSpecInput>> = {
   b: custom(),
   cold: custom({ load: "onDemand", idleSeconds: 20 }),
   embed: { model: { default: "tiny", rerank: "ranker" } },
+  many: custom({ replicas: 2 }),
 };
 
 /** What happens to a site. `disturbs`: the slot's engines may be stopped for it. */
 type Event =
   | { readonly do: "edit"; readonly slot: Slot; readonly spec: SlotSpecInput; readonly disturbs: boolean }
   | { readonly do: "delete" | "break"; readonly slot: Slot }
-  | { readonly do: "kill" | "lose"; readonly slot: Slot; readonly role: ProcessRole }
+  | { readonly do: "kill" | "lose"; readonly slot: Slot; readonly process: string }
   | { readonly do: "behave"; readonly slot: Slot; readonly manner: Partial<Manner> }
   | { readonly do: "request"; readonly slot: Slot; readonly kind: "restart" | "load" | "unload" }
   | { readonly do: "demand"; readonly slot: Slot; readonly held: number; readonly inFlight: number }
@@ -45,6 +45,7 @@ const disturbing: fc.Arbitrary<SlotSpecInput> = fc.oneof(
   fc.record({ args: fc.constantFrom<string[][]>(["--x"], ["--y"]) }),
   fc.record({ enabled: fc.boolean() }),
   fc.record({ port }),
+  fc.record({ replicas: fc.constantFrom(1, 2, 3) }),
 );
 const manner: fc.Arbitrary<Partial<Manner>> = fc.oneof(
   fc.record({ crashAfterMs: fc.constantFrom(5, 400, 70_000, undefined) }),
@@ -60,7 +61,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   fc.record({
     do: fc.constantFrom("kill" as const, "lose" as const),
     slot,
-    role: fc.constantFrom("main" as const, "rerank" as const),
+    process: fc.constantFrom("main", "main-1", "rerank"),
   }),
   fc.record({ do: fc.constant("behave" as const), slot, manner }),
   fc.record({
@@ -115,10 +116,10 @@ class Course {
         if (this.specs.has(event.slot)) site.source.break(event.slot);
         break;
       case "kill":
-        site.runtime.kill(event.slot, event.role);
+        site.runtime.kill(event.slot, event.process);
         break;
       case "lose":
-        site.runtime.lose(event.slot, event.role);
+        site.runtime.lose(event.slot, event.process);
         break;
       case "behave":
         Object.assign(site.runtime.manner(event.slot), event.manner);
@@ -164,7 +165,9 @@ class Course {
   #stranger(port: number, isThere: boolean): void {
     const { site } = this;
     if (!isThere) site.runtime.strangers.delete(port);
-    else if (!slots.some((name) => [site.runtime.portOf(name), site.runtime.portOf(name, "rerank")].includes(port))) {
+    else if (
+      !slots.some((name) => ["main", "main-1", "rerank"].some((process) => site.runtime.portOf(name, process) === port))
+    ) {
       site.runtime.strangers.add(port);
       for (const name of slots) this.#disturbed.set(name, site.clock.now().getTime());
     }
@@ -173,10 +176,10 @@ class Course {
   /** No engine was stopped that nothing had happened to since it was started. */
   judge(): void {
     const { deeds } = this.site.runtime;
-    for (const { did, slot: name, role, startedAt, isPortTaken } of deeds.slice(this.#judged)) {
+    for (const { did, slot: name, process, startedAt, isPortTaken } of deeds.slice(this.#judged)) {
       if (did !== "stop" || name === "cold" || isPortTaken) continue;
       const since = this.#disturbed.get(name) ?? -1;
-      assert.ok(since >= startedAt.getTime(), `${name}/${role} was stopped though nothing had happened to it`);
+      assert.ok(since >= startedAt.getTime(), `${name}/${process} was stopped though nothing had happened to it`);
     }
     this.#judged = deeds.length;
     assert.deepEqual(this.site.problems(), []);
@@ -235,7 +238,7 @@ function restarting(spec: SlotSpecInput | undefined): unknown {
 const asked = process.env["BERTH_RUNS"];
 const hunt = asked === undefined ? undefined : Number(asked);
 
-test("whatever happens, no status breaks a rule, no engine is stopped without cause, and all is well in the end", async () => {
+test("under any sequence of events, no status breaks a rule, no engine is stopped without cause, and all slots converge", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(event, { minLength: 5, maxLength: 40, size: "max" }), async (events) => {
       const site = new Site();

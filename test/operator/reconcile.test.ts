@@ -43,7 +43,20 @@ test("a llama engine is asked for a first answer before it is ready, and a faili
   assert.equal(site.state("primary"), "ready");
 });
 
-test("what does not reach the engine never restarts it, and is told once", async () => {
+test("a source that counts its specs says which generation is published", async () => {
+  await using site = new Site();
+  await site.start();
+  site.source.generation = 41;
+  site.source.save("a", custom());
+  await site.advance(2);
+  assert.deepEqual([site.slot("a").generation, site.slot("a").status.observedGeneration], [41, 41]);
+  site.source.generation = 44;
+  site.source.save("a", custom({ idleSeconds: 5 }));
+  await site.settle();
+  assert.deepEqual([site.slot("a").generation, site.slot("a").status.observedGeneration], [44, 44]);
+});
+
+test("an edit that does not change the engine never restarts it, and is logged once", async () => {
   await using site = new Site();
   await site.start();
   site.source.save("a", custom());
@@ -57,10 +70,10 @@ test("what does not reach the engine never restarts it, and is told once", async
   assert.deepEqual(site.deeds("a"), ["start main"]);
   assert.equal(site.slot("a").generation, 4);
   assert.equal(site.slot("a").status.observedGeneration, 4);
-  assert.equal(site.log.filter((line) => line.includes("a: ready: the edit is taken; ")).length, 3);
+  assert.equal(site.log.filter((line) => line.includes("a: ready: the edit is accepted; ")).length, 3);
 });
 
-test("an edit of what the engine is started with drains, stops and starts it anew", async () => {
+test("an edit of the launch line drains, stops and starts the engine again", async () => {
   await using site = new Site();
   await site.start();
   site.source.save("a", custom());
@@ -90,7 +103,7 @@ test("a gateway that lets go of nothing holds an unloading engine for stopSecond
   assert.deepEqual([site.state("a"), site.condition("a", "Ready")], ["offline", "True/Disabled"]);
 });
 
-test("an engine that still loads is stopped at once, whatever gateways have seen", async () => {
+test("an engine that still loads is stopped at once, without waiting for gateways", async () => {
   await using site = new Site();
   site.runtime.manner("a").loadMs = 60_000;
   site.demand.isSlow = true;
@@ -191,7 +204,7 @@ test("a program that cannot be started waits for a person: an edit or a request,
   assert.equal(site.state("a"), "ready");
 });
 
-test("what is saved while the spec before it is being refused starts all the same", async () => {
+test("an edit that is saved while the earlier spec is being refused still starts the engine", async () => {
   await using site = new Site();
   const held = Promise.withResolvers<void>();
   site.runtime.beforeStart = held.promise;
@@ -332,7 +345,7 @@ test("a model file replaced in place is shown, and loaded on restart only", asyn
   assert.deepEqual(site.deeds("primary"), ["start main", "stop main", "start main"]);
 });
 
-test("ports: a newcomer that finds none waits for one, and says so", async () => {
+test("ports: a new slot that finds no free port waits for a port, and its status says so", async () => {
   await using site = new Site();
   await site.start();
   for (const name of ["a", "b", "c", "d", "e", "f", "g", "h"]) site.source.save(name, custom());
@@ -347,7 +360,7 @@ test("ports: a newcomer that finds none waits for one, and says so", async () =>
   assert.equal(site.state("late"), "ready");
 });
 
-test("ports: an automatic one leaves alone what another manifest fixes", async () => {
+test("ports: an automatic port avoids the ports that manifests fix", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   site.source.save("b", custom({ port: 8081 }));
@@ -368,7 +381,7 @@ test("ports: an automatic one leaves alone what another manifest fixes", async (
   assert.deepEqual([site.state("a"), site.state("c")], ["ready", "ready"]);
 });
 
-test("ports: a stranger on a fixed port is retried until it has gone", async () => {
+test("ports: a fixed port that another program has is retried until it is free", async () => {
   await using site = new Site();
   site.runtime.strangers.add(8085);
   await site.start();
@@ -380,7 +393,7 @@ test("ports: a stranger on a fixed port is retried until it has gone", async () 
   assert.equal(site.state("a"), "ready");
 });
 
-test("a request that comes while an earlier one is being settled is obeyed too", async () => {
+test("a request that comes while an earlier one is being settled is handled too", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start();
@@ -409,7 +422,7 @@ test("a restart that was asked for before the clock was set back happens once", 
   assert.deepEqual(site.requests.list("a"), []);
 });
 
-test("what is edited while an operator starts is seen at once, and counts for names", async () => {
+test("an edit during the start of an operator is seen at once, and counts for names", async () => {
   await using site = new Site();
   site.source.save("a", custom({ aliases: ["x"] }));
   site.source.save("gone", custom({ aliases: ["z"] }));

@@ -5,18 +5,28 @@ import type { SlotSpecInput } from "../../src/api/slot.ts";
 import type { PublishedSlot, RequestKind, SlotRequest } from "../../src/api/status.ts";
 import { noDevices } from "../../src/engines/placement.ts";
 import { engines } from "../../src/engines/registry.ts";
-import { ComputeBook } from "../../src/operator/compute.ts";
-import { ConflictIndex } from "../../src/operator/conflicts.ts";
+import { ComputeRecords } from "../../src/operator/observe/compute.ts";
+import { ConflictIndex } from "../../src/operator/observe/conflicts.ts";
 import { Controller } from "../../src/operator/controller.ts";
-import { FreedMemory } from "../../src/operator/freed-memory.ts";
-import { HealthBook } from "../../src/operator/health.ts";
-import { MemoryBook, type GpuHoldings } from "../../src/operator/memory.ts";
-import { OperatorMetrics } from "../../src/operator/metrics.ts";
-import { Written } from "../../src/operator/written.ts";
-import type { World } from "../../src/operator/world.ts";
+import { FreedMemory } from "../../src/operator/observe/freed-memory.ts";
+import { GroupLedger } from "../../src/operator/groups/ledger.ts";
+import { HealthRecords } from "../../src/operator/observe/health.ts";
+import { MemoryRecords, type GpuHoldings } from "../../src/operator/observe/memory.ts";
+import { OperatorMetrics } from "../../src/operator/report/metrics.ts";
+import { PublishedWriter } from "../../src/operator/report/written.ts";
+import type { Dependencies } from "../../src/operator/dependencies.ts";
+import type { Probe } from "../../src/operator/observe/probe.ts";
+import type { Runtimes } from "../../src/runtimes/runtime.ts";
 import { ManualClock } from "../doubles/clock.ts";
 import { RuntimeDouble } from "../doubles/runtime.ts";
-import { DemandDouble, PortsDouble, PublisherDouble, RequestsDouble, SourceDouble } from "../doubles/state.ts";
+import {
+  DemandDouble,
+  GroupStoreDouble,
+  PortsDouble,
+  PublisherDouble,
+  RequestsDouble,
+  SourceDouble,
+} from "../doubles/state.ts";
 import { model } from "../engines/fixture.ts";
 import { epoch } from "./fixture.ts";
 
@@ -27,12 +37,8 @@ export function custom(more: SlotSpecInput = {}): SlotSpecInput {
   return { engine: "custom", command: ["serve", "$(PORT)"], model: { default: "m" }, ...more };
 }
 
-export const noContainers: World["containers"] = {
-  images: {},
+export const noDevicesHere: Dependencies["machine"] = {
   devicesFor: () => noDevices,
-  lock: () => ({}),
-  remember: async () => undefined,
-  isAnswering: () => false,
   watch: () => ({ [Symbol.dispose]: () => undefined }),
 };
 
@@ -48,14 +54,39 @@ export class Site implements AsyncDisposable {
   readonly publisher = new PublisherDouble();
   readonly demand = new DemandDouble(this.publisher, this.clock);
   readonly requests = new RequestsDouble();
+  readonly groupStore = new GroupStoreDouble();
   readonly models = new Map<string, ModelRecord>();
   readonly log: string[] = [];
-  /** Unless a test gives another, no container engine answers. */
-  containers: World["containers"] = noContainers;
+  machine: Dependencies["machine"] = noDevicesHere;
+  fit: Dependencies["fit"] = { estimate: async () => ({}), beforeFetch: (_input, unprepared) => unprepared };
+  /** What is asked of whoever fetches models; by default nothing can be fetched. */
+  pulls: Dependencies["pulls"] = {
+    preparation: async ({ ref }) => ({ state: "absent", message: `${ref} is absent` }),
+    ask: async () => "there",
+  };
+  shippedImages: Dependencies["images"]["shipped"] = {};
+  /** Digests that were noted, by image. */
+  readonly lock: Record<string, string> = {};
+  /** Unless a test gives others, the double alone. */
+  runtimes: Runtimes = this.runtime;
+  /** What engines save and read of their contexts; by default nothing. */
+  contexts: Dependencies["contexts"] = {
+    latest: () => undefined,
+    prepared: async (workload) => workload,
+    save: async () => 0,
+    restore: async () => undefined,
+    left: async () => undefined,
+    forget: async () => undefined,
+    sweep: async () => undefined,
+  };
+  /** Who answers probes. */
+  probes: Probe = (probe) => this.runtime.probe(probe);
   /** What processes hold on GPUs. */
   holdings: Awaited<ReturnType<GpuHoldings>> = [];
   /** What engines have said since they were started, by slot. */
   readonly said = new Map<string, string>();
+  /** Leases of the operator that runs. */
+  ports = new PortsDouble(portRange.first, portRange.last, this.runtime.strangers);
   #controller: Controller | undefined;
   #onModels: () => void = () => undefined;
   #fault: { left: number; isDeath: boolean } | undefined;
@@ -77,49 +108,64 @@ export class Site implements AsyncDisposable {
     await this.#controller?.[Symbol.asyncDispose]();
     this.#isDead = false;
     this.#fault = undefined;
-    const ports = new PortsDouble(portRange.first, portRange.last, this.runtime.strangers);
+    this.ports = new PortsDouble(portRange.first, portRange.last, this.runtime.strangers);
+    const { ports } = this;
     for (const slot of await this.runtime.list()) {
-      for (const { role, port } of await this.runtime.observe(slot)) ports.reserve(slot, role, port);
+      for (const process of await this.runtime.observe(slot)) ports.reserve(process, process.port);
     }
     const published = new Map([...this.publisher.slots].map(([name, slot]) => [name, structuredClone(slot)]));
     const records: { current: ReadonlyMap<string, ModelRecord> } = { current: new Map() };
     const publisher = this.#guarded(this.publisher, ["writeSlot", "deleteSlot"]);
     const log = pino({ level: "info" }, { write: (line) => void this.log.push(line) });
-    const world: World = {
+    const dependencies: Dependencies = {
       source: this.source,
       publisher,
-      written: new Written(publisher, log),
+      written: new PublishedWriter(publisher, log),
       demand: this.demand,
       requests: this.#guarded(this.requests, ["remove"]),
-      runtime: this.#guarded(this.runtime, ["ensure", "remove"]),
+      runtime: this.#guarded(this.runtimes, ["ensure", "remove"]),
       ports,
       engines,
       host: { llamaServer: "/opt/llama-server", embedded: undefined },
-      health: new HealthBook(
+      health: new HealthRecords(
         async (probe) => {
           this.#asking += 1;
           try {
-            return await this.runtime.probe(probe);
+            return await this.probes(probe);
           } finally {
             this.#asking -= 1;
           }
         },
         () => this.clock.elapsedMs(),
       ),
-      memory: new MemoryBook(async () => this.holdings, published),
-      compute: new ComputeBook(async ({ slot }) => this.said.get(slot) ?? ""),
+      memory: new MemoryRecords(
+        async () => this.holdings,
+        published,
+        ({ pid }, other) => pid === other,
+      ),
+      fit: this.fit,
+      contexts: this.contexts,
+      compute: new ComputeRecords(async ({ slot }) => this.said.get(slot) ?? ""),
       conflicts: new ConflictIndex(),
       clock: this.clock,
       backoff: { firstMs: 1000, limitMs: 300_000, random: () => 0.5 },
       cores: 4,
       defaultRuntime: "auto",
       freed: new FreedMemory(published.values()),
+      pulls: this.pulls,
       models: () => records.current,
       published,
-      containers: this.containers,
+      groups: new GroupLedger(this.groupStore.published(), this.clock.now(), this.clock.elapsedMs()),
+      groupStore: this.groupStore,
+      machine: this.machine,
+      images: {
+        shipped: this.shippedImages,
+        lock: () => this.lock,
+        record: async (image, digest) => void (this.lock[image] = digest),
+      },
     };
     this.#controller = new Controller({
-      world,
+      dependencies,
       models: records,
       registry: {
         records: async () => [...this.models.values()],
@@ -198,7 +244,7 @@ export class Site implements AsyncDisposable {
 
   /** What was done to engines, in words. */
   deeds(slot: string): string[] {
-    return this.runtime.deeds.filter((deed) => deed.slot === slot).map(({ did, role }) => `${did} ${role}`);
+    return this.runtime.deeds.filter((deed) => deed.slot === slot).map(({ did, process }) => `${did} ${process}`);
   }
 
   states(slot: string): string[] {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Subscribers } from "../../src/lib/subscribers.ts";
-import { custom, noContainers, Site } from "./site.ts";
+import { custom, Site } from "./site.ts";
 
 // Nothing looks again by itself at a slot that only a person could mend: whatever mends it has to tell.
 
@@ -26,24 +25,16 @@ test("a slot that is to swap to a model that is still being copied takes it once
 
 test("a slot that no container engine could run is started once one answers", async () => {
   await using site = new Site();
-  const changes = new Subscribers<[]>();
-  let isAnswering = false;
-  site.containers = {
-    ...noContainers,
-    isAnswering: () => isAnswering,
-    watch: (onChange) => changes.add(onChange),
-  };
   site.source.save("a", { engine: "custom", image: "example.test/engine:1", model: { default: "m" } });
   await site.start();
   await site.advance(5);
   assert.deepEqual([site.state("a"), site.condition("a", "Stalled")], ["error", "True/NoRuntime"]);
-  isAnswering = true;
-  changes.tell();
+  site.runtime.setContainerEngine(true);
   await site.advance(10);
   assert.equal(site.state("a"), "ready");
 });
 
-test("what is asked of a slot that is made anew while the old one is forgotten is not forgotten with it", async () => {
+test("a request for a slot that is declared again during its deletion is not lost", async () => {
   await using site = new Site();
   const spec = custom({ load: "onDemand" });
   site.source.save("a", spec);
@@ -62,7 +53,7 @@ test("what is asked of a slot that is made anew while the old one is forgotten i
 
 for (const isDeath of [false, true]) {
   const how = isDeath ? "when its operator died" : "for a write that failed";
-  test(`an engine that was started behind an unloading, and not told of ${how}, is kept`, async () => {
+  test(`an engine that was started behind an unloading, and not published ${how}, is kept`, async () => {
     await using site = new Site();
     site.source.save("a", custom());
     await site.start();
@@ -71,7 +62,7 @@ for (const isDeath of [false, true]) {
     await site.request("a", "restart");
     await site.advance(1);
     assert.equal(site.state("a"), "unloading");
-    // It is cleared away, that is told, the next is started, and that cannot be told.
+    // It is cleared away and that is published; the next engine is started, and that cannot be published.
     site.failAt(3, isDeath);
     site.runtime.kill("a", "main");
     await site.settle();

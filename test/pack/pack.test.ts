@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { startFileServer } from "../doubles/file-server.ts";
 import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { tempDir } from "../support/temp-dir.ts";
@@ -40,7 +42,7 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
     );
   });
 
-  await t.test("tells its version", async () => {
+  await t.test("prints its version", async () => {
     assert.deepEqual(await runBerth(["--version"], {}, berth), { code: 0, stdout: "0.1.0-alpha.0\n", stderr: "" });
   });
 
@@ -88,6 +90,22 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
     assert.equal(await running.stop("SIGINT"), 0);
   });
 
+  await t.test("has the threads that pulls and writes of manifests need", async () => {
+    const body = randomBytes(300_000);
+    await using server = await startFileServer({ "/acme/m/resolve/main/m.bin": { body, etag: '"1"' } });
+    await using running = await startBerth({
+      program: berth,
+      env: { SVC_DISK_RESERVE: "0", HF_ENDPOINT: server.url },
+      prepare: async ({ modelsDir }) => await writeFile(join(modelsDir, "kokoro.onnx"), "x"),
+    });
+    const env = { SVC_URL: running.url };
+    const pulled = await runBerth(["model", "pull", "hf://acme/m/m.bin"], env, berth);
+    assert.deepEqual([pulled.code, pulled.stdout], [0, "m.bin: pulled, 293.0 KiB\n"], pulled.stderr);
+    const scanned = await runBerth(["model", "scan", "--write"], env, berth);
+    assert.match(scanned.stdout, /^kokoro +declared /m, scanned.stderr);
+    assert.equal(await running.stop("SIGINT"), 0);
+  });
+
   await t.test("installs the embedded engine into the state directory, and serves with it", async () => {
     const state = join(directory.path, "state");
     const { code, stdout } = await runBerth(
@@ -99,7 +117,7 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
     assert.equal(code, 0, stdout);
     assert.match(
       stdout,
-      /^installing the embedded engine \(node-llama-cpp [\d.]+, CPU build, about 85 MB\) into \S+\/state\/engines\/embedded\nthe embedded engine is installed; a Berth that runs takes it after its next start\n$/,
+      /^installing the embedded engine \(node-llama-cpp [\d.]+, CPU build, about 85 MB\) into \S+\/state\/engines\/embedded\nthe embedded engine is installed; a running Berth uses it after its next start\n$/,
     );
     await using running = await startBerth({
       program: berth,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Observed, Workload } from "../../src/api/workload.ts";
-import { tailLogs, type LogLine } from "../../src/runtimes/logs.ts";
+import type { LogLine, TailOptions } from "../../src/runtimes/logs/logs.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
 import { freePort } from "../support/free-port.ts";
 import { until } from "../support/until.ts";
@@ -12,7 +12,10 @@ import { later } from "../support/later.ts";
  * own; disposing of it ends whatever is left.
  */
 export interface Site extends AsyncDisposable {
-  readonly stateDir: string;
+  /** Engines share the ports of one machine; else each has an address of its own. */
+  readonly hasHostPorts: boolean;
+  /** The lines of a slot's engines, as the gateway shows them. */
+  logs(slot: string, options: TailOptions): AsyncIterable<LogLine>;
   /** A runtime object of this installation, as a (re)started operator opens it. Only one at a time is open. */
   open(): Promise<Runtime>;
   /** One of another installation on the same machine. */
@@ -54,13 +57,16 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
         "it listens",
         async () => (await onlyOne(runtime)).isListening && (await onlyOne(runtime)),
       );
+      const { begunAt: _later, ...seen } = listening;
       assert.deepEqual(
-        { ...listening, id: "an id", startedAt: "a date" },
+        { ...seen, id: "an id", startedAt: "a date" },
         {
           slot: workload.slot,
           role: workload.role,
+          ordinal: 0,
           hash: workload.hash,
-          port,
+          host: site.hasHostPorts ? "127.0.0.1" : listening.host,
+          port: workload.port,
           phase: "running",
           isListening: true,
           isPortTaken: false,
@@ -68,11 +74,11 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
           startedAt: "a date",
         },
       );
-      // The kernel tells the start of a process in hundredths of a second since its own start, which it tells in seconds.
+      // The kernel gives the start of a process in hundredths of a second since boot, and the boot time in seconds.
       const startedAt = listening.startedAt.getTime();
       assert.ok(startedAt > began - 5000 && startedAt < Date.now() + 5000, listening.startedAt.toISOString());
       assert.deepEqual(await runtime.list(), [workload.slot]);
-      assert.equal((await fetch(`http://127.0.0.1:${port}/health`)).status, 200);
+      assert.equal((await fetch(`${urlOf(listening)}/health`)).status, 200);
     });
 
     it("does not call an engine listening before it is", async (site, runtime, port) => {
@@ -102,12 +108,42 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       await runtime.ensure(rerank);
       const [main] = await runtime.observe("primary");
       assert.deepEqual((await runtime.observe("primary")).map(({ role }) => role).toSorted(), ["main", "rerank"]);
-      await runtime.remove("primary", "rerank", { stopSeconds: 10 });
+      await runtime.remove("primary", { role: "rerank", ordinal: 0 }, { stopSeconds: 10 });
       const left = await runtime.observe("primary");
       assert.deepEqual(
         left.map(({ role, id }) => ({ role, id })),
         [{ role: "main", id: main?.id }],
       );
+    });
+
+    it("keeps the replicas of a slot apart: each is observed, adopted and ended alone", async (site, first, port) => {
+      const ports = [port, await freePort(), await freePort()];
+      for (const [ordinal, each] of ports.entries()) await first.ensure({ ...site.workload(each), ordinal });
+      const replicas = async (runtime: Runtime): Promise<readonly Observed[]> => await runtime.observe("primary");
+      await until("all listen", async () => (await replicas(first)).every(({ isListening }) => isListening));
+      const before = await replicas(first);
+      assert.deepEqual(
+        before.map(({ role, ordinal, port: at }) => [role, ordinal, at]),
+        ports.map((at, ordinal) => ["main", ordinal, site.workload(at).port]),
+      );
+      const [, one] = before;
+      assert.ok(one !== undefined);
+      await site.kill(one, "SIGKILL");
+      await until("one has ended", async () => (await replicas(first))[1]?.phase === "exited");
+      assert.deepEqual(
+        (await replicas(first)).map(({ phase }) => phase),
+        ["running", "exited", "running"],
+      );
+      await first[Symbol.asyncDispose]();
+      await using second = await site.open();
+      await second.remove("primary", { role: "main", ordinal: 1 }, { stopSeconds: 10 });
+      await second.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
+      assert.deepEqual(
+        (await replicas(second)).map(({ ordinal, id }) => ({ ordinal, id })),
+        [{ ordinal: 2, id: before[2]?.id }],
+      );
+      await second.remove("primary", undefined, { stopSeconds: 10 });
+      assert.equal(await site.population(), 0);
     });
 
     it("leaves engines running, and its successor adopts them", async (site, first, port) => {
@@ -124,18 +160,18 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       await second.ensure(workload);
       assert.deepEqual((await onlyOne(second)).id, before.id);
       assert.equal(await site.population(), 1);
-      await second.remove("primary", "main", { stopSeconds: 10 });
+      await second.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
       assert.equal(await site.population(), 0);
     });
 
     it("has removed an engine when remove resolves, and may start the next", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port));
       await until("it listens", async () => (await onlyOne(runtime)).isListening);
-      await runtime.remove("primary", "main", { stopSeconds: 10 });
+      await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
       assert.equal(await site.population(), 0);
       assert.deepEqual(await runtime.observe("primary"), []);
       assert.deepEqual(await runtime.list(), []);
-      await runtime.remove("primary", "main", { stopSeconds: 10 });
+      await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
       await runtime.ensure({ ...site.workload(port), hash: "next" });
       await until("the next listens", async () => (await onlyOne(runtime)).isListening);
     });
@@ -146,7 +182,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
         await until("both run", async () => (await site.population()) === 2);
         await until("it listens", async () => (await onlyOne(runtime)).isListening);
         const began = performance.now();
-        await runtime.remove("primary", "main", { stopSeconds: 0.3 });
+        await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 0.3 });
         assert.ok(performance.now() - began >= 300, "it had its time to stop");
         assert.equal(await site.population(), 0);
       });
@@ -156,7 +192,11 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       await runtime.ensure(site.workload(port, ["--ignore-term"]));
       await until("it listens", async () => (await onlyOne(runtime)).isListening);
       const hurry = new AbortController();
-      const removed = runtime.remove("primary", "main", { stopSeconds: 3600, signal: hurry.signal });
+      const removed = runtime.remove(
+        "primary",
+        { role: "main", ordinal: 0 },
+        { stopSeconds: 3600, signal: hurry.signal },
+      );
       hurry.abort();
       await removed;
       assert.equal(await site.population(), 0);
@@ -165,8 +205,9 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
     it("reports the exit code, and shows the exit until it is removed", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port));
       await until("it listens", async () => (await onlyOne(runtime)).isListening);
-      await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body: "error loading model" });
-      await fetch(`http://127.0.0.1:${port}/double/exit`, { method: "POST", body: "7" }).catch(() => undefined);
+      await say(runtime, "error loading model");
+      const url = urlOf(await onlyOne(runtime));
+      await fetch(`${url}/double/exit`, { method: "POST", body: "7" }).catch(() => undefined);
       const { exit } = await exited(runtime);
       assert.equal(exit?.reason, "Exited");
       assert.equal(exit.code, 7);
@@ -186,7 +227,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       assert.equal(observed.exit, undefined);
     });
 
-    it("tells soon of an engine that was killed, and by what", async (site, runtime, port) => {
+    it("reports an engine that was killed soon, with the signal", async (site, runtime, port) => {
       const told: string[] = [];
       await runtime.ensure(site.workload(port));
       await until("it listens", async () => (await onlyOne(runtime)).isListening);
@@ -199,7 +240,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       assert.deepEqual(new Set(told), new Set(["primary"]));
     });
 
-    it("tells soon of an adopted engine that was killed", async (site, first, port) => {
+    it("reports an adopted engine that was killed soon", async (site, first, port) => {
       await first.ensure(site.workload(port));
       await until("it listens", async () => (await onlyOne(first)).isListening);
       await first[Symbol.asyncDispose]();
@@ -208,11 +249,10 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       using _watch = await second.watch((slot) => told.push(slot));
       await site.kill(await onlyOne(second), "SIGKILL");
       await until("it is told", () => told.length > 0);
-      assert.equal((await onlyOne(second)).phase, "exited");
-      assert.ok((await onlyOne(second)).exit?.message);
+      assert.ok((await exited(second)).exit?.message);
     });
 
-    it("tells nobody after their watch was disposed", async (site, runtime, port) => {
+    it("notifies no subscriber after its watch was disposed", async (site, runtime, port) => {
       const told: string[] = [];
       const watch = await runtime.watch((slot) => told.push(slot));
       watch[Symbol.dispose]();
@@ -224,8 +264,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
     it("says which program cannot be started", async (site, runtime, port) => {
       const workload = site.missingProgram(port);
       await runtime.ensure(workload);
-      const { phase, exit } = await onlyOne(runtime);
-      assert.equal(phase, "exited");
+      const { exit } = await exited(runtime);
       assert.equal(exit?.reason, "StartFailed");
       assert.match(exit.message, new RegExp(workload.command[0]?.split("/").at(-1) ?? "never"));
       await runtime.remove("primary", undefined, { stopSeconds: 0 });
@@ -235,24 +274,22 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
     it("shows the last lines, and follows the new ones across a restart", async (site, runtime, port) => {
       await runtime.ensure(site.workload(port));
       await until("it listens", async () => (await onlyOne(runtime)).isListening);
-      await say(port, "one", "two", "three");
+      await say(runtime, "one", "two", "three");
       const tail = await until("the last lines are there", async () => {
-        const lines = await collect(tailLogs(site.stateDir, "primary", { tail: 2, follow: false }));
+        const lines = await collect(site.logs("primary", { tail: 2, follow: false }));
         return lines.at(-1) === "three" && lines;
       });
       assert.deepEqual(tail, ["two", "three"]);
       const left = new AbortController();
       const seen: string[] = [];
-      const following = later(
-        follow(tailLogs(site.stateDir, "primary", { tail: 1, follow: true, signal: left.signal }), seen),
-      );
+      const following = later(follow(site.logs("primary", { tail: 1, follow: true, signal: left.signal }), seen));
       await until("the follower has begun", () => seen.includes("three"));
-      await say(port, "four");
+      await say(runtime, "four");
       await until("the new line came", () => seen.includes("four"));
-      await runtime.remove("primary", "main", { stopSeconds: 10 });
+      await runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });
       await runtime.ensure(site.workload(port));
       await until("it listens again", async () => (await onlyOne(runtime)).isListening);
-      await say(port, "five");
+      await say(runtime, "five");
       await until("the next engine's line came", () => seen.includes("five"));
       left.abort();
       await following;
@@ -263,10 +300,10 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
     });
 
     it("has no lines of a slot that never ran", async (site) => {
-      assert.deepEqual(await collect(tailLogs(site.stateDir, "primary", { tail: 10, follow: false })), []);
+      assert.deepEqual(await collect(site.logs("primary", { tail: 10, follow: false })), []);
     });
 
-    it("lists what an earlier operator left behind, and ends it", async (site, first, port) => {
+    it("lists engines of an earlier operator, and ends them", async (site, first, port) => {
       await first.ensure(site.workload(port));
       await until("it listens", async () => (await onlyOne(first)).isListening);
       await first[Symbol.asyncDispose]();
@@ -285,6 +322,7 @@ export function runtimeConformance(name: string, openSite: () => Promise<Site>):
       assert.deepEqual(await neighbour.list(), []);
       await neighbour.remove("primary", undefined, { stopSeconds: 0 });
       assert.equal((await onlyOne(runtime)).phase, "running");
+      if (!site.hasHostPorts) return;
       // On the same port: to the neighbour, ours is a stranger.
       await neighbour.ensure(site.workload(port, ["--start-delay-ms", "60000"]));
       const seen = await onlyOne(neighbour);
@@ -310,8 +348,13 @@ async function exited(runtime: Runtime): Promise<Observed> {
   });
 }
 
-async function say(port: number, ...lines: readonly string[]): Promise<void> {
-  for (const body of lines) await fetch(`http://127.0.0.1:${port}/double/log`, { method: "POST", body });
+async function say(runtime: Runtime, ...lines: readonly string[]): Promise<void> {
+  const url = urlOf(await onlyOne(runtime));
+  for (const body of lines) await fetch(`${url}/double/log`, { method: "POST", body });
+}
+
+function urlOf({ host, port }: Observed): string {
+  return `http://${host}:${port}`;
 }
 
 async function collect(lines: AsyncIterable<LogLine>): Promise<string[]> {

@@ -5,7 +5,9 @@ import type { Observed } from "../../src/api/workload.ts";
 import { aborted } from "../../src/lib/aborted.ts";
 import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
 import type { Runtime } from "../../src/runtimes/runtime.ts";
-import { RuntimeSet } from "../../src/runtimes/set.ts";
+import { dockerTraits } from "../../src/runtimes/docker/traits.ts";
+import { traitsOfKind } from "../doubles/runtime-kinds.ts";
+import { RuntimeSet, type RuntimeEntry } from "../../src/runtimes/set.ts";
 import { observed } from "../operator/fixture.ts";
 
 const silence = new RuntimeUnavailable("the daemon does not answer");
@@ -13,7 +15,7 @@ const silence = new RuntimeUnavailable("the daemon does not answer");
 /** A DOUBLE of a runtime that says and does what it is given. */
 function part(kind: RuntimeKind, does: Pick<Runtime, "observe" | "remove">): Runtime {
   return {
-    kind,
+    traits: traitsOfKind[kind],
     list: async () => [],
     ensure: async () => undefined,
     // oxlint-disable-next-line no-empty-function -- it says nothing
@@ -29,8 +31,8 @@ const silent = part("docker", {
 });
 
 async function setOf(first: Runtime, second: Runtime): Promise<RuntimeSet> {
-  const set = new RuntimeSet(first, { [second.kind]: async () => second });
-  await set.need(second.kind);
+  const set = new RuntimeSet(first, [{ traits: second.traits, open: async () => second }]);
+  await set.need(second.traits.kind);
   return set;
 }
 
@@ -46,34 +48,40 @@ async function isPending(work: Promise<unknown>): Promise<boolean> {
 }
 
 describe("the end of several runtimes", () => {
-  it("is also that of one which is being opened, and that is told to be quick", async () => {
+  it("also closes a runtime that is being opened, and aborts the opening", async () => {
     const ends: string[] = [];
     const late: Runtime = { ...silent, [Symbol.asyncDispose]: async () => void ends.push("docker") };
     const first = part("process", { observe: async () => [], remove: async () => undefined });
-    const set = new RuntimeSet(first, {
-      docker: async (signal) => {
+    const entry: RuntimeEntry = {
+      traits: dockerTraits,
+      async open(signal) {
         await aborted(signal);
         return late;
       },
-    });
+    };
+    const set = new RuntimeSet(first, [entry]);
     const opening = set.need("docker");
     await set[Symbol.asyncDispose]();
     assert.equal(await opening, late);
     assert.deepEqual(ends, ["docker"]);
   });
 
-  it("may be hurried, and what is opened later is hurried too", async () => {
+  it("can be told to hurry, and runtimes that are opened later hurry too", async () => {
     const told: string[] = [];
-    const hasty = (kind: RuntimeKind): Runtime => ({ ...silent, kind, hurry: (ms) => void told.push(`${kind} ${ms}`) });
-    await using set = new RuntimeSet(hasty("process"), { docker: async () => hasty("docker") });
-    set.hurry(100);
+    const hasty = (kind: RuntimeKind): Runtime => ({
+      ...silent,
+      traits: traitsOfKind[kind],
+      limitUnreachableWait: (ms) => void told.push(`${kind} ${ms}`),
+    });
+    await using set = new RuntimeSet(hasty("process"), [{ traits: dockerTraits, open: async () => hasty("docker") }]);
+    set.limitUnreachableWait(100);
     await set.need("docker");
     assert.deepEqual(told, ["process 100", "docker 100"]);
   });
 });
 
 describe("removing from several runtimes", () => {
-  it("waits for the one that has it, and is not held up by another that is silent", async () => {
+  it("waits for the runtime that has the slot, and is not delayed by an unreachable one", async () => {
     const { processes, end } = ending([observed()]);
     await using set = await setOf(processes, silent);
     const removal = set.remove("primary", undefined, { stopSeconds: 30 });

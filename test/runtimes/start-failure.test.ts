@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { BadWorkload, startFailure } from "../../src/runtimes/start-failure.ts";
-import { ProcessSite } from "./process-site.ts";
+import { ProcessSite } from "./process/site.ts";
 
 const failed = (code: string): Error => Object.assign(new Error(`spawn ${code}`), { code });
 
 // ETXTBSY: `cp` writes the new version of the program over it at this moment.
 for (const code of ["ETXTBSY", "EAGAIN", "ENOMEM", "EMFILE", "ENFILE"]) {
-  it(`is no verdict on a program that cannot be started for now: ${code}`, async () => {
+  it(`is no decision on a program that cannot be started for now: ${code}`, async () => {
     await using site = new ProcessSite();
     const workload = site.workload(8081);
     assert.equal(startFailure(failed(code), workload), undefined);

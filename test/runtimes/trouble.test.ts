@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
-import { lastLine } from "../../src/runtimes/exits.ts";
+import { lastLine } from "../../src/runtimes/process/exits.ts";
 import { tellingLine, tellsOfMemory } from "../../src/runtimes/trouble.ts";
 
 const recorded = (name: string): string => `test/fixtures/h100/${name}.log`;
@@ -21,7 +21,7 @@ describe("the words of a llama-server that ended on an H100", () => {
     });
   }
 
-  it("are none where it was killed: what it said last had nothing to do with that", async () => {
+  it("are none where the engine was killed: its last output is not the cause", async () => {
     const log = recorded("killed-while-streaming");
     assert.equal(await lastLine(log, 0, undefined, true), "");
     assert.match((await readFile(log, "utf8")).trimEnd(), /processing task, is_child = 0$/);
@@ -53,7 +53,7 @@ describe("memory that ran out", () => {
     "terminate called after throwing an instance of 'std::bad_alloc'",
     "error loading model: A context size of 65536 is too large for the available VRAM",
   ])
-    it(`is told by: ${text}`, () => assert.ok(tellsOfMemory(text)));
+    it(`is recognised in: ${text}`, () => assert.ok(tellsOfMemory(text)));
   for (const text of ["exited with code 1", "error loading model: unknown architecture", "allocating 3 MiB"])
-    it(`is not told by: ${text}`, () => assert.ok(!tellsOfMemory(text)));
+    it(`is not recognised in: ${text}`, () => assert.ok(!tellsOfMemory(text)));
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { loadConfig } from "../../src/api/config.ts";
-import { parseBerthToml } from "../../src/store/berth-toml.ts";
-import { readManifests } from "../../src/store/manifest.ts";
+import { parseBerthToml } from "../../src/store/files/berth-toml.ts";
+import { readManifests } from "../../src/store/files/manifest.ts";
 import { fc } from "../support/fast-check.ts";
 
 const secret = "sk-c4n4ryXQ7canaryZJ";
@@ -58,7 +58,7 @@ const edit = fc.record({
   ),
 });
 
-it("no complaint about a broken file repeats a value that may be a secret", () => {
+it("no problem of a broken file repeats a value that may be a secret", () => {
   let told = 0;
   fc.assert(
     fc.property(

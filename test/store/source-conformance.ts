@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Kind } from "../../src/api/names.ts";
+import type { Origin } from "../../src/store/origin.ts";
 import type { DesiredSource } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
 
@@ -10,9 +11,11 @@ export interface SourceUnderTest extends AsyncDisposable {
   /** Declares a resource as a person would; resolves once it is stored, not once it is seen. */
   put(kind: Kind, name: string, spec: object, labels?: Readonly<Record<string, string>>): Promise<void>;
   remove(kind: Kind, name: string): Promise<void>;
+  /** Where a person changes what `put` declared. */
+  originOf(kind: Kind, name: string): Origin;
 }
 
-/** Collects the keys that a source tells, as `Kind/name`. */
+/** Collects the keys that a source reports, as `Kind/name`. */
 export function listen(source: DesiredSource): Disposable & { readonly keys: string[] } {
   const keys: string[] = [];
   const watch = source.watch((kind, name) => keys.push(`${kind}/${name}`));
@@ -24,7 +27,7 @@ const slot = { model: { default: "qwen3-4b" } };
 /** What every DesiredSource promises. */
 export function describeSource(title: string, open: () => Promise<SourceUnderTest>): void {
   describe(`${title} as a desired source`, { concurrency: true }, () => {
-    it("shows what is declared, with defaults, and tells its key", async () => {
+    it("shows a declared resource, with defaults, and notifies with its key", async () => {
       await using env = await open();
       using heard = listen(env.source);
       await env.put("Slot", "primary", slot);
@@ -38,6 +41,21 @@ export function describeSource(title: string, open: () => Promise<SourceUnderTes
         env.source.list("Slot").map(({ name }) => name),
         ["primary"],
       );
+    });
+
+    it("says where a person changes it, and counts its specs or leaves that to the operator", async () => {
+      await using env = await open();
+      await env.put("Slot", "a", slot);
+      const first = await until("the slot", () => env.source.get("Slot", "a"));
+      assert.deepEqual(first.origin, env.originOf("Slot", "a"));
+      await env.put("Slot", "a", { ...slot, idleSeconds: 5 });
+      const second = await until("the edit", () => {
+        const now = env.source.get("Slot", "a");
+        return now?.specHash === first.specHash ? undefined : now;
+      });
+      assert.deepEqual(second.origin, first.origin);
+      if (first.generation === undefined) assert.equal(second.generation, undefined);
+      else assert.ok(Number(second.generation) > first.generation);
     });
 
     it("keeps kinds apart", async () => {
@@ -66,7 +84,7 @@ export function describeSource(title: string, open: () => Promise<SourceUnderTes
       await until("the first hash again", () => env.source.get("Slot", "a")?.specHash === first.specHash);
     });
 
-    it("tells only the key that was touched", async () => {
+    it("notifies with the changed key only", async () => {
       await using env = await open();
       for (const name of ["a", "b", "c"]) await env.put("Slot", name, slot);
       await until("all three", () => env.source.list("Slot").length === 3);
@@ -77,7 +95,7 @@ export function describeSource(title: string, open: () => Promise<SourceUnderTes
       assert.deepEqual(new Set(heard.keys), new Set(["Slot/b"]));
     });
 
-    it("keeps the last good spec of a broken edit and says what is wrong", async () => {
+    it("keeps the last good spec after a broken edit and names the problem", async () => {
       await using env = await open();
       await env.put("Slot", "a", slot);
       const good = await until("the slot", () => env.source.get("Slot", "a"));
@@ -101,7 +119,7 @@ export function describeSource(title: string, open: () => Promise<SourceUnderTes
       assert.ok(seen.diagnostics.length > 0);
     });
 
-    it("forgets what is removed, the last one too, and tells its key", async () => {
+    it("forgets a removed resource, the last one too, and notifies with its key", async () => {
       await using env = await open();
       await env.put("Slot", "a", slot);
       await until("the slot", () => env.source.get("Slot", "a"));

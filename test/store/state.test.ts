@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Demand, PublishedOperator, SlotRequest } from "../../src/api/status.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
-import { openDemandStore, openDemandWriter } from "../../src/store/demand.ts";
-import { openPublished, openPublisher } from "../../src/store/published.ts";
-import { openRequestStore } from "../../src/store/requests.ts";
+import { openDemandStore, openDemandWriter } from "../../src/store/state/demand.ts";
+import { openPublished } from "../../src/store/state/published.ts";
+import { openPublisher } from "../../src/store/state/publisher.ts";
+import { openRequestStore } from "../../src/store/state/requests.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 import { published } from "./published-slot.ts";
@@ -25,7 +26,7 @@ const operator: PublishedOperator = {
 };
 
 describe("published state", { concurrency: true }, () => {
-  it("reaches a reader that was there first, and tells what changed", async () => {
+  it("reaches a reader that opened first, with the names of changed slots", async () => {
     await using dir = await tempDir();
     const state = join(dir.path, "state");
     await using store = await openPublished(state);
@@ -43,6 +44,23 @@ describe("published state", { concurrency: true }, () => {
     await publisher.deleteSlot("a");
     await until("its end", () => store.slot("a") === undefined);
     assert.deepEqual(told, ["a", "operator", "a"]);
+  });
+
+  it("calls an operator settled once each slot that it published is read", async () => {
+    await using dir = await tempDir();
+    await using store = await openPublished(dir.path, { sweepMs: 3_600_000 });
+    // Events of the slots are lost, as they may come late: the watcher is left behind with the old directory.
+    await rename(join(dir.path, "slots"), join(dir.path, "old"));
+    const publisher = await openPublisher(dir.path);
+    await publisher.writeSlot(published("a"));
+    const late: boolean[] = [];
+    using stack = new DisposableStack();
+    stack.use(
+      store.watch(() => void (store.operator()?.isSettled === true && late.push(store.slot("a") === undefined))),
+    );
+    await publisher.writeOperator(operator);
+    await until("the operator", () => late.length > 0);
+    assert.deepEqual(late, [false]);
   });
 
   it("sets a directory aside that is called like a slot, and lives with others", async () => {
@@ -70,7 +88,7 @@ describe("published state", { concurrency: true }, () => {
     await until("the sweep", () => store.slot("a")?.revision === 201);
   });
 
-  it("keeps what was good when a file is torn, and sets the torn one aside on the writing side", async () => {
+  it("keeps the last good value when a file is torn, and sets the torn file aside on the writing side", async () => {
     await using dir = await tempDir();
     const publisher = await openPublisher(dir.path);
     for (const name of ["a", "b", "c"]) await publisher.writeSlot(published(name));
@@ -109,7 +127,7 @@ function demand(gateway: string, slots: Demand["slots"], heartbeat = new Date(),
 const one = { held: 1, inFlight: 0, seenRevision: 0 };
 
 describe("demand", { concurrency: true }, () => {
-  it("is told when it changes, not at every heartbeat", async () => {
+  it("is reported at a change, not at every heartbeat", async () => {
     await using dir = await tempDir();
     await using store = await openDemandStore(dir.path);
     const told: string[] = [];

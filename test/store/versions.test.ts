@@ -14,8 +14,9 @@ import {
 } from "../../src/api/status.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
 import { isRecord } from "../../src/lib/record.ts";
-import { openDemandStore } from "../../src/store/demand.ts";
-import { openPublished, openPublisher } from "../../src/store/published.ts";
+import { openDemandStore } from "../../src/store/state/demand.ts";
+import { openPublished } from "../../src/store/state/published.ts";
+import { openPublisher } from "../../src/store/state/publisher.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
@@ -152,7 +153,7 @@ describe("state of another version", () => {
   it("is read by one that knows nothing of resources, and without those of a kind that a later one has added", () => {
     const status = { name: "u", file: "/u.toml", generation: 1, specHash: "h", conditions: slot.status.conditions };
     const resources = [
-      { kind: "SlotGroup", ...status },
+      { kind: "LaterKind", ...status },
       { kind: "Upstream", ...status },
     ];
     const { resources: _new, ...shape } = publishedRegistrySchema.shape;
@@ -169,7 +170,7 @@ describe("state of another version", () => {
     assert.equal(present?.models.length, 1);
   });
 
-  it("is read without the values that a later one has added, which are told once", async () => {
+  it("is read without the values that a later version has added, which are reported once", async () => {
     await using dir = await tempDir();
     await write(dir.path, strange);
     const told: string[] = [];

@@ -11,6 +11,7 @@ const unneeded: Readonly<Record<string, readonly string[]>> = {
   "package-lock.json": [
     "bcrypt", // its binaries are in the package, for each system
     "cpu-features", // compiled for ssh2 alone
+    "esbuild", // checks its binary, which is in a package for each platform
     "protobufjs", // checks version numbers
     "ssh2", // Docker over SSH: src/runtimes/docker/client.ts loads an empty module instead
   ],

@@ -3,6 +3,8 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isRecord } from "../../src/cli/output.ts";
+import { startTimeOf } from "../../src/lib/process-identity.ts";
+import { readRecords } from "../../src/runtimes/process/records.ts";
 import { tempDir } from "./temp-dir.ts";
 import { freePorts } from "./ports.ts";
 import { until } from "./until.ts";
@@ -28,7 +30,7 @@ export interface RunningBerth extends AsyncDisposable {
   stop(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** A whole Berth (`berth up` unless told otherwise) in directories and on ports of its own. */
+/** A whole Berth (`berth up` by default) in directories and on ports of its own. */
 export async function startBerth(options: {
   args?: readonly string[];
   /** Another `berth` than the clone's. */
@@ -55,6 +57,7 @@ export async function startBerth(options: {
     SVC_HOST: "127.0.0.1",
     SVC_PORT: String(first),
     SVC_OPERATOR_PORT: String(first + 1),
+    SVC_CHAT_PORT: "0",
     SVC_SLOT_PORTS: `${first + 2}-${last}`,
     SVC_LLAMA_SERVER: "none",
     BERTH_LOG: "text",
@@ -74,8 +77,9 @@ export async function startBerth(options: {
   };
   stack.defer(async () => {
     await stop("SIGINT");
+    if (env["SVC_STATE_DIR"] === stateDir) await assertNoEngineLeft(stateDir);
   });
-  const url = `http://127.0.0.1:${first}`;
+  const url = `http://127.0.0.1:${env["SVC_PORT"]}`;
   const get = async (path: string): Promise<unknown> => await (await fetch(new URL(path, url))).json();
   const slot = async (name: string): Promise<Record<string, unknown>> => {
     const found = await get(`/api/slots/${name}`);
@@ -116,4 +120,13 @@ export async function startBerth(options: {
   }
   const owned = stack.move();
   return running;
+}
+
+/** Ends what still runs by the records of this state directory, and throws then: a test must leave no process behind. */
+async function assertNoEngineLeft(stateDir: string): Promise<void> {
+  const left = (await readRecords(join(stateDir, "processes")).catch(() => [])).flatMap(({ record }) =>
+    record !== undefined && startTimeOf(record.pid) === record.startTime ? [record] : [],
+  );
+  for (const { pid } of left) process.kill(-pid, "SIGKILL");
+  if (left.length > 0) throw new Error(`the test left engines running: ${left.map(({ slot }) => slot).join(", ")}`);
 }

@@ -115,7 +115,7 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
   });
 
   await t.test("openai: embeddings as numbers and as base64; and a ranking, which it has no call for", async () => {
-    // The SDK asks for base64 unless told otherwise, and unpacks it.
+    // The SDK asks for base64 by default, and decodes it.
     const { data, model } = await openai.embeddings.create({ model: slots.embed, input: ["hello", "world"] });
     assert.deepEqual([model, data.map(({ index }) => index)], [slots.embed, [0, 1]]);
     const plain = await openai.embeddings.create({ model: slots.embed, input: "hello", encoding_format: "float" });

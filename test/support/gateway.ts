@@ -16,8 +16,9 @@ import {
 } from "../../src/api/status.ts";
 import { runGateway, type GatewayOptions, type RunningGateway } from "../../src/gateway/main.ts";
 import { bootId } from "../../src/lib/boot-id.ts";
-import { openDemandStore } from "../../src/store/demand.ts";
-import { openPublisher } from "../../src/store/published.ts";
+import { openDemandStore } from "../../src/store/state/demand.ts";
+import type { OperatorReport } from "../../src/store/store.ts";
+import { openPublisher } from "../../src/store/state/publisher.ts";
 import { tempDir } from "./temp-dir.ts";
 import { until } from "./until.ts";
 import { later } from "./later.ts";
@@ -32,6 +33,7 @@ export interface SlotSketch {
   readonly spec?: SlotSpecInput;
   /** What else the status says. */
   readonly status?: Partial<SlotStatus>;
+  readonly bearerList?: PublishedSlot["bearerList"];
 }
 
 export interface TestGateway extends AsyncDisposable {
@@ -42,11 +44,11 @@ export interface TestGateway extends AsyncDisposable {
   /** Publishes and waits until the gateway has seen it. */
   publish(name: string, sketch: SlotSketch): Promise<void>;
   publishRegistry(registry: Partial<PublishedRegistry>): Promise<void>;
-  /** A heartbeat. */
+  /** The operator's record. Its heart goes on beating, unless the sketch says when it beat. */
   publishOperator(sketch?: Partial<PublishedOperator>): Promise<void>;
   /** May be awaited later. */
   post(path: string, body: unknown, init?: RequestInit): Promise<Response>;
-  /** What this gateway tells the operator of a slot. */
+  /** The demand for a slot that this gateway publishes. */
   demand(slot: string): Demand["slots"][string] | undefined;
   /** The value of one line of the metric page; undefined when there is none. */
   metric(line: string): Promise<number | undefined>;
@@ -76,14 +78,21 @@ export async function startGateway(
     await publisher.writeSlot(publishedSlot(name, sketch, revision));
     return revision;
   };
-  // An operator that has looked at everything has told of the built-in slots, whether they are configured or not.
+  // An operator that has reconciled every slot has published the built-in slots, configured or not.
   const builtins = options.operator === undefined ? builtinSlots.map((name) => [name, unconfigured] as const) : [];
   const slots = { ...Object.fromEntries(builtins), ...options.slots };
   for (const [name, sketch] of Object.entries(slots)) await write(name, sketch);
   await publisher.writeRegistry({ schema: 1, models: [], upstreams: [], ...options.registry });
+  let operator: (OperatorReport & { readonly heartbeat?: string }) | undefined;
   const publishOperator = async (sketch: Partial<PublishedOperator> = {}): Promise<void> => {
-    await publisher.writeOperator({ ...operatorNow(), ...sketch });
+    operator = { ...operatorNow(), ...sketch };
+    await publisher.writeOperator(operator);
   };
+  const beats = setInterval(() => {
+    if (operator !== undefined && operator.heartbeat === undefined)
+      void publisher.writeOperator(operator).catch(() => undefined);
+  }, 500);
+  stack.defer(() => clearInterval(beats));
   if (options.operator !== "none") await publishOperator(options.operator);
   const { config, problems } = loadConfig(
     {
@@ -98,9 +107,16 @@ export async function startGateway(
   );
   if (config === undefined) throw new Error(JSON.stringify(problems));
   let text = "";
-  const log = pino({ level: "info" }, { write: (line: string) => void (text += line) });
+  const accessLine = (line: string): void => void (text += line);
+  const log = pino({ level: "info" }, { write: accessLine });
   options.onStart?.(stateDir);
-  const running = await runGateway(config, { log, version: "0.0.0-test", isStrict: true, ...options.gateway });
+  const running = await runGateway(config, {
+    log,
+    accessLine,
+    version: "0.0.0-test",
+    isStrict: true,
+    ...options.gateway,
+  });
   stack.defer(() => running.close({ drainSeconds: 0 }));
   const demands = stack.use(await openDemandStore(stateDir));
   const demand = (slot: string): Demand["slots"][string] | undefined =>
@@ -143,17 +159,14 @@ const unconfigured: SlotSketch = {
   status: { model: { origin: "spec" }, capabilities: [] },
 };
 
-/** Its heart beats only here: a while ahead, so that it is not taken for lost however slowly the test goes. */
-function operatorNow(): PublishedOperator {
+function operatorNow(): OperatorReport {
   const now = new Date().toISOString();
-  const ahead = new Date(Date.now() + 600_000).toISOString();
   return {
     schema: 1,
     instance: "test",
     pid: 1,
     bootId: bootId(),
     startedAt: now,
-    heartbeat: ahead,
     isPaused: false,
     isSettled: true,
     configDir: "/config",
@@ -167,6 +180,8 @@ export function publishedSlot(name: string, sketch: SlotSketch, revision: number
   const now = new Date().toISOString();
   const process = (role: "main" | "rerank", at: number): SlotStatus["processes"][number] => ({
     role,
+    ordinal: 0,
+    host: "127.0.0.1",
     port: at,
     endpoint: `http://127.0.0.1:${at}`,
     pid: 1,
@@ -194,6 +209,7 @@ export function publishedSlot(name: string, sketch: SlotSketch, revision: number
       ...status,
     },
     plan: { reason: "UpToDate", message: "nothing to do", steps: [] },
+    ...(sketch.bearerList === undefined ? {} : { bearerList: sketch.bearerList }),
   };
 }
 

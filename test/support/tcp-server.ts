@@ -9,7 +9,7 @@ export interface TcpServer extends AsyncDisposable {
   readonly received: readonly string[];
 }
 
-/** A DOUBLE of an engine that is told byte for byte what to do: `onText` is called with all a connection has sent. */
+/** A DOUBLE of an engine whose test decides each byte: `onText` gets all the text that a connection has sent. */
 export async function tcpServer(onText: (socket: Socket, text: string, nth: number) => void): Promise<TcpServer> {
   const sockets: Socket[] = [];
   const received: string[] = [];

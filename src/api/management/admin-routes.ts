@@ -40,7 +40,7 @@ export const adminRoutes = {
     names: slotNameSchema,
     scope: "admin",
     tag: "upstreams",
-    summary: "Asks a provider for its models now, with its key: whether it answers",
+    summary: "Requests a provider's models now, with its key, to check whether it answers",
     answers: { 200: view.upstreamCheckSchema },
   },
   deleteUpstream: {
@@ -57,7 +57,7 @@ export const adminRoutes = {
     path: "/api/config",
     scope: "admin",
     tag: "config",
-    summary: "What is in force, where each value comes from; secrets masked",
+    summary: "The settings in force, with the source of each value; secrets masked",
     answers: { 200: view.configViewSchema },
   },
   validateConfig: {

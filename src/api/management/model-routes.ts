@@ -1,10 +1,13 @@
 import { z } from "zod";
-import { slotNameSchema } from "../names.ts";
+import { modelRefSchema, slotNameSchema } from "../names.ts";
 import { flag, waitQuery } from "./parts.ts";
+import { collectionViewSchema, modelRemovalSchema, scanBodySchema, scanViewSchema } from "./model-file-views.ts";
+import { pullBodySchema, pullViewSchema } from "./pull-views.ts";
 import type { RouteShape } from "./shape.ts";
+import { v1ModelSchema } from "./v1-model.ts";
 import * as view from "./views.ts";
 
-/** Models and what is made with them. */
+/** Models, and actions on them. */
 export const modelRoutes = {
   listModels: {
     method: "GET",
@@ -19,8 +22,8 @@ export const modelRoutes = {
     path: "/api/models/catalog",
     scope: "read",
     tag: "models",
-    summary: "Curated models and whether they fit this machine (not in this version)",
-    answers: { 200: view.listOf(view.modelViewSchema) },
+    summary: "Curated models and whether they fit this machine",
+    answers: { 200: view.listOf(view.catalogViewSchema) },
   },
   assignModel: {
     method: "POST",
@@ -37,9 +40,9 @@ export const modelRoutes = {
     path: "/api/models/pull",
     scope: "admin",
     tag: "models",
-    summary: "Fetches a model (not in this version)",
-    body: z.record(z.string(), z.json()),
-    answers: { 202: z.strictObject({ id: z.string() }) },
+    summary: "Fetches a model, or joins who does",
+    body: pullBodySchema,
+    answers: { 202: pullViewSchema },
   },
   getModel: {
     method: "GET",
@@ -54,36 +57,80 @@ export const modelRoutes = {
     path: "/api/models/{ref}",
     scope: "admin",
     tag: "models",
-    summary: "Takes a model from the registry",
+    summary: "Removes a model from the registry",
     query: z.strictObject({
       force: flag.describe("1: also while a slot holds it"),
-      files: flag.describe("1: its files too"),
+      files: flag.describe("1: its files too; the operator deletes those that no other model has"),
+      dry_run: flag.describe("1: nothing is removed, and the answer tells what would be"),
     }),
-    answers: { 202: view.modelViewSchema },
+    answers: { 202: modelRemovalSchema },
+  },
+  scanModels: {
+    method: "POST",
+    path: "/api/models/scan",
+    scope: "admin",
+    tag: "models",
+    summary: "Looks for models in directories, and declares the new ones if asked to",
+    body: scanBodySchema,
+    answers: { 200: scanViewSchema },
+  },
+  collectModels: {
+    method: "POST",
+    path: "/api/models/gc",
+    scope: "admin",
+    tag: "models",
+    summary: "Deletes fetched files that no model needs, and partial files that no pull needs",
+    body: z.strictObject({ dry_run: z.boolean().optional().describe("Deletes nothing, and lists what would be") }),
+    answers: { 200: collectionViewSchema },
+  },
+  verifyModel: {
+    method: "POST",
+    path: "/api/models/verify",
+    scope: "admin",
+    tag: "models",
+    summary: "Reads a fetched model's files and compares their checksums; the pull that is answered tells how far",
+    body: z.strictObject({ model: modelRefSchema }),
+    answers: { 202: pullViewSchema },
   },
   listPulls: {
     method: "GET",
     path: "/api/pulls",
     scope: "read",
     tag: "models",
-    summary: "Models that are being fetched (none in this version)",
-    answers: { 200: view.listOf(z.strictObject({ id: z.string() })) },
+    summary: "Models that are being fetched, and pulls that ended lately",
+    answers: { 200: view.listOf(pullViewSchema) },
   },
   getPull: {
     method: "GET",
     path: "/api/pulls/{id}",
     scope: "read",
     tag: "models",
-    summary: "One fetch",
-    answers: { 200: z.strictObject({ id: z.string() }) },
+    summary: "One pull",
+    answers: { 200: pullViewSchema },
+  },
+  pausePull: {
+    method: "POST",
+    path: "/api/pulls/{id}/pause",
+    scope: "admin",
+    tag: "models",
+    summary: "Pauses a pull; what has come stays",
+    answers: { 202: pullViewSchema },
+  },
+  resumePull: {
+    method: "POST",
+    path: "/api/pulls/{id}/resume",
+    scope: "admin",
+    tag: "models",
+    summary: "Goes on with a pull that was paused, or tries a failed one again now",
+    answers: { 202: pullViewSchema },
   },
   cancelPull: {
     method: "DELETE",
     path: "/api/pulls/{id}",
     scope: "admin",
     tag: "models",
-    summary: "Ends a fetch",
-    answers: { 202: z.strictObject({ id: z.string() }) },
+    summary: "Ends a pull, and deletes what has come unless somebody else wants it",
+    answers: { 202: pullViewSchema },
   },
   cachedImage: {
     method: "GET",
@@ -99,12 +146,12 @@ export const modelRoutes = {
     scope: "public",
     tag: "v1",
     summary: "Slots, then models of the registry, then those of providers",
-    // Clients of other services page through such lists: what they ask for beside is let pass.
+    // Clients of other services page through such lists: their further parameters are ignored.
     query: z.object({
       all: flag.describe("1: also custom slots that cannot answer"),
-      available: flag.describe("1: nothing that cannot answer, built-in slots included"),
+      available: flag.describe("1: only models that can answer, also among built-in slots"),
     }),
-    answers: { 200: view.listOf(view.v1ModelSchema) },
+    answers: { 200: view.listOf(v1ModelSchema) },
   },
   getV1Model: {
     method: "GET",
@@ -112,6 +159,6 @@ export const modelRoutes = {
     scope: "v1",
     tag: "v1",
     summary: "One of them; the id may hold slashes and colons",
-    answers: { 200: view.v1ModelSchema },
+    answers: { 200: v1ModelSchema },
   },
 } as const satisfies Record<string, RouteShape>;

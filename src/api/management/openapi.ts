@@ -6,8 +6,9 @@ import type { AnswerShape, RouteShape } from "./shape.ts";
 type Json = Record<string, unknown>;
 
 /**
- * The whole API as an OpenAPI 3.1 document, made from the route tables alone: management, and `/v1` as given. Credentials
- * stand in it where `isProtected`: where they are not asked for, clients made from it ask their users for none.
+ * The whole API as an OpenAPI 3.1 document, made from the route tables alone: management, and the given routes of
+ * `/v1`. It declares credentials only where `isProtected`: else generated clients would require credentials from their
+ * users without need.
  */
 export function openApiDocument(
   version: string,
@@ -46,7 +47,7 @@ export function openApiDocument(
 
 function errorResponse(schema: string): Json {
   return {
-    description: "What went wrong; `code` is stable",
+    description: "A failure; `code` is stable",
     content: { "application/json": { schema: { $ref: `#/components/schemas/${schema}` } } },
   };
 }
@@ -117,7 +118,7 @@ function response(answer: AnswerShape, written: (schema: z.ZodType) => Json): Js
   return { description: "Done", content: Object.fromEntries(contents) };
 }
 
-/** TEI's rankings are a list; whatever else is JSON is an object. */
+/** TEI's rankings are a list; every other JSON answer is an object. */
 function bodyOf(type: string): Json {
   return type === "application/json" ? { type: ["object", "array"] } : { type: "string" };
 }

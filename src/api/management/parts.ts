@@ -1,8 +1,8 @@
 import { z } from "zod";
 
-/** `?wait=ready&timeout=180`: answers once the slot has settled, or the time is over. */
+/** `?wait=ready&timeout=180`: answers once the slot has settled, or after the timeout. */
 export const waitQuery = z.strictObject({
-  wait: z.enum(["ready", "settled"]).optional().describe("Answer only when the slot is there, or has failed"),
+  wait: z.enum(["ready", "settled"]).optional().describe("Answer only when the slot is ready, or has failed"),
   timeout: z.coerce.number().int().min(1).max(3600).default(180).describe("Seconds to wait"),
 });
 
@@ -11,7 +11,7 @@ export const flag = z
   .default("0")
   .transform((text) => text === "1");
 
-/** A flat spec, or a whole manifest; which fields are known is for the spec's own schema to say. */
+/** A flat spec, or a whole manifest; the spec's own schema checks the fields. */
 export const manifestBody = z.record(z.string(), z.json());
 
 export const labelsSchema = z.record(z.string(), z.string());

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { errorTable } from "../errors.ts";
 import { modelSpecSchema } from "../model.ts";
 import { apiVersion, kinds, slotNameSchema, type Kind } from "../names.ts";
+import { slotGroupSpecSchema } from "../slot-group.ts";
 import { slotSpecSchema } from "../slot.ts";
 import { upstreamSpecSchema } from "../upstream.ts";
 import { labelsSchema } from "./parts.ts";
@@ -10,16 +11,18 @@ import { modelViewSchema, slotDetailSchema, slotViewSchema, upstreamViewSchema }
 type Json = Record<string, unknown>;
 type Direction = "input" | "output";
 
-const specs = { Slot: slotSpecSchema, Model: modelSpecSchema, Upstream: upstreamSpecSchema } as const satisfies Record<
-  Kind,
-  z.ZodType
->;
+const specs = {
+  Slot: slotSpecSchema,
+  Model: modelSpecSchema,
+  Upstream: upstreamSpecSchema,
+  SlotGroup: slotGroupSpecSchema,
+} as const satisfies Record<Kind, z.ZodType>;
 
-/** What the document names, for clients made from it; everything else stands where it is used. */
+/** Schemas with a name in the document, for generated clients; every other schema stands where it is used. */
 const names: Readonly<Record<Direction, ReadonlyMap<unknown, string>>> = {
   input: new Map(kinds.map((kind) => [specs[kind], `${kind}Spec`])),
   output: new Map<unknown, string>([
-    // With every default filled in.
+    // The spec with all defaults filled in.
     ...kinds.map((kind) => [specs[kind], `Complete${kind}Spec`] as const),
     [slotViewSchema, "Slot"],
     [slotDetailSchema, "SlotDetail"],
@@ -28,11 +31,11 @@ const names: Readonly<Record<Direction, ReadonlyMap<unknown, string>>> = {
   ]),
 };
 
-/** The components of an OpenAPI document, gathered as its operations refer to them. */
+/** The components of an OpenAPI document, collected while its operations refer to them. */
 export class ComponentSchemas {
   readonly schemas: Record<string, unknown> = { Error: errorSchema, MessagesError: messagesErrorSchema };
 
-  /** Manifests of every kind are there, whether a route takes one or not: they are what files say too. */
+  /** Manifests of every kind are components, with or without a route: files hold them too. */
   constructor() {
     for (const kind of kinds) {
       this.of(specs[kind], "input", "");
@@ -40,19 +43,19 @@ export class ComponentSchemas {
     }
   }
 
-  /** A schema as a place in the document has it; `name` is the place's own, for what is told nowhere else. */
+  /** A schema as the document states it; `name` is the field's own, for schemas without a name. */
   of(schema: z.ZodType, io: Direction, name: string): Json {
     const known = names[io].get(schema);
     if (known === undefined) return this.#written(schema, io, name);
     if (!(known in this.schemas)) {
-      // Before it is written: it may lead back to itself.
+      // Set before the schema is written, since it may refer to itself.
       this.schemas[known] = {};
       this.schemas[known] = this.#written(schema, io, known);
     }
     return { $ref: `#/components/schemas/${known}` };
   }
 
-  /** The body of a route that takes manifests: whole, or a flat spec with name and labels beside its fields. */
+  /** The body of a route for manifests: whole, or a flat spec with name and labels beside its fields. */
   manifestBody(kind: Kind, isNew: boolean): Json {
     const { properties, required, ...rest } = specParser.parse(this.schemas[`${kind}Spec`]);
     const flat = {
@@ -64,7 +67,7 @@ export class ComponentSchemas {
     return { anyOf: [flat, isNew ? { allOf: [manifest, namedManifest] } : manifest] };
   }
 
-  /** In one document, references are to its components: what a schema defines for itself moves there. */
+  /** References in one document lead to its components: the definitions inside a schema move there. */
   #written(schema: z.ZodType, io: Direction, name: string): Json {
     const { $schema: _dialect, ...own } = z.toJSONSchema(schema, {
       io,
@@ -89,7 +92,7 @@ export class ComponentSchemas {
   }
 }
 
-/** Of the schema of any JSON, as zod writes it for `z.json()`: text, number, boolean, null, list, map. */
+/** The number of alternatives that zod writes for `z.json()`: text, number, boolean, null, list, map. */
 const anyJsonBranches = 6;
 const definedParser = z.looseObject({
   $defs: z.record(z.string(), z.looseObject({ anyOf: z.array(z.unknown()).optional() })).optional(),
@@ -99,7 +102,7 @@ const specParser = z.looseObject({
   required: z.array(z.string()).default([]),
 });
 
-/** What a manifest needs besides where no path names the resource. */
+/** Fields that a manifest also needs where no path names the resource. */
 const namedManifest: Json = {
   required: ["metadata"],
   properties: { metadata: { type: "object", required: ["name"] } },
@@ -113,7 +116,7 @@ function manifestSchema(kind: Kind): Json {
     type: "object",
     description: `A ${kind} as Kubernetes would have it`,
     required: ["spec"],
-    // By one of these it is told from a flat spec.
+    // Each of these keys distinguishes a manifest from a flat spec.
     anyOf: ["kind", "apiVersion", "metadata"].map((key) => ({ required: [key] })),
     additionalProperties: false,
     properties: {
@@ -126,12 +129,12 @@ function manifestSchema(kind: Kind): Json {
         properties: { name: kind === "Model" ? { type: "string" } : nameSchema, labels },
       },
       spec: { $ref: `#/components/schemas/${kind}Spec` },
-      status: { description: "What Kubernetes keeps beside it; passed over" },
+      status: { description: "Further metadata of Kubernetes; ignored" },
     },
   };
 }
 
-/** A schema on its own, as a place in the document has it. */
+/** A schema on its own, as the document states it. */
 export function plain(schema: z.ZodType): Json {
   const { $schema: _dialect, ...own } = z.toJSONSchema(schema, { io: "input" });
   return own;
@@ -160,7 +163,7 @@ const errorSchema: Json = {
   properties: { error: failureSchema },
 };
 
-/** As Anthropic's clients read it. */
+/** The error body that Anthropic's clients read. */
 const messagesErrorSchema: Json = {
   ...errorSchema,
   required: ["type", "error"],

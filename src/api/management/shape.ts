@@ -2,12 +2,12 @@ import type { z } from "zod";
 import type { Kind } from "../names.ts";
 import type { ScopeClass } from "../scopes.ts";
 
-/** What a route answers with a status: JSON of a schema, another type of body, or none. */
+/** The body of an answer by its status: JSON of a schema, another content type, or none. */
 export type AnswerShape = z.ZodType | { readonly type: string | readonly string[] } | "nothing";
 
 /**
- * A management route as everybody sees it: the server that checks requests, the tests that check answers, the OpenAPI
- * document and the reference page. `{name}` is one segment of a path, `{ref}` may hold slashes.
+ * A management route as data: for the server that checks requests, the tests that check answers, the OpenAPI document
+ * and the reference page. `{name}` is one segment of a path, `{ref}` may hold slashes.
  */
 export interface RouteShape {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
@@ -19,21 +19,23 @@ export interface RouteShape {
   readonly query?: z.ZodObject;
   /** Absent: the route takes no body. */
   readonly body?: z.ZodType;
-  /** Of a body that is a manifest: its kind. The spec's own schema says what `body` leaves open. */
+  /** Largest body; absent: 1 MiB. */
+  readonly bodyLimitBytes?: number;
+  /** The kind of manifest that the body is. The spec's own schema checks the fields that `body` leaves open. */
   readonly manifest?: Kind;
   /** Absent: JSON. */
   readonly bodyType?: string;
-  /** What `{name}` and `{id}` of the path may be; absent: any text. */
+  /** The schema of `{name}` and `{id}` in the path; absent: any text. */
   readonly names?: z.ZodType;
-  /** How failures are told; absent: as everywhere. */
+  /** The form of failures; absent: Berth's envelope. */
   readonly errors?: "messages";
   readonly answers: Readonly<Record<number, AnswerShape>>;
 }
 
-/** What a handler is given, checked. */
+/** The checked input of a handler. */
 export type QueryOf<S> = S extends { readonly query: infer Q extends z.ZodType } ? z.output<Q> : undefined;
 export type BodyOf<S> = S extends { readonly body: infer B extends z.ZodType } ? z.output<B> : undefined;
-/** What it answers; never, where that is no JSON. */
+/** The JSON that a handler returns; never, for another content type. */
 export type AnswerOf<S extends RouteShape> = {
   [K in keyof S["answers"]]: S["answers"][K] extends z.ZodType ? z.output<S["answers"][K]> : never;
 }[keyof S["answers"]];

@@ -1,21 +1,22 @@
 import { z } from "zod";
 import { modelRefSchema, slotNameSchema } from "../names.ts";
+import { manifestTextSchema, manifestViewSchema } from "./manifest-text.ts";
 import { flag, manifestBody, waitQuery } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
 import * as view from "./views.ts";
 
 const logQuery = z.strictObject({
   tail: z.coerce.number().int().min(1).max(5000).default(200).describe("Last lines"),
-  follow: flag.describe("1: go on with what comes, as events"),
-  timestamps: flag.describe("1: the time of each line before it"),
+  follow: flag.describe("1: follow the log, as events"),
+  timestamps: flag.describe("1: each line after its time"),
 });
 const swapBody = z
   .strictObject({
     model: modelRefSchema.optional().describe("The ref to hold"),
-    reset: z.boolean().optional().describe("true: back to what the manifest says"),
-    write: z.boolean().optional().describe("true: into the manifest instead of beside it"),
+    reset: z.boolean().optional().describe("true: back to the manifest's model"),
+    write: z.boolean().optional().describe("true: write it into the manifest"),
   })
-  // One of the two, which the handler says in words.
+  // Either of the two is allowed, not both; the handler explains that in its error.
   .meta({
     oneOf: [
       { required: ["model"], properties: { reset: { const: false } } },
@@ -23,7 +24,7 @@ const swapBody = z
     ],
   });
 
-/** Slots: what they are, what they do, and what is asked of them. */
+/** Slots: their state, and actions on them. */
 export const slotRoutes = {
   listSlots: {
     method: "GET",
@@ -59,7 +60,7 @@ export const slotRoutes = {
     names: slotNameSchema,
     scope: "admin",
     tag: "slots",
-    summary: "Makes the manifest say this, keeping its comments and order",
+    summary: "Gives the manifest this content, keeping its comments and order",
     query: waitQuery,
     body: manifestBody,
     manifest: "Slot",
@@ -74,13 +75,33 @@ export const slotRoutes = {
     summary: "Removes the manifest; the engine is drained and stopped",
     answers: { 202: view.slotDetailSchema },
   },
+  getManifest: {
+    method: "GET",
+    path: "/api/slots/{name}/manifest",
+    names: slotNameSchema,
+    scope: "admin",
+    tag: "slots",
+    summary: "The text of the file that declares the slot",
+    answers: { 200: manifestViewSchema },
+  },
+  putManifest: {
+    method: "PUT",
+    path: "/api/slots/{name}/manifest",
+    names: slotNameSchema,
+    scope: "admin",
+    tag: "slots",
+    summary: "Gives that file another text, unless it was changed since `hash`",
+    query: waitQuery,
+    body: manifestTextSchema,
+    answers: { 202: view.slotDetailSchema },
+  },
   planSlot: {
     method: "GET",
     path: "/api/slots/{name}/plan",
     names: slotNameSchema,
     scope: "read",
     tag: "slots",
-    summary: "What the operator is about to do, and why",
+    summary: "The operator's next steps, with reasons",
     answers: { 200: view.planViewSchema },
   },
   loadSlot: {
@@ -109,7 +130,7 @@ export const slotRoutes = {
     names: slotNameSchema,
     scope: "admin",
     tag: "slots",
-    summary: "Starts the engine anew, and forgets failures",
+    summary: "Restarts the engine, and resets failures",
     query: waitQuery,
     answers: { 202: view.slotDetailSchema },
   },
@@ -119,7 +140,7 @@ export const slotRoutes = {
     names: slotNameSchema,
     scope: "admin",
     tag: "slots",
-    summary: "Has the slot hold another model until its manifest says otherwise",
+    summary: "Swaps the slot to another model until its manifest changes",
     query: waitQuery,
     body: swapBody,
     answers: { 202: view.slotDetailSchema },
@@ -130,7 +151,7 @@ export const slotRoutes = {
     names: slotNameSchema,
     scope: "admin",
     tag: "slots",
-    summary: "What the engine wrote; it may hold prompts",
+    summary: "The engine's log; it may hold prompts",
     query: logQuery,
     answers: { 200: { type: ["text/plain", "text/event-stream"] } },
   },

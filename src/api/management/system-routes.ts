@@ -10,7 +10,7 @@ export const systemRoutes = {
     path: "/api/hardware",
     scope: "read",
     tag: "system",
-    summary: "What the operator's machine has, and the backend that it suggests per engine, with evidence",
+    summary: "The operator's machine, and the suggested backend per engine, with evidence",
     answers: { 200: view.hardwareViewSchema },
   },
   probeHardware: {
@@ -18,7 +18,7 @@ export const systemRoutes = {
     path: "/api/hardware/probe",
     scope: "admin",
     tag: "system",
-    summary: "Has the operator look at the machine anew; with `wait`, answers once it has",
+    summary: "Has the operator probe the machine again; with `wait`, answers after that",
     query: waitQuery,
     answers: { 202: view.hardwareViewSchema },
   },
@@ -46,12 +46,21 @@ export const systemRoutes = {
     summary: "Prometheus metrics of this gateway, also at /metrics",
     answers: { 200: { type: "text/plain" } },
   },
+  targets: {
+    method: "GET",
+    path: "/api/monitoring/targets",
+    scope: "read",
+    tag: "system",
+    summary:
+      "The pages of metrics, for Prometheus' http_sd_configs; the operator's only on this machine's own addresses",
+    answers: { 200: view.targetsSchema },
+  },
   features: {
     method: "GET",
     path: "/api/features",
     scope: "public",
     tag: "system",
-    summary: "What this version can do",
+    summary: "The features of this version",
     answers: { 200: view.featuresSchema },
   },
   installState: {

@@ -1,15 +1,18 @@
 import { z } from "zod";
 import type { RouteShape } from "./shape.ts";
 
-/** What is to be said of a route that asks an engine: bodies are the engine's and the protocol's, checked there. */
+/**
+ * The description of a route that an engine answers: bodies belong to the engine and the protocol, and are checked
+ * there.
+ */
 export interface V1About {
   readonly summary: string;
-  /** Absent: it has no body. */
+  /** Absent: the route has no body. */
   readonly takes?: "application/json" | "multipart/form-data";
-  /** One type, or several where the request says which. */
+  /** One content type, or several where the request chooses. */
   readonly gives: string | readonly string[];
   readonly errors?: "messages";
-  /** The field of a JSON body that holds what is asked, and what it may be. */
+  /** The field of a JSON body with the main input, and its allowed kinds. */
   readonly asks?: { readonly field: string; readonly kinds: readonly Kind[]; readonly isRequired: boolean } | undefined;
 }
 

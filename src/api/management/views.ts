@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { conditionSchema } from "../conditions.ts";
+import { fitStages } from "../fit.ts";
 import { hardwareSchema } from "../hardware.ts";
+import { keptContextSchema } from "../kept-context.ts";
 import { modelRecordSchema } from "../model.ts";
 import { backends, engineKinds, runtimeKinds, slotCapabilities } from "../names.ts";
 import { planSchema } from "../plan.ts";
@@ -9,8 +11,9 @@ import { slotStates } from "../states.ts";
 import { slotStatusSchema, transitionSchema } from "../status.ts";
 import { upstreamSpecSchema } from "../upstream.ts";
 import { processStatusSchema } from "../workload.ts";
+import { choiceViewSchema } from "./choice-view.ts";
 
-/** What `/api` answers: snake_case; conditions, specs and manifests stay camelCase (CONTRACT "/api"). */
+/** Answers of `/api`: snake_case; conditions, specs and manifests stay camelCase (CONTRACT "/api"). */
 
 const seconds = z.number().min(0).nullable();
 const count = z.int().min(0);
@@ -32,7 +35,7 @@ export const slotViewSchema = z.strictObject({
   runtime: z.union([z.enum(runtimeKinds), z.string()]),
   port: z.int().nullable(),
   endpoint: z.string().nullable(),
-  /** Of a container: what it was made from, and the digest where that is known. */
+  /** Of a container: its image, and the digest where it is known. */
   image: z.string().nullable(),
   image_digest: z.string().nullable(),
   enabled: z.boolean(),
@@ -64,22 +67,39 @@ export const slotViewSchema = z.strictObject({
     .describe("Resident memory of the engine's own processes; null for containers"),
   compute: z
     .strictObject({
-      devices: z.array(z.string()).describe("GPUs that hold something of the model; none: the processor alone"),
+      devices: z.array(z.string()).describe("GPUs that hold a part of the model; none: the processor alone"),
       layers_offloaded: count.nullable(),
       layers_total: count.nullable(),
       buffers: z
         .array(z.strictObject({ device: z.string(), bytes: count }))
-        .describe("What the engine allocated on GPUs; drivers take some more"),
+        .describe("The engine's allocations on GPUs; drivers add some"),
     })
     .nullable()
-    .describe("What the engine itself says that it computes on; null where it does not say"),
+    .describe("The devices that the engine itself reports; null without a report"),
   memory: z
     .strictObject({
       host_bytes: count.nullable(),
       devices: z.array(z.strictObject({ id: z.string().describe("As in /api/hardware"), bytes: count })),
     })
     .nullable()
-    .describe("What its processes hold on the host and on each GPU, measured every ten seconds; null: not measured"),
+    .describe("Memory of its processes on the host and on each GPU, measured every ten seconds; null: not measured"),
+  fit: z
+    .strictObject({
+      stage: z.enum(fitStages).describe("Where the figure comes from; a later one is believed over an earlier one"),
+      device: z.string().describe("The one that is shortest of room: host, or a GPU"),
+      need_bytes: count,
+      budget_bytes: count.nullable().describe("Null: not known"),
+      error_ratio: z.number().nullable().describe("Of the last estimate against what was measured; null: not measured"),
+      devices: z.array(z.strictObject({ id: z.string(), need_bytes: count, budget_bytes: count.nullable() })),
+      stages: z.array(
+        z.strictObject({ stage: z.enum(fitStages), need_bytes: count, error_ratio: z.number().nullable() }),
+      ),
+    })
+    .nullable()
+    .describe("What it needs of memory, and what there is; null: nothing is known of it"),
+  context: keptContextSchema
+    .nullable()
+    .describe("What became last of the context that it keeps over an unload; null: nothing"),
   uptime_seconds: seconds,
   processes: z.array(processStatusSchema),
   decisions: slotStatusSchema.shape.decisions.unwrap(),
@@ -88,26 +108,64 @@ export const slotViewSchema = z.strictObject({
 });
 export type SlotView = z.output<typeof slotViewSchema>;
 
-/** What an image slot draws with. */
+/** A curated model, and whether it fits this machine. */
+export const catalogViewSchema = z.strictObject({
+  id: z.string(),
+  title: z.string(),
+  engine: z.enum(engineKinds),
+  size_bytes: count.describe("Rounded where no file of it is here"),
+  capabilities: z.array(z.string()),
+  license: z.string(),
+  license_url: z.string(),
+  must_accept: z.boolean().describe("Its licence forbids some use, and must be accepted before it is fetched"),
+  source: z.string(),
+  sha256: z.string().nullable().describe("Null: not known"),
+  unverified: z.array(z.string()).describe("What nobody compared with the publisher's page"),
+  checked: z
+    .strictObject({ page: z.string(), date: z.string(), fields: z.array(z.string()) })
+    .nullable()
+    .describe("What was compared with a stored copy of the publisher's page; null: nothing"),
+  note: z.string().nullable(),
+  is_here: z.boolean().describe("Its files are on this machine"),
+  fit: z.strictObject({
+    verdict: z.enum(["fits", "fits_with", "does_not_fit", "unknown"]),
+    message: z.string(),
+    need_bytes: count.nullable(),
+    budget_bytes: count.nullable(),
+    settings: z
+      .strictObject({ context_size: count.optional(), gpu_layers: count.optional() })
+      .optional()
+      .describe("With which it fits"),
+    inputs: z.array(z.string()).describe("What the verdict follows from"),
+    check: z.string().describe("The command that checks it"),
+  }),
+});
+export type CatalogView = z.output<typeof catalogViewSchema>;
+
+/** The models that an image slot can draw with. */
 const drawsViewSchema = z.strictObject({
   models: z
     .array(
       z.strictObject({
         id: z.string(),
         checkpoint: z.string(),
-        is_there: z.boolean().nullable().describe("Whether the engine finds the file; null: it has not said"),
+        is_there: z.boolean().nullable().describe("Whether the engine has the file; null: unknown"),
       }),
     )
     .describe("Curated models, any of which a request may name"),
-  loaded: z.string().nullable().describe("What this gateway had it draw with last since it started; null: nothing yet"),
+  loaded: z
+    .string()
+    .nullable()
+    .describe("The checkpoint of this gateway's last request since it started; null: none yet"),
 });
 export type DrawsView = z.output<typeof drawsViewSchema>;
 
 /** One slot with its history. */
 export const slotDetailSchema = slotViewSchema.extend({
+  on_request: choiceViewSchema.nullish().describe("Of a slot whose model requests choose"),
   transitions: z.array(transitionSchema),
   spec: slotSpecSchema,
-  draws: drawsViewSchema.nullish().describe("Of an image slot, where one slot is asked for; null: it is none"),
+  draws: drawsViewSchema.nullish().describe("Of an image slot, in the record of one slot; null: another kind of slot"),
 });
 export type SlotDetail = z.output<typeof slotDetailSchema>;
 
@@ -117,7 +175,7 @@ export const planViewSchema = z.strictObject({ slot: z.string(), plan: planSchem
 export const modelViewSchema = z.strictObject({
   id: z.string(),
   size_bytes: z.int().min(0).nullable(),
-  /** Of the slot that holds it; null where none does: a backend is decided for a slot. */
+  /** The backend of the slot that holds the model; null without such a slot, since a backend is decided per slot. */
   backend: z.string().nullable(),
   capabilities: modelRecordSchema.shape.capabilities.unwrap(),
   license: z.string().nullable(),
@@ -134,39 +192,26 @@ export const modelViewSchema = z.strictObject({
   quantization: z.string().nullable(),
   pooling: z.string().nullable(),
   origin: modelRecordSchema.shape.origin,
-  file: z.string().nullable().describe("The manifest that declares it; null: none does"),
-  conditions: z.array(conditionSchema).describe("Of the manifest that declares it, one that was never valid included"),
+  file: z.string().nullable().describe("The manifest that declares it; null: none"),
+  conditions: z
+    .array(conditionSchema)
+    .describe("Conditions of the manifest that declares it, also of one that was never valid"),
 });
 export type ModelView = z.output<typeof modelViewSchema>;
 
-/** An item of `/v1/models`. */
-export const v1ModelSchema = z.strictObject({
-  id: z.string(),
-  object: z.literal("model"),
-  created: z.int().min(1),
-  owned_by: z.literal("berth"),
-  berth: z.looseObject({
-    kind: z.enum(["slot", "model", "upstream"]),
-    state: z.string(),
-    slot: z.string().nullable(),
-    capabilities: z.array(z.string()),
-  }),
-});
-export type V1Model = z.output<typeof v1ModelSchema>;
-
 export const hardwareViewSchema = hardwareSchema.extend({
-  pending: z.boolean().describe("Another look has been asked for and is not over"),
+  pending: z.boolean().describe("Another probe was requested and has not ended"),
 });
 export type HardwareView = z.output<typeof hardwareViewSchema>;
 
 export const upstreamViewSchema = z.strictObject({
   name: z.string(),
-  spec: upstreamSpecSchema.nullable().describe("What is in force; null: its manifest was never valid"),
+  spec: upstreamSpecSchema.nullable().describe("The spec in force; null: its manifest was never valid"),
   circuit: z.enum(["closed", "open", "halfOpen"]),
   in_flight: count,
   queued: count,
   models: count,
-  problem: z.string().nullable().describe("The message of the first condition that a person should look at"),
+  problem: z.string().nullable().describe("The message of the first condition that needs a person"),
   file: z.string().nullable(),
   conditions: z.array(conditionSchema),
 });
@@ -177,7 +222,7 @@ export const upstreamCheckSchema = z.strictObject({
   name: z.string(),
   ok: z.boolean(),
   milliseconds: count,
-  models: count.nullable().describe("How many it lists; null where it listed none"),
+  models: count.nullable().describe("The number of listed models; null without a list"),
   problem: z.string().nullable().describe("Why it is not ok, without secrets"),
 });
 
@@ -203,11 +248,11 @@ export const healthSchema = z.strictObject({
         status: checkStatus,
         counts: z.array(z.strictObject({ kind: z.string(), type: z.string(), reason: z.string(), count })),
       })
-      .describe("How many resources have a condition that a person should look at; their records tell which and why"),
+      .describe("The number of resources per condition that needs a person; their records have names and messages"),
   }),
 });
 
-/** What JSON can say, and nothing else. Throws ZodError. */
+/** The value as plain JSON. Throws ZodError for anything that JSON cannot hold. */
 export function jsonValue(value: unknown): z.output<typeof json> {
   return json.parse(value);
 }
@@ -243,4 +288,7 @@ export const installStateSchema = z.strictObject({
   has_ready_slot: z.boolean(),
 });
 export const urlsSchema = z.strictObject({ api: z.string(), dashboard: z.string(), chat: z.string().nullable() });
+export const targetsSchema = z.array(
+  z.strictObject({ targets: z.array(z.string()), labels: z.record(z.string(), z.string()) }),
+);
 export const featuresSchema = z.record(z.string(), z.boolean());

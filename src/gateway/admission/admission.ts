@@ -1,53 +1,58 @@
 import { ApiError } from "../../api/errors.ts";
-import type { ProcessRole } from "../../api/names.ts";
-import type { PublishedOperator } from "../../api/status.ts";
+import { processRoles, type ProcessRole } from "../../api/names.ts";
+import { EnginePools } from "../../lib/http1/client.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import type { KnownSlot, ResolutionIndex } from "../index.ts";
-import { availabilityOf, type Availability, type Endpoint } from "./availability.ts";
-import { SlotQueue, type Caller, type Door, type QueueLimits, type Refusal } from "./slot-queue.ts";
+import type { OperatorLiveness } from "../../store/store.ts";
+import type { ResolutionIndex } from "../routing/index.ts";
+import { availabilityOf } from "./availability.ts";
+import type { Backend, BackendLease } from "./backend-set.ts";
+import { swapProgress } from "./swap-progress.ts";
+import { closedLimits, limitsOf, WaitQueue, type Waiter } from "./wait-queue.ts";
 
-/** A caller and what it hears. Exactly one of the two is called, once, unless it leaves. */
-export interface Visitor extends Caller {
-  onAdmitted(endpoint: Endpoint): void;
-  onRefused(failure: ApiError): void;
-}
-
-/** What a waiting client may be told of its place. */
-export interface Place {
-  /** Where: at a slot or at an upstream, of that name. */
+/** The place of a waiting client, as it may be reported. */
+export interface Permit {
+  /** A slot or an upstream, with its name. */
   readonly at: "slot" | "upstream";
   readonly name: string;
-  /** `queued` at a slot that is there, else the slot's state. */
+  /** `queued` at a loaded slot, else the slot's state. */
   readonly state: string;
   readonly position: number;
   readonly progress: number | undefined;
+  /** The slot's step before it loads the requested model; absent: `state` says all. */
+  readonly doing?: string;
 }
 
 export interface AdmissionOptions {
   readonly index: () => ResolutionIndex;
-  readonly operator: () => PublishedOperator | undefined;
-  readonly bootId: string;
-  /** Milliseconds that a request waits for a slot that is not there; 0: not at all. */
+  readonly operator: () => OperatorLiveness;
+  /** Milliseconds that a request waits for a slot to load; 0: not at all. */
   readonly holdMs: number;
-  /** Milliseconds of a clock that nobody sets; tests move theirs. */
+  /** A replica that accepts no new requests any more has ended its last one. */
+  readonly onDrained?: (slot: string) => void;
+  /** The first request waits for a model of a slot whose model requests choose. */
+  readonly onWanted?: (slot: string) => void;
+  /** Milliseconds of a monotonic clock; replaced in tests. */
   readonly now?: () => number;
 }
 
-/** While somebody waits, everything is looked at again this often: no wake-up can be lost for good. */
-const lookAgainMs = 1000;
-/** How much the last request counts in the mean time that one takes. */
+/** While requests wait, all queues are checked at this interval, so that no wake-up can be lost for good. */
+const recheckMs = 1000;
+/** The weight of the last request in the mean duration. */
 const meanWeight = 0.2;
 
 /**
- * The door of every engine: one queue for each process of each slot, opened and shut by what the operator publishes.
- * Entering a slot that is there costs one look into a map.
+ * The gate of every engine: one queue and one set of backends for each role of each slot, opened and closed by the
+ * published state. Entering the queue of a ready slot costs one lookup in a map.
  */
 export class Admission {
   readonly #options: AdmissionOptions;
   readonly #now: () => number;
-  readonly #lines = new Map<string, Line>();
+  readonly #waitQueues = new Map<string, WaitQueue>();
+  /** The queues of each slot whose model requests choose, one queue for each model. */
+  readonly #byRef = new Map<string, WaitQueue[]>();
+  readonly #pools = new EnginePools();
   #timer: NodeJS.Timeout | undefined;
-  /** Why nobody is let in any more. */
+  /** Why no request is admitted any more. */
   #closed: ApiError | undefined;
 
   constructor(options: AdmissionOptions) {
@@ -55,96 +60,156 @@ export class Admission {
     this.#now = options.now ?? steadyNow;
   }
 
-  /** The line of a slot's process. Cheap after the first call. */
-  line(slot: string, role: ProcessRole): Line {
-    const key = role === "main" ? slot : `${slot} ${role}`;
-    let line = this.#lines.get(key);
-    if (line === undefined) {
-      line = new Line(slot, role);
-      this.#lines.set(key, line);
-      this.#look(line);
+  /** The queue of a slot's process, or of one of its models. Cheap after the first call. */
+  waitQueueOf(slot: string, role: ProcessRole, ref?: string): WaitQueue {
+    const key = ref === undefined ? keyOf(slot, role) : `${keyOf(slot, role)} ref ${ref}`;
+    let waitQueue = this.#waitQueues.get(key);
+    if (waitQueue === undefined) {
+      waitQueue = new WaitQueue(
+        { slot, role, ref },
+        {
+          open: (endpoint) => this.#pools.open(endpoint),
+          onDrained: () => this.#options.onDrained?.(slot),
+          now: this.#now,
+        },
+      );
+      this.#waitQueues.set(key, waitQueue);
+      if (ref !== undefined) this.#byRef.set(slot, [...this.queuesByRef(slot), waitQueue]);
+      this.#update(waitQueue);
     }
-    return line;
+    return waitQueue;
   }
 
-  /** The endpoint when the visitor is in already; undefined when it hears later. Throws ApiError when refused. */
-  enter(line: Line, visitor: Visitor): Endpoint | undefined {
-    this.look(line);
-    return this.stand(line, visitor);
+  /** A lease when the waiter is admitted at once; undefined when a callback follows. Throws ApiError when refused. */
+  enter(waitQueue: WaitQueue, waiter: Waiter): BackendLease | undefined {
+    this.recheck(waitQueue);
+    return this.arrive(waitQueue, waiter);
   }
 
-  /** What is not open may have changed by time alone, such as the distance to the next try. */
-  look(line: Line): void {
-    if (line.queue.door !== "open") this.#look(line);
+  /** A gate that is not open may change by time alone, such as the time until the next attempt. */
+  recheck(waitQueue: WaitQueue): void {
+    if (waitQueue.queue.gate !== "open") this.#update(waitQueue);
   }
 
-  /** As `enter`, by what was seen last. */
-  stand(line: Line, visitor: Visitor): Endpoint | undefined {
+  /** Like `enter`, by the last known state. */
+  arrive(waitQueue: WaitQueue, waiter: Waiter): BackendLease | undefined {
     const now = this.#now();
-    const outcome = line.queue.arrive(visitor, now);
-    if (outcome === "admitted") return line.endpoint;
-    if (outcome !== "waiting") throw line.failure(outcome);
-    this.#arm(line.queue.expire(now));
+    const outcome = waitQueue.queue.arrive(waiter, now);
+    if (outcome === "admitted") return waitQueue.backends.acquire(waiter);
+    if (outcome !== "waiting") throw waitQueue.failure(outcome);
+    if (waitQueue.ref !== undefined && waitQueue.queue.waiting === 1) this.#options.onWanted?.(waitQueue.slot);
+    this.#arm(waitQueue.queue.expire(now));
     return undefined;
   }
 
-  /** One that was let in is done. */
-  finish(line: Line, tookMs: number): void {
-    line.meanMs = line.meanMs === 0 ? tookMs : line.meanMs + meanWeight * (tookMs - line.meanMs);
-    line.queue.finish();
+  /** An admitted request has ended: its place goes to the next one. */
+  finish(waitQueue: WaitQueue, lease: BackendLease, tookMs: number): void {
+    waitQueue.meanMs = waitQueue.meanMs === 0 ? tookMs : waitQueue.meanMs + meanWeight * (tookMs - waitQueue.meanMs);
+    lease.release();
   }
 
-  place(line: Line, visitor: Visitor): Place {
-    const status = this.#options.index().slots.get(line.slot)?.status;
+  place(waitQueue: WaitQueue, waiter: Waiter): Permit {
+    const status = this.#options.index().slots.get(waitQueue.slot)?.status;
     const { bytesDone, bytesTotal } = status?.progress ?? {};
     return {
       at: "slot",
-      name: line.slot,
-      state: line.queue.door === "open" ? "queued" : (status?.state ?? "offline"),
-      position: line.queue.position(visitor),
+      name: waitQueue.slot,
+      state: waitQueue.queue.gate === "open" ? "queued" : (status?.state ?? "offline"),
+      position: waitQueue.queue.position(waiter),
       progress: bytesDone === undefined || !bytesTotal ? undefined : Math.floor((100 * bytesDone) / bytesTotal),
+      ...(waitQueue.ref === undefined ? {} : swapProgress(waitQueue.ref, status)),
     };
   }
 
-  /** Looks at what is published now, for one slot or all. */
+  /** The queues of a slot's models, where requests choose its model. */
+  queuesByRef(slot: string): readonly WaitQueue[] {
+    return this.#byRef.get(slot) ?? noQueues;
+  }
+
+  /** Whether requests wait for a model of that slot. */
+  isWanted(slot: string): boolean {
+    return this.queuesByRef(slot).some(({ queue }) => queue.waiting > 0);
+  }
+
+  /** Applies the present published state, for one slot or all. */
   refresh(slot?: string): void {
-    for (const line of this.#lines.values()) if (slot === undefined || line.slot === slot) this.#look(line);
-  }
-
-  /** How many requests wait, by why: before a slot that is not there, or for their turn. */
-  counts(slot: string): { held: number; queued: number } {
-    let held = 0;
-    let queued = 0;
-    for (const line of this.#lines.values()) {
-      if (line.slot !== slot) continue;
-      if (line.queue.door === "open") queued += line.queue.callers;
-      else held += line.queue.callers;
+    for (const [key, waitQueue] of this.#waitQueues) {
+      if (slot !== undefined && waitQueue.slot !== slot) continue;
+      this.#update(waitQueue);
+      if (this.#isObsolete(waitQueue)) this.#forget(key, waitQueue);
     }
-    return { held, queued };
   }
 
-  /** Sends everybody away who waits, and whoever comes later. */
+  /** The number of waiting requests: for a slot to load, or in the queue. */
+  counts(slot: string): { held: number; queued: number } {
+    const counts = { held: 0, queued: 0 };
+    for (const role of processRoles) addCallers(counts, this.#waitQueues.get(keyOf(slot, role)));
+    for (const waitQueue of this.queuesByRef(slot)) addCallers(counts, waitQueue);
+    return counts;
+  }
+
+  /** The backends of a slot that are ready or have requests, by role. */
+  *backends(slot: string): Generator<{ readonly role: ProcessRole; readonly backend: Backend }, void, undefined> {
+    for (const role of processRoles) {
+      const waitQueue = this.#waitQueues.get(keyOf(slot, role));
+      if (waitQueue !== undefined) for (const backend of waitQueue.backends.all()) yield { role, backend };
+    }
+    for (const { role, backends } of this.queuesByRef(slot))
+      for (const backend of backends.all()) yield { role, backend };
+  }
+
+  /** Refuses all waiting requests, and later ones; connections close with their requests. */
   close(failure: ApiError): void {
     clearTimeout(this.#timer);
     this.#closed = failure;
     this.refresh();
+    this.#pools.close();
   }
 
-  #look(line: Line): void {
+  /** Whether the queue is that of a model that requests may not choose any more, and has no request. */
+  #isObsolete({ slot, ref, queue, backends }: WaitQueue): boolean {
+    if (ref === undefined || queue.waiting > 0) return false;
+    const choice = this.#options.index().slots.get(slot)?.status?.onRequest;
+    return choice?.refs.includes(ref) !== true && [...backends.all()].every(({ inFlight }) => inFlight === 0);
+  }
+
+  /** A request that is about to be repeated may still have the queue: it is refused there, because nothing wakes it. */
+  #forget(key: string, waitQueue: WaitQueue): void {
+    const { slot, ref } = waitQueue;
+    this.#waitQueues.delete(key);
+    const others = this.queuesByRef(slot).filter((each) => each !== waitQueue);
+    if (others.length === 0) this.#byRef.delete(slot);
+    else this.#byRef.set(slot, others);
+    const failure = new ApiError("slot.not_ready", {
+      message: `slot ${slot} is not swapped to ${ref ?? "that model"} by requests any more`,
+      details: { slot, state: "offline", reason: "Changed" },
+      headers: { "retry-after": "1" },
+    });
+    waitQueue.change({ kind: "closed", failure }, closedLimits, this.#now());
+    waitQueue.isForgotten = true;
+  }
+
+  #update(waitQueue: WaitQueue): void {
+    if (waitQueue.isForgotten) return;
     const now = this.#now();
     if (this.#closed !== undefined) {
-      line.change({ kind: "closed", failure: this.#closed }, closedLimits, now);
+      waitQueue.change({ kind: "closed", failure: this.#closed }, closedLimits, now);
       return;
     }
-    const { index, operator, bootId, holdMs } = this.#options;
-    const known = index().slots.get(line.slot);
+    const { index, operator, holdMs } = this.#options;
+    const known = index().slots.get(waitQueue.slot);
+    waitQueue.published(known);
     if (known === undefined) {
-      const failure = new ApiError("model.not_found", { message: `slot ${line.slot} is gone` });
-      line.change({ kind: "closed", failure }, closedLimits, now);
+      const failure = new ApiError("model.not_found", { message: `slot ${waitQueue.slot} is gone` });
+      waitQueue.change({ kind: "closed", failure }, closedLimits, now);
       return;
     }
-    const availability = availabilityOf(known, line.role, { bootId, operator: operator(), now: Date.now() });
-    line.change(availability, limitsOf(known, holdMs), now);
+    const availability = availabilityOf(known, waitQueue.role, {
+      operator: operator(),
+      now: Date.now(),
+      ref: waitQueue.ref,
+    });
+    waitQueue.change(availability, limitsOf(known, holdMs), now);
   }
 
   #arm(deadline: number): void {
@@ -154,100 +219,29 @@ export class Admission {
         this.#timer = undefined;
         this.#tick();
       },
-      Math.min(lookAgainMs, Math.max(1, deadline - this.#now())),
+      Math.min(recheckMs, Math.max(1, deadline - this.#now())),
     );
   }
 
   #tick(): void {
     let next = Infinity;
-    for (const line of this.#lines.values()) {
-      if (line.queue.waiting === 0) continue;
-      if (line.queue.door !== "open") this.#look(line);
-      next = Math.min(next, line.queue.expire(this.#now()));
-      if (line.queue.waiting > 0) next = Math.min(next, this.#now() + lookAgainMs);
+    for (const waitQueue of this.#waitQueues.values()) {
+      if (waitQueue.queue.waiting === 0) continue;
+      if (waitQueue.queue.gate !== "open") this.#update(waitQueue);
+      next = Math.min(next, waitQueue.queue.expire(this.#now()));
+      if (waitQueue.queue.waiting > 0) next = Math.min(next, this.#now() + recheckMs);
     }
     this.#arm(next);
   }
 }
 
-/** Those who want one process of one slot. */
-export class Line {
-  readonly slot: string;
-  readonly role: ProcessRole;
-  readonly queue: SlotQueue<Visitor>;
-  /** Mean milliseconds that one request takes; 0 unknown. */
-  meanMs = 0;
-  #availability: Availability | undefined;
-  #max = 1;
-
-  constructor(slot: string, role: ProcessRole) {
-    this.slot = slot;
-    this.role = role;
-    this.queue = new SlotQueue<Visitor>(
-      {
-        admit: (visitor) => {
-          const { endpoint } = this;
-          if (endpoint !== undefined) visitor.onAdmitted(endpoint);
-        },
-        refuse: (visitor, refusal) => visitor.onRefused(this.failure(refusal)),
-      },
-      closedLimits,
-    );
-  }
-
-  get endpoint(): Endpoint | undefined {
-    return this.#availability?.kind === "open" ? this.#availability.endpoint : undefined;
-  }
-
-  change(availability: Availability, limits: QueueLimits, now: number): void {
-    this.#availability = availability;
-    this.#max = limits.max;
-    this.queue.change(doorOf(availability, now), limits, now);
-  }
-
-  failure(refusal: Refusal): ApiError {
-    const availability = this.#availability;
-    if (refusal !== "full" && availability !== undefined && availability.kind !== "open") return availability.failure;
-    const seconds = Math.ceil(((this.queue.waiting + 1) * (this.meanMs || 1000)) / 1000 / Math.min(this.#max, 1000));
-    return new ApiError("slot.overloaded", {
-      message: `slot ${this.slot} is busy: ${this.queue.inside} requests under way, ${this.queue.waiting} waiting`,
-      details: { slot: this.slot, in_flight: this.queue.inside, queued: this.queue.waiting },
-      headers: { "retry-after": String(Math.min(600, Math.max(1, seconds))) },
-    });
-  }
+function keyOf(slot: string, role: ProcessRole): string {
+  return role === "main" ? slot : `${slot} ${role}`;
 }
 
-const closedLimits: QueueLimits = { max: 1, queue: 0, holdMs: 0, queueMs: 0 };
+const noQueues: readonly WaitQueue[] = [];
 
-function doorOf(availability: Availability, now: number): Door {
-  if (availability.kind !== "shut") return { kind: availability.kind };
-  const { reopensInMs } = availability;
-  return { kind: "shut", reopensAt: reopensInMs === undefined ? undefined : now + reopensInMs };
-}
-
-function limitsOf({ spec }: KnownSlot, holdMs: number): QueueLimits {
-  const max = spec.concurrency.max ?? parallelOf(spec);
-  return {
-    max: max === 0 ? Infinity : max,
-    queue: spec.concurrency.queue,
-    holdMs,
-    queueMs: spec.timeoutSeconds.firstByte === 0 ? Infinity : spec.timeoutSeconds.firstByte * 1000,
-  };
-}
-
-/** What an engine runs in parallel (DECISIONS 13); 0 any number. */
-function parallelOf({ engine, model }: KnownSlot["spec"]): number {
-  switch (engine) {
-    case "llama":
-    case "npu":
-      return model.parallel;
-    case "stt":
-    case "tts":
-    case "image":
-      return 1;
-    case "custom":
-      return 0;
-    default:
-      return engine satisfies never;
-  }
+function addCallers(counts: { held: number; queued: number }, waitQueue: WaitQueue | undefined): void {
+  if (waitQueue === undefined) return;
+  counts[waitQueue.queue.gate === "open" ? "queued" : "held"] += waitQueue.queue.callers;
 }

@@ -1,8 +1,8 @@
 import { ApiError } from "../../api/errors.ts";
 
 /**
- * Bounds what all that is kept may take together: bodies, shared streams and whole answers in memory
- * (`SVC_BUFFER_LIMIT`), or uploads on disk (`SVC_SPOOL_LIMIT`).
+ * Bounds the sum of kept bytes: bodies, shared streams and whole answers in memory (`SVC_BUFFER_LIMIT`), or uploads on
+ * disk (`SVC_SPOOL_LIMIT`).
  */
 export class BufferBudget {
   readonly #limitBytes: number;
@@ -18,20 +18,23 @@ export class BufferBudget {
     return this.#usedBytes;
   }
 
-  /** Takes it in any case, for what has come already. False when it is too much: make room. */
+  /**
+   * Counts the bytes in any case, for data that has arrived. False when the sum is too large: the caller must make
+   * room.
+   */
   add(bytes: number): boolean {
     this.#usedBytes += bytes;
     return this.#usedBytes <= this.#limitBytes;
   }
 
-  /** Throws ApiError `system.overloaded`, and takes nothing, when it would be too much. */
+  /** Throws ApiError `system.overloaded`, and counts nothing, when the sum would be too large. */
   take(bytes: number): void {
     if (this.#usedBytes + bytes <= this.#limitBytes) {
       this.#usedBytes += bytes;
       return;
     }
     throw new ApiError("system.overloaded", {
-      message: `too many large requests are here at once; see ${this.#setting}`,
+      message: `too many large requests at once; see ${this.#setting}`,
       headers: { "retry-after": "5" },
     });
   }

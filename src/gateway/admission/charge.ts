@@ -1,7 +1,7 @@
 import { release } from "../../lib/release.ts";
 import { BufferBudget } from "./budget.ts";
 
-/** What one request takes of the budget, until what it keeps is let go. */
+/** One request's share of the budget, until it releases its bytes. */
 export class Charge {
   readonly #budget: BufferBudget;
   #bytes = 0;
@@ -11,30 +11,33 @@ export class Charge {
     this.#budget = budget;
   }
 
-  /** Those of `bytes` that are kept and not charged: all or none. */
+  /** The uncharged part of `bytes`: all or none. */
   uncounted(bytes: number): number {
     return this.#bytes > 0 ? 0 : bytes;
   }
 
-  /** Throws ApiError `system.overloaded`, and takes nothing, when it would be too much. */
+  /** Throws ApiError `system.overloaded`, and counts nothing, when the sum would be too large. */
   take(bytes: number): void {
     this.#budget.take(bytes);
     this.#bytes += bytes;
   }
 
-  /** Something smaller took the place of what was kept. */
+  /** A smaller buffer replaced the kept one. */
   reduceTo(bytes: number): void {
     if (bytes >= this.#bytes) return;
     this.#budget.give(this.#bytes - bytes);
     this.#bytes = bytes;
   }
 
-  /** What was taken is this buffer, which nobody but the request has. */
+  /** The charged bytes are this buffer, which only the request refers to. */
   holds(buffer: Buffer): void {
     if (this.#bytes > 0) this.#buffer = buffer;
   }
 
-  /** Nothing is kept any more. `isUnused`: nobody reads the buffer now, not even a socket; its memory is free at once. */
+  /**
+   * Nothing is kept any more. `isUnused`: nothing reads the buffer now, not even a socket; its memory is released at
+   * once.
+   */
   end(isUnused = false): void {
     if (this.#bytes > 0) this.#budget.give(this.#bytes);
     this.#bytes = 0;
@@ -43,5 +46,5 @@ export class Charge {
   }
 }
 
-/** Of a request that keeps nothing of its own. */
+/** The charge of a request that keeps no bytes of its own. */
 export const noCharge = new Charge(new BufferBudget(0));

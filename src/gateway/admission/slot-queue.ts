@@ -1,41 +1,41 @@
 /** One request that wants a place at an engine. */
-export interface Caller {
-  /** Who asks. Requests of one client stand in line behind each other; clients take turns. */
+export interface QueuedClient {
+  /** The client. Requests of one client wait for each other; clients take turns. */
   readonly client: string;
-  /** Its client has seen the beginning of a stream: it keeps its place when the queue is full. */
+  /** The client has received the beginning of a stream: the request keeps its place when the queue is full. */
   readonly hasBegun: boolean;
-  /** Those of one party want one place together: whose turn comes first takes it for all. Absent: alone. */
-  readonly party?: object;
+  /** Members of one group share one place: the first turn counts for all. Absent: alone. */
+  readonly group?: object;
 }
 
 /**
- * Whether callers may go in.
+ * Whether requests are admitted.
  *
- *   open    the engine takes requests
- *   shut    it is on its way, or will be tried again at `reopensAt`: callers wait
- *   closed  waiting would not help: callers fail at once
+ *   open    the engine accepts requests
+ *   shut    it is loading, or will be tried again at `reopensAt`: requests wait
+ *   closed  waiting would not help: requests fail at once
  */
-export type Door =
+export type GateState =
   | { readonly kind: "open" }
   | { readonly kind: "shut"; readonly reopensAt?: number | undefined }
   | { readonly kind: "closed" };
 
-/** Why a caller gets no place: the queue is full, its time is over, or the door is closed. */
+/** Why a request gets no place: the queue is full, its time is over, or the gate is closed. */
 export type Refusal = "full" | "late" | "closed";
 
 export interface QueueLimits {
-  /** Callers inside at once; Infinity: any number. */
+  /** Admitted requests at once; Infinity: any number. */
   readonly max: number;
-  /** Callers that may wait while the door is open; while it is shut, `max` more. */
+  /** Requests that may wait while the gate is open; while it is shut, `max` more. */
   readonly queue: number;
-  /** Milliseconds that a caller waits before a shut door. */
+  /** Milliseconds that a request waits at a shut gate. */
   readonly holdMs: number;
-  /** Milliseconds that a caller waits for its turn at an open one; Infinity: any time. */
+  /** Milliseconds that a request waits at an open gate; Infinity: any time. */
   readonly queueMs: number;
 }
 
-/** What the queue does to callers. Called with the queue in order, so that they may call it back. */
-export interface QueueEffects<C extends Caller> {
+/** The queue's effects on requests. Called with the queue in a consistent state, so that they may call it back. */
+export interface QueueEffects<C extends QueuedClient> {
   admit(caller: C): void;
   refuse(caller: C, refusal: Refusal): void;
 }
@@ -46,18 +46,19 @@ interface Waiting<C> {
 }
 
 /**
- * Who waits for one engine and who is inside: a state machine without clock, timers or sockets. Times are milliseconds
- * of any one clock. Every caller that arrives is admitted or refused once, or leaves.
+ * The waiting and the admitted requests of one engine: a state machine without clock, timers or sockets. Times are
+ * milliseconds of any one clock. Every request is admitted or refused once, or leaves.
  */
-export class SlotQueue<C extends Caller> {
+export class SlotQueue<C extends QueuedClient> {
   readonly #effects: QueueEffects<C>;
   #limits: QueueLimits;
-  #door: Door = { kind: "shut" };
+  #gate: GateState = { kind: "shut" };
   #shutSince = 0;
+  #openSince = 0;
   #inside = 0;
   #count = 0;
-  /** Who waits of each party. */
-  readonly #parties = new Map<object, Set<C>>();
+  /** The waiting members of each group. */
+  readonly #groups = new Map<object, Set<C>>();
   /** By client; the order of the keys is the order of turns. */
   readonly #lines = new Map<string, Waiting<C>[]>();
 
@@ -70,35 +71,40 @@ export class SlotQueue<C extends Caller> {
     return this.#inside;
   }
 
-  /** A party counts as one. */
+  /** A group counts as one. */
   get waiting(): number {
     return this.#count;
   }
 
-  /** Each of a party. */
+  /** Each member of a group counts. */
   get callers(): number {
     let callers = 0;
     for (const line of this.#lines.values()) callers += line.length;
     return callers;
   }
 
-  get door(): Door["kind"] {
-    return this.#door.kind;
+  get gate(): GateState["kind"] {
+    return this.#gate.kind;
   }
 
-  /** `admitted` and a refusal are told by the answer alone; one that waits hears from the effects. */
+  /** How much of a wait that ends at `now` passed before the gate opened. */
+  heldMs(waitMs: number, now: number): number {
+    return this.#gate.kind === "open" ? Math.max(0, waitMs - (now - this.#openSince)) : waitMs;
+  }
+
+  /** The return value alone reports `admitted` and a refusal; a waiting request gets its result by the effects. */
   arrive(caller: C, now: number): "admitted" | "waiting" | Refusal {
-    if (this.#door.kind === "open" && this.#count === 0 && this.#inside < this.#limits.max) {
+    if (this.#gate.kind === "open" && this.#count === 0 && this.#inside < this.#limits.max) {
       this.#inside += 1;
       return "admitted";
     }
-    if (this.#door.kind === "closed") return "closed";
+    if (this.#gate.kind === "closed") return "closed";
     const waiting = { caller, since: now };
     const deadline = this.#deadline(waiting);
     if (deadline <= now || this.#opensAfter(deadline)) return "late";
     const { max, queue } = this.#limits;
-    const capacity = this.#door.kind === "open" ? queue : max + queue;
-    const isExpected = caller.party !== undefined && this.#parties.has(caller.party);
+    const capacity = this.#gate.kind === "open" ? queue : max + queue;
+    const isExpected = caller.group !== undefined && this.#groups.has(caller.group);
     if (!isExpected && this.#count >= capacity && !this.#displace(caller.client)) return "full";
     const line = this.#lines.get(caller.client);
     if (line === undefined) this.#lines.set(caller.client, [waiting]);
@@ -108,7 +114,15 @@ export class SlotQueue<C extends Caller> {
     return "waiting";
   }
 
-  /** A caller that waited has left. False when it was not waiting. */
+  /** Since when the oldest waiting request has waited; undefined without one. */
+  get oldest(): number | undefined {
+    let oldest: number | undefined;
+    for (const line of this.#lines.values())
+      for (const { since } of line) oldest = oldest === undefined ? since : Math.min(oldest, since);
+    return oldest;
+  }
+
+  /** A waiting request has left. False when it was not waiting. */
   leave(caller: C): boolean {
     const line = this.#lines.get(caller.client);
     const at = line?.findIndex((waiting) => waiting.caller === caller) ?? -1;
@@ -117,22 +131,25 @@ export class SlotQueue<C extends Caller> {
     return true;
   }
 
-  /** One that was admitted is done; the next may go in. */
+  /** An admitted request has ended; the next may be admitted. */
   finish(): void {
     this.#inside -= 1;
     this.#admitNext();
   }
 
-  change(door: Door, limits: QueueLimits, now: number): void {
-    if (door.kind === "shut" && this.#door.kind !== "shut") this.#shutSince = now;
-    this.#door = door;
+  /** `inside`: the number of admitted requests that hold a place now. */
+  change(gate: GateState, limits: QueueLimits, now: number, inside = this.#inside): void {
+    this.#inside = inside;
+    if (gate.kind === "shut" && this.#gate.kind !== "shut") this.#shutSince = now;
+    if (gate.kind === "open" && this.#gate.kind !== "open") this.#openSince = now;
+    this.#gate = gate;
     this.#limits = limits;
-    if (door.kind === "closed") this.#refuseWhere("closed", () => true);
-    else if (door.kind === "shut") this.#refuseWhere("late", (waiting) => this.#opensAfter(this.#deadline(waiting)));
+    if (gate.kind === "closed") this.#refuseWhere("closed", () => true);
+    else if (gate.kind === "shut") this.#refuseWhere("late", (waiting) => this.#opensAfter(this.#deadline(waiting)));
     this.#admitNext();
   }
 
-  /** Refuses those whose time is over. Answers with the time of the next deadline, Infinity for none. */
+  /** Refuses requests whose time is over. Returns the time of the next deadline, Infinity for none. */
   expire(now: number): number {
     this.#refuseWhere("late", (waiting) => this.#deadline(waiting) <= now);
     let next = Infinity;
@@ -141,13 +158,13 @@ export class SlotQueue<C extends Caller> {
   }
 
   /**
-   * How many are admitted until it is this caller's turn, or that of its party, itself included; 0 when it does not
-   * wait. Those who stand there for a party are all counted: it may be sooner.
+   * The number of admissions until this request's turn, or its group's, itself included; 0 when it does not wait. The
+   * members of a group are all counted, so the turn may come sooner.
    */
   position(caller: C): number {
-    const party = this.#partyOf(caller);
-    if (party === undefined) return this.#positionOf(caller);
-    return Math.min(...[...party].map((each) => this.#positionOf(each)));
+    const group = this.#groupOf(caller);
+    if (group === undefined) return this.#positionOf(caller);
+    return Math.min(...[...group].map((each) => this.#positionOf(each)));
   }
 
   #positionOf(caller: C): number {
@@ -164,16 +181,16 @@ export class SlotQueue<C extends Caller> {
   }
 
   #deadline({ since }: Waiting<C>): number {
-    if (this.#door.kind === "open") return since + this.#limits.queueMs;
+    if (this.#gate.kind === "open") return since + this.#limits.queueMs;
     return Math.max(since, this.#shutSince) + this.#limits.holdMs;
   }
 
   #opensAfter(deadline: number): boolean {
-    return this.#door.kind === "shut" && this.#door.reopensAt !== undefined && this.#door.reopensAt > deadline;
+    return this.#gate.kind === "shut" && this.#gate.reopensAt !== undefined && this.#gate.reopensAt > deadline;
   }
 
   #admitNext(): void {
-    while (this.#count > 0 && this.#door.kind === "open" && this.#inside < this.#limits.max) {
+    while (this.#count > 0 && this.#gate.kind === "open" && this.#inside < this.#limits.max) {
       const [turn] = this.#lines;
       if (turn === undefined) return;
       const [client, line] = turn;
@@ -182,20 +199,20 @@ export class SlotQueue<C extends Caller> {
       this.#remove(client, line, 0);
       // The client's other requests wait until every other client has had a turn.
       if (this.#lines.delete(client)) this.#lines.set(client, line);
-      for (const other of this.#partyOf(next.caller) ?? []) this.leave(other);
+      for (const other of this.#groupOf(next.caller) ?? []) this.leave(other);
       this.#inside += 1;
       this.#effects.admit(next.caller);
     }
   }
 
-  /** Makes room by sending away the newest of the client that has most waiting, when that is fairer. */
+  /** Makes room by refusing the newest request of the client with most waiting, when that is fairer. */
   #displace(client: string): boolean {
     const own = this.#lines.get(client)?.length ?? 0;
     let longest: [client: string, line: Waiting<C>[], at: number] | undefined;
     for (const [other, line] of this.#lines) {
       if (other === client || line.length <= own + 1 || line.length <= (longest?.[1].length ?? 0)) continue;
-      // One of several who wait together frees no place by leaving.
-      const at = line.findLastIndex(({ caller }) => !caller.hasBegun && (this.#partyOf(caller)?.size ?? 1) === 1);
+      // A member of a waiting group frees no place by leaving.
+      const at = line.findLastIndex(({ caller }) => !caller.hasBegun && (this.#groupOf(caller)?.size ?? 1) === 1);
       if (at >= 0) longest = [other, line, at];
     }
     if (longest === undefined) return false;
@@ -227,23 +244,23 @@ export class SlotQueue<C extends Caller> {
     if (removed !== undefined) this.#part(removed.caller);
   }
 
-  #partyOf({ party }: C): ReadonlySet<C> | undefined {
-    return party === undefined ? undefined : this.#parties.get(party);
+  #groupOf({ group }: C): ReadonlySet<C> | undefined {
+    return group === undefined ? undefined : this.#groups.get(group);
   }
 
   #meet(caller: C): void {
-    if (caller.party === undefined) return;
-    const party = this.#parties.get(caller.party) ?? new Set();
-    this.#parties.set(caller.party, party.add(caller));
+    if (caller.group === undefined) return;
+    const group = this.#groups.get(caller.group) ?? new Set();
+    this.#groups.set(caller.group, group.add(caller));
   }
 
-  /** It stands in no line any more; the place it waited for is free when it was the last of its party. */
+  /** Removes it from its queue; its place is free when it was the last of its group. */
   #part(caller: C): void {
-    if (caller.party !== undefined) {
-      const party = this.#parties.get(caller.party);
-      party?.delete(caller);
-      if (party !== undefined && party.size > 0) return;
-      this.#parties.delete(caller.party);
+    if (caller.group !== undefined) {
+      const group = this.#groups.get(caller.group);
+      group?.delete(caller);
+      if (group !== undefined && group.size > 0) return;
+      this.#groups.delete(caller.group);
     }
     this.#count -= 1;
   }

@@ -15,17 +15,17 @@ const contentTypes = {
 
 /** A checked request for speech. */
 export interface SpeechRequest {
-  /** For the engine: with what it would otherwise have to guess; `model` is as the client sent it. */
+  /** The body for the engine, with all defaults explicit; `model` is the client's. */
   readonly body: Buffer;
-  /** What the answer will be. */
+  /** The content type of the answer. */
   readonly contentType: string;
 }
 
 const voiceLimit = 500;
 
 /**
- * Checks a request for `/v1/audio/speech` and makes it explicit: mp3 unless asked otherwise. Fields that only some
- * engines know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
+ * Checks a request for `/v1/audio/speech` and makes its defaults explicit, such as mp3. Fields that only some engines
+ * know (`instructions`, `lang_code`) are kept. Throws ApiError `dispatch.invalid_request`, naming the field.
  */
 export function speechRequest(body: Buffer): SpeechRequest {
   const fields = parseRequest(body);
@@ -41,11 +41,11 @@ export function speechRequest(body: Buffer): SpeechRequest {
     throw invalid("speed", "must be a number from 0.25 to 4");
   if ((fields["stream_format"] ?? "audio") !== "audio")
     throw invalid("stream_format", "must be audio: the engines here send no events");
-  const asked = { ...fields, response_format: format, speed };
-  return { body: encodeRequest(asked), contentType: contentTypes[format] };
+  const explicit = { ...fields, response_format: format, speed };
+  return { body: encodeRequest(explicit), contentType: contentTypes[format] };
 }
 
-/** Speech is bytes; JSON with a good status is a failure that an engine disguises. */
+/** Speech is bytes; JSON with a success status is a disguised failure of the engine. */
 export const speechAnswers: AnswerTranslation = {
   answer(body) {
     const answer = parseAnswer(body);
@@ -94,7 +94,7 @@ const languages: Readonly<Record<string, string>> = {
   z: "zh",
 };
 
-/** FastAPI's `{"detail"}`: an object of the application's, or a list of what its validation found. */
+/** FastAPI's `{"detail"}`: an object of the application, or a list of validation errors. */
 function fastApiRefusal(status: number, body: Buffer): ApiError | undefined {
   if (status < 400 || status >= 500 || status === 401) return undefined;
   const parsed = parseJson(body);

@@ -5,10 +5,9 @@ import type { AnswerTranslation } from "../relay/answer-format.ts";
 import { parseJson } from "../../lib/json.ts";
 
 /**
- * What whisper.cpp's server answers, in OpenAI's terms (its examples/server/server.cpp): it reports a failed
- * inference with status 200 and `{"error"}`, undecodable audio with 400 and the text "Invalid request", or, where it
- * converts by ffmpeg, with 500. Its fields have been checked before, so a 400 is about the audio. Answers of other
- * engines pass.
+ * The answers of whisper.cpp's server in OpenAI's terms (its examples/server/server.cpp): it reports a failed inference
+ * with status 200 and `{"error"}`, undecodable audio with 400 and the text "Invalid request", or, where it converts by
+ * ffmpeg, with 500. Its fields have been checked before, so a 400 is about the audio. Answers of other engines pass.
  */
 export const transcriptionAnswers: AnswerTranslation = {
   answer(body) {

@@ -5,8 +5,8 @@ import { asksForEvents, streamPattern } from "./transcription-stream.ts";
 const responseFormats = ["json", "text", "srt", "verbose_json", "vtt"] as const;
 
 /**
- * Checks the fields whose wrong values an engine would crash on or ignore: whisper.cpp throws at a temperature that is
- * no number, and answers JSON for a format it does not know. Others pass. Throws ApiError `dispatch.invalid_request`.
+ * Checks the fields whose wrong values would crash an engine or be ignored: whisper.cpp throws at a temperature that is
+ * no number, and answers JSON for an unknown format. Others pass. Throws ApiError `dispatch.invalid_request`.
  */
 export function checkField(name: string, value: string): void {
   if (name === "response_format" && !responseFormats.some((format) => format === value))
@@ -18,32 +18,32 @@ export function checkField(name: string, value: string): void {
   if (name === "stream" && !streamPattern.test(value)) throw invalidField(name, "must be true or false");
 }
 
-/** What fields mean together, as far as they have come. Throws ApiError `dispatch.invalid_request`. */
+/** Checks combinations of the fields so far. Throws ApiError `dispatch.invalid_request`. */
 export function checkFields(fields: ReadonlyMap<string, string>): void {
-  // Events hold a text: who reads events would find none of the other formats.
+  // Events hold a text: a client of events could read none of the other formats.
   if (asksForEvents(fields) && (fields.get("response_format") ?? "json") !== "json")
     throw invalidField("response_format", "must be json where stream is true");
 }
 
-/** Fields on which the gateway acts: it and every reader behind it must mean the same part by each. */
+/** Fields on which the gateway acts: the gateway and every parser behind it must use the same part. */
 const singleFields: ReadonlySet<string> = new Set(["model", "file", "stream", "response_format", "temperature"]);
 
-/** The names of a form's parts, one after the other. */
+/** The names of a form's parts, in their order. */
 export class PartNames {
   readonly #singles = new Set<string>();
 
-  /** Throws ApiError `dispatch.invalid_request` where a single field comes again, or in letters of another case. */
+  /** Throws ApiError `dispatch.invalid_request` where a single field is repeated, or has letters of another case. */
   add(name: string): void {
     const folded = name.toUpperCase().toLowerCase();
     if (!singleFields.has(folded)) return;
     if (name !== folded) throw invalidField(folded, "must be spelled so");
-    if (this.#singles.has(name)) throw invalidField(name, "must stand there once");
+    if (this.#singles.has(name)) throw invalidField(name, "must occur once");
     this.#singles.add(name);
   }
 }
 
 /**
- * A name as it may stand in a part's header, as browsers write it
+ * A name in a part's header, escaped as browsers do
  * (https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data).
  */
 export function escaped(text: string): string {

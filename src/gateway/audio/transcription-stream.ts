@@ -1,15 +1,15 @@
 import { isRecord } from "../../lib/record.ts";
 import { parseJson } from "../../lib/json.ts";
 
-/** What a form may say of `stream`. */
+/** The valid values of `stream`. */
 export const streamPattern = /^(true|false|1|0)$/i;
 
-/** Whether the form asks for events. */
+/** Whether the form requests events. */
 export function asksForEvents(fields: ReadonlyMap<string, string>): boolean {
   return /^(true|1)$/i.test(fields.get("stream") ?? "");
 }
 
-/** A whole transcription, `{"text"}`, as the events of one that is told while it is heard. */
+/** A whole transcription, `{"text"}`, as the events of a streamed one. */
 export function eventsOf(answer: Buffer): Buffer {
   const whole = parseJson(answer);
   const { text, usage } = isRecord(whole) ? whole : {};

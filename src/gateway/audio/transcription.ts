@@ -5,37 +5,37 @@ import { ApiError } from "../../api/errors.ts";
 import { boundaryOf, MultipartError, MultipartParser, type MultipartPart } from "../../lib/multipart.ts";
 import { release } from "../../lib/release.ts";
 import { Spool } from "../../lib/spool.ts";
-import { discard, silenceMs, tooLarge, tooSlow } from "../body.ts";
-import { diskFailure } from "../disk-failure.ts";
+import { discard, silenceMs, tooLarge, tooSlow } from "../http/body.ts";
+import { diskFailure } from "../http/disk-failure.ts";
 import type { UploadLimits } from "./upload-limits.ts";
 import { checkField, checkFields, escaped, invalidField, PartNames } from "./transcription-fields.ts";
 
-/** What goes to the engine. */
+/** The form for the engine. */
 export interface ForwardedUpload {
-  /** `content-length` only where the whole upload is here already; otherwise it goes out in chunks. */
+  /** `content-length` only where the whole upload has arrived; otherwise it is sent in chunks. */
   readonly headers: { readonly "content-type": string; readonly "content-length"?: number };
   /**
    * Throws an ApiError when the upload turns out to be broken: the engine's request must be aborted then. A chunk is
-   * valid until the next is asked for.
+   * valid until the next read.
    */
   readonly body: AsyncIterable<Buffer>;
 }
 
-/** A transcription request whose model is known and whose file may still be on its way. */
+/** A transcription request whose model is known and whose file may still be arriving. */
 export interface Transcription {
   readonly model: string;
-  /** The text fields that have come so far, without `model`. */
+  /** The text fields so far, without `model`. */
   readonly fields: ReadonlyMap<string, string>;
-  /** Aborted, with an ApiError as its reason, once the upload is broken or its client has left. */
+  /** Aborted, with an ApiError as its reason, once the upload is broken or its client has disconnected. */
   readonly broken: AbortSignal;
-  /** The form for the engine, with the model's name that the engine knows. To be called once. */
+  /** The form for the engine, with the engine's own name for the model. To be called once. */
   forward(served: string): ForwardedUpload;
-  /** Frees what is held. To be called in the end, whatever happened. Idempotent. */
+  /** Releases memory and file. To be called in the end, after any outcome. Idempotent. */
   discard(): Promise<void>;
 }
 
 const fieldLimitBytes = 65_536;
-/** What an upload keeps in memory; more waits in a file. */
+/** The memory of an upload; further bytes go to a file. */
 const spoolMemoryBytes = 262_144;
 
 /**
@@ -90,7 +90,7 @@ class Upload implements Transcription {
   #fieldBytes = 0;
   #hasFile = false;
   #isOver = false;
-  /** What the parser gave for the spool while it read the present chunk. */
+  /** Bytes from the parser for the spool, of the present chunk. */
   #ready: Buffer[] = [];
   #writing: Promise<void> | undefined;
 
@@ -160,7 +160,7 @@ class Upload implements Transcription {
         if (this.model === "")
           throw new ApiError("dispatch.missing_model", { details: { path: ["model"], message: "is required" } });
         if (!this.#hasFile) throw invalidField("file", "is required");
-        // Not over yet: these bytes too may find no room.
+        // The upload continues: these bytes too may find no room.
         this.#stopListening();
         this.#ready.push(Buffer.from(`--${this.#boundary}--\r\n`));
         this.#store();
@@ -179,8 +179,8 @@ class Upload implements Transcription {
   };
 
   /**
-   * Hands the spool what the parser gave, and gives the chunk's memory back: 25 MB would otherwise be garbage before
-   * anybody collects it. Reads no more until all is taken, so that memory is bounded by one chunk.
+   * Passes the parser's bytes to the spool, and releases the chunk's memory: 25 MB would otherwise wait for garbage
+   * collection. Reads no more until the spool has them all, so that memory is bounded by one chunk.
    */
   #store(chunk?: Buffer): void {
     const ready = this.#ready.splice(0);
@@ -196,7 +196,7 @@ class Upload implements Transcription {
       () => {
         if (chunk !== undefined) release(chunk);
         this.#writing = undefined;
-        // A slow disk is not the sender's silence.
+        // A slow disk does not count as the sender's silence.
         if (!this.#isOver) this.#silence.refresh();
         this.#request.resume();
       },

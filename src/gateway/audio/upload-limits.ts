@@ -1,16 +1,16 @@
 import type { BufferBudget } from "../admission/budget.ts";
 import type { Charge } from "../admission/charge.ts";
 
-/** How much an upload may take, and what counts it. */
+/** The limits of an upload, with their counters. */
 export interface UploadLimits {
-  /** Of the whole body; beyond it 413. */
+  /** The limit of the whole body; beyond it 413. */
   readonly bodyLimitBytes: number;
-  /** What an upload keeps in memory is counted there; its owner ends it. */
+  /** An upload's memory is counted here; its owner ends it. */
   readonly charge: Charge;
-  /** What waits on disk is counted there. */
+  /** Bytes on disk are counted here. */
   readonly spooled: BufferBudget;
-  /** Where an upload waits that its engine has not taken yet. */
+  /** The directory for the unread part of uploads. */
   readonly spoolDir: string;
-  /** How long its sender may be silent, wherever the upload waits; half a minute unless told otherwise. */
+  /** How long its sender may send nothing, at any stage of the upload; half a minute by default. */
   readonly silenceMs?: number;
 }

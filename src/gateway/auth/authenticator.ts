@@ -2,39 +2,43 @@ import type { IncomingMessage } from "node:http";
 import { ApiError, type ApiErrorOptions, type ErrorCode } from "../../api/errors.ts";
 import { isGranted, type Identity, type ScopeClass } from "../../api/scopes.ts";
 import { parseToken, type PresentedToken, type TokenRecord } from "../../api/token.ts";
-import { AddressSet, canonicalAddress, networkOf } from "./addresses.ts";
+import { AddressSet, canonicalAddress, networkOf } from "../../lib/addresses.ts";
 import { FailureThrottle } from "./throttle.ts";
 
 export type AuthCode = Extract<ErrorCode, `auth.${string}`>;
 
 export interface AuthenticatorOptions {
-  /** False: whoever reaches the service may do everything. */
+  /** False: everybody who reaches the service may do everything. */
   readonly isEnabled: boolean;
-  /** At once; throws where the store cannot be read. */
+  /** Synchronous; throws where the store cannot be read. */
   readonly verify: (token: PresentedToken) => TokenRecord | undefined;
-  /** Whether `verify` refused a token because nobody has confirmed it. */
+  /** Whether `verify` refused a token only for want of a confirmation. */
   readonly isUnconfirmed?: (token: PresentedToken) => boolean;
-  /** Addresses and CIDR blocks whose X-Forwarded-Email and X-Forwarded-For are believed. */
+  /** Addresses and CIDR blocks whose X-Forwarded-Email and X-Forwarded-For are trusted. */
   readonly trustedProxies: readonly string[];
   readonly throttle?: FailureThrottle;
   readonly onRefused?: (code: AuthCode) => void;
-  /** A peer has failed too often; told once per peer and window. */
+  /** A peer has failed too often; called once per peer and window. */
   readonly onThrottled?: (peer: string) => void;
 }
 
 const everybody: Identity = { identity: "anonymous", scope: "admin", source: "none" };
-/** Who calls a public route is not asked. */
+/** The identity on public routes, which check no credentials. */
 const nobody: Identity = { identity: "anonymous", scope: "read-only", source: "none" };
 
 const unconfirmed =
   "this token was made while authentication was off: it counts after `berth token list --confirm` on the service's machine";
 
-/** A user as a proxy names him: visible, and one only. A list means that two parties wrote the header. */
+/**
+ * A user's name as a proxy sends it: visible characters, and one name only. A list means that two parties wrote the
+ * header.
+ */
 const userPattern = /^[^\s,\p{Cc}]{1,254}$/u;
 
 /**
- * Who calls, and whether he may. At once: a `stat` and a hash at most for a bearer token. A bearer token always wins over
- * the proxy's word, also when it is wrong. Only failures are throttled; a valid token is never delayed.
+ * Identifies the caller and checks the scope. Synchronous: a `stat` and a hash at most for a bearer token. A bearer
+ * token always takes precedence over the proxy's header, also when it is wrong. Only failures are throttled; a valid
+ * token is never delayed.
  */
 export class Authenticator {
   readonly #options: AuthenticatorOptions;
@@ -59,8 +63,8 @@ export class Authenticator {
   }
 
   /**
-   * As `check`, but a refusal is returned: V8 does not optimise functions that end by throwing, and whoever sends wrong
-   * tokens by the thousand must cost little.
+   * Like `check`, but a refusal is returned: V8 does not optimise functions that end by throwing, and a flood of wrong
+   * tokens must cost little.
    */
   judge(request: IncomingMessage, wanted: ScopeClass): Identity | ApiError {
     if (!this.#options.isEnabled) return everybody;
@@ -74,13 +78,13 @@ export class Authenticator {
   }
 
   /**
-   * Whether a caller that was let in may go on: its token is still there, and still of such a scope. Counts no failure. False
-   * also where that cannot be told now.
+   * Whether an accepted caller may continue: its token still exists, with a sufficient scope. Counts no failure. False
+   * also where that is unknown now.
    */
   mayStill(request: IncomingMessage, wanted: ScopeClass): boolean {
     if (!this.#options.isEnabled || wanted === "public") return true;
     const bearer = bearerOf(request.headers.authorization ?? "");
-    // Whom a trusted proxy named, it named for this request.
+    // A trusted proxy named the user for this request.
     if (bearer === undefined) return true;
     const token = parseToken(bearer);
     try {
@@ -117,7 +121,7 @@ export class Authenticator {
     return this.#refusal("auth.required", request, { headers: { "www-authenticate": "Bearer" } });
   }
 
-  /** Counted against the peer. */
+  /** Counts the failure against the peer. */
   #failed(request: IncomingMessage, options: ApiErrorOptions = {}): ApiError {
     const peer = this.#peerOf(request);
     const throttled = this.#throttle.failed(networkOf(peer));
@@ -137,7 +141,7 @@ export class Authenticator {
     return new ApiError(code, { ...options, headers: { ...closing(request), ...options.headers } });
   }
 
-  /** The socket's peer; behind a trusted proxy whom that proxy saw: the last entry, which it wrote itself. */
+  /** The socket's peer; behind a trusted proxy the proxy's own peer: the last entry, which the proxy wrote itself. */
   #peerOf(request: IncomingMessage): string {
     const peer = canonicalAddress(request.socket.remoteAddress) ?? "local";
     if (!this.#trusted.has(peer)) return peer;
@@ -147,12 +151,12 @@ export class Authenticator {
   }
 }
 
-/** What follows `Bearer`; undefined where another scheme is used. */
+/** The text after `Bearer`; undefined for another scheme. */
 function bearerOf(authorization: string): string | undefined {
   return /^bearer(?: |$)/i.test(authorization) ? authorization.slice(7).trim() : undefined;
 }
 
-/** A body that nobody will read is not waited for, unless it is small enough to be here already. */
+/** The answer does not wait for an unread body, unless the body is small enough to have arrived. */
 function closing(request: IncomingMessage): Readonly<Record<string, string>> {
   const length = request.headers["content-length"];
   const isLong = length !== undefined && Number(length) > 65_536;

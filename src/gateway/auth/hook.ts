@@ -1,17 +1,17 @@
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { publicPaths, scopeClasses, type Identity, type ScopeClass } from "../../api/scopes.ts";
-import type { RouteKind } from "../hosts.ts";
+import type { RouteKind } from "../http/hosts.ts";
 import type { Gate } from "./gate.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Who may call the route; one without it stops the start. */
+    /** The scope class of the route; a route without it stops the start. */
     scope?: ScopeClass;
-    /** Its path as people spell it, where routers cannot. */
+    /** The path of the route for people, where the router's spelling differs. */
     template?: string;
   }
   interface FastifyRequest {
-    /** Who calls; set before any handler runs. */
+    /** The caller; set before any handler runs. */
     identity: Identity | undefined;
   }
 }
@@ -24,10 +24,10 @@ const headers = {
     "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; form-action 'none'",
   "cross-origin-resource-policy": "same-origin",
 } as const;
-/** Nothing below `/v1` is a page, not even by mistake. */
+/** No answer below `/v1` is a page, not even by mistake. */
 const v1Headers = { ...headers, "content-security-policy": `${headers["content-security-policy"]}; sandbox` } as const;
 
-/** A route as the scope matrix shows it. */
+/** A route as the scope matrix lists it. */
 export interface GuardedRoute {
   readonly method: string;
   readonly path: string;
@@ -36,9 +36,9 @@ export interface GuardedRoute {
 }
 
 /**
- * Every route passes the gate before its body is read, and a route that names no scope class throws here, at the start.
- * What no route answers needs credentials below `/api` and `/v1`: a stranger learns no paths. Returns the routes, as
- * they come.
+ * Every route passes the gate before its body is read, and a route without a scope class throws here, at the start. An
+ * unknown path below `/api`, `/v1` and `/models` needs credentials: a stranger learns no paths. Returns the routes, as they are
+ * added.
  */
 export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedRoute[] {
   const routes: GuardedRoute[] = [];
@@ -64,14 +64,14 @@ function scopeOf(app: FastifyInstance, request: FastifyRequest): ScopeClass {
   if (scope !== undefined) return scope;
   const path = request.url.split("?", 1)[0] ?? "";
   const open: readonly string[] = publicPaths;
-  // A wrong method on a known path tells no more than the right one does.
+  // A wrong method on a known path discloses no more than the right method does.
   const isKnown = open.includes(path) || app.findRoute({ method: "GET", url: path }) !== null;
   return isKnown || kindOf(request) === "other" ? "public" : "any";
 }
 
-/** By the route that the router found, not by the address as it was spelt: `/%61pi/slots` is `/api/slots`. */
+/** By the route that the router found, not by the spelling of the address: `/%61pi/slots` is `/api/slots`. */
 function kindOf(request: FastifyRequest): RouteKind {
   const url = request.routeOptions.url ?? request.url;
   if (/^\/api(?:\/|$)/.test(url) || url === "/") return "api";
-  return /^\/v1(?:\/|$)/.test(url) ? "v1" : "other";
+  return /^\/(?:v1|models)(?:\/|$)/.test(url) ? "v1" : "other";
 }

@@ -1,18 +1,18 @@
-import { Counter, type Registry } from "prom-client";
+import { gatewayMetrics } from "../../api/metrics/gateway.ts";
+import type { MetricPage } from "../../lib/metrics/page.ts";
 import type { AuthCode } from "./authenticator.ts";
 
-/** `berth_auth_refusals_total{code}`; all codes are there from the start, so that an alert sees the first one. */
-export function refusalCounter(registry: Registry): (code: AuthCode) => void {
-  const counter = new Counter({
-    name: "berth_auth_refusals_total",
-    help: "Requests that authentication has refused, by error code",
-    labelNames: ["code"],
-    registers: [registry],
-  });
-  // Looked up once: whoever floods us with wrong tokens is to cost little.
+/** `berth_auth_refusals_total{code}`; all codes exist from the start, so that an alert sees the first one. */
+export function refusalCounter(page: MetricPage): (code: AuthCode) => void {
+  const counter = page.values(gatewayMetrics.refusals);
+  // Looked up once: a flood of wrong tokens must cost little.
   const known = new Map(
-    ["auth.required", "auth.invalid", "auth.forbidden", "auth.throttled"].map((code) => [code, counter.labels(code)]),
+    ["auth.required", "auth.invalid", "auth.forbidden", "auth.throttled"].map((code) => [
+      code,
+      counter.series({ code }),
+    ]),
   );
-  for (const child of known.values()) child.inc(0);
-  return (code) => (known.get(code) ?? counter.labels(code)).inc();
+  return (code) => {
+    (known.get(code) ?? counter.series({ code })).value += 1;
+  };
 }

@@ -10,11 +10,11 @@ export interface ReachLine {
 
 export interface TokenCounts {
   readonly all: number;
-  /** Made while authentication was off: refused until somebody confirms them. */
+  /** Tokens created while authentication was off: refused until they are confirmed. */
   readonly unconfirmed: number;
 }
 
-/** Who can reach what, said at the start: a person who reads it must not be surprised later. */
+/** The lines that a start logs: which clients can reach the API, and with which rights. */
 export function reachLines(
   config: Pick<Config, "host" | "authEnabled" | "trustedProxies" | "adminPassword">,
   port: number,
@@ -22,7 +22,7 @@ export function reachLines(
 ): ReachLine[] {
   const needless: ReachLine = {
     level: "warn",
-    text: "SVC_ADMIN_PASSWORD is given to the service, which has no use for it: berth proxy render alone reads it, once",
+    text: "SVC_ADMIN_PASSWORD is set for the service, which does not use it: only berth proxy render reads it, once",
   };
   const lines = config.authEnabled ? guarded(config, port, tokens) : [unguarded(config, port)];
   return config.adminPassword === undefined ? lines : [...lines, needless];

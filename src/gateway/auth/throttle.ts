@@ -7,8 +7,8 @@ interface Failures {
 }
 
 /**
- * Counts failures per peer in windows of a minute. Holds at most `peerLimit` peers, the one that failed longest ago
- * goes first: memory is bounded whoever knocks.
+ * Counts failures per peer in windows of a minute. Holds at most `peerLimit` peers, the peer with the oldest failure is
+ * removed first: memory is bounded for any number of peers.
  */
 export class FailureThrottle {
   readonly #failureLimit: number;
@@ -29,8 +29,8 @@ export class FailureThrottle {
   }
 
   /**
-   * Counts one failure. Undefined while the peer is within its limit; else how many seconds until it is again, and
-   * whether this failure is the first too many.
+   * Counts one failure. Undefined while the peer is within its limit; else the seconds until it is again, and whether
+   * this failure is the first beyond the limit.
    */
   failed(peer: string): { retryAfterSeconds: number; isFirst: boolean } | undefined {
     const now = this.#now();

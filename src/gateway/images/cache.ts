@@ -10,7 +10,7 @@ export interface ImageCacheLimits {
   readonly maxBytes: number;
 }
 
-/** An image that is being read. The file stays readable, even when it goes from the cache meanwhile. */
+/** An open image. The file stays readable, even when the cache removes it meanwhile. */
 export interface CachedImage {
   readonly sizeBytes: number;
   readonly file: FileHandle;
@@ -19,9 +19,9 @@ export interface CachedImage {
 const namePattern = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.png$/;
 
 /**
- * PNG files of the last answers, in a directory of their own. What was read longest ago goes first; a file's
- * modification time is when it was last read, so the order outlives this process. The directory is the only truth:
- * gateways that share it keep to the bounds together.
+ * PNG files of the last answers, in a directory of their own. The file with the oldest access is removed first; a
+ * file's modification time is its last access, so the order outlives this process. The directory is the only source of
+ * truth: gateways that share it keep to the limits together.
  */
 export class ImageCache {
   readonly #dir: string;
@@ -33,7 +33,7 @@ export class ImageCache {
     this.#limits = limits;
   }
 
-  /** Keeps the images and returns their names, `<uuid>.png`, in order. Rejects as the file system does. */
+  /** Keeps the images and returns their names, `<uuid>.png`, in order. Rejects with the file system's error. */
   async put(images: readonly Buffer[]): Promise<readonly string[]> {
     return await this.#writes.run(async () => {
       await mkdir(this.#dir, { recursive: true });
@@ -49,8 +49,8 @@ export class ImageCache {
   }
 
   /**
-   * Opens an image for reading, and makes it the one read last; undefined where there is none of that name. Names
-   * that this cache never gives, such as paths, are never looked up. The caller closes the file.
+   * Opens an image for reading, and records the access; undefined for an unknown name. Names that this cache never
+   * creates, such as paths, are never looked up. The caller closes the file.
    */
   async open(name: string): Promise<CachedImage | undefined> {
     if (!namePattern.test(name)) return undefined;
@@ -72,7 +72,7 @@ export class ImageCache {
     }
   }
 
-  /** Removes what was read longest ago until the bounds hold; what was just written stays for its client to fetch. */
+  /** Removes the files with the oldest access until the limits hold; new files stay for their client. */
   async #evict(fresh: ReadonlySet<string>): Promise<void> {
     await removeLeftovers(this.#dir);
     const files: { name: string; readAt: number; size: number }[] = [];

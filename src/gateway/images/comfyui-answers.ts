@@ -10,7 +10,7 @@ export interface OutputImage {
   readonly type: string;
 }
 
-/** The id of an accepted prompt. Throws what a client may know of a refusal. */
+/** The id of an accepted prompt. Throws the client's error for a refusal. */
 export function readAccepted(answer: EngineAnswer): string {
   const parsed = jsonOf(answer);
   if (answer.status === 200 && isRecord(parsed) && typeof parsed["prompt_id"] === "string") return parsed["prompt_id"];
@@ -21,8 +21,8 @@ export function readAccepted(answer: EngineAnswer): string {
 }
 
 /**
- * What `/history/{id}` says: the images once they are made, undefined while there is no word of the prompt. Throws
- * ApiError `dispatch.upstream_failed` with the cause that the engine gives.
+ * The result of `/history/{id}`: the images once they are made, undefined while the prompt is not listed. Throws
+ * ApiError `dispatch.upstream_failed` with the engine's cause.
  */
 export function readHistory(answer: EngineAnswer, id: string): readonly OutputImage[] | undefined {
   const parsed = jsonOf(answer);
@@ -85,7 +85,7 @@ function refusal(body: Record<string, unknown>): ApiError {
   });
 }
 
-/** `messages` is a list of `[event, data]`; the one that ended the run carries the cause. */
+/** `messages` is a list of `[event, data]`; the one that ended the run has the cause. */
 function executionFailure(messages: unknown): ApiError {
   const events: readonly unknown[] = Array.isArray(messages) ? messages : [];
   for (const event of events) {

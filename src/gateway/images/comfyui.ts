@@ -2,18 +2,18 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { ApiError } from "../../api/errors.ts";
 import { readAccepted, readHistory, readQueue, type OutputImage } from "./comfyui-answers.ts";
-import { callEngine, type EngineAnswer, type EngineEndpoint } from "./engine-http.ts";
+import { callEngine, type EngineAnswer, type ImageEngine } from "./engine-http.ts";
 import type { Graph } from "./workflows.ts";
 
 export interface RunOptions {
-  /** Aborted when the client has left: the engine is told to stop. */
+  /** Aborted when the client has disconnected: the prompt is then cancelled. */
   readonly signal: AbortSignal;
-  /** How long the engine may take for all of it. */
+  /** The time limit of the whole run. */
   readonly ceilingMs?: number;
   readonly pollMs?: number;
 }
 
-/** No picture takes longer, unless something is wrong. */
+/** No picture takes longer without a fault. */
 export const imageCeilingMs = 600_000;
 
 const callTimeoutMs = 30_000;
@@ -21,8 +21,8 @@ const cancelTimeoutMs = 5000;
 const jsonLimitBytes = 16 * 1024 * 1024;
 /** 2048×2048 pixels of three bytes are 12 MiB, before compression. */
 const imageLimitBytes = 32 * 1024 * 1024;
-/** Every so many polls without a word, the queue is asked whether the prompt is still there. */
-const pollsBetweenLooks = 4;
+/** After this many polls without a result, the queue is checked for the prompt. */
+const pollsBetweenChecks = 4;
 
 /**
  * Runs a graph on ComfyUI and returns its PNG files in order.
@@ -35,28 +35,24 @@ const pollsBetweenLooks = 4;
  * by then the engine has been told to stop, if it listens. `dispatch.upstream_unavailable`: the engine was never
  * reached. Wire facts: docs/images.md.
  */
-export async function runGraph(
-  endpoint: EngineEndpoint,
-  graph: Graph,
-  options: RunOptions,
-): Promise<readonly Buffer[]> {
+export async function runGraph(engine: ImageEngine, graph: Graph, options: RunOptions): Promise<readonly Buffer[]> {
   const { signal, ceilingMs = imageCeilingMs, pollMs = 250 } = options;
   signal.throwIfAborted();
   const ceiling = new AbortController();
   const timer = setTimeout(() => ceiling.abort(tooSlow(ceilingMs)), ceilingMs);
   const either = AbortSignal.any([signal, ceiling.signal]);
-  // Not aborted with the rest: a prompt whose id nobody knows could not be taken back.
-  const submitted = submit(endpoint, graph);
+  // Not aborted with the rest: a prompt without a known id could not be cancelled.
+  const submitted = submit(engine, graph);
   try {
     const id = await unlessAborted(submitted, either);
-    const outputs = await finished(endpoint, id, pollMs, either);
+    const outputs = await finished(engine, id, pollMs, either);
     const images: Buffer[] = [];
-    for (const output of outputs) images.push(await view(endpoint, output, either));
-    await forget(endpoint, id);
+    for (const output of outputs) images.push(await view(engine, output, either));
+    await forget(engine, id);
     return images;
   } catch (error) {
-    const isCancelled = submitted.then((id) => cancel(endpoint, id), nothing);
-    // An engine that has not even said whether it takes the prompt is told when it does.
+    const isCancelled = submitted.then((id) => cancel(engine, id), nothing);
+    // An engine that has not answered the submission yet gets the cancellation once it does.
     await unlessAborted(isCancelled, AbortSignal.timeout(cancelTimeoutMs)).catch(nothing);
     throw error;
   } finally {
@@ -85,12 +81,12 @@ function tooSlow(ceilingMs: number): ApiError {
   });
 }
 
-async function submit(endpoint: EngineEndpoint, graph: Graph): Promise<string> {
+async function submit(engine: ImageEngine, graph: Graph): Promise<string> {
   const id = randomUUID();
-  // Older versions choose their own id; the answer says which one counts.
+  // Older versions choose their own id; the answer has the valid one.
   const body = { prompt: graph, prompt_id: id, client_id: id };
   return readAccepted(
-    await callEngine(endpoint, {
+    await callEngine(engine, {
       method: "POST",
       path: "/prompt",
       body,
@@ -101,20 +97,20 @@ async function submit(endpoint: EngineEndpoint, graph: Graph): Promise<string> {
 }
 
 async function finished(
-  endpoint: EngineEndpoint,
+  engine: ImageEngine,
   id: string,
   pollMs: number,
   signal: AbortSignal,
 ): Promise<readonly OutputImage[]> {
   const get = async (path: string): Promise<EngineAnswer> =>
-    await callEngine(endpoint, {
+    await callEngine(engine, {
       method: "GET",
       path,
       signal,
       timeoutMs: callTimeoutMs,
       limitBytes: jsonLimitBytes,
     }).catch((error: unknown) => {
-      // What was accepted must not be sent again: only a refused connection to /prompt says "unavailable".
+      // An accepted prompt must not be sent again: only a refused connection to /prompt counts as "unavailable".
       throw isUnavailable(error)
         ? new ApiError("dispatch.upstream_failed", { message: "the image engine stopped while it worked" })
         : error;
@@ -124,8 +120,8 @@ async function finished(
   for (let polls = 1; ; polls += 1) {
     const outputs = await history();
     if (outputs !== undefined) return outputs;
-    if (polls % pollsBetweenLooks === 0 && readQueue(await get("/queue"), id) === undefined) {
-      // It may have finished between the two questions.
+    if (polls % pollsBetweenChecks === 0 && readQueue(await get("/queue"), id) === undefined) {
+      // The engine may have finished the drawing between the two requests.
       const late = await history();
       if (late !== undefined) return late;
       throw new ApiError("dispatch.upstream_failed", { message: "the image engine lost the request: it restarted" });
@@ -145,8 +141,8 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 const pngStart = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 const pngEnd = Buffer.from("IEND");
 
-async function view(endpoint: EngineEndpoint, image: OutputImage, signal: AbortSignal): Promise<Buffer> {
-  const { status, body } = await callEngine(endpoint, {
+async function view(engine: ImageEngine, image: OutputImage, signal: AbortSignal): Promise<Buffer> {
+  const { status, body } = await callEngine(engine, {
     method: "GET",
     path: `/view?${new URLSearchParams({ ...image }).toString()}`,
     signal,
@@ -162,29 +158,29 @@ async function view(endpoint: EngineEndpoint, image: OutputImage, signal: AbortS
   });
 }
 
-/** Its history would otherwise keep every prompt in memory. Failing costs nothing: the images are here. */
-async function forget(endpoint: EngineEndpoint, id: string): Promise<void> {
-  await tell(endpoint, "/history", { delete: [id] });
+/** Deletes a prompt from ComfyUI's history, which would keep it in memory. A failure is ignored: the images are complete. */
+async function forget(engine: ImageEngine, id: string): Promise<void> {
+  await post(engine, "/history", { delete: [id] });
 }
 
 /**
- * Takes the prompt out of the queue, or interrupts it. Older versions interrupt whatever runs, so that is done only
- * when ours does.
+ * Removes the prompt from the queue, or interrupts it. Older versions interrupt the running prompt, whichever it is, so
+ * that is done only for our own.
  */
-async function cancel(endpoint: EngineEndpoint, id: string): Promise<void> {
-  await tell(endpoint, "/queue", { delete: [id] });
-  const queue = await callEngine(endpoint, {
+async function cancel(engine: ImageEngine, id: string): Promise<void> {
+  await post(engine, "/queue", { delete: [id] });
+  const queue = await callEngine(engine, {
     method: "GET",
     path: "/queue",
     timeoutMs: cancelTimeoutMs,
     limitBytes: jsonLimitBytes,
   }).catch(() => undefined);
-  if (queue !== undefined && readQueue(queue, id) === "running") await tell(endpoint, "/interrupt", { prompt_id: id });
+  if (queue !== undefined && readQueue(queue, id) === "running") await post(engine, "/interrupt", { prompt_id: id });
 }
 
 /** Best effort: an engine that does not answer any more has nothing left to stop. */
-async function tell(endpoint: EngineEndpoint, path: string, body: unknown): Promise<void> {
-  await callEngine(endpoint, {
+async function post(engine: ImageEngine, path: string, body: unknown): Promise<void> {
+  await callEngine(engine, {
     method: "POST",
     path,
     body,

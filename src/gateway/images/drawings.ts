@@ -1,38 +1,39 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { DrawsView } from "../../api/management/views.ts";
+import { EnginePool } from "../../lib/http1/client.ts";
 import { parseJson } from "../../lib/json.ts";
 import { availabilityOf, type Endpoint } from "../admission/availability.ts";
-import type { KnownSlot } from "../index.ts";
+import type { KnownSlot } from "../routing/index.ts";
 import { callEngine } from "./engine-http.ts";
 import { loadWorkflows, type Workflows } from "./workflows.ts";
 
-/** Whoever reads a slot's record does not wait for an engine that is busy. */
+/** A reader of a slot's record does not wait for a busy engine. */
 const patienceMs = 1000;
 const listLimitBytes = 1024 * 1024;
 
 /**
- * What the image slot can draw with, and what it drew with last: any curated model whose checkpoint the engine has, whatever the
- * manifest names (docs/images.md).
+ * The models that the image slot can draw with, and the last one: any curated model whose checkpoint the engine has,
+ * with any model in the manifest (docs/images.md).
  */
 export class Drawings {
   #workflows: Workflows | undefined;
   #last: { readonly process: string; readonly model: string } | undefined;
 
-  /** Read when they are first needed. Throws when a file of them is wrong. */
+  /** Read when they are first needed. Throws when one of their files is invalid. */
   workflows(): Workflows {
     return (this.#workflows ??= loadWorkflows());
   }
 
-  /** The engine has drawn with that model: it is the one that it holds now. */
+  /** The engine has drawn with that model, and so has loaded it. */
   note({ process }: Pick<Endpoint, "process">, model: string): void {
     this.#last = { process, model };
   }
 
-  /** Null of a slot that is no image slot. Never rejects: an engine that does not tell what it has leaves that open. */
+  /** Null for a slot of another kind. Never rejects: the files of an engine that does not answer are unknown. */
   async of(slot: KnownSlot): Promise<DrawsView | null> {
     if (slot.spec.engine !== "image") return null;
-    const now = availabilityOf(slot, "main", { operator: undefined, bootId: "", now: Date.now() });
-    const endpoint = now.kind === "open" ? now.endpoint : undefined;
+    const now = availabilityOf(slot, "main", { operator: "absent", now: Date.now() });
+    const endpoint = now.kind === "open" ? now.endpoints[0] : undefined;
     const found = endpoint === undefined ? undefined : await checkpointsOf(endpoint);
     const models = [...this.workflows().values()].flatMap((workflow) =>
       "graph" in workflow
@@ -43,16 +44,20 @@ export class Drawings {
   }
 }
 
-/** The files that ComfyUI finds; undefined where it does not say in time. */
+/** The files that ComfyUI lists; undefined without an answer in time. */
 async function checkpointsOf(endpoint: Endpoint): Promise<readonly unknown[] | undefined> {
   const stop = new AbortController();
-  const asked = callEngine(endpoint, {
-    method: "GET",
-    path: "/models/checkpoints",
-    signal: stop.signal,
-    timeoutMs: patienceMs,
-    limitBytes: listLimitBytes,
-  }).then(
+  const pool = new EnginePool(endpoint);
+  const asked = callEngine(
+    { transport: pool },
+    {
+      method: "GET",
+      path: "/models/checkpoints",
+      signal: stop.signal,
+      timeoutMs: patienceMs,
+      limitBytes: listLimitBytes,
+    },
+  ).then(
     ({ status, body }) => (status === 200 ? parseJson(body) : undefined),
     () => undefined,
   );
@@ -64,5 +69,6 @@ async function checkpointsOf(endpoint: Endpoint): Promise<readonly unknown[] | u
     return Array.isArray(list) ? list : undefined;
   } finally {
     stop.abort();
+    pool.close();
   }
 }

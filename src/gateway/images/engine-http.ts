@@ -1,10 +1,14 @@
-import { request } from "node:http";
 import { ApiError } from "../../api/errors.ts";
-import { errorCode } from "../../lib/error-code.ts";
-import type { Endpoint } from "../admission/availability.ts";
+import { ExchangeError, type Transport } from "../../lib/exchange.ts";
 import { parseJson } from "../../lib/json.ts";
+import { AnswerTooLarge, wholeAnswer, type WholeAnswer } from "../../lib/whole-answer.ts";
+import { shortageFailure } from "../relay/engine-failure.ts";
 
-export type EngineEndpoint = Pick<Endpoint, "host" | "port" | "bearer">;
+/** An image engine, and the request that it is called for. */
+export interface ImageEngine {
+  readonly transport: Transport;
+  readonly requestId?: string;
+}
 
 interface EngineCall {
   readonly method: "GET" | "POST";
@@ -17,69 +21,46 @@ interface EngineCall {
   readonly limitBytes: number;
 }
 
-export interface EngineAnswer {
-  readonly status: number;
-  readonly body: Buffer;
-}
+export type EngineAnswer = WholeAnswer;
 
 /**
- * One request to an engine and its whole answer, whatever the status. A connection of its own each time: these calls
- * are few, and a kept-alive one may be dead after the engine restarted. Rejects with ApiError
+ * One request to an engine and its complete answer, with any status. Rejects with ApiError
  * `dispatch.upstream_unavailable`, `_timeout` or `_failed`, and with the signal's reason once it is aborted.
  */
-export async function callEngine({ host, port, bearer }: EngineEndpoint, call: EngineCall): Promise<EngineAnswer> {
+export async function callEngine({ transport, requestId }: ImageEngine, call: EngineCall): Promise<EngineAnswer> {
   const { method, path, signal, timeoutMs, limitBytes } = call;
-  signal?.throwIfAborted();
-  const body = call.body === undefined ? undefined : Buffer.from(JSON.stringify(call.body));
-  const headers = {
-    ...(body === undefined ? {} : { "content-type": "application/json", "content-length": body.length }),
-    ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
-  };
-  return await new Promise<EngineAnswer>((resolve, reject) => {
-    const sent = request({ host, port, method, path, headers, agent: false, ...(signal && { signal }) });
-    const fail = (error: Error): void => {
-      clearTimeout(timer);
-      sent.destroy();
-      reject(signal?.aborted === true ? signal.reason : failure(error));
-    };
-    const timer = setTimeout(() => fail(new ApiError("dispatch.upstream_timeout", { message: slow })), timeoutMs);
-    // `on`, not `once`: destroying it gives another error, which nobody else takes.
-    sent.on("error", fail);
-    sent.once("response", (response) => {
-      const chunks: Buffer[] = [];
-      let size = 0;
-      response.on("data", (chunk: Buffer) => {
-        size += chunk.length;
-        if (size > limitBytes)
-          fail(new ApiError("dispatch.upstream_failed", { message: "the engine's answer is too large" }));
-        else chunks.push(chunk);
-      });
-      response.on("error", fail);
-      response.once("end", () => {
-        clearTimeout(timer);
-        resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks) });
-      });
-    });
-    sent.end(body);
+  const body = call.body === undefined ? undefined : [Buffer.from(JSON.stringify(call.body))];
+  const request = { method, path, accept: "*/*", contentType: "application/json", body };
+  return await wholeAnswer(transport, request, { signal, timeoutMs, limitBytes, requestId }).catch((error: unknown) => {
+    if (error instanceof ExchangeError) throw failure(error);
+    if (!(error instanceof AnswerTooLarge)) throw error;
+    throw new ApiError("dispatch.upstream_failed", { message: "the engine's answer is too large" });
   });
 }
 
-const slow = "the image engine did not answer in time";
-
-function failure(error: Error): ApiError {
-  if (error instanceof ApiError) return error;
-  if (errorCode(error) === "ECONNREFUSED")
-    return new ApiError("dispatch.upstream_unavailable", {
-      message: "the image engine does not accept connections",
-      cause: error,
-    });
-  return new ApiError("dispatch.upstream_failed", {
-    message: "the image engine closed the connection without a whole answer",
-    cause: error,
-  });
+function failure(error: ExchangeError): ApiError {
+  switch (error.phase) {
+    case "connect":
+      return new ApiError("dispatch.upstream_unavailable", {
+        message: "the image engine does not accept connections",
+        cause: error,
+      });
+    case "timeout":
+      return new ApiError("dispatch.upstream_timeout", { message: "the image engine did not answer in time" });
+    case "shortage":
+      return shortageFailure();
+    case "closed":
+    case "broken":
+      return new ApiError("dispatch.upstream_failed", {
+        message: "the image engine closed the connection without a whole answer",
+        cause: error,
+      });
+    default:
+      return error.phase satisfies never;
+  }
 }
 
-/** The JSON of an answer; undefined where it is none. */
+/** The JSON of an answer; undefined for invalid JSON. */
 export function jsonOf({ body }: EngineAnswer): unknown {
   return parseJson(body);
 }

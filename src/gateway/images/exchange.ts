@@ -1,33 +1,27 @@
-import { ApiError } from "../../api/errors.ts";
-import { ExchangeError, type Exchange, type ExchangeEvents } from "../../lib/http1/client.ts";
-import { toApiError } from "../answer.ts";
+import { ExchangeError, type Exchange, type ExchangeEvents } from "../../lib/exchange.ts";
+import { toApiError } from "../http/answer.ts";
 import { answerText, generate, type GenerateOptions, type ImagePlan } from "./images.ts";
 
-/** What an exchange that is more than one HTTP call tells: also failures that are no connection's. */
-interface DrawingEvents extends Omit<ExchangeEvents, "onError"> {
-  onError(error: ExchangeError | ApiError): void;
-}
-
 /**
- * Has the engine draw what was planned, and tells of it as of one HTTP exchange, so that it is held, queued and
- * relayed like any other request. An engine that was not reached is an ExchangeError of phase `connect`: nothing was
- * sent. Aborting interrupts the engine. Where `plan` throws, the exchange fails: who waited in line must not make
- * whoever lets it in fail.
+ * Has the engine draw the plan, with the events of one HTTP exchange, so that it is held, queued and relayed like any
+ * other request. An engine that was not reached is an ExchangeError of phase `connect`: nothing was sent. Aborting
+ * interrupts the engine. Where `plan` throws, the exchange fails: an exception of a waiter must not reach the queue
+ * that admits it.
  */
 export function drawImages(
   plan: () => ImagePlan,
   options: Omit<GenerateOptions, "signal">,
-  events: DrawingEvents,
+  events: ExchangeEvents,
 ): Exchange {
   return new Drawing(plan, options, events);
 }
 
 class Drawing implements Exchange {
-  readonly #events: DrawingEvents;
+  readonly #events: ExchangeEvents;
   readonly #client = new AbortController();
   #pause: PromiseWithResolvers<void> | undefined;
 
-  constructor(plan: () => ImagePlan, options: Omit<GenerateOptions, "signal">, events: DrawingEvents) {
+  constructor(plan: () => ImagePlan, options: Omit<GenerateOptions, "signal">, events: ExchangeEvents) {
     this.#events = events;
     this.#run(plan, options).catch((error: unknown) => {
       if (!this.#client.signal.aborted) events.onError(failureOf(error));
@@ -63,7 +57,7 @@ class Drawing implements Exchange {
   }
 }
 
-function failureOf(error: unknown): ExchangeError | ApiError {
+function failureOf(error: unknown): Error {
   const failure = toApiError(error);
   return failure.code === "dispatch.upstream_unavailable" ? new ExchangeError("connect", failure.message) : failure;
 }

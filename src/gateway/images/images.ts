@@ -1,13 +1,13 @@
 import { randomInt } from "node:crypto";
 import { ApiError } from "../../api/errors.ts";
-import { diskFailure } from "../disk-failure.ts";
+import { diskFailure } from "../http/disk-failure.ts";
 import type { ImageCache } from "./cache.ts";
 import { runGraph } from "./comfyui.ts";
-import type { EngineEndpoint } from "./engine-http.ts";
+import type { ImageEngine } from "./engine-http.ts";
 import { parseImageRequest, type ImageRequest } from "./request.ts";
 import { fillGraph, workflowFor, type Graph, type ImageSlotNames, type Workflows } from "./workflows.ts";
 
-/** An image request that has been checked whole: nothing but the engine can fail it now. */
+/** A completely checked image request: only the engine can fail it now. */
 export interface ImagePlan {
   readonly request: ImageRequest;
   readonly workflow: string;
@@ -17,8 +17,8 @@ export interface ImagePlan {
 }
 
 export interface GenerateOptions {
-  readonly endpoint: EngineEndpoint;
-  /** Aborted when the client has left. */
+  readonly engine: ImageEngine;
+  /** Aborted when the client has disconnected. */
   readonly signal: AbortSignal;
   readonly cache: ImageCache;
   readonly ceilingMs?: number;
@@ -27,7 +27,7 @@ export interface GenerateOptions {
   readonly onDrawn?: (model: string) => void;
 }
 
-/** What was drawn. */
+/** The drawn images. */
 export interface Drawn {
   /** Seconds since the epoch. */
   readonly created: number;
@@ -35,12 +35,12 @@ export interface Drawn {
   readonly _svc: { readonly workflow: string; readonly checkpoint: string; readonly seed: number };
 }
 
-/** `randomInt` takes no wider range. */
+/** `randomInt` supports no wider range. */
 const seedLimit = 2 ** 48 - 1;
 
 /**
- * Everything about a request that needs no engine: its fields, its workflow, its seed. Throws ApiError as
- * `parseImageRequest` and `workflowFor` do, so that a wrong request is refused before it wakes or waits for the slot.
+ * The part of a request that needs no engine: its fields, its workflow, its seed. Throws ApiError as
+ * `parseImageRequest` and `workflowFor` do, so that a wrong request is refused before it loads or waits for the slot.
  */
 export function planImage(body: Buffer, workflows: Workflows, slot: ImageSlotNames): ImagePlan {
   const request = parseImageRequest(body);
@@ -50,11 +50,11 @@ export function planImage(body: Buffer, workflows: Workflows, slot: ImageSlotNam
   return { request, workflow: workflow.id, checkpoint: workflow.checkpoint, seed, graph };
 }
 
-/** Has the engine draw what was planned. Rejects as `runGraph` does. */
+/** Has the engine draw the plan. Rejects as `runGraph` does. */
 export async function generate(plan: ImagePlan, options: GenerateOptions): Promise<Drawn> {
   const { request, workflow, checkpoint, seed, graph } = plan;
-  const { endpoint, cache, onDrawn, ...run } = options;
-  const images = await runGraph(endpoint, graph, run);
+  const { engine, cache, onDrawn, ...run } = options;
+  const images = await runGraph(engine, graph, run);
   onDrawn?.(workflow);
   if (images.length !== request.count) {
     throw new ApiError("dispatch.upstream_failed", {

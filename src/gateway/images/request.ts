@@ -3,7 +3,7 @@ import { invalidRequest } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
 import { parseRequest } from "../protocols/json.ts";
 
-/** What a client asked of `/v1/images/generations`. What it left open is undefined: the workflow decides. */
+/** A client's request for `/v1/images/generations`. An absent field is undefined: the workflow decides. */
 export interface ImageRequest {
   readonly model: string;
   readonly prompt: string;
@@ -27,9 +27,9 @@ const sideMax = 2048;
 const sideStep = 8;
 
 /**
- * Reads and checks the body of an image request. The extension fields (`seed`, `steps`, `cfg`, `negative_prompt`)
- * stand at the top level, as SDKs send `extra_body`, or inside `extra_body`; the top level wins. Fields of OpenAI's
- * API that no workflow here can follow and that change only the picture (`quality`, `style`, `user`) are ignored.
+ * Parses and checks the body of an image request. The extension fields (`seed`, `steps`, `cfg`, `negative_prompt`) are
+ * at the top level, as SDKs send `extra_body`, or inside `extra_body`; the top level takes precedence. Fields of
+ * OpenAI's API that no workflow supports and that change only the picture (`quality`, `style`, `user`) are ignored.
  * Throws ApiError `dispatch.invalid_request` with `details {path, message}`, or `dispatch.missing_model`.
  */
 export function parseImageRequest(body: Buffer): ImageRequest {
@@ -70,7 +70,7 @@ function invalid(path: readonly string[], message: string): ApiError {
   return invalidRequest([{ path, message }]);
 }
 
-/** Another file format or a stream of partial images would come back in a shape that the client cannot read. */
+/** A client of another file format or of a stream of partial images could not read the answer. */
 function refuseUnknownForm(fields: Record<string, unknown>): void {
   oneOf("output_format", fields["output_format"] ?? "png", ["png"] as const);
   if ((fields["stream"] ?? false) !== false) throw invalid(["stream"], "images are not streamed: leave it out");

@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ApiError } from "../../api/errors.ts";
-import { imageWorkflowSchema, type ImageWorkflow, type UnavailableWorkflow } from "../../api/image-workflow.ts";
+import { imageWorkflowSchema, type ImageWorkflow, type UnavailableWorkflow } from "./workflow-format.ts";
 import type { ImageRequest } from "./request.ts";
 
 export type Workflows = ReadonlyMap<string, ImageWorkflow | UnavailableWorkflow>;
 export type Graph = ImageWorkflow["graph"];
 
-/** The workflows that come with Berth, by curated id. Throws when a file is missing or has the wrong shape. */
+/** The shipped workflows, by curated id. Throws for a missing or invalid file. */
 export function loadWorkflows(
   dir = fileURLToPath(new URL("../../../manifests/workflows", import.meta.url)),
 ): Workflows {
@@ -21,18 +21,18 @@ export function loadWorkflows(
   return found;
 }
 
-/** What of the `img` slot decides which model is meant. */
+/** The facts of the `img` slot that decide which model a name means. */
 export interface ImageSlotNames {
-  /** `img` and its aliases: they mean the model that the slot holds. */
+  /** `img` and its aliases: they mean the slot's own model. */
   readonly names: readonly string[];
-  /** The ref that the slot holds now. */
+  /** The slot's present ref. */
   readonly held: string | undefined;
 }
 
 /**
- * The workflow for the model a client named: a curated id, `img:<curated id>`, or the slot's own name for what it
- * holds. Throws ApiError `model.not_found` for anything else, `model.not_loaded` where the slot holds nothing that
- * can draw, `system.not_implemented` for a curated model without a workflow.
+ * The workflow for the client's model name: a curated id, `img:<curated id>`, or the slot's own name for its model.
+ * Throws ApiError `model.not_found` for any other name, `model.not_loaded` where the slot's model cannot draw,
+ * `system.not_implemented` for a curated model without a workflow.
  */
 export function workflowFor(workflows: Workflows, model: string, slot: ImageSlotNames): ImageWorkflow {
   const usable = [...workflows.values()].flatMap((each) => ("graph" in each ? [each.id] : []));
@@ -62,7 +62,7 @@ export function workflowFor(workflows: Workflows, model: string, slot: ImageSlot
   return found;
 }
 
-/** The workflow's graph with the request's values in their places. The workflow itself stays as it is. */
+/** The workflow's graph with the request's values. The workflow itself is not changed. */
 export function fillGraph(workflow: ImageWorkflow, request: ImageRequest, seed: number): Graph {
   const { defaults, parameters, checkpoint } = workflow;
   const values = [

@@ -1,12 +1,11 @@
-import { relative } from "node:path";
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import { jsonValue, type Setting } from "../../api/management/views.ts";
 import { slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { shownSettings } from "../../api/shown-settings.ts";
-import type { Diagnostic } from "../../store/store.ts";
 import type { Handlers } from "./api-server.ts";
+import { configProblems } from "./config-problems.ts";
 import type { ManagementContext } from "./context.ts";
 import { guardAddress, guardKeySource } from "./exec-fields.ts";
 import { readManifest } from "./manifest-body.ts";
@@ -29,9 +28,9 @@ type AdminHandlers = Pick<
   | "me"
 >;
 
-/** Handlers of upstreams, configuration, tokens and what else concerns the service as a whole. */
+/** Handlers of upstreams, configuration, tokens and the service as a whole. */
 export function adminHandlers(context: ManagementContext): AdminHandlers {
-  const { upstreams, openUpstreams, writer, manifests, tokens, authenticator, config, log } = context;
+  const { upstreams, openUpstreams, writer, tokens, authenticator, config, log } = context;
   return {
     listUpstreams: () => ({ object: "list", data: upstreamViews(context) }),
     putUpstream: async ({ params: { name = "" }, body, reply }) => {
@@ -67,10 +66,7 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       settings: settingsOf(context),
     }),
     validateConfig: async ({ body }) => {
-      const found = await (body === undefined
-        ? manifests.validateDirectory(config.configDir)
-        : manifests.validateFiles(body.files));
-      const diagnostics = found.map((each) => diagnosticView(each, body === undefined ? config.configDir : undefined));
+      const diagnostics = await configProblems(context, body?.files);
       return { valid: diagnostics.length === 0, diagnostics };
     },
     listTokens: async () => ({ object: "list", data: await tokens.list() }),
@@ -104,7 +100,7 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
   };
 }
 
-/** Everybody may call the API: a token made here would make its holder an admin once authentication is on. */
+/** Everybody may call the API: a token created here would make its holder an admin once authentication is on. */
 function openToEverybody(): ApiError {
   return new ApiError("auth.forbidden", {
     message:
@@ -112,7 +108,7 @@ function openToEverybody(): ApiError {
   });
 }
 
-/** Labels and names are a person's own words: told to whoever lists tokens, not to the log. */
+/** Labels and names are a person's own text: shown in lists of tokens, not in the log. */
 function callerOf({ identity }: FastifyRequest): string {
   if (identity === undefined || identity.source === "none") return "somebody, authentication being off,";
   return identity.source === "proxy" ? "the proxy's user" : `token ${identity.tokenId ?? ""}`;
@@ -121,27 +117,6 @@ function callerOf({ identity }: FastifyRequest): string {
 function settingsOf({ config, configOrigins }: ManagementContext): Record<string, Setting> {
   const shown = Object.entries(shownSettings(config, configOrigins));
   return Object.fromEntries(shown.map(([name, setting]) => [name, { ...setting, value: jsonValue(setting.value) }]));
-}
-
-function diagnosticView(
-  { reason, file, line, column, path, message }: Diagnostic,
-  configDir: string | undefined,
-): {
-  reason: string;
-  file: string;
-  line?: number;
-  column?: number;
-  path?: (string | number)[];
-  message: string;
-} {
-  return {
-    reason,
-    file: configDir === undefined ? file : relative(configDir, file),
-    ...(line === undefined ? {} : { line }),
-    ...(column === undefined ? {} : { column }),
-    ...(path === undefined ? {} : { path: [...path] }),
-    message,
-  };
 }
 
 function checkName(name: string): void {

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { allowedMethods, methodNotAllowed } from "../allowed-methods.ts";
+import { allowedMethods, methodNotAllowed } from "../http/allowed-methods.ts";
 import { ApiError } from "../../api/errors.ts";
 import { apiRoutes, type ApiRoutes } from "../../api/management/routes.ts";
 import type { AnswerOf, AnswerShape, BodyOf, QueryOf, RouteShape } from "../../api/management/shape.ts";
@@ -7,7 +7,7 @@ import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /** One request, checked against its route's shape. */
-export interface Asked<S extends RouteShape> {
+export interface ApiRequest<S extends RouteShape> {
   readonly params: Readonly<Record<string, string>>;
   readonly query: QueryOf<S>;
   readonly body: BodyOf<S>;
@@ -15,22 +15,22 @@ export interface Asked<S extends RouteShape> {
   readonly reply: FastifyReply;
 }
 
-/** Answers with what its shape promises, or with a reply that it has sent itself. */
+/** Returns the answer of its shape, or a reply that it has sent itself. */
 export type Handler<S extends RouteShape> = (
-  asked: Asked<S>,
+  asked: ApiRequest<S>,
 ) => AnswerOf<S> | FastifyReply | Promise<AnswerOf<S> | FastifyReply>;
 
-/** A handler for every route; those of one subject are a part of it. */
+/** A handler for every route; the handlers of one subject are a part of it. */
 export type Handlers = { readonly [K in keyof ApiRoutes]: Handler<ApiRoutes[K]> };
 
 export interface ApiServerOptions {
   readonly routes: ApiRoutes;
   readonly handlers: Handlers;
-  /** Tests: an answer that its schema does not allow is an error. */
+  /** In tests: an answer that violates its schema is an error. */
   readonly isStrict: boolean;
 }
 
-/** Registers every management route with its scope class, and checks what comes in. */
+/** Registers every management route with its scope class, and checks each request. */
 export function serveApi(app: FastifyInstance, { routes, handlers, isStrict }: ApiServerOptions): void {
   const serve = <K extends keyof ApiRoutes>(name: K, handler: Handlers[K]): void => {
     serveRoute(app, routes[name], handler, isStrict);
@@ -52,7 +52,8 @@ function serveRoute<S extends RouteShape>(
     method: shape.method,
     url: match.url,
     config: { scope: shape.scope, template: shape.path },
-    // A stream has no end that a HEAD could wait for.
+    ...(shape.bodyLimitBytes === undefined ? {} : { bodyLimit: shape.bodyLimitBytes }),
+    // A HEAD request could never end for an endless stream.
     exposeHeadRoute: shape.method === "GET" && !isEvents(shape),
     handler: async (request, reply) => {
       if (shape.path.includes("{ref}")) refuseOther(request);
@@ -70,8 +71,8 @@ function serveRoute<S extends RouteShape>(
 }
 
 /**
- * A ref may be any text; the path of another route is none, whatever the method: a ref that ends like one is sent with
- * `%2F`. Throws `system.method_not_allowed`.
+ * A ref may be any text except the path of another route, with any method: such a ref is sent with `%2F`. Throws
+ * `system.method_not_allowed`.
  */
 function refuseOther({ url, method }: FastifyRequest): void {
   const [path = ""] = url.split("?", 1);
@@ -79,17 +80,17 @@ function refuseOther({ url, method }: FastifyRequest): void {
   if (allowed.length > 0 && !allowed.includes(method)) throw methodNotAllowed(path, allowed);
 }
 
-/** Those that do not end with a parameter, by every method that they take. */
+/** Routes without a parameter at the end, with all their methods. */
 const exactRoutes = Object.values(apiRoutes).flatMap(({ method, path }) => {
   if (path.endsWith("}")) return [];
   return (method === "GET" ? ["GET", "HEAD"] : [method]).map((each) => ({ method: each, path }));
 });
 
-/** What nobody reads would be taken for heard; `{}` is what some clients send for nothing. */
+/** An ignored body would seem accepted; some clients send `{}` for nothing. */
 function refuseBody(body: unknown): void {
   if (body === undefined || (isRecord(body) && Object.keys(body).length === 0)) return;
   throw invalidRequest([
-    { path: isRecord(body) ? Object.keys(body).slice(0, 1) : [], message: "this route takes no body" },
+    { path: isRecord(body) ? Object.keys(body).slice(0, 1) : [], message: "this route accepts no body" },
   ]);
 }
 
@@ -99,7 +100,7 @@ function isEvents({ answers }: RouteShape): boolean {
   );
 }
 
-/** `{ref}` may hold slashes, which routers match only at the end of a path: what follows it is compared here. */
+/** `{ref}` may hold slashes, which routers match only at the end of a path: the text after it is compared here. */
 function matcherOf(path: string): { url: string; params: (request: FastifyRequest) => Record<string, string> } {
   const refAt = path.indexOf("{ref}");
   const before = refAt < 0 ? path : path.slice(0, refAt);
@@ -111,7 +112,7 @@ function matcherOf(path: string): { url: string; params: (request: FastifyReques
       if (refAt < 0) return params;
       const rest = params["*"] ?? "";
       if (!rest.endsWith(suffix) || rest.length === suffix.length) {
-        // Only routes that change something have more behind the ref: what is there to read is there to remove.
+        // Only mutating routes have a path after the ref, so a readable path is also a removable one.
         throw new ApiError("system.method_not_allowed", {
           message: `${request.url.slice(0, 200)} takes DELETE, GET, HEAD`,
           headers: { allow: "DELETE, GET, HEAD" },
@@ -128,7 +129,7 @@ function textsOf(params: unknown): Record<string, string> {
   return texts;
 }
 
-/** `never` stands for whatever type the schema gives: only the caller can name it. */
+/** `never` stands for the schema's type: only the caller can name it. */
 function checked(schema: RouteShape["body"], value: unknown, what: string): never;
 function checked(schema: RouteShape["body"], value: unknown, what: string): unknown {
   if (schema === undefined) return undefined;

@@ -11,8 +11,8 @@ export interface FeedEvent {
 const historyLength = 1000;
 
 /**
- * Numbers changes, and keeps the last ones for readers that come back. The feed's own name is part of every id: an id
- * of another gateway, or of before a restart, is unknown, and its reader gets a snapshot.
+ * Numbers changes, and keeps the last ones for readers that reconnect. The feed's own name is part of every id: an id
+ * of another gateway, or from before a restart, is unknown, and its reader gets a snapshot.
  */
 export class ChangeFeed {
   readonly #name: string;
@@ -34,28 +34,28 @@ export class ChangeFeed {
     return `${this.#name}-${this.#count}`;
   }
 
-  /** Tells all readers, unless `data` is what was last told of `key`. */
-  tell(event: string, key: string, data: unknown): void {
+  /** Sends a change to all readers, unless `data` equals the last data of `key`. */
+  publish(event: string, key: string, data: unknown): void {
     const text = canonicalJson(data);
     if (this.#last.get(key) === text) return;
     this.#last.set(key, text);
-    this.#tellAll(event, data);
+    this.#publishAll(event, data);
   }
 
-  /** Tells that there is no `key` any more. */
+  /** Sends the removal of `key` to all readers. */
   forget(event: string, key: string, data: unknown): void {
-    if (this.#last.delete(key)) this.#tellAll(event, data);
+    if (this.#last.delete(key)) this.#publishAll(event, data);
   }
 
-  #tellAll(event: string, data: unknown): void {
+  #publishAll(event: string, data: unknown): void {
     this.#count += 1;
-    const told: FeedEvent = { id: this.lastId, event, data };
-    this.#history.push(told);
+    const entry: FeedEvent = { id: this.lastId, event, data };
+    this.#history.push(entry);
     if (this.#history.length > historyLength) this.#history.shift();
-    for (const reader of this.#readers) reader(told);
+    for (const reader of this.#readers) reader(entry);
   }
 
-  /** What was told after `id`; undefined when that is not known any more, or never was. */
+  /** The changes after `id`; undefined for an unknown id. */
   since(id: string): readonly FeedEvent[] | undefined {
     if (id === this.lastId) return [];
     const at = this.#history.findIndex((event) => event.id === id);

@@ -3,7 +3,7 @@ import { isRecord } from "../../lib/record.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The API for people, schemas and all: one page without scripts or anything from elsewhere. */
+/** The API for people, schemas included: one page without scripts or foreign resources. */
 export function docsPage(document: ReturnType<typeof openApiDocument>): string {
   const operations = Object.entries(recordAt(document, "paths")).flatMap(([path, methods]) =>
     Object.entries(isRecord(methods) ? methods : {}).map(([method, operation]) =>
@@ -52,7 +52,7 @@ function bodyOf(title: string, body: unknown): string {
     .join("");
 }
 
-/** What a value looks like: the fields of a map, else its type. */
+/** The form of a value: the fields of a map, else its type. */
 function shapeOf(schema: unknown): string {
   const fields = fieldsOf(schema);
   return fields === "" ? `<code>${typeOf(schema)}</code>` : fields;

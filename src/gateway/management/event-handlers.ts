@@ -1,71 +1,87 @@
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import { resourceKey } from "../../api/resource-status.ts";
 import { isRecord } from "../../lib/record.ts";
-import { slotsInOrder } from "../index.ts";
-import type { Resource } from "../resource-book.ts";
+import { slotsInOrder } from "../routing/index.ts";
+import type { Resource } from "./resource-index.ts";
 import type { Handlers } from "./api-server.ts";
 import { ChangeFeed, type FeedEvent } from "./change-feed.ts";
 import { mayAdminister, viewOf, type ManagementContext } from "./context.ts";
-import { openEvents } from "./event-response.ts";
+import { openEvents, stayOpen } from "./event-response.ts";
+import { groupViews } from "./group-handlers.ts";
+import { pullViews } from "./pull-handlers.ts";
 import { slotView } from "./views.ts";
 
-/** Serving and idle are this gateway's own: looked at this often while somebody follows. */
-const lookMs = 500;
-const heartbeatMs = 15_000;
-/** A reader that is further behind loses what it missed, and is told to begin anew. */
+/** Serving and idle belong to this gateway: they are checked at this interval while a client follows. */
+const pollMs = 500;
+/** A reader that is further behind loses events, and gets a new snapshot. */
 const behindLimitBytes = 1024 * 1024;
-/** How long it may take to read what it was sent before it was dropped. */
+/** How long it may take to read its buffer before it is disconnected. */
 const resyncPatienceMs = 5000;
 
-/** `GET /api/events`: a snapshot, then every change, for as long as the client stays. */
+/** `GET /api/events`: a snapshot, then every change, as long as the client stays. */
 export function eventHandlers(context: ManagementContext): Pick<Handlers, "events"> & Disposable {
   const feed = new ChangeFeed(randomBytes(4).toString("hex"));
   let known: readonly string[] = [];
-  const look = (): void => {
+  let knownGroups: readonly string[] = [];
+  let knownPulls: readonly string[] = [];
+  const problems = (): readonly unknown[] => context.operator()?.problems ?? [];
+  const poll = (): void => {
     const view = viewOf(context);
     for (const slot of view.index.slots.values()) {
-      // What moves all the time is no change.
+      // Values that change continuously are no event.
       const { uptime_seconds: _up, memory_bytes: _memory, ...data } = slotView(slot, view);
-      feed.tell("slot", slot.name, data);
+      feed.publish("slot", slot.name, data);
     }
     for (const name of known) if (!view.index.slots.has(name)) feed.forget("slot", name, { name, removed: true });
     known = [...view.index.slots.keys()];
-    lookAtResources();
-    feed.tell("config", ":config", { problems: context.operator()?.problems ?? [] });
+    publishResources();
+    const pulls = pullViews(context);
+    for (const pull of pulls) feed.publish("pull", `:pull ${pull.id}`, pull);
+    for (const id of knownPulls) {
+      if (!pulls.some((pull) => pull.id === id)) feed.forget("pull", `:pull ${id}`, { id, removed: true });
+    }
+    knownPulls = pulls.map(({ id }) => id);
+    const groups = groupViews(context);
+    for (const group of groups) feed.publish("group", `:group ${group.name}`, group);
+    for (const name of knownGroups) {
+      if (!groups.some((group) => group.name === name)) feed.forget("group", `:group ${name}`, { name, removed: true });
+    }
+    knownGroups = groups.map(({ name }) => name);
+    feed.publish("config", ":config", { problems: problems() });
   };
-  let told: ReadonlyMap<string, Resource> = new Map();
-  function lookAtResources(): void {
+  let published: ReadonlyMap<string, Resource> = new Map();
+  function publishResources(): void {
     const now = new Map([...context.resources.others()].map((resource) => [resourceKey(resource), resource]));
-    for (const [key, resource] of now) feed.tell("condition", key, resource);
-    for (const [key, { kind, name }] of told)
+    for (const [key, resource] of now) feed.publish("condition", key, resource);
+    for (const [key, { kind, name }] of published)
       if (!now.has(key)) feed.forget("condition", key, { kind, name, removed: true });
-    told = now;
+    published = now;
   }
-  const lookIfFollowed = (): void => {
-    if (feed.readers > 0) look();
+  const pollIfFollowed = (): void => {
+    if (feed.readers > 0) poll();
   };
-  const watching = context.watch(lookIfFollowed);
-  let looking: NodeJS.Timeout | undefined;
-  /** A gateway that nobody follows is not woken for nothing. */
-  const lookWhileFollowed = (): Disposable => {
-    looking ??= setInterval(look, lookMs).unref();
+  const watching = context.watch(pollIfFollowed);
+  let timer: NodeJS.Timeout | undefined;
+  /** A gateway without followers needs no timer. */
+  const pollWhileFollowed = (): Disposable => {
+    timer ??= setInterval(poll, pollMs).unref();
     return {
       [Symbol.dispose]() {
         if (feed.readers > 0) return;
-        clearInterval(looking);
-        looking = undefined;
+        clearInterval(timer);
+        timer = undefined;
       },
     };
   };
   return {
     [Symbol.dispose]() {
       watching[Symbol.dispose]();
-      clearInterval(looking);
+      clearInterval(timer);
     },
     async events({ request, reply }) {
       const isAdmin = mayAdminister(request);
-      const { response, left } = openEvents(reply, context);
+      const stream = openEvents(reply, context);
+      const { response } = stream;
       const send = ({ id, event, data }: FeedEvent): void => {
         if (response.writableEnded || !(isAdmin || isForReaders(event, data))) return;
         if (response.writableLength <= behindLimitBytes) {
@@ -76,30 +92,31 @@ export function eventHandlers(context: ManagementContext): Pick<Handlers, "event
         const patience = setTimeout(() => response.destroy(), resyncPatienceMs);
         response.once("close", () => clearTimeout(patience));
       };
-      look();
+      poll();
       const lastSeen = request.headers["last-event-id"];
       const missed = typeof lastSeen === "string" ? feed.since(lastSeen) : undefined;
       if (missed === undefined) {
         const view = viewOf(context);
         const slots = slotsInOrder(view.index).map((slot) => slotView(slot, view));
-        const conditions = [...told.values()].filter((resource) => isAdmin || isForReaders("condition", resource));
-        send({ id: feed.lastId, event: "snapshot", data: { slots, pulls: [], conditions } });
+        const conditions = [...published.values()].filter((resource) => isAdmin || isForReaders("condition", resource));
+        send({
+          id: feed.lastId,
+          event: "snapshot",
+          data: { slots, pulls: pullViews(context), groups: groupViews(context), conditions },
+        });
+        // The snapshot has none of them, since it goes to readers too.
+        if (problems().length > 0) send({ id: feed.lastId, event: "config", data: { problems: problems() } });
       } else for (const event of missed) send(event);
-      // Ends after `follow` does, and so knows whether others are left.
-      using _looking = lookWhileFollowed();
+      // Disposed after the follower's own end, and so knows whether others are left.
+      using _polling = pollWhileFollowed();
       using _following = feed.follow(send);
-      const heartbeat = setInterval(() => {
-        if (!response.writableEnded) response.write(": still here\n\n");
-      }, heartbeatMs);
-      if (!left.aborted) await once(left, "abort");
-      clearInterval(heartbeat);
-      if (!response.writableEnded) response.end();
+      await stayOpen(stream);
       return reply;
     },
   };
 }
 
-/** Providers and what the configuration says are for admins, as their routes are. */
+/** Providers and configuration are for admins, as their routes are. */
 function isForReaders(event: string, data: unknown): boolean {
   if (event === "config") return false;
   return event !== "condition" || (isRecord(data) && data["kind"] !== "Upstream");

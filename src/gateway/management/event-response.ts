@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { ManagementContext } from "./context.ts";
@@ -7,32 +8,35 @@ export interface EventContext {
   readonly stopping: AbortSignal;
 }
 
-/** A token that is revoked, or gets a lower scope, ends what it has open after this at most. */
-const lookMs = 1000;
+/** A revoked or downgraded token ends its open streams after this time at most. */
+const recheckMs = 1000;
+const heartbeatMs = 15_000;
+
+interface OpenEvents {
+  readonly response: ServerResponse;
+  readonly left: AbortSignal;
+}
 
 /**
- * Takes a reply over as a stream of server-sent events; `left` is aborted when the client has gone, may see it no
- * longer, or the gateway stops: whoever opened it ends it then.
+ * Turns a reply into a stream of server-sent events; `left` is aborted when the client has disconnected, has lost its
+ * right, or the gateway stops: the caller ends the stream then.
  */
-export function openEvents(
-  reply: FastifyReply,
-  { authenticator, stopping }: EventContext,
-): { response: ServerResponse; left: AbortSignal } {
+export function openEvents(reply: FastifyReply, { authenticator, stopping }: EventContext): OpenEvents {
   reply.hijack();
   const { raw, request } = reply;
   const gone = new AbortController();
   const { scope } = request.routeOptions.config;
-  const looking = setInterval(() => {
+  const timer = setInterval(() => {
     if (scope !== undefined && authenticator.mayStill(request.raw, scope)) return;
     gone.abort();
     raw.end();
-  }, lookMs).unref();
+  }, recheckMs).unref();
   const leave = (): void => {
-    clearInterval(looking);
+    clearInterval(timer);
     gone.abort();
   };
   raw.once("close", leave);
-  // A client that left before is told of by no event any more.
+  // A client that disconnected before causes no further event.
   if (raw.destroyed) leave();
   const left = AbortSignal.any([gone.signal, stopping]);
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);
@@ -43,4 +47,14 @@ export function openEvents(
   });
   raw.flushHeaders();
   return { response: raw, left };
+}
+
+/** Keeps the stream open until `left` is aborted, with a comment every 15 s against the time-outs of proxies; then ends it. */
+export async function stayOpen({ response, left }: OpenEvents): Promise<void> {
+  const heartbeat = setInterval(() => {
+    if (!response.writableEnded) response.write(": still here\n\n");
+  }, heartbeatMs);
+  if (!left.aborted) await once(left, "abort");
+  clearInterval(heartbeat);
+  if (!response.writableEnded) response.end();
 }

@@ -1,13 +1,13 @@
 import { ApiError } from "../../api/errors.ts";
 import { reaching, type Reaching } from "../../api/reach.ts";
-import { isInnerHost } from "../upstreams/inner-addresses.ts";
+import { isInnerHost } from "../../lib/inner-addresses.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 
 /**
- * With authentication off the API is open to the network, and some fields run code or name files (`slotReach`; in `env` plain
- * values too, since NODE_OPTIONS, LD_PRELOAD and their like are code): they are for the manifest, unless
- * SVC_API_EXEC=1. What stays as it is may be sent along; leaving it out takes it away. Throws ApiError `auth.forbidden`
- * that names the file.
+ * With authentication off the API is open to the network, and some fields run code or name files (`slotReach`; in `env`
+ * plain values too, since NODE_OPTIONS, LD_PRELOAD and the like are code): they belong in the manifest, unless
+ * SVC_API_EXEC=1. An unchanged value may be sent; leaving a value out removes it. Throws ApiError `auth.forbidden` that
+ * names the file.
  */
 export function guardExecFields(
   spec: Readonly<Record<string, unknown>>,
@@ -41,8 +41,8 @@ function differs(now: unknown, before: unknown): boolean {
 }
 
 /**
- * The same for a provider's key: whoever names its source and where it is sent may read any variable of the gateway and
- * many files. Throws ApiError `auth.forbidden` that names the file.
+ * The same for a provider's key: a caller who chooses its source and its address could read any variable of the gateway
+ * and many files. Throws ApiError `auth.forbidden` that names the file.
  */
 export function guardKeySource(
   spec: Readonly<Record<string, unknown>>,
@@ -59,8 +59,9 @@ export function guardKeySource(
 }
 
 /**
- * Where everybody may write a provider, it leads to no service of this machine, and to no metadata of a cloud: they would be
- * asked in our name. Names that come to lead there are refused when they are connected to. Throws ApiError `auth.forbidden`.
+ * Where everybody may write a provider, its address must not lead to a service of this machine, nor to a cloud's
+ * metadata: the gateway would send the requests. Names that resolve there later are refused at the connection. Throws
+ * ApiError `auth.forbidden`.
  */
 export function guardAddress(
   { baseUrl }: Readonly<Record<string, unknown>>,

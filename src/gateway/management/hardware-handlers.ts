@@ -2,23 +2,22 @@ import { randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { ApiError } from "../../api/errors.ts";
 import type { HardwareView } from "../../api/management/views.ts";
-import { isOperatorLost } from "../admission/availability.ts";
-import { diskFailure } from "../disk-failure.ts";
+import { managementFailure } from "../http/disk-failure.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { waitUntil } from "./wait.ts";
 
-/** Handlers of what the operator has found of the machine: the gateway reads it, and asks for another look. */
+/** Handlers of the machine's hardware: the gateway reads the operator's result, and requests another probe. */
 export function hardwareHandlers(context: ManagementContext): Pick<Handlers, "hardware" | "probeHardware"> {
   const { hardware } = context;
   return {
     hardware: () => view(context),
     probeHardware: async ({ query, request }) => {
-      // Whoever asks while a look is awaited awaits the same.
+      // Requests during a pending probe wait for the same result.
       if (hardware.pending() === undefined) {
-        const asked = { schema: 1, token: randomUUID(), requestedAt: new Date().toISOString() } as const;
-        await hardware.ask(asked).catch((error: unknown) => {
-          throw diskFailure(error, "ask for another look");
+        const probeRequest = { schema: 1, token: randomUUID(), requestedAt: new Date().toISOString() } as const;
+        await hardware.ask(probeRequest).catch((error: unknown) => {
+          throw managementFailure(error, "request another probe");
         });
       }
       if (query.wait !== undefined) await untilAnswered(context, query.timeout * 1000, request);
@@ -31,19 +30,19 @@ function view({ hardware }: ManagementContext): HardwareView {
   const found = hardware.found();
   if (found === undefined) {
     throw new ApiError("system.not_found", {
-      message: "no operator of this version has looked at this machine yet; the first to start does",
+      message: "no operator of this version has probed this machine yet; the first to start does",
     });
   }
   return { ...found.hardware, pending: hardware.pending() !== undefined };
 }
 
-/** Nobody answers while there is no operator: that is told at once. */
+/** Without an operator nobody answers: that is reported at once. */
 async function untilAnswered(
-  { hardware, operator, stopping }: ManagementContext,
+  { hardware, operatorLiveness, stopping }: ManagementContext,
   patienceMs: number,
   { raw: client }: FastifyRequest,
 ): Promise<void> {
-  if (isOperatorLost(operator())) return;
+  if (operatorLiveness() !== "live") return;
   const watch = (onChange: () => void): Disposable => hardware.watch(onChange);
   await waitUntil(() => hardware.pending() === undefined, { watch, patienceMs, client, stopping });
 }

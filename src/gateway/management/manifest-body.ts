@@ -4,12 +4,13 @@ import { apiVersion, type Kind } from "../../api/names.ts";
 import { ApiError } from "../../api/errors.ts";
 import { problemsOf, type Problem } from "../../api/problems.ts";
 import { completeSlot, slotRules, slotSpecSchema } from "../../api/slot.ts";
+import { slotGroupRules, slotGroupSpecSchema } from "../../api/slot-group.ts";
 import { upstreamRules, upstreamSpecSchema } from "../../api/upstream.ts";
 import { isRecord } from "../../lib/record.ts";
 
 export interface WrittenManifest {
   readonly name: string | undefined;
-  /** As the client sent it: only what it said, no defaults. */
+  /** The client's own fields, without defaults. */
   readonly spec: Readonly<Record<string, unknown>>;
   readonly labels: Readonly<Record<string, string>> | undefined;
 }
@@ -82,6 +83,10 @@ function specProblems(kind: Kind, name: string, spec: Readonly<Record<string, un
     case "Upstream": {
       const parsed = upstreamSpecSchema.safeParse(spec);
       return parsed.success ? upstreamRules(parsed.data) : problemsOf(parsed.error, upstreamSpecSchema);
+    }
+    case "SlotGroup": {
+      const parsed = slotGroupSpecSchema.safeParse(spec);
+      return parsed.success ? slotGroupRules(parsed.data) : problemsOf(parsed.error, slotGroupSpecSchema);
     }
     default:
       return kind satisfies never;

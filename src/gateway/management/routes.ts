@@ -2,17 +2,22 @@ import type { FastifyInstance } from "fastify";
 import { apiRoutes } from "../../api/management/routes.ts";
 import { adminHandlers } from "./admin-handlers.ts";
 import { serveApi } from "./api-server.ts";
-import { viewOf, type ManagementContext } from "./context.ts";
+import type { ManagementContext } from "./context.ts";
+import { chatHandlers } from "./chat-handlers.ts";
 import { eventHandlers } from "./event-handlers.ts";
+import { groupHandlers } from "./group-handlers.ts";
 import { hardwareHandlers } from "./hardware-handlers.ts";
 import { modelHandlers } from "./model-handlers.ts";
-import { statusPage } from "./page.ts";
+import { modelFileHandlers } from "./model-file-handlers.ts";
+import { pullHandlers } from "./pull-handlers.ts";
+import { routerHandlers } from "./router-handlers.ts";
+import { requestHandlers } from "./request-handlers.ts";
 import { slotHandlers } from "./slot-handlers.ts";
 import { health, systemHandlers } from "./system-handlers.ts";
 
 /**
- * One check a line, as Kubernetes writes them; those of the whole system are for whoever reads it, and count for
- * nothing.
+ * One check a line, as Kubernetes writes them; the checks of the whole system are for information, and do not change
+ * the status.
  */
 async function readyText(context: ManagementContext, isReady: boolean): Promise<string> {
   const { checks } = await health(context);
@@ -23,7 +28,7 @@ async function readyText(context: ManagementContext, isReady: boolean): Promise<
   return [`[${isReady ? "+" : "-"}]serving ${isReady ? "ok" : "starting or stopping"}\n`, ...others].join("");
 }
 
-/** Everything but the `/v1` routes that ask an engine. Tests are strict: every answer is held against its schema. */
+/** Everything but the `/v1` routes that reach an engine. In tests every answer is checked against its schema. */
 export function registerRoutes(app: FastifyInstance, context: ManagementContext, options: { isStrict: boolean }): void {
   const events = eventHandlers(context);
   app.addHook("onClose", () => events[Symbol.dispose]());
@@ -32,19 +37,22 @@ export function registerRoutes(app: FastifyInstance, context: ManagementContext,
     handlers: {
       ...slotHandlers(context),
       ...modelHandlers(context),
+      ...modelFileHandlers(context),
+      ...pullHandlers(context),
+      ...groupHandlers(context),
       ...adminHandlers(context),
       ...systemHandlers(context),
+      ...requestHandlers(context),
       ...hardwareHandlers(context),
+      ...routerHandlers(context),
+      ...chatHandlers(context),
       events: events.events,
     },
     isStrict: options.isStrict,
   });
   const isPublic = { config: { scope: "public" as const } };
-  app.get("/", { config: { scope: "read" } }, (_request, reply) => {
-    void reply.type("text/html; charset=utf-8").send(statusPage(viewOf(context), context.version));
-  });
   app.get<{ Querystring: { verbose?: string } }>("/livez", isPublic, (request, reply) => {
-    // Whoever gets an answer has seen the one thing that this is about: the event loop turns.
+    // The answer itself proves the only check of this route: the event loop runs.
     void reply
       .type("text/plain")
       .send(request.query.verbose === undefined ? "ok\n" : "[+]process ok\n[+]event loop ok\n");
@@ -57,8 +65,8 @@ export function registerRoutes(app: FastifyInstance, context: ManagementContext,
       .type("text/plain")
       .send(text ?? (isReady ? "ok\n" : "not ready\n"));
   });
-  app.get("/metrics", isPublic, async (_request, reply) => {
-    void reply.type(context.metrics.registry.contentType);
-    return await context.metrics.registry.metrics();
+  app.get("/metrics", isPublic, async (request, reply) => {
+    const { type, body } = await context.metrics.page.render(request.headers.accept);
+    return await reply.type(type).send(body);
   });
 }

@@ -2,41 +2,44 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import type { FastifyReply } from "fastify";
 import { ApiError } from "../../api/errors.ts";
-import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { SlotDetail } from "../../api/management/views.ts";
-import { isBuiltin, modelRefSchema, slotNameSchema } from "../../api/names.ts";
+import { isBuiltin, slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
-import { wrongWork } from "../../api/slot-work.ts";
-import { completeSlot, slotSpecSchema } from "../../api/slot.ts";
 import type { RequestKind } from "../../api/status.ts";
+import { ShapeCache } from "../../models/fit/shape-cache.ts";
 import { invalidSpec } from "../admission/availability.ts";
-import type { KnownSlot } from "../index.ts";
+import type { KnownSlot } from "../routing/index.ts";
 import { slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { guardExecFields } from "./exec-fields.ts";
 import { readManifest } from "./manifest-body.ts";
+import { checkSwap, checkWork } from "./slot-checks.ts";
+import { checkFit } from "./slot-fit.ts";
 import { slotDetail } from "./views.ts";
 import { settled, waitUntil, type WaitQuery } from "./wait.ts";
 
 type ManifestBody = Readonly<Record<string, unknown>>;
 
-/** A restart, load, unload or swap as the API takes it. */
+/** A restart, load, unload or swap as the API accepts it. */
 interface WantedChange {
   readonly kind: RequestKind;
   readonly model?: string | undefined;
   readonly reset?: boolean | undefined;
-  /** Into the manifest instead of beside it. */
+  /** Write the change into the manifest as well. */
   readonly write?: boolean | undefined;
 }
 
-/** By what a caller sees that the operator has taken up what was asked, and who tells when that may be so. */
-interface Sign {
+/** How a caller recognises that the operator has handled the request, and the source of hints to check again. */
+interface Confirmation {
   readonly isSeen: (slot: KnownSlot) => boolean;
-  /** It was there when the request came: once it is gone nothing is left to wait for. */
+  /** The slot existed when the request came: once it is gone there is nothing to wait for. */
   readonly isKnown?: boolean;
   readonly watch: (onChange: () => void) => Disposable;
 }
 
-/** Asks the operator for something that is no spec, and answers with the slot as it is then. */
+/** Shapes of models that were written into slots lately. */
+const shapes = new ShapeCache();
+
+/** Sends the operator a request that is no spec, and answers with the slot's state after it. */
 export async function changeSlot(
   context: ManagementContext,
   name: string,
@@ -65,9 +68,12 @@ export async function changeSlot(
       details: { slot: name, state, reason: "Deleted" },
     });
   }
+  if (kind === "swap-model" && model !== undefined) {
+    await checkFit(context, shapes, name, { ...slot.spec, model: { ...slot.spec.model, default: model } });
+  }
   if (write === true && model !== undefined) {
     await context.writer.set("Slot", name, ["model", "default"], model);
-    // What was swapped in for a while must not win over what is now written down for good.
+    // A temporary swap must not take precedence over the value that is now in the manifest.
     await context.requests.remove(name, "swap-model");
     const isSeen = (now: KnownSlot): boolean => now.status?.model.ref === model;
     return await answered(context, name, query, client, { isSeen, isKnown: true, watch: context.watch });
@@ -80,22 +86,22 @@ export async function changeSlot(
     token,
     specHash: slot.published?.specHash ?? "",
     requestedAt: new Date().toISOString(),
-    ...(kind === "swap-model" && reset !== true && model !== undefined ? { model } : {}),
+    ...((kind === "swap-model" || kind === "load") && reset !== true && model !== undefined ? { model } : {}),
     ...(slot.spec.model.default === undefined ? {} : { specModel: slot.spec.model.default }),
   });
   return await answered(context, name, query, client, takenUp(context, name, kind, token));
 }
 
-/** Whether the operator is ending it because its manifest is gone, and nobody has written another since. */
+/** Whether the operator is ending the slot because its manifest is gone, and no new manifest exists. */
 async function isLeaving({ writer }: ManagementContext, { name, published }: KnownSlot): Promise<boolean> {
   return published?.plan.reason === "Deleted" && (await writer.specHash("Slot", name)) === undefined;
 }
 
 /**
- * Whether the operator has taken up the request, or the one that has taken its place meanwhile: there is one of a kind,
- * and who was overtaken by another client would wait for what never comes.
+ * Whether the operator has handled the request, or the one that has replaced it meanwhile: there is one per kind, and a
+ * client whose request was replaced would wait for ever.
  */
-function takenUp({ requests, watch }: ManagementContext, name: string, kind: RequestKind, token: string): Sign {
+function takenUp({ requests, watch }: ManagementContext, name: string, kind: RequestKind, token: string): Confirmation {
   let awaited = token;
   const isSeen = ({ status }: KnownSlot): boolean => {
     if (status?.handledRequests[kind] === awaited) return true;
@@ -114,39 +120,14 @@ function takenUp({ requests, watch }: ManagementContext, name: string, kind: Req
   };
 }
 
-/** A manifest that was never valid has no spec to act on: what stands there instead is disabled. */
+/** A manifest that was never valid has no spec to act on: the slot is published as disabled. */
 function invalidManifest({ status, spec }: KnownSlot): ApiError | undefined {
   const invalid = spec.enabled || status === undefined ? undefined : invalidSpec(status);
   if (invalid === undefined) return undefined;
   return new ApiError("config.invalid", { message: invalid.message, details: { path: [], message: invalid.message } });
 }
 
-/** A built-in slot is not written a model that cannot do its work. */
-function checkWork(context: ManagementContext, name: string, spec: Readonly<Record<string, unknown>>): void {
-  const { data } = slotSpecSchema.safeParse(spec);
-  if (data === undefined || data.model.default === undefined) return;
-  const message = wrongWork(name, completeSlot(name, data), context.index().models.get(data.model.default));
-  if (message !== undefined)
-    throw new ApiError("config.invalid", { message, details: { path: ["model", "default"], message } });
-}
-
-function checkSwap(context: ManagementContext, slot: KnownSlot, model: string | undefined, isReset: boolean): void {
-  if ((model === undefined) === !isReset)
-    throw invalidRequest([{ path: ["model"], message: "name a model, or reset: true" }]);
-  if (model === undefined) return;
-  const { index } = viewOf(context);
-  // A custom slot may name a model that nobody declared (RESOURCES "Slot").
-  const isFree = slot.spec.engine === "custom" && modelRefSchema.safeParse(model).success;
-  const wrong = wrongWork(slot.name, slot.spec, index.models.get(model));
-  if (wrong !== undefined)
-    throw new ApiError("config.invalid", { message: wrong, details: { path: ["model"], message: wrong } });
-  if (index.models.has(model) || isFree || slot.spec.model.default === model) return;
-  throw new ApiError("model.not_found", {
-    message: `no model is called "${model.slice(0, 200)}"${didYouMean(nearest(model, index.models.keys()))}`,
-  });
-}
-
-/** Writes a new manifest, and waits where the query asks for it. Throws ApiError. */
+/** Writes a new manifest, and waits if the query says so. Throws ApiError. */
 export async function createSlot(
   context: ManagementContext,
   body: ManifestBody,
@@ -157,6 +138,7 @@ export async function createSlot(
   if (name === undefined) throw invalidRequest([{ path: ["name"], message: "is required" }]);
   checkName(name);
   checkWork(context, name, spec);
+  await checkFit(context, shapes, name, spec);
   const known = context.index().slots.get(name);
   if (known?.published?.file !== undefined)
     throw new ApiError("slot.already_exists", { message: `a slot is called ${name} already` });
@@ -165,7 +147,7 @@ export async function createSlot(
   return await written(context, name, specHash, query, client);
 }
 
-/** Writes the manifest of a slot, new (201) or not (202), and waits where the query asks for it. Throws ApiError. */
+/** Writes the manifest of a slot, new (201) or not (202), and waits if the query says so. Throws ApiError. */
 export async function putSlot(
   context: ManagementContext,
   name: string,
@@ -176,6 +158,7 @@ export async function putSlot(
   checkName(name);
   const { spec, labels } = readManifest("Slot", body, name);
   checkWork(context, name, spec);
+  await checkFit(context, shapes, name, spec);
   const known = context.index().slots.get(name);
   const before = known?.published;
   guardExecFields(
@@ -191,7 +174,25 @@ export async function putSlot(
   return await written(context, name, specHash, query, request);
 }
 
-/** Removes a slot's manifest; answers with what the slot was. Throws ApiError. */
+/** Gives the manifest of a slot this text, under the rules of `putSlot`. Throws ApiError. */
+export async function putSlotText(
+  context: ManagementContext,
+  name: string,
+  { text, hash }: { readonly text: string; readonly hash: string },
+  query: WaitQuery,
+  client: IncomingMessage,
+): Promise<SlotDetail> {
+  const { writer, config } = context;
+  const { published, spec: before } = slotNamed(context, name);
+  const spec = await writer.specOf("Slot", name, text);
+  checkWork(context, name, spec);
+  await checkFit(context, shapes, name, spec);
+  guardExecFields(spec, { ...before }, { isAllowed: config.apiExec, file: published?.file ?? `slots/${name}.toml` });
+  await writer.writeSource("Slot", name, { text, hash });
+  return await written(context, name, await writer.specHash("Slot", name), query, client);
+}
+
+/** Removes a slot's manifest; answers with the slot's last state. Throws ApiError. */
 export async function deleteSlot(context: ManagementContext, name: string): Promise<SlotDetail> {
   const slot = slotNamed(context, name);
   if (isBuiltin(name)) {
@@ -203,8 +204,8 @@ export async function deleteSlot(context: ManagementContext, name: string): Prom
 }
 
 /**
- * The slot with the hash of what is written now: `?wait` waits until the operator has published that (DECISIONS 15), or
- * what somebody has written over it meanwhile.
+ * The slot with the hash of the written spec: `?wait` waits until the operator has published that (DECISIONS 15), or a
+ * later one that has replaced it.
  */
 async function written(
   context: ManagementContext,
@@ -235,15 +236,15 @@ async function written(
   return { ...slot, spec_hash: specHash ?? slot.spec_hash };
 }
 
-/** The slot at once, or, where it is waited for, once it has settled under what was asked. */
+/** The slot at once, or, with a wait, once it has settled under the requested change. */
 async function answered(
   context: ManagementContext,
   name: string,
   query: WaitQuery,
   client: IncomingMessage,
-  { isSeen, watch, isKnown = false }: Sign,
+  { isSeen, watch, isKnown = false }: Confirmation,
 ): Promise<SlotDetail> {
-  // A slot that was just written is known once the operator has seen it: soon, and in any case within seconds.
+  // A slot that was just written is known once the operator has read it: within seconds.
   const patienceMs = query.wait === undefined ? 2000 : query.timeout * 1000;
   const isOver =
     query.wait === undefined
@@ -256,11 +257,11 @@ async function answered(
     stopping: context.stopping,
   });
   const slot = context.index().slots.get(name);
-  // Deleted meanwhile: what was asked of it will never come.
+  // Deleted meanwhile: the request will never be handled.
   if (slot === undefined && isKnown) return slotDetail(slotNamed(context, name), viewOf(context));
   if (slot === undefined) {
     throw new ApiError("slot.not_ready", {
-      message: `${name} is written; no operator has taken it up yet`,
+      message: `${name} is written; no operator has handled it yet`,
       details: { slot: name, state: "offline", reason: "OperatorLost" },
       headers: { "retry-after": "2" },
     });

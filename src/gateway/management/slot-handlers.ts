@@ -1,8 +1,9 @@
-import { slotsInOrder } from "../index.ts";
+import { ApiError } from "../../api/errors.ts";
+import { slotsInOrder } from "../routing/index.ts";
 import type { Handlers } from "./api-server.ts";
 import { mayAdminister, slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { sendLogs } from "./logs.ts";
-import { changeSlot, createSlot, deleteSlot, putSlot } from "./slot-changes.ts";
+import { changeSlot, createSlot, deleteSlot, putSlot, putSlotText } from "./slot-changes.ts";
 import { planView, slotDetail, slotView } from "./views.ts";
 
 type SlotHandlers = Pick<
@@ -12,6 +13,8 @@ type SlotHandlers = Pick<
   | "createSlot"
   | "putSlot"
   | "deleteSlot"
+  | "getManifest"
+  | "putManifest"
   | "planSlot"
   | "loadSlot"
   | "unloadSlot"
@@ -21,7 +24,7 @@ type SlotHandlers = Pick<
   | "assignModel"
 >;
 
-/** Handlers of slots: what they are, and what is asked of them. */
+/** Handlers of slots: their state, and changes to them. */
 export function slotHandlers(context: ManagementContext): SlotHandlers {
   return {
     listSlots: () => {
@@ -38,6 +41,13 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
     createSlot: async ({ body, query, request }) => await createSlot(context, body, query, request.raw),
     putSlot: async ({ params: { name = "" }, body, query, reply, request }) =>
       await putSlot(context, name, body, query, { reply, request: request.raw }),
+    getManifest: async ({ params: { name = "" } }) => {
+      const source = await context.writer.source("Slot", slotNamed(context, name).name);
+      if (source === undefined) throw new ApiError("slot.not_found", { message: `${name} has no manifest` });
+      return { ...source, read_only: (await context.writer.readOnlyReason()) ?? null };
+    },
+    putManifest: async ({ params: { name = "" }, body, query, request }) =>
+      await putSlotText(context, name, body, query, request.raw),
     deleteSlot: async ({ params: { name = "" } }) => await deleteSlot(context, name),
     loadSlot: async ({ params: { name = "" }, query, request }) =>
       await changeSlot(context, name, { kind: "load" }, query, request.raw),
@@ -50,6 +60,6 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
     assignModel: async ({ params: { ref = "" }, body, query, request }) =>
       await changeSlot(context, body.slot, { kind: "swap-model", model: ref }, query, request.raw),
     slotLogs: async ({ params: { name = "" }, query, reply }) =>
-      await sendLogs(reply, context, slotNamed(context, name).name, query),
+      await sendLogs(reply, context, slotNamed(context, name), query),
   };
 }

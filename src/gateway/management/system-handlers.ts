@@ -4,8 +4,7 @@ import { freeBytesMin } from "../../api/hardware.ts";
 import { openApiDocument } from "../../api/management/openapi.ts";
 import type { SlotState } from "../../api/states.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
-import { isOperatorLost } from "../admission/availability.ts";
-import { slotsInOrder } from "../index.ts";
+import { slotsInOrder } from "../routing/index.ts";
 import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
 import { docsPage } from "./docs-page.ts";
@@ -13,7 +12,16 @@ import { existsSync } from "node:fs";
 
 type SystemHandlers = Pick<
   Handlers,
-  "status" | "health" | "metrics" | "features" | "installState" | "completeInstall" | "urls" | "openapi" | "docs"
+  | "status"
+  | "health"
+  | "metrics"
+  | "targets"
+  | "features"
+  | "installState"
+  | "completeInstall"
+  | "urls"
+  | "openapi"
+  | "docs"
 >;
 
 /** Handlers of health, features, installation and the API's own description. */
@@ -40,18 +48,27 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       return { name: "berth", version, uptime_seconds: uptime, ready: context.isReady(), slots, counts };
     },
     health: async () => await health(context),
-    metrics: async ({ reply }) =>
-      await reply.type(context.metrics.registry.contentType).send(await context.metrics.registry.metrics()),
+    metrics: async ({ request, reply }) => {
+      const { type, body } = await context.metrics.page.render(request.headers.accept);
+      return await reply.type(type).send(body);
+    },
+    targets: ({ request }) => {
+      const gateway = { targets: [request.host], labels: { part: "gateway" } };
+      const operator = { targets: [`127.0.0.1:${config.operatorPort}`], labels: { part: "operator" } };
+      return /^(127\.|localhost|\[::1\])/.test(request.host) ? [gateway, operator] : [gateway];
+    },
     features: () => ({
       auth: true,
-      catalog: false,
+      catalog: true,
       containers: true,
       events: true,
       hardware_probe: true,
       held_requests: true,
       management_writes: true,
-      pulls: false,
+      pulls: true,
       upstreams: true,
+      dashboard: true,
+      chat: true,
     }),
     installState,
     completeInstall: async () => {
@@ -59,10 +76,10 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       return installState();
     },
     urls: ({ request }) => {
-      // A proxy that ends TLS says so; anybody else's word is no reason to send people to another scheme.
+      // Only a trusted proxy's header says that it ends TLS; another sender must not redirect people to another scheme.
       const isSecure = request.headers["x-forwarded-proto"] === "https" && context.authenticator.isTrusted(request.raw);
       const base = `${isSecure ? "https" : request.protocol}://${request.host}`;
-      return { api: `${base}/v1`, dashboard: `${base}/`, chat: null };
+      return { api: `${base}/v1`, dashboard: `${base}/`, chat: `${base}/chat/` };
     },
     openapi: document,
     docs: async ({ reply }) => await reply.type("text/html; charset=utf-8").send(docsPage(document())),
@@ -87,7 +104,7 @@ interface ConditionCount {
   count: number;
 }
 
-/** How many resources have which trouble. No names, places or messages: everybody may ask for these. */
+/** The number of resources per condition. No names, places or messages: the route is public. */
 function countTroubles({ resources }: ManagementContext): ConditionCount[] {
   const counts = new Map<string, ConditionCount>();
   for (const { kind, condition } of resources.troubles()) {
@@ -100,7 +117,7 @@ function countTroubles({ resources }: ManagementContext): ConditionCount[] {
   return [...counts.values()];
 }
 
-/** What of the whole system is well, and what is not. */
+/** The checks of the whole system. */
 export async function health(context: ManagementContext): Promise<Health> {
   const operator = context.operator();
   const failed = slotsInOrder(context.index())
@@ -115,7 +132,7 @@ export async function health(context: ManagementContext): Promise<Health> {
   const word = (isOk: boolean): "ok" | "degraded" => (isOk ? "ok" : "degraded");
   const checks = {
     store: { status: word(reasons.length === 0), reasons },
-    operator_heartbeat: { status: word(!isOperatorLost(operator)), last: operator?.heartbeat ?? null },
+    operator_heartbeat: { status: word(context.operatorLiveness() === "live"), last: operator?.heartbeat ?? null },
     disk: { status: word(free !== null && free >= freeBytesMin), free_bytes: free },
     slots: { status: word(failed.length === 0), failed },
     conditions: { status: word(counts.length === 0), counts },

@@ -2,7 +2,7 @@ import { troublesIn } from "../../api/conditions.ts";
 import type { UpstreamRow } from "../../api/management/views.ts";
 import type { ManagementContext } from "./context.ts";
 
-/** Every provider that is declared; those whose manifest was never valid serve nothing. */
+/** Every declared provider; those whose manifest was never valid serve nothing. */
 export function upstreamViews({
   upstreams,
   resources,

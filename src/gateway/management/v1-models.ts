@@ -1,21 +1,22 @@
-import type { V1Model } from "../../api/management/views.ts";
+import type { V1Model } from "../../api/management/v1-model.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { isBuiltin, withTranslated } from "../../api/names.ts";
 import { willAnswer } from "../admission/availability.ts";
-import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../index.ts";
-import type { Traffic } from "../traffic.ts";
+import { holdersOf, slotsInOrder, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
+import { routedModels, routerStatus } from "./router-models.ts";
+import type { Traffic } from "../dispatch/traffic.ts";
 
 interface V1Context {
   readonly index: ResolutionIndex;
   readonly traffic: Traffic;
-  /** Milliseconds since 1970: models whose age nobody knows came with the gateway. */
+  /** Milliseconds since 1970: the age of models without a known age. */
   readonly startedAt: number;
 }
 
 /**
- * `/v1/models`, ids once each: slots in the specification's order, then registry models, then upstream models. Clients show
- * the list to people who pick from it, so that custom slots that cannot answer are left out. `all`: they are there too;
- * `available`: built-ins that cannot answer are left out as well, and so are models that no slot holds.
+ * `/v1/models`, each id once: slots in the specification's order, then registry models, then upstream models. People
+ * choose from the list, so that custom slots that cannot answer are left out. `all`: they are included; `available`:
+ * built-in slots that cannot answer are left out as well, and so are models that no slot holds.
  */
 export function v1Models(context: V1Context, { all, available }: { all: boolean; available: boolean }): V1Model[] {
   const { index } = context;
@@ -23,10 +24,11 @@ export function v1Models(context: V1Context, { all, available }: { all: boolean;
     ...slotsInOrder(index)
       .filter((slot) => all || (isBuiltin(slot.name) && !available) || willAnswer(slot))
       .map((slot) => slotItem(slot, context)),
+    ...requestedItems(context),
     ...modelItems(context).filter(({ berth: { slot } }) => all || !available || slot !== null),
     ...upstreamItems(context),
   ];
-  // A slot hides a model of its name, and a provider's model one that no slot holds: as requests find them.
+  // A slot hides a model of its name, and a provider's model one that no slot holds: the order of resolution.
   const items = new Map<string, V1Model>();
   for (const item of listed) {
     const known = items.get(item.id);
@@ -36,7 +38,7 @@ export function v1Models(context: V1Context, { all, available }: { all: boolean;
   return [...items.values()];
 }
 
-/** What goes by that name, were it listed or not: an alias is its slot. Undefined: nothing. */
+/** The target of that name, listed or not: an alias is its slot. Undefined: none. */
 export function v1Model(context: V1Context, id: string): V1Model | undefined {
   const slot = context.index.slots.get(id) ?? context.index.aliases.get(id);
   if (slot !== undefined) return slotItem(slot, context);
@@ -50,6 +52,7 @@ function slotItem(slot: KnownSlot, { index, traffic, startedAt }: V1Context): V1
     object: "model",
     created: createdOf(ref === undefined ? undefined : index.models.get(ref), startedAt),
     owned_by: "berth",
+    status: { value: routerStatus(slot, slot.status?.onRequest?.usual ?? ref).value },
     berth: {
       kind: "slot",
       state: traffic.stateOf(slot),
@@ -60,12 +63,13 @@ function slotItem(slot: KnownSlot, { index, traffic, startedAt }: V1Context): V1
   };
 }
 
-/** Unix seconds, never 0: files may be that old, and clients show dates. */
+/** Unix seconds, never 0: clients show dates, and a file may have the time 0. */
 function createdOf(model: Pick<ModelRecord, "created"> | undefined, startedAt: number): number {
   return model?.created || Math.floor(startedAt / 1000);
 }
 
 function modelItems({ index, startedAt }: V1Context): V1Model[] {
+  const routed = new Map(routedModels(index, startedAt).map(({ item }) => [item.id, item.status.value]));
   return [...index.models.values()]
     .toSorted((a, b) => (a.ref < b.ref ? -1 : 1))
     .map((model) => ({
@@ -73,6 +77,7 @@ function modelItems({ index, startedAt }: V1Context): V1Model[] {
       object: "model",
       created: createdOf(model, startedAt),
       owned_by: "berth",
+      status: { value: routed.get(model.ref) ?? "unloaded" },
       berth: {
         kind: "model",
         state: model.state,
@@ -80,6 +85,22 @@ function modelItems({ index, startedAt }: V1Context): V1Model[] {
         capabilities: model.capabilities,
       },
     }));
+}
+
+/** Models that requests may choose and only their slot's engine knows. */
+function requestedItems({ index, startedAt }: V1Context): V1Model[] {
+  return slotsInOrder(index).flatMap((slot) =>
+    (slot.spec.enabled && slot.spec.engine === "custom" ? (slot.status?.onRequest?.refs ?? []) : [])
+      .filter((ref) => !index.models.has(ref))
+      .map((ref) => ({
+        id: ref,
+        object: "model",
+        created: createdOf(undefined, startedAt),
+        owned_by: "berth",
+        status: { value: routerStatus(slot, ref).value },
+        berth: { kind: "model", state: "unknown", slot: slot.name, capabilities: [] },
+      })),
+  );
 }
 
 function upstreamItems({ index, startedAt }: V1Context): V1Model[] {

@@ -3,16 +3,16 @@ import type { ModelView, PlanView, SlotDetail, SlotView } from "../../api/manage
 import { maskedPlan, maskedSpec } from "../../api/masked.ts";
 import { findCondition } from "../../api/conditions.ts";
 import { duration } from "../../api/duration.ts";
-import type { Step } from "../../api/plan.ts";
+import { processIn, type Step } from "../../api/plan.ts";
 import { resourceKey, type ResourceStatus } from "../../api/resource-status.ts";
 import { residentBytes } from "../../lib/resident-memory.ts";
-import { holdersOf, type KnownSlot, type ResolutionIndex } from "../index.ts";
+import { holdersOf, type KnownSlot, type ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "../admission/admission.ts";
-import { slotConditions } from "../slot-conditions.ts";
+import { slotConditions } from "../routing/slot-conditions.ts";
 import type { SlotStatus } from "../../api/status.ts";
-import type { Traffic } from "../traffic.ts";
+import type { Traffic } from "../dispatch/traffic.ts";
 
-/** Bodies of `/v1/models` and `/api`: snake_case JSON, as CONTRACT has it. */
+/** Bodies of `/v1/models` and `/api`: snake_case JSON, as in CONTRACT. */
 export interface ViewContext {
   readonly index: ResolutionIndex;
   readonly traffic: Traffic;
@@ -56,10 +56,12 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
       load?.warmSeconds === undefined
         ? null
         : round((load.startSeconds ?? 0) + load.warmSeconds + (load.pullSeconds ?? 0)),
-    // Nobody watches what an operator that is lost has told of.
+    // The figures of a lost operator are out of date.
     memory_bytes: isOperatorLost ? null : memoryOf(status?.processes ?? []),
     compute: computeOf(status?.compute),
     memory: isOperatorLost ? null : measuredOf(status?.memory),
+    fit: fitOf(status?.fit),
+    context: status?.context ?? null,
     uptime_seconds:
       status?.readySince === undefined ? null : Math.floor((Date.now() - Date.parse(status.readySince)) / 1000),
     processes: status?.processes ?? [],
@@ -72,7 +74,25 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
 /** A slot with its history, for one slot only. `isMasked`: for a caller below admin. */
 export function slotDetail(slot: KnownSlot, context: ViewContext, { isMasked = false } = {}): SlotDetail {
   const spec = isMasked ? maskedSpec(slot.spec) : slot.spec;
-  return { ...slotView(slot, context), transitions: slot.status?.transitions ?? [], spec };
+  return {
+    ...slotView(slot, context),
+    on_request: choiceOf(slot.status?.onRequest),
+    transitions: slot.status?.transitions ?? [],
+    spec,
+  };
+}
+
+function choiceOf(choice: SlotStatus["onRequest"]): SlotDetail["on_request"] {
+  if (choice === undefined) return null;
+  const { usual, refs, chosen } = choice;
+  const failed = choice.failed.map(({ ref, reason, message, failures, retryAt }) => ({
+    ref,
+    reason,
+    message,
+    failures,
+    retry_at: retryAt,
+  }));
+  return { usual, refs, chosen, failed };
 }
 
 function progressOf(progress: SlotStatus["progress"]): SlotView["progress"] {
@@ -96,7 +116,21 @@ function measuredOf(memory: SlotStatus["memory"]): SlotView["memory"] {
   return memory === undefined ? null : { host_bytes: memory.hostBytes ?? null, devices: memory.devices };
 }
 
-/** Of all processes that run on this machine and can be told; null where none can, such as containers. */
+function fitOf(fit: SlotStatus["fit"]): SlotView["fit"] {
+  if (fit === undefined) return null;
+  const { stage, device, needBytes, budgetBytes, errorRatio, devices, stages } = fit;
+  return {
+    stage,
+    device,
+    need_bytes: needBytes,
+    budget_bytes: budgetBytes ?? null,
+    error_ratio: errorRatio ?? null,
+    devices: devices.map(({ id, ...of }) => ({ id, need_bytes: of.needBytes, budget_bytes: of.budgetBytes ?? null })),
+    stages: stages.map((of) => ({ stage: of.stage, need_bytes: of.needBytes, error_ratio: of.errorRatio ?? null })),
+  };
+}
+
+/** The sum over all processes with a known figure; null without any, such as for containers. */
 function memoryOf(processes: SlotStatus["processes"]): number | null {
   const known = processes.flatMap(({ pid, startedAt }) =>
     pid === undefined || startedAt === undefined ? [] : (residentBytes(pid, new Date(startedAt)) ?? []),
@@ -108,7 +142,7 @@ function round(seconds: number): number {
   return Math.round(seconds * 1000) / 1000;
 }
 
-/** What the operator does next with a slot, also as text for a person. `isMasked`: for a caller below admin. */
+/** The operator's next steps for a slot, also as text for a person. `isMasked`: for a caller below admin. */
 export function planView(
   { name, published }: Pick<KnownSlot, "name" | "published">,
   { now = Date.now(), isMasked = false } = {},
@@ -120,7 +154,7 @@ export function planView(
   };
   const plan = isMasked ? maskedPlan(whole) : whole;
   const lines = plan.steps.map((step, index) => {
-    const what = "role" in step ? `${step.do} ${step.role}` : step.do;
+    const what = [step.do, processIn(step)].filter((word) => word !== undefined).join(" ");
     return `  ${index + 1}. ${what}: ${step.reason}${detailOf(step, now)}`;
   });
   const text = [`${name}: ${plan.reason}: ${plan.message}`, ...(lines.length === 0 ? ["  nothing to do"] : lines)].join(
@@ -132,11 +166,11 @@ export function planView(
 function detailOf(step: Step, now: number): string {
   const left = (until: string): string => duration(Math.max(0, Math.ceil((Date.parse(until) - now) / 1000)));
   if (step.do === "start") return `\n     ${step.command}`;
-  if (step.do === "drain") return `, at most ${left(step.deadline)} more`;
+  if (step.do === "drain") return step.deadline === undefined ? "" : `, at most ${left(step.deadline)} more`;
   return step.do === "wait" && step.until !== undefined ? ` in ${left(step.until)}` : "";
 }
 
-/** Every model of the registry, then those that are declared and were never valid. */
+/** Every model of the registry, then declared models that were never valid. */
 export function modelViews(index: ResolutionIndex): ModelView[] {
   const neverValid = [...index.resources.values()].filter(
     ({ kind, name }) => kind === "Model" && recordOf(index, name) === undefined,
@@ -144,7 +178,7 @@ export function modelViews(index: ResolutionIndex): ModelView[] {
   return [...[...index.models.values()].map((model) => modelView(model, index)), ...neverValid.map(nothingOf)];
 }
 
-/** The model of that ref, or the one that is declared under that name and was never valid. */
+/** The model of that ref, or the declared one of that name that was never valid. */
 export function modelViewNamed(index: ResolutionIndex, ref: string): ModelView | undefined {
   const model = index.models.get(ref);
   if (model !== undefined) return modelView(model, index);
@@ -152,15 +186,15 @@ export function modelViewNamed(index: ResolutionIndex, ref: string): ModelView |
   return resource === undefined || recordOf(index, ref) !== undefined ? undefined : nothingOf(resource);
 }
 
-/** What a Model gives; undefined: nothing. */
+/** The record of a Model; undefined: none. */
 function recordOf({ models }: ResolutionIndex, name: string): ModelRecord | undefined {
   const named = models.get(name);
-  // A file of that ref, too, is what a broken manifest of that name speaks of.
+  // A file of that ref is the subject of a broken manifest of that name, too.
   if (named !== undefined) return named;
   return [...models.values()].find((model) => model.origin === "manifest" && model.name === name);
 }
 
-/** Of a Model whose manifest gives no record. */
+/** The view of a Model whose manifest gives no record. */
 function nothingOf({ name, file, conditions }: ResourceStatus): ModelView {
   const message = findCondition(conditions, "Ready")?.message ?? null;
   return {
@@ -191,7 +225,7 @@ function nothingOf({ name, file, conditions }: ResourceStatus): ModelView {
 export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView {
   const owners = holdersOf(index, model);
   const slots = owners.map(({ name }) => name);
-  // Of several that hold it, one that runs says where the model is.
+  // Of several slots that hold it, a running one names the backend.
   const owner = owners.find(({ status }) => (status?.processes.length ?? 0) > 0) ?? owners[0];
   const declared = index.resources.get(resourceKey({ kind: "Model", name: model.name ?? model.ref }));
   return {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { findCondition } from "../../api/conditions.ts";
-import type { KnownSlot } from "../index.ts";
+import type { KnownSlot } from "../routing/index.ts";
 
 export interface WaitQuery {
   readonly wait?: "ready" | "settled" | undefined;
@@ -8,7 +8,7 @@ export interface WaitQuery {
   readonly timeout: number;
 }
 
-/** Nothing is going on: it runs, it rests, or it waits for a person or for its next try. */
+/** No progress is expected: the slot runs, is offline, or waits for a person or for its next attempt. */
 export function settled({ status }: KnownSlot): boolean {
   if (status === undefined) return false;
   if (status.state === "error") return true;
@@ -16,15 +16,18 @@ export function settled({ status }: KnownSlot): boolean {
   return !isWorking && !["pulling", "starting", "warming", "unloading"].includes(status.state);
 }
 
-/** Looks at once and whenever `watch` tells of a change. Resolves when it is over, in time or not, or nobody waits. */
+/**
+ * Checks at once and at every change that `watch` reports. Resolves when the condition holds, the time is over, or the
+ * client has disconnected.
+ */
 export async function waitUntil(
   isOver: () => boolean,
   options: {
     readonly watch: (onChange: () => void) => Disposable;
     readonly patienceMs: number;
-    /** On whose behalf: it may have left already. */
+    /** The client of the wait: it may have disconnected already. */
     readonly client: Pick<IncomingMessage, "socket">;
-    /** Aborted when the gateway stops: whoever waits hears how far it came. */
+    /** Aborted when the gateway stops: the waiting client gets the present state. */
     readonly stopping: AbortSignal;
   },
 ): Promise<void> {

@@ -1,9 +1,12 @@
-import { chatChunkSchema, type ChatChunk } from "../../api/chat-answer.ts";
+import { chatChunkSchema, type ChatChunk } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
 import { parseJson } from "../../lib/json.ts";
 import { engineEventFailure } from "../relay/engine-failure.ts";
 
-/** An event of a chat engine's stream. Throws ApiError where the engine tells of a failure, or sends no such event. */
+/**
+ * An event of a chat engine's stream. Throws ApiError where the engine reports a failure, or sends another kind of
+ * event.
+ */
 export function readChatChunk(json: string): ChatChunk {
   const value = parseJson(json);
   if (value === undefined) throw failed("the engine's answer is broken: an event is not JSON");
@@ -13,7 +16,7 @@ export function readChatChunk(json: string): ChatChunk {
   return chunk;
 }
 
-/** What a client learns of an answer that the engine did not give as it should have. */
+/** The client's error for an invalid answer of the engine. */
 export function failed(message: string): ApiError {
   return new ApiError("dispatch.upstream_failed", { message });
 }

@@ -5,7 +5,7 @@ import type { OwnItems } from "./kept-items.ts";
 import { ResponsesTranslation } from "./responses.ts";
 import type { Translation } from "./translation.ts";
 
-/** The tokens of a Responses request, counted as those of the chat that is made of it. */
+/** The tokens of a Responses request, counted as those of its translation into a chat. */
 export class ResponsesCount implements Translation {
   readonly #responses: ResponsesTranslation;
 

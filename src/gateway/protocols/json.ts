@@ -11,8 +11,8 @@ export function parseRequest(body: Buffer): Record<string, unknown> {
 }
 
 /**
- * A client's body anew. What can be read may still be nested too deeply to be written: throws ApiError
- * `dispatch.invalid_request` then.
+ * Serialises a client's body again. A value that can be parsed may still be nested too deeply to be serialised: throws
+ * ApiError `dispatch.invalid_request` then.
  */
 export function encodeRequest(value: object): Buffer {
   try {

@@ -2,17 +2,17 @@ import { parseJson } from "../../lib/json.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 
 export interface KeptItemsOptions {
-  /** `SVC_BUFFER_LIMIT`: what is kept counts in it. */
+  /** `SVC_BUFFER_LIMIT`: kept items count in it. */
   readonly budget: { add(bytes: number): boolean; give(bytes: number): void };
-  /** Of all items together. */
+  /** The limit of all items together. */
   readonly limitBytes: number;
-  /** An item that nobody has asked for that long is forgotten. */
+  /** An item without use for this long is removed. */
   readonly lifeMs: number;
-  /** Tests have a clock of their own. */
+  /** Replaced in tests. */
   readonly now?: () => number;
 }
 
-/** A small part of what bodies and buffers may take, for as long as a person may leave a conversation alone. */
+/** A small part of the limit of bodies and buffers, for as long as a person may leave a conversation. */
 export function keptItems(bufferLimitBytes: number): { readonly limitBytes: number; readonly lifeMs: number } {
   return { limitBytes: Math.min(32 * 1024 * 1024, Math.floor(bufferLimitBytes / 16)), lifeMs: 6 * 3600 * 1000 };
 }
@@ -23,20 +23,20 @@ interface KeptItem {
 }
 
 interface Owner {
-  /** The one that was used last stands last. */
+  /** In order of use, the last used item last. */
   readonly items: Map<string, KeptItem>;
   bytes: number;
 }
 
-/** What an item costs beside its text. */
+/** The cost of an item beside its text. */
 const overheadBytes = 256;
-/** A longer item is not kept: it would push out the answers of many conversations. */
+/** A longer item is not kept: it would displace the answers of many conversations. */
 const itemLimitBytes = 1024 * 1024;
 
 /**
  * Items of answers that clients may name instead of sending them again (`item_reference` of OpenAI's Responses). Only
- * who was given an item finds it. Bounded: the owner with the most bytes loses the items that were used longest ago,
- * so that nobody pushes out what others have. In memory alone: a restart forgets all.
+ * the client that got an item finds it. Bounded: the owner with the most bytes loses its oldest items, so that no
+ * client displaces the items of others. In memory alone: a restart loses all.
  */
 export class KeptItems implements Disposable {
   readonly #options: KeptItemsOptions;
@@ -56,7 +56,7 @@ export class KeptItems implements Disposable {
     return this.#bytes;
   }
 
-  /** Keeps an item that has an `id`; nothing where it is too long, or the budget has no room. */
+  /** Keeps an item that has an `id`; does nothing where it is too long, or the budget has no room. */
   keep(owner: string, item: object): void {
     const id = "id" in item ? item.id : undefined;
     if (typeof id !== "string") return;
@@ -115,7 +115,7 @@ export class KeptItems implements Disposable {
     let largest: [name: string, owner: Owner] | undefined;
     for (const each of this.#owners) if (each[1].bytes > (largest?.[1].bytes ?? 0)) largest = each;
     const [id] = largest?.[1].items.keys() ?? [];
-    if (largest === undefined || id === undefined) throw new Error("items are counted that nobody owns");
+    if (largest === undefined || id === undefined) throw new Error("items are counted without an owner");
     this.#forget(largest[0], id);
   }
 
@@ -136,7 +136,7 @@ function sizeOf(json: Buffer): number {
   return json.length + overheadBytes;
 }
 
-/** The items of one who asks. */
+/** The items of one owner. */
 export interface OwnItems {
   keep(item: object): void;
   find(id: string): unknown;

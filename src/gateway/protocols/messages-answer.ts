@@ -1,4 +1,4 @@
-import type { ChatUsage } from "../../api/chat-answer.ts";
+import type { ChatUsage } from "./chat-format.ts";
 
 /** Why the model stopped, and at which of the client's sequences. */
 export interface StopFacts {
@@ -8,20 +8,20 @@ export interface StopFacts {
   readonly hasToolCalls: boolean;
 }
 
-/** Why a chat ended, in the words of Messages. */
+/** Why a chat ended, in the values of Messages. */
 export function stopOf({ finish, stop, hasToolCalls }: StopFacts): {
   stop_reason: string;
   stop_sequence: string | null;
 } {
   if (finish === "length") return { stop_reason: "max_tokens", stop_sequence: null };
   if (finish === "content_filter") return { stop_reason: "refusal", stop_sequence: null };
-  // Some engines call it `stop` when a tool is to be used.
+  // Some engines report `stop` for tool calls.
   if (hasToolCalls) return { stop_reason: "tool_use", stop_sequence: null };
   if (typeof stop === "string") return { stop_reason: "stop_sequence", stop_sequence: stop };
   return { stop_reason: "end_turn", stop_sequence: null };
 }
 
-/** Anthropic counts what came from a cache apart. */
+/** Anthropic counts cached tokens separately. */
 export function usageOf(usage: ChatUsage | null | undefined): object {
   const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
   return {
@@ -32,12 +32,12 @@ export function usageOf(usage: ChatUsage | null | undefined): object {
   };
 }
 
-/** The engine's id in the protocol's fashion. */
+/** The engine's id in the protocol's form. */
 export function messageId(id: string): string {
   return `msg_${id.replace(/^chatcmpl-/, "")}`;
 }
 
-/** The thoughts in a message or delta, whatever the engine calls them. */
+/** The reasoning in a message or delta, under any engine's name for it. */
 export function thoughtsOf(part: {
   readonly reasoning_content?: string | null | undefined;
   readonly reasoning?: unknown;

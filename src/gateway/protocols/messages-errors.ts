@@ -1,9 +1,9 @@
 import type { ApiError } from "../../api/errors.ts";
-import type { ErrorForm } from "../relay/error-form.ts";
+import type { ErrorForm } from "../http/error-form.ts";
 
 /**
- * Errors as Anthropic's Messages protocol has them: `type` at the top level and a type of its own within. Code and
- * details stand beside, as in every other answer of ours.
+ * Errors in the form of Anthropic's Messages protocol: `type` at the top level and a type of its own within. Code and
+ * details are included, as in every other answer.
  */
 export const messagesErrors: ErrorForm = {
   idHeader: "request-id",

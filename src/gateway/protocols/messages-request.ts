@@ -5,7 +5,7 @@ import type {
   MessagesRequest,
   ToolResultBlock,
   UserBlock,
-} from "../../api/messages.ts";
+} from "./messages-format.ts";
 import { encodeRequest } from "./json.ts";
 
 type Part =
@@ -75,7 +75,7 @@ function toolChoice(choice: NonNullable<MessagesRequest["tool_choice"]>): unknow
   }
 }
 
-/** Results of tools come first, each as a message of its own: chat has them between the calls and what follows. */
+/** Results of tools come first, each as a message of its own: chat has them between the calls and the rest. */
 function userMessages(content: string | readonly UserBlock[]): object[] {
   if (typeof content === "string") return [{ role: "user", content }];
   const results: object[] = [];
@@ -92,7 +92,7 @@ function userMessages(content: string | readonly UserBlock[]): object[] {
   return parts.length === 0 && results.length > 0 ? results : [...results, { role: "user", content: contentOf(parts) }];
 }
 
-/** One text where all is text: many engines take nothing else. */
+/** One text where all parts are text: many engines accept nothing else. */
 function contentOf(parts: readonly Part[]): string | readonly Part[] {
   const all = parts.flatMap((part) => (part.type === "text" ? [part] : []));
   return all.length === parts.length ? textOf(all) : parts;
@@ -116,7 +116,7 @@ function partOf(block: { readonly type: "text"; readonly text: string } | ImageB
   }
 }
 
-/** Chat's results of tools are texts; images stand in the user's message behind them. */
+/** Chat's results of tools are texts; images follow in the user's message. */
 function resultOf({ content, is_error: isError }: ToolResultBlock): { text: string; images: readonly Part[] } {
   const parts = typeof content === "string" ? [{ type: "text" as const, text: content }] : (content ?? []).map(partOf);
   const images = parts.filter((part) => part.type === "image_url");
@@ -124,7 +124,7 @@ function resultOf({ content, is_error: isError }: ToolResultBlock): { text: stri
   return { text: text === "" && isError === true ? "The tool failed." : text, images };
 }
 
-/** What the model thought is left out: chat engines do not take it back. */
+/** Reasoning is left out: chat engines do not accept it. */
 function assistantMessage(blocks: readonly AssistantBlock[]): object {
   const text = blocks.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("");
   const calls = blocks.flatMap((block) =>

@@ -1,8 +1,6 @@
-import type { ChatUsage } from "../../api/chat-answer.ts";
-import type { AnswerTranslation } from "../relay/answer-format.ts";
-import { failed, readChatChunk } from "./chat-chunk.ts";
+import { failed } from "./chat-chunk.ts";
+import { ChatStream, type ChatChoice, type ChatDelta } from "./chat-stream.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
-import { SseDecoder } from "./sse-decoder.ts";
 
 /** A block of the answer; a call has its index in the engine's stream. */
 type Block = "text" | "thinking" | number;
@@ -14,21 +12,20 @@ interface WaitingCall {
   input: string;
 }
 
-/** Of all calls that had to wait, beside `costOfCall` for each call there was: an engine may be wrong, or hostile, without end. */
+/** The limit of all waiting calls, with `costOfCall` for each: an engine's stream may be endless. */
 const keptLimit = 4 * 1024 * 1024;
 const costOfCall = 256;
 
-/** What of the model's thoughts is left out still shows the client that something happens. */
+/** After this many omitted pieces of reasoning the client gets a ping as progress. */
 const thoughtsPerPing = 32;
 
 /**
- * A chat engine's stream as the events of Anthropic's Messages. Blocks follow one another there: text and the first
- * call stream as they come; a further call waits until everything before it is over.
+ * A chat engine's stream as the events of Anthropic's Messages. Its blocks follow one another: text and the first
+ * call are streamed; a further call waits until everything before it is complete.
  *
  *   message_start ping ( content_block_start content_block_delta* content_block_stop )* message_delta message_stop
  */
-export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> {
-  readonly #decoder = new SseDecoder();
+export class MessagesStream extends ChatStream {
   #model = "";
   #isThinking = false;
   #id: string | undefined;
@@ -38,50 +35,24 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
   readonly #closed = new Set<number>();
   #kept = 0;
   #thoughts = 0;
-  #finish: string | null | undefined;
   #stop: unknown;
-  #usage: ChatUsage | null | undefined;
-  #isOver = false;
-  #out = "";
 
   expect({ model, isThinking }: { model: string; isThinking: boolean }): void {
     this.#model = model;
     this.#isThinking = isThinking;
   }
 
-  push(chunk: Buffer): Buffer | undefined {
-    for (const item of this.#decoder.push(chunk)) {
-      if (this.#isOver) break;
-      if (item.kind === "comment") this.#event("ping", {});
-      else if (item.data === "[DONE]") this.#close();
-      else this.#chunk(item.data);
-    }
-    return this.#taken();
+  protected override onComment(): void {
+    this.#event("ping", {});
   }
 
-  end(): Buffer | undefined {
-    if (!this.#isOver) {
-      if (typeof this.#finish !== "string") throw failed("the engine ended the stream early");
-      this.#close();
-    }
-    return this.#taken();
-  }
-
-  #chunk(json: string): void {
-    const chunk = readChatChunk(json);
-    this.#start(chunk.id);
-    this.#usage = chunk.usage ?? this.#usage;
-    const choice = chunk.choices.find(({ index }) => index === 0);
-    if (choice === undefined) return;
-    this.#finish = choice.finish_reason ?? this.#finish;
+  protected override onDelta(delta: ChatDelta, choice: ChatChoice): void {
     this.#stop = choice.stop_reason ?? this.#stop;
-    const { delta } = choice;
-    if (delta === null || delta === undefined) return;
     const thoughts = thoughtsOf(delta);
     if (thoughts !== "") this.#think(thoughts);
     const text = delta.content ?? delta.refusal ?? "";
     if (text !== "") {
-      this.#begin("text", { type: "text", text: "" });
+      this.#beginBlock("text", { type: "text", text: "" });
       this.#delta({ type: "text_delta", text });
     }
     for (const call of delta.tool_calls ?? []) {
@@ -91,7 +62,7 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
 
   #think(thinking: string): void {
     if (this.#isThinking) {
-      this.#begin("thinking", { type: "thinking", thinking: "", signature: "" });
+      this.#beginBlock("thinking", { type: "thinking", thinking: "", signature: "" });
       this.#delta({ type: "thinking_delta", thinking });
       return;
     }
@@ -125,11 +96,11 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
 
   #beginCall(index: number, { id, name, input }: WaitingCall): void {
     this.#waiting.delete(index);
-    this.#begin(index, { type: "tool_use", id: id ?? `${this.#id ?? ""}_${index}`, name, input: {} });
+    this.#beginBlock(index, { type: "tool_use", id: id ?? `${this.#id ?? ""}_${index}`, name, input: {} });
     if (input !== "") this.#delta({ type: "input_json_delta", partial_json: input });
   }
 
-  #start(id: string): void {
+  protected override begin(id: string): void {
     if (this.#id !== undefined) return;
     this.#id = messageId(id);
     const message = {
@@ -146,7 +117,7 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
     this.#event("ping", {});
   }
 
-  #begin(block: Block, content: object): void {
+  #beginBlock(block: Block, content: object): void {
     if (this.#open === block) return;
     this.#endBlock();
     this.#open = block;
@@ -165,25 +136,16 @@ export class MessagesStream implements NonNullable<AnswerTranslation["stream"]> 
     this.#blocks += 1;
   }
 
-  #close(): void {
-    this.#isOver = true;
-    this.#start("");
+  protected override close(): void {
     for (const [index, call] of [...this.#waiting].toSorted(([a], [b]) => a - b)) this.#beginCall(index, call);
     const hasToolCalls = this.#closed.size > 0 || typeof this.#open === "number";
     this.#endBlock();
-    const delta = stopOf({ finish: this.#finish, stop: this.#stop, hasToolCalls });
-    this.#event("message_delta", { delta, usage: usageOf(this.#usage) });
+    const delta = stopOf({ finish: this.finish, stop: this.#stop, hasToolCalls });
+    this.#event("message_delta", { delta, usage: usageOf(this.usage) });
     this.#event("message_stop", {});
   }
 
   #event(type: string, fields: object): void {
-    this.#out += `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-  }
-
-  #taken(): Buffer | undefined {
-    if (this.#out === "") return undefined;
-    const bytes = Buffer.from(this.#out);
-    this.#out = "";
-    return bytes;
+    this.write(`event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`);
   }
 }

@@ -1,6 +1,6 @@
-import { chatAnswerSchema } from "../../api/chat-answer.ts";
+import { chatAnswerSchema } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
-import { messagesRequestSchema } from "../../api/messages.ts";
+import { messagesRequestSchema } from "./messages-format.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import { messageId, stopOf, thoughtsOf, usageOf } from "./messages-answer.ts";
@@ -9,7 +9,7 @@ import { MessagesStream } from "./messages-stream.ts";
 import type { Translation } from "./translation.ts";
 import { parseJson } from "../../lib/json.ts";
 
-/** Anthropic's Messages over an engine that speaks chat completions (DECISIONS 18). */
+/** Anthropic's Messages over an engine with chat completions (DECISIONS 18). */
 export class MessagesTranslation implements Translation {
   readonly stream = new MessagesStream();
   #model = "";
@@ -59,7 +59,7 @@ export class MessagesTranslation implements Translation {
   }
 }
 
-/** `mayBeCut`: the answer ended at its limit of tokens, within this call; `stop_reason` tells the client. */
+/** `mayBeCut`: the answer ended at its limit of tokens, within this call; `stop_reason` reports that to the client. */
 function inputOf(text: string, mayBeCut: boolean): object {
   const input = text === "" ? {} : parseJson(text);
   if (typeof input === "object" && input !== null) return input;

@@ -1,21 +1,21 @@
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
-import { rerankAnswerSchema, rerankRequestSchema } from "../../api/rerank.ts";
+import { rerankAnswerSchema, rerankRequestSchema } from "./rerank-format.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
-/** text-embeddings-inference has one model and no name for it: its clients mean the slot that ranks. */
+/** text-embeddings-inference has one model without a name: its clients mean the slot that ranks. */
 export function usualReranker(body: Buffer): string | undefined {
   const request = parseJson(body);
   return isRecord(request) && "texts" in request ? "embed" : undefined;
 }
 
 /**
- * Rerank as CONTRACT "/v1" has it, over what `llama-server` takes at `/v1/rerank`: `query` and `documents` as texts,
- * all of them scored. Sorting and cutting happen here, because engines differ in both. A request with
- * `texts` is one of text-embeddings-inference, and gets its answer: a bare list of `{index, score, text?}`
+ * Rerank as in CONTRACT "/v1", over `/v1/rerank` of `llama-server`: `query` and `documents` as texts, all of them
+ * scored. Sorting and cutting are done here, because engines differ in both. A request with `texts` follows
+ * text-embeddings-inference, and gets its answer: a bare list of `{index, score, text?}`
  * (https://huggingface.github.io/text-embeddings-inference). Scores are the engine's own in both.
  */
 export class RerankTranslation implements Translation {

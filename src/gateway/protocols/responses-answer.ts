@@ -1,25 +1,25 @@
 import { randomUUID } from "node:crypto";
-import type { ChatUsage } from "../../api/chat-answer.ts";
+import type { ChatUsage } from "./chat-format.ts";
 import type { ApiError } from "../../api/errors.ts";
-import type { ResponsesRequest } from "../../api/responses.ts";
+import type { ResponsesRequest } from "./responses-format.ts";
 import { encodeRequest } from "./json.ts";
 
-/** What an answer repeats of its request is in memory for as long as the answer takes: more than this is left out. */
+/** The repeated part of a request stays in memory as long as its answer: a larger part is left out. */
 const echoLimit = 32_768;
 
 /** How an item ends, and the answer. */
 export type Ending = "completed" | "incomplete";
 type Status = Ending | "in_progress";
 
-/** The object that every answer and every event of its beginning and end holds. */
+/** The object in every whole answer, and in the first and last events of a stream. */
 export class ResponseShell {
   readonly id = `resp_${newId()}`;
   readonly #createdAt = Math.floor(Date.now() / 1000);
-  #asked: object = {};
+  #request: object = {};
 
-  /** Throws ApiError `dispatch.invalid_request` for what is nested too deeply to be repeated. */
+  /** Throws ApiError `dispatch.invalid_request` for a value that is nested too deeply to be repeated. */
   expect(request: ResponsesRequest): void {
-    this.#asked = { ...settingsOf(request), ...echoOf(request) };
+    this.#request = { ...settingsOf(request), ...echoOf(request) };
   }
 
   begun(): object {
@@ -51,7 +51,7 @@ export class ResponseShell {
       background: false,
       error: null,
       incomplete_details: null,
-      ...this.#asked,
+      ...this.#request,
       ...fields,
     };
   }
@@ -89,13 +89,13 @@ function echoOf({ instructions, metadata, text, tool_choice: choice, tools }: Re
   return encodeRequest(asked).length > echoLimit ? plain : asked;
 }
 
-/** Why an answer is not whole; undefined where it is. */
+/** Why an answer was cut; undefined for a complete one. */
 function cutBy(finish: string | null | undefined): string | undefined {
   if (finish === "length") return "max_output_tokens";
   return finish === "content_filter" ? "content_filter" : undefined;
 }
 
-/** Of an answer, and of the item that was written last. */
+/** The status of an answer, and of its last item. */
 export function statusOf(finish: string | null | undefined): Ending {
   return cutBy(finish) === undefined ? "completed" : "incomplete";
 }
@@ -115,7 +115,7 @@ export function newId(): string {
   return randomUUID().replaceAll("-", "");
 }
 
-/** What the model thought. */
+/** The model's reasoning. */
 export function reasoningItem(id: string, status: Status, text: string | undefined): object {
   const content = text === undefined ? [] : [{ type: "reasoning_text", text }];
   return { id, type: "reasoning", summary: [], content, status };

@@ -1,7 +1,7 @@
 import type { ApiError } from "../../api/errors.ts";
-import type { ErrorForm } from "../relay/error-form.ts";
+import type { ErrorForm } from "../http/error-form.ts";
 
-/** Errors as OpenAI's Responses protocol has them. */
+/** Errors in the form of OpenAI's Responses protocol. */
 export const responsesErrors: ErrorForm = {
   isNumbered: true,
   body: (failure) => failure.envelope(),
@@ -9,8 +9,8 @@ export const responsesErrors: ErrorForm = {
 };
 
 /**
- * Within a stream the protocol's reference documents flat fields, its service sends an `error` object, and SDKs read
- * one or the other: the event carries both.
+ * For streams the protocol's reference documents flat fields, its service sends an `error` object, and SDKs read one or
+ * the other: the event carries both.
  */
 export function errorEvent(failure: ApiError, sequence: number): string {
   const { error } = failure.envelope();

@@ -10,11 +10,11 @@ import {
 
 type Emit = (type: string, fields: object) => void;
 
-/** One item of an answer while it is written: it tells of each of its steps. */
+/** One item of an answer in progress: it emits an event per step. */
 export interface OpenItem {
-  /** Nothing the second time. */
+  /** Does nothing the second time. */
   end(status: Ending): void;
-  /** As the whole answer holds it. */
+  /** The item's form in the whole answer. */
   body(status: Ending): object;
 }
 
@@ -53,7 +53,7 @@ export class ReasoningItem implements OpenItem {
   }
 }
 
-/** A message of one part, as models write it; a refusal behind a text is a part of its own. */
+/** A message of one part, as models write it; a refusal after a text is a part of its own. */
 export class MessageItem implements OpenItem {
   readonly #id = `msg_${newId()}`;
   readonly #index: number;
@@ -117,7 +117,7 @@ export class MessageItem implements OpenItem {
   }
 }
 
-/** Told of from when its name is known. */
+/** Emitted once its name is known. */
 export class CallItem implements OpenItem {
   readonly #own = newId();
   readonly #index: number;
@@ -138,12 +138,12 @@ export class CallItem implements OpenItem {
     if (!this.#isTold) this.#name += name;
     this.#arguments += delta;
     if (this.#isTold && delta !== "") this.#emit("response.function_call_arguments.delta", { ...this.#at, delta });
-    else if (this.#name !== "") this.#tell();
+    else if (this.#name !== "") this.#announce();
   }
 
   end(status: Ending): void {
     if (this.#status !== undefined) return;
-    this.#tell();
+    this.#announce();
     this.#status = status;
     this.#emit("response.function_call_arguments.done", {
       ...this.#at,
@@ -157,7 +157,7 @@ export class CallItem implements OpenItem {
     return this.#body(this.#status ?? status, this.#arguments);
   }
 
-  #tell(): void {
+  #announce(): void {
     if (this.#isTold) return;
     this.#isTold = true;
     this.#emit("response.output_item.added", { output_index: this.#index, item: this.#body("in_progress", "") });

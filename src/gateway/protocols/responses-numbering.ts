@@ -6,15 +6,15 @@ import { errorEvent } from "./responses-errors.ts";
 import { SseDecoder } from "./sse-decoder.ts";
 import type { Translation } from "./translation.ts";
 
-/** Items beyond this are no answer; what is kept of each is its place. */
+/** More items are no valid answer; only the index of each is kept. */
 const itemLimit = 10_000;
-/** What has no event within this many bytes is passed as it comes. */
+/** A stream without an event in this many bytes is passed unchanged. */
 const heldLimitBytes = 65_536;
 
 /**
- * Responses of an engine that speaks them itself. Some, llama.cpp's `llama-server` among them, number neither events
- * nor items, without which OpenAI's SDKs cannot put a stream together: then the numbers are added. A stream whose
- * first event has its number is passed as it came.
+ * Responses of an engine that has the protocol itself. Some, llama.cpp's `llama-server` among them, number neither
+ * events nor items, which OpenAI's SDKs need to assemble a stream: then the numbers are added. A stream whose first
+ * event has a number is passed unchanged.
  */
 export class NumberedResponses implements Translation {
   readonly stream = new NumberedStream();
@@ -30,7 +30,7 @@ export class NumberedResponses implements Translation {
 
 class NumberedStream implements NonNullable<AnswerTranslation["stream"]> {
   readonly #decoder = new SseDecoder();
-  /** What came before the first event was whole, as it came; undefined once that event was looked at. */
+  /** The bytes until the first event is complete; undefined after that. */
   #held: Buffer[] | undefined = [];
   #heldBytes = 0;
   #isNumbered = false;
@@ -70,7 +70,7 @@ class NumberedStream implements NonNullable<AnswerTranslation["stream"]> {
     return `event: ${type}\ndata: ${JSON.stringify({ type, ...numbers, ...event })}\n\n`;
   }
 
-  /** Where in the answer the event belongs. */
+  /** The event's indexes in the answer. */
   #place(type: string, event: Record<string, unknown>): object {
     const id = isRecord(event["item"]) ? event["item"]["id"] : event["item_id"];
     if (id === undefined) return {};

@@ -4,13 +4,13 @@ import {
   type ResponsesContent,
   type ResponsesItem,
   type ResponsesRequest,
-} from "../../api/responses.ts";
+} from "./responses-format.ts";
 import type { OwnItems } from "./kept-items.ts";
 
 type Part =
   { readonly type: "text"; readonly text: string } | { readonly type: "image_url"; readonly image_url: object };
 
-/** What means something in this protocol alone: everything else passes to the engine as it came. */
+/** Fields that only this protocol has: all others pass to the engine unchanged. */
 const ownFields = [
   "background",
   "context_management",
@@ -63,7 +63,7 @@ export function chatRequest(request: ResponsesRequest, kept: OwnItems): object {
   };
 }
 
-/** Each once, as OpenAI has it too: a short request could otherwise become one that is any number of times as long. */
+/** Each item once, as OpenAI requires too: a short request could otherwise become any number of times as long. */
 function wholeItems(input: Exclude<ResponsesRequest["input"], string>, kept: OwnItems): ResponsesItem[] {
   const named = new Set<string>();
   return input.map((item, at) => {
@@ -72,7 +72,7 @@ function wholeItems(input: Exclude<ResponsesRequest["input"], string>, kept: Own
     named.add(item.id);
     const found = answeredItemSchema.safeParse(kept.find(item.id)).data;
     if (found !== undefined) return found;
-    const message = "names an item that is not kept here (any more): send items whole, as SDKs do with store: false";
+    const message = "names an item that is not stored here (any more): send items whole, as SDKs do with store: false";
     throw invalidRequest([{ path: ["input", at], message }]);
   });
 }
@@ -81,7 +81,7 @@ function definedOf(entries: readonly (readonly [string, unknown])[]): Record<str
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined && value !== null));
 }
 
-/** Without tools nothing may be said of them. */
+/** Without tools no field about them is allowed. */
 function toolFields({ tools, tool_choice: choice, parallel_tool_calls: isParallel }: ResponsesRequest): object {
   if (tools === null || tools === undefined || tools.length === 0) return {};
   const allowed = typeof choice === "object" && choice?.type === "allowed_tools" ? choice : undefined;
@@ -117,9 +117,9 @@ interface AssistantMessage {
 }
 
 /**
- * Items as messages. A chat has its calls within the assistant's message, the outputs behind it as messages of their
- * own, and images of outputs in a user's message behind those. Many templates take one system message, at the
- * beginning: instructions and what else leads are put together. What the model thought is left out, as in Messages.
+ * Items as messages. A chat has its calls within the assistant's message, the outputs after it as messages of their
+ * own, and images of outputs in a user's message after those. Many templates accept one system message, at the
+ * beginning: instructions and leading system messages are joined. Reasoning is left out, as in Messages.
  */
 function messagesOf(instructions: string, items: readonly ResponsesItem[]): object[] {
   const leading = instructions === "" ? [] : [instructions];
@@ -181,7 +181,7 @@ function imagesOf(content: ResponsesContent): Part[] {
   return content.flatMap((part) => (part.type === "input_image" ? [imageOf(part)] : []));
 }
 
-/** One text where all is text: many engines take nothing else. */
+/** One text where all parts are text: many engines accept nothing else. */
 function contentOf(content: ResponsesContent): string | Part[] {
   if (typeof content === "string" || content.every(({ type }) => type !== "input_image")) return textOf(content);
   return content.map((part) => {

@@ -1,96 +1,66 @@
-import type { ChatUsage } from "../../api/chat-answer.ts";
 import type { ApiError } from "../../api/errors.ts";
-import type { AnswerTranslation } from "../relay/answer-format.ts";
-import { failed, readChatChunk } from "./chat-chunk.ts";
+import { failed } from "./chat-chunk.ts";
+import { ChatStream, type ChatDelta } from "./chat-stream.ts";
 import { thoughtsOf } from "./messages-answer.ts";
 import { statusOf, type ResponseShell } from "./responses-answer.ts";
 import { errorEvent } from "./responses-errors.ts";
 import { CallItem, MessageItem, ReasoningItem, type OpenItem } from "./responses-items.ts";
-import { SseDecoder } from "./sse-decoder.ts";
 
-/** Every event of the end repeats the text: this much of it is kept, and no answer of a model is so long. */
+/** Every final event repeats the text: at most this much of it is kept, more than any model's answer. */
 const keptLimit = 4 * 1024 * 1024;
-/** An item without a letter takes memory too. */
+/** The cost of an empty item. */
 const costOfItem = 256;
 
 /**
- * A chat engine's stream as the events of OpenAI's Responses, numbered from 0. The text and the thoughts follow one
- * another; calls stay open until the end, since engines may send their pieces in turn.
+ * A chat engine's stream as the events of OpenAI's Responses, numbered from 0. Text and reasoning follow one
+ * another; calls stay open until the end, since engines may interleave their pieces.
  *
  *   response.created response.in_progress
  *     ( output_item.added … output_item.done )*  response.completed | response.incomplete
  */
-export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]> {
-  readonly #decoder = new SseDecoder();
+export class ResponsesStream extends ChatStream {
   readonly #shell: ResponseShell;
   readonly #keep: (item: object) => void;
   #isBegun = false;
-  #isOver = false;
   #sequence = 0;
   #kept = 0;
   readonly #items: OpenItem[] = [];
-  /** The text or the thoughts that are being written. */
+  /** The text or the reasoning in progress. */
   #open: MessageItem | ReasoningItem | undefined;
   readonly #calls = new Map<number, CallItem>();
-  #finish: string | null | undefined;
-  #usage: ChatUsage | null | undefined;
-  #out = "";
 
   readonly #emit = (type: string, fields: object): void => {
     const data = JSON.stringify({ type, sequence_number: this.#sequence++, ...fields });
-    this.#out += `event: ${type}\ndata: ${data}\n\n`;
+    this.write(`event: ${type}\ndata: ${data}\n\n`);
   };
 
-  /** `keep` gets every item that the client has got, also where it stopped the answer. */
+  /** `keep` gets every item that the client has received, also where the client stopped the answer. */
   constructor(shell: ResponseShell, keep: (item: object) => void) {
+    super();
     this.#shell = shell;
     this.#keep = keep;
   }
 
-  push(chunk: Buffer): Buffer | undefined {
-    for (const item of this.#decoder.push(chunk)) {
-      if (this.#isOver) break;
-      if (item.kind === "comment") this.#out += ": ping\n\n";
-      else if (item.data === "[DONE]") this.#close();
-      else this.#chunk(item.data);
-    }
-    return this.#taken();
-  }
-
-  end(): Buffer | undefined {
-    if (!this.#isOver) {
-      if (typeof this.#finish !== "string") throw failed("the engine ended the stream early");
-      this.#close();
-    }
-    return this.#taken();
-  }
-
   fail(failure: ApiError): string {
-    this.#out += errorEvent(failure, this.#sequence++);
+    this.write(errorEvent(failure, this.#sequence++));
     const output = this.#items.map((item) => item.body("incomplete"));
     for (const item of output) this.#keep(item);
     if (this.#isBegun) this.#emit("response.failed", { response: this.#shell.failed(failure, output) });
-    const events = this.#out;
-    this.#out = "";
-    this.#isOver = true;
-    return events;
+    this.isOver = true;
+    return this.taken();
   }
 
   abandon(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.isOver) return;
+    this.isOver = true;
     for (const item of this.#items) this.#keep(item.body("incomplete"));
   }
 
-  #chunk(json: string): void {
-    const chunk = readChatChunk(json);
-    this.#begin();
-    this.#usage = chunk.usage ?? this.#usage;
-    const choice = chunk.choices.find(({ index }) => index === 0);
-    if (choice === undefined) return;
-    this.#finish = choice.finish_reason ?? this.#finish;
-    const { delta } = choice;
-    if (delta === null || delta === undefined) return;
+  protected override onComment(): void {
+    this.write(": ping\n\n");
+  }
+
+  protected override onDelta(delta: ChatDelta): void {
     const thoughts = thoughtsOf(delta);
     if (thoughts !== "") {
       if (!(this.#open instanceof ReasoningItem)) this.#openItem(new ReasoningItem(this.#items.length, this.#emit));
@@ -123,7 +93,7 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     return call;
   }
 
-  /** Ends what is being written, and begins the next, if any. */
+  /** Ends the item in progress, and begins the next, if any. */
   #openItem(next: MessageItem | ReasoningItem | undefined): void {
     this.#open?.end("completed");
     this.#open = next;
@@ -145,7 +115,7 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     if (this.#kept > keptLimit) throw failed("the engine's answer is longer than 4 MiB");
   }
 
-  #begin(): void {
+  protected override begin(): void {
     if (this.#isBegun) return;
     this.#isBegun = true;
     const response = this.#shell.begun();
@@ -153,21 +123,12 @@ export class ResponsesStream implements NonNullable<AnswerTranslation["stream"]>
     this.#emit("response.in_progress", { response });
   }
 
-  #close(): void {
-    this.#isOver = true;
-    this.#begin();
-    const status = statusOf(this.#finish);
+  protected override close(): void {
+    const status = statusOf(this.finish);
     const last = this.#items.at(-1);
     for (const item of this.#items) item.end(item === last ? status : "completed");
     const output = this.#items.map((item) => item.body(item === last ? status : "completed"));
     for (const item of output) this.#keep(item);
-    this.#emit(`response.${status}`, { response: this.#shell.ended(this.#finish, output, this.#usage) });
-  }
-
-  #taken(): Buffer | undefined {
-    if (this.#out === "") return undefined;
-    const bytes = Buffer.from(this.#out);
-    this.#out = "";
-    return bytes;
+    this.#emit(`response.${status}`, { response: this.#shell.ended(this.finish, output, this.usage) });
   }
 }

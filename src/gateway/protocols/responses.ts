@@ -1,7 +1,7 @@
-import { chatAnswerSchema } from "../../api/chat-answer.ts";
+import { chatAnswerSchema } from "./chat-format.ts";
 import { ApiError } from "../../api/errors.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
-import { responsesRequestSchema } from "../../api/responses.ts";
+import { responsesRequestSchema } from "./responses-format.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import type { OwnItems } from "./kept-items.ts";
 import { thoughtsOf } from "./messages-answer.ts";
@@ -18,14 +18,16 @@ import { chatRequest } from "./responses-request.ts";
 import { ResponsesStream } from "./responses-stream.ts";
 import type { Translation } from "./translation.ts";
 
-/** OpenAI's Responses over an engine that speaks chat completions. */
+/** OpenAI's Responses over an engine with chat completions. */
 export class ResponsesTranslation implements Translation {
   readonly #shell = new ResponseShell();
   readonly #kept: OwnItems;
   readonly stream: ResponsesStream;
   #isKept = false;
 
-  /** `kept`: what the client can name of earlier answers, and where those of this one go unless it says `store: false`. */
+  /**
+   * `kept`: the items that the client can name, and the store for those of this answer unless it says `store: false`.
+   */
   constructor(kept: OwnItems) {
     this.#kept = kept;
     this.stream = new ResponsesStream(this.#shell, (item) => this.#keep(item));

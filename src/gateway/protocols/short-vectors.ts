@@ -1,19 +1,19 @@
 import { ApiError } from "../../api/errors.ts";
-import { embeddingsAnswerSchema } from "../../api/embeddings.ts";
+import { embeddingsAnswerSchema } from "./embeddings-format.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { encodeRequest, parseAnswer, parseRequest } from "./json.ts";
 import type { Translation } from "./translation.ts";
 
 const mark = Buffer.from('"dimensions"');
 
-/** Whether a body may ask for vectors of a certain length: looked for, since most do not and are passed as they are. */
+/** Whether a body may contain `dimensions`: checked first, since most bodies do not and pass unchanged. */
 export function mayAskForLength(body: Buffer): boolean {
   return body.includes(mark);
 }
 
 /**
- * `dimensions` of OpenAI's embeddings over engines that do not know it: the beginning of each vector, brought to length
- * 1 again, as models are trained for that have such vectors (Matryoshka).
+ * `dimensions` of OpenAI's embeddings over engines without it: each vector is cut and normalised to length 1, as models
+ * with such vectors are trained for (Matryoshka).
  */
 export class ShortVectors implements Translation {
   #dimensions: number | undefined;
@@ -42,7 +42,7 @@ function shortened(vector: string | readonly number[], dimensions: number): stri
   if (typeof vector !== "string") return unit(vector, dimensions);
   const bytes = Buffer.from(vector, "base64");
   const values = Array.from({ length: Math.floor(bytes.length / 4) }, (_, at) => bytes.readFloatLE(at * 4));
-  // First: a length that the vectors do not have must not decide what is allocated.
+  // Checked first: the client's number must not decide an allocation.
   const numbers = unit(values, dimensions);
   const short = Buffer.alloc(numbers.length * 4);
   for (const [at, value] of numbers.entries()) short.writeFloatLE(value, at * 4);

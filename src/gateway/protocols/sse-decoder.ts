@@ -1,7 +1,7 @@
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { StreamGarbage } from "../relay/event-stream.ts";
 
-/** What an event stream consists of, apart from fields that nobody here needs. */
+/** The items of an event stream, apart from unused fields. */
 export type SseItem = { readonly kind: "data"; readonly data: string } | { readonly kind: "comment" };
 
 const eventLimitBytes = 4 * 1024 * 1024;

@@ -3,32 +3,32 @@ import type { ApiError } from "../../api/errors.ts";
 interface TranslatedStream {
   push(chunk: Buffer): Buffer | undefined;
   end(): Buffer | undefined;
-  /** The events that tell of a failure, where they depend on what was sent before; absent: as its route has them. */
+  /** The events that report a failure, where they depend on earlier events; absent: the route's own. */
   fail?(failure: ApiError): string | undefined;
-  /** Its client has left. */
+  /** The client has disconnected. */
   abandon?(): void;
 }
 
-/** Turns an engine's answer into that of the protocol the client speaks. One object per request. */
+/** Translates an engine's answer into the client's protocol. One object per request. */
 export interface AnswerTranslation {
-  /** A whole JSON answer. Throws when it is not what the engine should have said. */
+  /** A whole JSON answer. Throws for an invalid answer of the engine. */
   answer(body: Buffer): Buffer;
-  /** Of what `answer` gives; absent or undefined: the engine's own. */
+  /** The content type of `answer`; absent or undefined: the engine's own. */
   readonly contentType?: string | undefined;
   /**
    * An event stream, split anywhere; undefined: nothing to send yet. Both throw ApiError when the engine failed.
    * Absent: the protocol has no streams.
    */
   readonly stream?: TranslatedStream;
-  /** A refusal that means more than its status says; undefined: told as any other. */
+  /** A refusal with more meaning than its status; undefined: reported as any other. */
   refusal?(status: number, body: Buffer): ApiError | undefined;
 }
 
-/** How an answer is read. */
+/** How an answer is parsed. */
 export interface AnswerFormat {
-  /** Its stream begins with the delta that carries the role. */
+  /** The stream of the answer begins with the delta that carries the role. */
   readonly isChat?: boolean;
-  /** The end of a whole event stream; absent: a finish reason or `[DONE]`. */
+  /** The end of a complete event stream; absent: a finish reason or `[DONE]`. */
   readonly endMark?: RegExp;
   /** Absent: 4 MiB. A longer event breaks the stream. */
   readonly eventLimitBytes?: number;

@@ -3,49 +3,49 @@ import type { Socket } from "node:net";
 import type { ApiError } from "../../api/errors.ts";
 import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import type { BufferBudget } from "../admission/budget.ts";
-import { sendError } from "../answer.ts";
+import { sendError } from "../http/answer.ts";
 import { asChunk } from "./chunk.ts";
-import { plainErrors, type ErrorForm } from "./error-form.ts";
+import { plainErrors, type ErrorForm } from "../http/error-form.ts";
 
-/** Where a relay puts an answer: one client, or all readers of a shared stream. */
+/** The target of a relayed answer: one client, or all readers of a shared stream. */
 export interface AnswerSink {
-  /** The client has a status already. */
+  /** The client has received a status. */
   readonly hasBegun: boolean;
   begin(status: number, headers: AnswerHeaders): void;
-  /** False when the rest should wait for `onDrain`. */
+  /** False when the caller should wait for `onDrain`. */
   write(bytes: Buffer): boolean;
   onDrain(listener: () => void): void;
   end(bytes?: Buffer): void;
   /**
-   * Ends with the failure, told as well as is still possible: envelope, last event, or a cut connection. `events` tell
-   * of it within a stream; absent: as the route has them.
+   * Ends with the failure, in the form that is still possible: envelope, last event, or a cut connection. `events`
+   * report it within a stream; absent: the route's own.
    */
   refuse(failure: ApiError, events?: string): void;
 }
 
-/** What an answer of an engine says of itself; what every answer carries is added. */
+/** The headers of an engine's answer; those of every answer are added. */
 export interface AnswerHeaders {
   readonly "content-type": string;
   readonly "content-length"?: number | string | undefined;
 }
 
-/** Where failures go, with what no client may know. */
+/** The log of failures, with details that no client may see. */
 interface FailureLog {
   failed(failure: ApiError, requestId: string): void;
 }
 
 interface AnswerOptions {
   readonly log?: FailureLog;
-  /** Counts an answer that is given in one piece and that its client has not taken yet. */
+  /** Counts an answer that is sent in one piece until the client has read it. */
   readonly budget?: BufferBudget;
 }
 
-/** How much may wait for a slow reader before the engine is paused. */
+/** The buffer for a slow reader before the engine is paused. */
 const highWaterBytes = 65_536;
 /** Up to this size one copy costs less than a write in parts. */
 const copiedBytes = 16_384;
 
-/** The answer to one client. Nothing else writes to its response. */
+/** The answer to one client. No other object writes to its response. */
 export class Answer implements AnswerSink, Flushable {
   readonly #response: ServerResponse;
   readonly #requestId: string;
@@ -56,18 +56,18 @@ export class Answer implements AnswerSink, Flushable {
   #isHeld = false;
   #isAnswered = false;
   #isEnded = false;
-  /** Its body goes out in chunks, which are made here. */
+  /** The body of the answer is sent in chunks, which are framed here. */
   #isChunked = false;
   /** The last event of the stream lacks its blank line. */
   #isWithinEvent = false;
-  /** Events that went out, where they are numbered. */
+  /** The number of sent events, where they are numbered. */
   #sequence = 0;
-  /** What goes out at the end of the turn. */
+  /** The bytes to send at the end of the turn. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
   #willFlush = false;
   #onDrain: (() => void) | undefined;
-  /** Why the client did not get what it asked for. */
+  /** Why the client did not get a complete answer. */
   failure: ApiError | undefined;
 
   constructor(
@@ -87,17 +87,17 @@ export class Answer implements AnswerSink, Flushable {
     return this.#response.headersSent;
   }
 
-  /** What was asked for has begun to come, which a hold is not. */
+  /** The engine's answer has begun; a hold does not count. */
   get isAnswered(): boolean {
     return this.#isAnswered;
   }
 
-  /** The client is gone, or has all it will get. */
+  /** The client is gone, or has its whole answer. */
   get isOver(): boolean {
     return this.#isEnded || this.#response.destroyed;
   }
 
-  /** Begins the stream of a client that waits, so that neither it nor a proxy gives up. */
+  /** Begins the stream of a waiting client, so that neither the client nor a proxy times out. */
   hold(): void {
     if (this.hasBegun || this.isOver) return;
     this.#writeHead(200, { "content-type": "text/event-stream" }, true);
@@ -138,12 +138,12 @@ export class Answer implements AnswerSink, Flushable {
     ];
     if (this.#errors.idHeader !== undefined) list.push(this.#errors.idHeader, this.#requestId);
     const length = headers["content-length"];
-    // An answer without content has no length either (RFC 9110, 8.6): HTTP/2 behind a proxy breaks on one.
+    // An answer without content has no length either (RFC 9110, 8.6): HTTP/2 behind a proxy fails on one.
     if (length !== undefined && status !== 204) list.push("content-length", String(length));
     if (isStream) list.push("cache-control", "no-cache", "x-accel-buffering", "no");
     this.#response.writeHead(status, list);
     if (!this.#response.chunkedEncoding) return;
-    // Node writes a chunk in four parts. The header is made: from here on it passes on what it is given.
+    // Node writes a chunk in four parts. The header is set: from here on Node passes the bytes on unchanged.
     this.#response.chunkedEncoding = false;
     this.#isChunked = true;
   }
@@ -192,20 +192,20 @@ export class Answer implements AnswerSink, Flushable {
       if (hasRoom) onDrain();
       else response.once("drain", onDrain);
     } else if (bytes.length === 0) response.end();
-    // Node sends a text in one piece with the head, and a buffer apart from it.
+    // Node sends a text in one piece with the head, and a buffer separately.
     else if (bytes.length <= copiedBytes) response.end(bytes.toString("latin1"), "latin1");
     else response.end(bytes);
   }
 
   refuse(failure: ApiError, events?: string): void {
-    // Also of one whose client has left: somebody has to mend it.
+    // Also for a disconnected client: a person has to mend the cause.
     this.#log?.failed(failure, this.#requestId);
     if (this.isOver) return;
     this.failure = failure;
     this.#isEnded = true;
     if (!this.hasBegun) sendError(this.#response, failure, this.#requestId, this.#errors);
     else if (this.#isStream) {
-      // One event of its own: within another, both would be lost.
+      // An event of its own: within another event both would be lost.
       const last = Buffer.from(
         `${this.#isWithinEvent ? "\n" : ""}${events ?? this.#errors.event(failure, this.#sequence)}`,
       );
@@ -213,16 +213,16 @@ export class Answer implements AnswerSink, Flushable {
       this.#pendingBytes += last.length;
       this.#response.end(this.#taken());
     }
-    // What is no event stream cannot carry an error any more: it must not look whole.
+    // Any other body than an event stream cannot carry an error any more: it must not look complete.
     else this.#cut();
   }
 
   #cut(): void {
     const response = this.#response;
     const { socket } = response;
-    // Behind another answer it has no connection yet. Node would give it one, and send what there is, without an end.
+    // Behind another answer it has no connection yet. Node would assign one, and send the body without an end.
     if (socket === null) response.once("socket", (its: Socket) => its.destroy());
-    // To HTTP/1.0 the end of the connection is the end of the answer, unless it breaks.
+    // With HTTP/1.0 the end of the connection is the end of the answer, unless the connection is reset.
     else if (response.req.httpVersionMinor === 0) socket.resetAndDestroy();
     response.destroy();
   }
@@ -233,7 +233,7 @@ export class Answer implements AnswerSink, Flushable {
     atEndOfTurn(this);
   }
 
-  /** What is to go out now, as it goes out. */
+  /** Takes the bytes to send now. */
   #taken(): Buffer {
     const bytes = this.#framed(this.#pending, this.#pendingBytes);
     this.#pending = [];
@@ -248,14 +248,14 @@ export class Answer implements AnswerSink, Flushable {
   }
 }
 
-/** What is no stream came for a client that was promised one. */
+/** The client was promised a stream, and the engine's answer is none. */
 export class HeldAnswer extends Error {
   override readonly name = "HeldAnswer";
 }
 
 const dataMark = Buffer.from("data: ");
 
-/** Events whose data begin in these whole lines. */
+/** The number of events whose data begin in these whole lines. */
 function eventsIn(lines: Buffer): number {
   let count = 0;
   for (let at = lines.indexOf(dataMark); at >= 0; at = lines.indexOf(dataMark, at + dataMark.length))

@@ -1,8 +1,8 @@
 const lastChunk = "0\r\n\r\n";
 
 /**
- * `parts`, which are `size` bytes together, as one chunk of a chunked body (RFC 9112, 7.1) in one buffer; nothing of
- * no bytes, which would end the body. `isLast`: and the body's end.
+ * `parts`, together `size` bytes, as one chunk of a chunked body (RFC 9112, 7.1) in one buffer; empty for no bytes,
+ * since an empty chunk would end the body. `isLast`: with the body's end.
  */
 export function asChunk(parts: readonly Buffer[], size: number, isLast: boolean): Buffer {
   const frame = size === 0 ? "" : `${size.toString(16)}\r\n`;

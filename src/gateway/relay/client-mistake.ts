@@ -2,7 +2,7 @@ import { ApiError } from "../../api/errors.ts";
 import { isRecord } from "../../lib/record.ts";
 import { withoutPaths } from "../../lib/without-paths.ts";
 
-/** What an engine says of a failure, in any of the shapes that engines have for it. */
+/** An engine's error, in any of the shapes that engines use. */
 interface EngineError {
   readonly message: string | undefined;
   readonly type: unknown;
@@ -12,21 +12,21 @@ interface EngineError {
 }
 
 /**
- * The failure by which an engine means that the client has to ask for something else, whatever its status: a prompt
- * beyond the context is told in the same words for every engine, llama.cpp's, by which SDKs know it; some mistakes
- * `llama-server` tells as failures of its own, which SDKs would try again. Undefined for anything else.
+ * The failure of an engine that means a mistake of the client, with any status: a prompt beyond the context has the
+ * same message for every engine, llama.cpp's, which SDKs recognise; some mistakes `llama-server` reports as its own
+ * failures, after which SDKs would repeat the request. Undefined for anything else.
  */
 export function clientMistake(status: number, body: unknown): ApiError | undefined {
   const error = errorIn(body);
   const overflow = overflowOf(error);
   if (overflow !== undefined) return contextExceeded(overflow, status < 500 ? asTold(body) : undefined);
-  // 502 and above speak of what is behind the engine, or of its load.
+  // 502 and above are about the engine's own backend, or its load.
   if (status !== 500 && status !== 501) return undefined;
   const words = mistakeWords(error);
   return words === undefined ? undefined : new ApiError("dispatch.rejected", { message: words });
 }
 
-/** What of an engine's body may be shown: what is nested without end can be read, but not be written. */
+/** The part of an engine's body that can be shown: a deeply nested value can be parsed, but not serialised. */
 export function asTold(body: unknown): unknown {
   return isShallow(body) ? body : undefined;
 }
@@ -43,9 +43,9 @@ interface Overflow {
   readonly size?: number | undefined;
 }
 
-/** Tokens of the prompt and of the context in engines' own words, in this order. */
+/** Tokens of the prompt and of the context in engines' messages, in this order. */
 const overflowWords: readonly RegExp[] = [
-  // llama.cpp, of embeddings and ranking.
+  // llama.cpp, for embeddings and ranking.
   /input \((?<asked>\d+) tokens\) is too large to process.*batch size: (?<size>\d+)/,
   // Embedded engines of earlier versions.
   /^(?:the (?:prompt|input) has|query and document have) (?<asked>\d+) tokens, the context (?<size>\d+)$/,
@@ -64,7 +64,7 @@ function overflowOf({ message, type, code, asked, size }: EngineError): Overflow
   for (const pattern of overflowWords) {
     const found = pattern.exec(words)?.groups;
     const counts = { asked: Number(found?.["asked"]), size: Number(found?.["size"]) };
-    // What else is asked for beside the prompt, such as `max_tokens`, may be what is too much.
+    // Further tokens beside the prompt, such as `max_tokens`, may be the ones beyond the limit.
     if (found !== undefined && counts.asked >= counts.size) return counts;
   }
   return isNamed ? {} : undefined;
@@ -84,7 +84,7 @@ function contextExceeded({ asked, size }: Overflow, upstream: unknown): ApiError
   });
 }
 
-/** Mistakes that `llama-server` tells with a 500, and what a client learns of them; absent: its own words. */
+/** Mistakes that `llama-server` reports with a 500, and the client's message; absent: the engine's own. */
 const serverMistakes: readonly { readonly words: RegExp; readonly told?: string }[] = [
   {
     words: /^(?:image|audio|video) input is not supported/,
@@ -93,7 +93,7 @@ const serverMistakes: readonly { readonly words: RegExp; readonly told?: string 
   { words: /^"prompt" elements must be/, told: "the input must be a text, a list of tokens, or a list of these" },
   { words: /^Failed to (?:parse (?:messages|tools|tool_choice)|load (?:image|audio))\b/ },
 ];
-/** By their own account. */
+/** Error types that mean a client's mistake. */
 const mistakeTypes: ReadonlySet<unknown> = new Set(["invalid_request_error", "not_supported_error"]);
 
 function mistakeWords({ message, type }: EngineError): string | undefined {
@@ -102,7 +102,7 @@ function mistakeWords({ message, type }: EngineError): string | undefined {
   return known?.told ?? cleaned(message ?? "the engine refused the request");
 }
 
-/** Words that were said of a failure within the engine may hold its paths and addresses (CONTRACT "Errors"). */
+/** A message about a failure within the engine may hold its paths and addresses (CONTRACT "Errors"). */
 function cleaned(message: string): string {
   const line = message.slice(0, 2000).replace(/; (?:messages|tools) = .*$|\n.*$/s, "");
   return withoutPaths(

@@ -1,9 +1,9 @@
 import { ApiError } from "../../api/errors.ts";
-import type { ExchangeError } from "../../lib/http1/client.ts";
+import type { ExchangeError } from "../../lib/exchange.ts";
 import { parseJson } from "../../lib/json.ts";
 import { asTold, clientMistake, errorIn } from "./client-mistake.ts";
 
-/** What a client learns when the engine gave no whole answer. */
+/** The client's error when the engine gave no complete answer. */
 export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
   switch (phase) {
     case "connect":
@@ -23,7 +23,7 @@ export function exchangeFailure({ phase, message }: ExchangeError): ApiError {
   }
 }
 
-/** The gateway may open no more connections: neither an engine nor a provider is to blame. */
+/** The gateway may open no more connections: neither an engine nor a provider is at fault. */
 export function shortageFailure(): ApiError {
   return new ApiError("system.overloaded", {
     message: "the gateway may open no more files or connections; see RLIMIT_NOFILE",
@@ -32,13 +32,13 @@ export function shortageFailure(): ApiError {
 }
 
 /**
- * The engine's own refusal in our envelope: its 4xx keeps status and message, and so does a 5xx by which it means the
- * client's mistake, as a 400; anything else is a failure behind us, of which the client learns no more than the status
- * (CONTRACT "Errors"). `request` is the body that was refused.
+ * The engine's own refusal in our envelope: its 4xx keeps status and message, and so does a 5xx for a client's mistake,
+ * as a 400; any other is a failure of the backend, of which the client gets only the status (CONTRACT "Errors").
+ * `request` is the refused body.
  */
 export function engineRefusal(status: number, body: Buffer, request: Buffer | undefined): ApiError {
   if (request !== undefined && !isJson(request)) return invalidJson(request);
-  // Of a client's credentials none reach an engine: what it refuses are ours.
+  // No credentials of a client reach an engine: refused credentials are ours.
   if (status === 401)
     return new ApiError("dispatch.upstream_failed", { message: "the engine refused Berth's own key" });
   if (status < 400) return new ApiError("dispatch.upstream_failed", { message: `the engine answered ${status}` });
@@ -53,7 +53,7 @@ export function engineRefusal(status: number, body: Buffer, request: Buffer | un
   });
 }
 
-/** What an engine says in the middle of its stream, in our envelope. */
+/** An error event of an engine's stream, in our envelope. */
 export function engineEventFailure(json: string): ApiError {
   const event = parseJson(json);
   const error = typeof event === "object" && event !== null && "error" in event ? event.error : undefined;
@@ -63,7 +63,7 @@ export function engineEventFailure(json: string): ApiError {
   return new ApiError("dispatch.upstream_failed", { message: "the engine failed within its answer" });
 }
 
-/** Says what is wrong with a body that is no JSON object. */
+/** The error for a body that is no JSON object. */
 export function invalidJson(body: Buffer): ApiError {
   const message =
     body.length === 0

@@ -7,7 +7,7 @@ const quote = 0x22;
 const doneMark = Buffer.from("[DONE]");
 const finishMark = Buffer.from('"finish_reason"');
 const errorMark = Buffer.from('"error"');
-/** An event longer than this is no event stream that a client could read. */
+/** No client could read an event longer than this. */
 const usualLimitBytes = 4 * 1024 * 1024;
 const eventEnd = Buffer.from("\n\n");
 
@@ -17,22 +17,23 @@ export class StreamGarbage extends Error {
 }
 
 /**
- * Relays Server-Sent Events byte for byte, in whole lines, apart from three things: the model's name; the first chunk
- * of a chat, which always is the delta with the role (CONTRACT "/v1"); and an engine's own error, which ends it.
+ * Relays Server-Sent Events byte for byte, in whole lines, except for three changes: the model's name; the first chunk
+ * of a chat, which always is the delta with the role (CONTRACT "/v1"); and an engine's own error, which ends the
+ * stream.
  */
 export class EventStream {
   readonly #rename: ModelRename;
   readonly #endMark: RegExp | undefined;
   readonly #eventLimitBytes: number;
   #needsRole: boolean;
-  /** A line without its end. No byte of it is looked at again before the end has come. */
+  /** A line without its end. No byte of it is scanned again before the end has arrived. */
   readonly #rest = new GatheredBytes();
   #hasData = false;
   #isFinished = false;
   #isDone = false;
   #error: string | undefined;
 
-  /** `endMark` is what a whole stream holds; undefined: a finish reason or `[DONE]`. */
+  /** `endMark` is in every complete stream; undefined: a finish reason or `[DONE]`. */
   constructor(options: {
     rename: ModelRename;
     isChat: boolean;
@@ -45,9 +46,14 @@ export class EventStream {
     this.#eventLimitBytes = options.eventLimitBytes ?? usualLimitBytes;
   }
 
-  /** The answer has come to its end, and no event was cut off: nothing is missing. */
+  /** The answer is complete, and no event was cut off. */
   get isWhole(): boolean {
     return (this.#isDone || this.#isFinished) && this.#rest.size === 0;
+  }
+
+  /** The last token has been relayed. */
+  get isEnding(): boolean {
+    return this.#isFinished || this.#isDone;
   }
 
   /** `[DONE]` has been relayed. */
@@ -55,12 +61,12 @@ export class EventStream {
     return this.#isDone;
   }
 
-  /** The JSON of the event by which the engine says that it failed; that event is not relayed, nor what follows it. */
+  /** The JSON of the engine's error event; neither that event nor later ones are relayed. */
   get error(): string | undefined {
     return this.#error;
   }
 
-  /** What to send for a chunk, possibly nothing yet. Throws StreamGarbage. */
+  /** The bytes to send for a chunk, possibly none yet. Throws StreamGarbage. */
   push(chunk: Buffer): Buffer | undefined {
     if (this.#error !== undefined) return undefined;
     const end = chunk.lastIndexOf(newline) + 1;
@@ -77,8 +83,8 @@ export class EventStream {
   }
 
   /**
-   * The engine sends no more. Gives its last line, with the end that the engine forgot, where that line lacks nothing
-   * else; one that was cut off stays, and the stream is not whole. Throws StreamGarbage.
+   * The end of the engine's stream. Returns its last line, with the missing line end, where the line is complete
+   * otherwise; a cut line is dropped, and the stream is not complete. Throws StreamGarbage.
    */
   end(): Buffer | undefined {
     if (this.#rest.size === 0) return undefined;
@@ -87,7 +93,7 @@ export class EventStream {
     return isWholeLine(line) ? this.push(eventEnd) : undefined;
   }
 
-  /** The lines that end with the first `end` bytes of the chunk; undefined: none does. */
+  /** The lines that end within the first `end` bytes of the chunk; undefined: none. */
   #upTo(chunk: Buffer, end: number): Buffer | undefined {
     if (end === 0) return undefined;
     if (this.#rest.size === 0) return chunk.subarray(0, end);
@@ -95,7 +101,7 @@ export class EventStream {
     return this.#rest.take();
   }
 
-  /** The first line tells whether this is an event stream at all. */
+  /** The first line shows whether this is an event stream at all. */
   #check(lines: Buffer): void {
     const text = lines.toString("latin1", 0, Math.min(lines.length, 16));
     if (!/^(\r?\n|data:|event:|id:|retry:|:)/.test(text)) throw new StreamGarbage("the answer is no event stream");
@@ -113,7 +119,7 @@ export class EventStream {
     this.#isDone ||= /^data: ?\[DONE\]\r?\n/m.test(lines.toString("latin1", lines.lastIndexOf(newline, at) + 1));
   }
 
-  /** The lines up to an event whose top level is `error`, which is kept instead. */
+  /** The lines before an event whose top level is `error`, which is kept instead. */
   #beforeError(lines: Buffer): Buffer {
     if (!lines.includes(errorMark)) return lines;
     const match = /^data: ?(\{\s*"error"\s*:.*\})\r?$/m.exec(lines.toString("latin1"));
@@ -123,7 +129,7 @@ export class EventStream {
   }
 
   #withRole(lines: Buffer): Buffer {
-    // As bytes: within text there are other line ends, such as U+2028, which JSON may hold.
+    // As bytes: text may hold other line ends, such as U+2028, which JSON allows.
     const match = /^data: ?(\{.*\})\r?$/m.exec(lines.toString("latin1"));
     if (match?.[1] === undefined) return lines;
     this.#needsRole = false;
@@ -132,13 +138,13 @@ export class EventStream {
   }
 }
 
-/** What is an object to its last brace cannot have been longer. */
+/** A line that is an object up to its last brace was complete. */
 function isWholeLine(line: Buffer): boolean {
   const data = /^data: ?(\[DONE\]|\{.*\})\r?$/.exec(line.toString("latin1"))?.[1];
   return data !== undefined && (data === "[DONE]" || parseJson(data) !== undefined);
 }
 
-/** One that is a text; every chunk but the last of a choice has `null` there. */
+/** A finish reason as text; every chunk but the last of a choice has `null` there. */
 function hasFinishReason(lines: Buffer): boolean {
   for (let at = lines.indexOf(finishMark); at >= 0; at = lines.indexOf(finishMark, at)) {
     at += finishMark.length;
@@ -152,7 +158,7 @@ function isBlankOrColon(byte: number | undefined): boolean {
   return byte === 0x20 || byte === 0x3a || byte === 0x09;
 }
 
-/** The chunk that must come first, made after the engine's own first one; undefined when that has the role already. */
+/** The chunk that must come first, made from the engine's own first one; undefined when that has the role already. */
 function roleChunk(json: string): string | undefined {
   let chunk: unknown;
   try {

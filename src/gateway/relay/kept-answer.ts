@@ -2,11 +2,11 @@ import { ApiError } from "../../api/errors.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { Charge } from "../admission/charge.ts";
-import { toApiError } from "../answer.ts";
+import { toApiError } from "../http/answer.ts";
 
 /** A JSON answer is small; a larger one is relayed without waiting for its end. */
 const wholeLimitBytes = 8 * 1024 * 1024;
-/** An answer that has to be translated cannot be relayed as it comes: a larger one is refused. */
+/** A translated answer cannot be relayed in pieces: a larger one is refused. */
 const translatedLimitBytes = 16 * 1024 * 1024;
 /** Up to this size an answer costs no more than the buffers of its connections. */
 const uncountedBytes = 65_536;
@@ -23,7 +23,7 @@ export class KeptAnswer {
     this.#limitBytes = isTranslated ? translatedLimitBytes : wholeLimitBytes;
   }
 
-  /** Takes the bytes in any case. Why no more of the answer may be kept; undefined: more may. */
+  /** Keeps the bytes in any case. Returns why no more may be kept; undefined: more may. */
   add(bytes: Buffer): ApiError | undefined {
     this.#gathered.add(bytes);
     const { size } = this.#gathered;
@@ -39,7 +39,7 @@ export class KeptAnswer {
     }
   }
 
-  /** All of it; its charge stays until `end`. */
+  /** All bytes; the charge stays until `end`. */
   take(): Buffer {
     return this.#gathered.take();
   }

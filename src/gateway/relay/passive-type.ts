@@ -1,15 +1,15 @@
-/** Types that no browser runs, lays out with scripts, or takes a script from. */
+/** Types that no browser executes, renders with scripts, or loads a script from. */
 const passive =
   /^(application\/(json|x-ndjson|octet-stream|ogg|x-subrip)|text\/(event-stream|plain|vtt)|audio\/[\w.+-]+|video\/[\w.+-]+|image\/(png|jpeg|webp|gif|avif))$/;
-/** One type with parameters, and no comma: where a header names several, browsers take the last (Fetch, 2.2.2). */
+/** One type with parameters, and no comma: where a header names several, browsers use the last (Fetch, 2.2.2). */
 const sound = /^([\w.+-]+\/[\w.+-]+)(\s*;\s*[\w-]+=([\w.+-]+|"[^",\\]*"))*\s*;?$/;
 
 const known = new Map<string, string>();
 const knownLimit = 100;
 
 /**
- * The content type that an answer of an engine or provider may have here. A page, a picture with scripts or a style
- * sheet would be ours to whoever opens its address: text becomes plain text, everything else bytes.
+ * The content type for an answer of an engine or provider. A page, a picture with scripts or a style sheet would run in
+ * our origin for everybody who opens its address: text becomes plain text, every other type bytes.
  */
 export function passiveType(type: string): string {
   let safe = known.get(type);

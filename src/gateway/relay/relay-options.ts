@@ -1,21 +1,24 @@
 import type { BufferBudget } from "../admission/budget.ts";
+import type { Usage } from "./answer-usage.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import type { AnswerSink } from "./answer.ts";
 import type { ModelRename } from "./rename.ts";
 
-/** Who sent the request. */
+/** The object that sent the request. */
 export interface Sender {
   onFirstByte(): void;
   onByte(): void;
+  /** An event stream has brought tokens. */
+  onTokens(count: number): void;
   /**
-   * The engine has taken the request, which is not sent again. `isUnused`: nobody holds its body any more, not even a
+   * The engine has the request, which is not sent again. `isUnused`: nothing refers to its body any more, not even a
    * socket.
    */
   onBodyDone(isUnused: boolean): void;
-  /** The request never reached the engine. True when it is sent once more, by another relay. */
-  onUnsent(): boolean;
-  /** The engine is done with it, one way or the other. Called once. */
-  onSettled(): void;
+  /** There is no whole answer. True when the request, which reached no engine, is sent once more, by another relay. */
+  onFailed(error: Error): boolean;
+  /** The engine is done with it, one way or the other. Called once. `usage`: the engine's own count, if it sent one. */
+  onSettled(usage: Readonly<Usage> | undefined): void;
 }
 
 export interface RelayOptions {
@@ -23,8 +26,8 @@ export interface RelayOptions {
   readonly sink: AnswerSink;
   readonly rename: ModelRename;
   readonly format: AnswerFormat;
-  /** The client's body: when an engine refuses it, whether it was JSON at all decides whose fault that is. */
+  /** The client's body: when an engine refuses it, invalid JSON decides whose fault that is. */
   readonly body: Buffer | undefined;
-  /** What is kept of answers is counted there. */
+  /** Kept answers are counted here. */
   readonly budget: BufferBudget;
 }

@@ -1,9 +1,10 @@
 import { ApiError } from "../../api/errors.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
-import type { Exchange, ExchangeError, ExchangeEvents } from "../../lib/http1/client.ts";
-import type { ResponseHead } from "../../lib/http1/response-parser.ts";
+import { ExchangeError, type Exchange, type ExchangeEvents, type ResponseHead } from "../../lib/exchange.ts";
 import type { BufferBudget } from "../admission/budget.ts";
+import { toApiError } from "../http/answer.ts";
 import type { AnswerFormat } from "./answer-format.ts";
+import { AnswerMeter } from "./answer-usage.ts";
 import { HeldAnswer, isEventStream, type AnswerSink } from "./answer.ts";
 import { engineEventFailure, engineRefusal, exchangeFailure } from "./engine-failure.ts";
 import { EventStream, StreamGarbage } from "./event-stream.ts";
@@ -12,13 +13,12 @@ import type { RelayOptions, Sender } from "./relay-options.ts";
 import { KeptAnswer } from "./kept-answer.ts";
 import type { ModelRename } from "./rename.ts";
 
-/** More of an engine's error than this helps nobody. */
+/** The rest of a longer error of an engine is not read. */
 const errorLimitBytes = 65_536;
-/** An error that takes longer is told as far as it has come. */
+/** An error that takes longer is reported with the bytes so far. */
 const errorPatienceMs = 10_000;
 
 const nothing = Buffer.alloc(0);
-
 type Mode = "head" | "whole" | "error" | "events" | "bytes";
 
 /**
@@ -44,13 +44,9 @@ export class Relay implements ExchangeEvents {
   #kept: KeptAnswer | undefined;
   #patience: NodeJS.Timeout | undefined;
   #events: EventStream | undefined;
+  readonly #meter = new AnswerMeter();
   #isSettled = false;
   #isPaused = false;
-  readonly #onDrain = (): void => {
-    this.#isPaused = false;
-    this.#kept?.end();
-    this.#exchange?.resume();
-  };
 
   constructor({ sender, sink, rename, format, body, budget }: RelayOptions) {
     this.#sender = sender;
@@ -65,7 +61,7 @@ export class Relay implements ExchangeEvents {
     this.#exchange = exchange;
   }
 
-  /** Nobody wants the answer any more: the engine must not go on for nobody. Nothing when all is over. */
+  /** The answer is not needed any more: the engine must stop its work. Does nothing after the end. */
   abort(): void {
     if (this.#isSettled) return;
     this.#exchange?.abort();
@@ -125,7 +121,6 @@ export class Relay implements ExchangeEvents {
 
   onEnd(): void {
     if (this.#isSettled) return;
-    const sink = this.#sink;
     switch (this.#mode) {
       case "whole":
         this.#answerWhole();
@@ -141,7 +136,7 @@ export class Relay implements ExchangeEvents {
         break;
       case "bytes":
       case "head":
-        sink.end();
+        this.#sink.end();
         break;
       default:
         this.#mode satisfies never;
@@ -149,18 +144,17 @@ export class Relay implements ExchangeEvents {
     this.#settle();
   }
 
-  onError(error: ExchangeError | ApiError): void {
+  onError(error: Error): void {
     if (this.#isSettled) return;
-    const isUnsent = !(error instanceof ApiError) && (error.phase === "connect" || error.phase === "shortage");
-    if (isUnsent && this.#sender.onUnsent()) {
+    if (this.#sender.onFailed(error)) {
       this.#isSettled = true;
       return;
     }
     this.#relayEvents();
     if (this.#isSettled) return;
-    // Whatever comes after [DONE] takes nothing away from the answer.
+    // A failure after [DONE] does not change the answer.
     if (this.#events?.isDone === true) this.#endStream();
-    else this.#refuse(error instanceof ApiError ? error : exchangeFailure(error));
+    else this.#refuse(error instanceof ExchangeError ? exchangeFailure(error) : toApiError(error));
     this.#settle();
   }
 
@@ -173,7 +167,7 @@ export class Relay implements ExchangeEvents {
     }
   }
 
-  /** Of a whole answer. What cannot be kept is relayed as it comes, or refused where it has to be translated. */
+  /** Keeps a whole answer. One that is too large is relayed in pieces, or refused where it must be translated. */
   #keep(chunk: Buffer): void {
     const isTranslated = this.#format.translation !== undefined;
     this.#kept ??= new KeptAnswer(this.#budget, { isTranslated });
@@ -183,7 +177,7 @@ export class Relay implements ExchangeEvents {
     else this.#giveUpWhole(this.#kept);
   }
 
-  /** The engine's error is told, although more of it may come. */
+  /** The engine's error is reported, although more of it may come. */
   #endError(): void {
     if (this.#isSettled) return;
     this.#exchange?.abort();
@@ -193,15 +187,15 @@ export class Relay implements ExchangeEvents {
 
   #refuseAsEngine(): void {
     const body = this.#error?.take() ?? nothing;
-    const { translation } = this.#format;
-    const refusal = translation?.refusal?.(this.#status, body) ?? engineRefusal(this.#status, body, this.#body);
+    const refusal =
+      this.#format.translation?.refusal?.(this.#status, body) ?? engineRefusal(this.#status, body, this.#body);
     this.#sink.refuse(refusal);
   }
 
   #answerWhole(): void {
     const { translation } = this.#format;
     const sink = this.#sink;
-    let body = this.#rename.whole(this.#kept?.take() ?? nothing);
+    let body = this.#rename.whole(this.#meter.whole(this.#kept?.take() ?? nothing));
     try {
       if (translation !== undefined) {
         body = translation.answer(body);
@@ -219,12 +213,12 @@ export class Relay implements ExchangeEvents {
       return;
     }
     this.#begin(body.length);
-    // From here on the sink counts what it keeps.
+    // From here on the sink counts the bytes that it keeps.
     this.#kept?.end();
     if (!this.#isSettled) sink.end(body);
   }
 
-  /** No chunk: the engine sends no more, and its last line may lack its end. */
+  /** Without a chunk: the engine's stream has ended, and its last line may lack its end. */
   #relayEvents(chunk?: Buffer): void {
     const events = this.#events;
     if (events === undefined) return;
@@ -232,6 +226,8 @@ export class Relay implements ExchangeEvents {
     let failure: ApiError | undefined;
     try {
       let bytes = chunk === undefined ? events.end() : events.push(chunk);
+      const tokens = this.#meter.events(bytes, events.isEnding, this.#format);
+      if (tokens > 0) this.#sender.onTokens(tokens);
       if (bytes !== undefined && translation?.stream !== undefined) bytes = translation.stream.push(bytes);
       if (bytes !== undefined) this.#write(bytes);
       if (events.error !== undefined) failure = engineEventFailure(events.error);
@@ -247,9 +243,8 @@ export class Relay implements ExchangeEvents {
   }
 
   #endStream(): void {
-    const sink = this.#sink;
     try {
-      sink.end(this.#format.translation?.stream?.end());
+      this.#sink.end(this.#format.translation?.stream?.end());
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.#refuse(error);
@@ -260,7 +255,7 @@ export class Relay implements ExchangeEvents {
     this.#giveUp(new ApiError("dispatch.upstream_failed", { message }));
   }
 
-  /** The rest of the answer is of no use. */
+  /** The rest of the answer is not needed. */
   #giveUp(failure: ApiError): void {
     this.#exchange?.abort();
     this.#refuse(failure);
@@ -276,7 +271,13 @@ export class Relay implements ExchangeEvents {
     if (this.#sink.write(bytes) || this.#isPaused) return;
     this.#isPaused = true;
     this.#exchange?.pause();
-    this.#sink.onDrain(this.#onDrain);
+    this.#sink.onDrain(() => this.#drained());
+  }
+
+  #drained(): void {
+    this.#isPaused = false;
+    this.#kept?.end();
+    this.#exchange?.resume();
   }
 
   #giveUpWhole(kept: KeptAnswer): void {
@@ -284,7 +285,7 @@ export class Relay implements ExchangeEvents {
     this.#begin();
     if (this.#isSettled) return;
     this.#write(this.#rename.whole(kept.take()));
-    // A slow reader leaves it with us until it drains.
+    // With a slow reader the bytes stay here until it drains.
     if (!this.#isPaused) kept.end();
   }
 
@@ -294,6 +295,6 @@ export class Relay implements ExchangeEvents {
     this.#body = undefined;
     this.#kept?.end();
     clearTimeout(this.#patience);
-    this.#sender.onSettled();
+    this.#sender.onSettled(this.#meter.usage);
   }
 }

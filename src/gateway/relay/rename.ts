@@ -6,17 +6,17 @@ const key = Buffer.from('"model"');
 const newline = 0x0a;
 
 /**
- * Gives an answer the model name that the client used, whatever the engine calls it. The engine's name is known or
- * learnt from the first answer; from then on it is found by a search for bytes. Inside a JSON text the quotes would be
- * escaped, so nothing a model says is touched. Returns the same buffer when there is nothing to replace.
+ * Replaces the engine's model name in an answer by the client's. The engine's name is known or learnt from the first
+ * answer; from then on it is found by a search for bytes. Inside a JSON text the quotes would be escaped, so the
+ * model's own text is never changed. Returns the same buffer when there is nothing to replace.
  */
 export class ModelRename {
   #from: Buffer;
   readonly #to: Buffer;
 
-  constructor(served: string, asked: string) {
+  constructor(served: string, requested: string) {
     this.#from = quotedName(served);
-    this.#to = quotedName(asked);
+    this.#to = quotedName(requested);
   }
 
   /** For one JSON object. */
@@ -41,7 +41,7 @@ export class ModelRename {
     return bytes;
   }
 
-  /** With every known name replaced; undefined when there is a name that is neither known nor right. */
+  /** With every known name replaced; undefined when there is an unknown name that is not the client's. */
   #known(bytes: Buffer): Buffer | undefined {
     let parts: Buffer[] | undefined;
     let copied = 0;
@@ -62,7 +62,7 @@ export class ModelRename {
     return Buffer.concat(parts);
   }
 
-  /** Takes the name from an answer's top level, or from its envelope; false when it has none, or the right one. */
+  /** Takes the name from an answer's top level, or from its envelope; false without a name, or with the client's. */
   #learn(json: Buffer): boolean {
     const scanned = scanBody(json);
     if (scanned === undefined) return false;
@@ -74,7 +74,7 @@ export class ModelRename {
   }
 }
 
-/** The first events of Messages and Responses have their answer one level further down. */
+/** The first events of Messages and Responses have their answer one level deeper. */
 function nameWithin(json: Buffer): Buffer | undefined {
   const event = parseJson(json);
   if (!isRecord(event)) return undefined;
@@ -93,7 +93,7 @@ function startsWith(bytes: Buffer, at: number, prefix: Buffer): boolean {
 const quotedNames = new Map<string, Buffer>();
 const quotedNameLimit = 1000;
 
-/** A model's name as it stands in JSON. Kept, since a few names are asked for again and again; not to be changed. */
+/** A model's name in JSON. Cached, since clients repeat a few names; not to be changed. */
 export function quotedName(name: string): Buffer {
   let quoted = quotedNames.get(name);
   if (quoted === undefined) {

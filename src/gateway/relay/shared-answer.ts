@@ -7,7 +7,7 @@ const behindLimitBytes = 16 * 1024 * 1024;
 
 interface Reader {
   readonly sink: AnswerSink;
-  /** Chunks it has been given, counted from the stream's first. */
+  /** Chunks that it has received, counted from the stream's first. */
   given: number;
   givenBytes: number;
   isWaiting: boolean;
@@ -15,16 +15,17 @@ interface Reader {
 
 export interface SharedAnswerOptions {
   readonly budget: BufferBudget;
-  /** How many read it, together with whatever else is counted there. */
+  /** The number of readers, added to those of other streams. */
   readonly tally: { readers: number };
   readonly behindLimitBytes?: number;
-  /** The last reader was cut: nobody is left to leave. */
+  /** The last reader was cut. */
   readonly onDeserted: () => void;
 }
 
 /**
  * One engine's stream for several clients: one buffer, an offset per reader. Each gets the whole stream at its own
- * pace. The engine is paused only while no reader takes more; one that falls too far behind the others is cut alone.
+ * pace. The engine is paused only while no reader accepts more; a reader that falls too far behind the others is cut
+ * alone.
  */
 export class SharedAnswer implements AnswerSink {
   readonly #budget: BufferBudget;
@@ -32,9 +33,9 @@ export class SharedAnswer implements AnswerSink {
   readonly #behindLimitBytes: number;
   readonly #onDeserted: () => void;
   readonly #readers = new Set<Reader>();
-  /** What some reader has not been given yet. */
+  /** Chunks that some reader has not received yet. */
   #chunks: Buffer[] = [];
-  /** Chunks that all have been given, and are no longer here. */
+  /** Chunks that all readers have received, and that are dropped. */
   #dropped = 0;
   #totalBytes = 0;
   #isBegun = false;
@@ -58,7 +59,7 @@ export class SharedAnswer implements AnswerSink {
     return false;
   }
 
-  /** True for a client that may still see the stream from its start. */
+  /** True while a new client still gets the stream from its start. */
   get isJoinable(): boolean {
     return !this.#isBegun && this.#ending === undefined;
   }
@@ -69,14 +70,14 @@ export class SharedAnswer implements AnswerSink {
     this.#tally.readers += 1;
   }
 
-  /** Answers with how many are left. */
+  /** Returns the number of remaining readers. */
   leave(sink: AnswerSink): number {
     for (const reader of this.#readers) if (reader.sink === sink) this.#remove(reader);
     this.#drop();
     return this.#readers.size;
   }
 
-  /** Refuses one reader, for a reason of its own, before the stream has begun. */
+  /** Refuses one reader, for its own reason, before the stream has begun. */
   dismiss(sink: AnswerSink, failure: ApiError): void {
     this.leave(sink);
     sink.refuse(failure);

@@ -1,27 +1,27 @@
 import { invalidRequest } from "../../api/problems.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { ScannedField } from "../../lib/json-scan.ts";
-import { Looks } from "./expansion.ts";
+import { CheckBudget } from "./expansion.ts";
 import { UnfitShape } from "./expression.ts";
 import { checkField } from "./schema.ts";
 
-/** A tool's description may be long; what shapes answers is not. */
+/** A tool's description may be long; fields that constrain answers are shorter. */
 const sizeLimit = 1024 * 1024;
 
 /**
  * Refuses grammars and schemas that would end an engine, or keep it busy for minutes: one request must not take it from
- * everybody else. Costs nothing for a body without such a field. Throws ApiError `dispatch.invalid_request`.
+ * all other clients. Costs nothing for a body without such a field. Throws ApiError `dispatch.invalid_request`.
  */
 export function checkShapes(body: Buffer, fields: readonly ScannedField[]): void {
   if (fields.length === 0) return;
-  const looks = new Looks();
+  const budget = new CheckBudget();
   const known = new Set<string>();
   for (const { name, start, end } of fields) {
     try {
-      if (known.has(name)) throw new UnfitShape("must stand there once");
+      if (known.has(name)) throw new UnfitShape("must occur once");
       known.add(name);
       if (end - start > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} bytes`);
-      checkField(name, parseJson(body.subarray(start, end)), looks);
+      checkField(name, parseJson(body.subarray(start, end)), budget);
     } catch (error) {
       if (!(error instanceof UnfitShape)) throw error;
       throw invalidRequest([{ path: [name], message: error.message }]);

@@ -1,8 +1,9 @@
 import { UnfitShape, type Expression } from "./expression.ts";
 
 /**
- * How many ways llama.cpp follows at one place: it holds each in memory, and tries every token of its vocabulary on each.
- * `empty`: ways to say nothing, each of which goes on with what comes next; `first`: ways to say a first character.
+ * How many alternatives llama.cpp follows at one place: it holds each in memory, and tries every token of its
+ * vocabulary on each. `empty`: alternatives that match nothing, each of which continues with the next part; `first`:
+ * alternatives that match a first character.
  */
 export interface Expansion {
   readonly empty: number;
@@ -21,8 +22,8 @@ export const widening = new UnfitShape(`leaves more than ${wayLimit} ways open a
 
 type RuleExpansions = (name: string) => Expansion;
 
-/** Looks at parts of expressions that one body may take: at most some tens of milliseconds. */
-export class Looks {
+/** The number of checked parts of expressions per body: at most some tens of milliseconds. */
+export class CheckBudget {
   #left = 100_000;
 
   take(): void {
@@ -31,18 +32,18 @@ export class Looks {
   }
 }
 
-/** Throws UnfitShape once the looks given are used up. */
+/** Throws UnfitShape once the number is used up. */
 export class Measure {
   readonly #ofRule: RuleExpansions;
-  readonly #looks: Looks;
+  readonly #budget: CheckBudget;
 
-  constructor(ofRule: RuleExpansions, looks: Looks) {
+  constructor(ofRule: RuleExpansions, budget: CheckBudget) {
     this.#ofRule = ofRule;
-    this.#looks = looks;
+    this.#budget = budget;
   }
 
   of(expression: Expression): Expansion {
-    this.#looks.take();
+    this.#budget.take();
     switch (expression.kind) {
       case "character":
         return { empty: 0, first: 1 };
@@ -62,7 +63,10 @@ export class Measure {
   }
 }
 
-/** Throws UnfitShape for what leaves too many ways open, at any place of it. `after`: ways to say nothing behind it. */
+/**
+ * Throws UnfitShape for an expression with too many open alternatives at any place. `after`: alternatives after it that
+ * match nothing.
+ */
 export function checkParts(
   expression: Expression,
   after: number,
@@ -103,7 +107,7 @@ function followed(part: Expansion, next: Expansion): Expansion {
 }
 
 function repeated(part: Expansion, min: number, max: number): Expansion {
-  // Nothing, again and again: a recursion that says nothing.
+  // A recursion that matches nothing.
   if (max === Infinity && part.empty > 0) return { empty: wayLimit + 1, first: wayLimit + 1 };
   let found: Expansion = { empty: 1, first: part.first };
   if (max !== Infinity) {

@@ -1,4 +1,4 @@
-/** What a grammar's rule or a regular expression is made of, as far as its expansion goes. */
+/** The parts of a grammar's rule or a regular expression that decide its expansion. */
 export type Expression =
   | { readonly kind: "character" }
   | { readonly kind: "rule"; readonly name: string }
@@ -6,20 +6,20 @@ export type Expression =
   | { readonly kind: "either"; readonly of: readonly Expression[] }
   | { readonly kind: "repeat"; readonly of: Expression; readonly min: number; readonly max: number };
 
-/** Cannot be read, or is too large to be looked at. */
+/** The text is invalid, or too large to be checked. */
 export class UnfitShape extends Error {
   override readonly name = "UnfitShape";
 }
 
-/** Groups within groups: llama.cpp reads them by recursion, and ends the process where its stack ends. */
+/** Nested groups: llama.cpp parses them by recursion, and crashes at the end of its stack. */
 const depthLimit = 64;
 const alternativeLimit = 2000;
-/** Copies that repetitions make, all together: llama.cpp writes each of them out. */
+/** Copies by repetitions, all together: llama.cpp writes each of them out. */
 const copyLimit = 100_000;
 
 const quantifier = /[*+?]|\{(\d{0,9})(,?)(\d{0,9})\}/y;
 
-/** Reads expressions out of a text; the two languages differ in their simple parts alone. */
+/** Parses expressions from a text; the two languages differ in their simple parts alone. */
 export abstract class ExpressionReader {
   protected readonly text: string;
   protected at = 0;
@@ -31,7 +31,7 @@ export abstract class ExpressionReader {
   }
 
   protected abstract skip(): void;
-  /** The next simple part; undefined where a sequence ends. */
+  /** The next simple part; undefined at the end of a sequence. */
   protected abstract part(): Expression | undefined;
 
   protected either(): Expression {
@@ -47,7 +47,7 @@ export abstract class ExpressionReader {
     return of.length === 1 && only !== undefined ? only : { kind: "either", of };
   }
 
-  /** What stands between the parenthesis that was just passed and its end. */
+  /** The content of a group after its opening parenthesis. */
   protected group(): Expression {
     this.#depth += 1;
     if (this.#depth > depthLimit) throw new UnfitShape(`has groups nested deeper than ${depthLimit}`);
@@ -79,7 +79,7 @@ export abstract class ExpressionReader {
       let written = this.at - from;
       this.skip();
       for (let times = this.#quantifier(); times !== undefined; times = this.#quantifier()) {
-        // The copies of one repetition are what the next one copies: `a{9}{9}` is 81 times as long as `a`.
+        // Nested repetitions multiply: `a{9}{9}` is 81 times as long as `a`.
         written *= Number.isFinite(times.max) ? times.max : times.min + 1;
         this.#copies += written;
         if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");

@@ -1,4 +1,4 @@
-import { checkParts, Measure, tooWide, widening, type Expansion, type Looks } from "./expansion.ts";
+import { checkParts, Measure, tooWide, widening, type Expansion, type CheckBudget } from "./expansion.ts";
 import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
 
 const sizeLimit = 131_072;
@@ -11,7 +11,7 @@ const quoted = /"(?:[^"\\]|\\[^])*"/y;
 const characters = /\[(?:[^\]\\]|\\[^])*\]/y;
 const token = /!?<[^<>]*>/y;
 
-/** llama.cpp's GBNF (its grammars/README.md). What it would not read may be read here: it says so itself. */
+/** llama.cpp's GBNF (its grammars/README.md). A grammar that llama.cpp itself refuses may pass here. */
 class GrammarReader extends ExpressionReader {
   rules(): ReadonlyMap<string, Expression> {
     const rules = new Map<string, Expression>();
@@ -53,17 +53,20 @@ class GrammarReader extends ExpressionReader {
   }
 }
 
-/** Throws UnfitShape for a grammar that llama.cpp does not survive: it reads by recursion and follows every way at once. */
-export function checkGrammar(text: string, looks: Looks): void {
+/**
+ * Throws UnfitShape for a grammar that llama.cpp does not survive: it parses by recursion and follows all alternatives
+ * at once.
+ */
+export function checkGrammar(text: string, budget: CheckBudget): void {
   if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
   const rules = new GrammarReader(text).rules();
   const found = new Map<string, Expansion>();
   const none: Expansion = { empty: 0, first: 0 };
-  const measure = new Measure((rule) => found.get(rule) ?? none, looks);
+  const measure = new Measure((rule) => found.get(rule) ?? none, budget);
   let names: readonly string[] = [...rules.keys()];
   for (let hasChanged = true; hasChanged;) {
     hasChanged = false;
-    // Now in this order, now in the other: what a rule calls stands mostly behind it, or mostly before it.
+    // In alternating order: the rules that a rule calls stand mostly after it, or mostly before it.
     names = names.toReversed();
     for (const rule of names) {
       const before = found.get(rule) ?? none;
@@ -76,7 +79,7 @@ export function checkGrammar(text: string, looks: Looks): void {
   new Callers(rules, measure).check();
 }
 
-/** What follows a rule in all who call it, and who call them: its ways to say nothing multiply. */
+/** The alternatives after a rule in all rules that call it, directly or not: their empty matches multiply. */
 class Callers {
   readonly #rules: ReadonlyMap<string, Expression>;
   readonly #measure: Measure;

@@ -1,4 +1,4 @@
-import { checkParts, Measure, type Looks } from "./expansion.ts";
+import { checkParts, Measure, type CheckBudget } from "./expansion.ts";
 import { ExpressionReader, UnfitShape, type Expression } from "./expression.ts";
 
 const sizeLimit = 4096;
@@ -6,7 +6,7 @@ const sizeLimit = 4096;
 const characters = /\[(?:[^\]\\]|\\[^])*\]/y;
 const opening = /\((?:\?:)?/y;
 
-/** A regular expression as JSON Schemas have it, of which llama.cpp makes a grammar. */
+/** A regular expression of a JSON Schema, which llama.cpp turns into a grammar. */
 class PatternReader extends ExpressionReader {
   whole(): Expression {
     const found = this.either();
@@ -29,8 +29,8 @@ class PatternReader extends ExpressionReader {
 }
 
 /** Throws UnfitShape for a pattern whose grammar llama.cpp does not survive. */
-export function checkPattern(text: string, looks: Looks): void {
+export function checkPattern(text: string, budget: CheckBudget): void {
   if (text.length > sizeLimit) throw new UnfitShape(`is longer than ${sizeLimit} characters`);
-  const measure = new Measure(() => ({ empty: 0, first: 1 }), looks);
+  const measure = new Measure(() => ({ empty: 0, first: 1 }), budget);
   checkParts(new PatternReader(text).whole(), 1, measure, () => undefined);
 }

@@ -1,37 +1,37 @@
 import { isRecord } from "../../lib/record.ts";
-import { tooWide, widening, type Looks } from "./expansion.ts";
+import { tooWide, widening, type CheckBudget } from "./expansion.ts";
 import { UnfitShape } from "./expression.ts";
 import { checkGrammar } from "./grammar.ts";
 import { checkPattern } from "./pattern.ts";
 
-/** Objects and lists within each other; every level of a schema takes two. llama.cpp takes seconds for a thousand. */
+/** Nested objects and lists; every level of a schema takes two. llama.cpp takes seconds for a thousand. */
 const depthLimit = 128;
 const partLimit = 20_000;
-/** llama.cpp writes a rule for what may follow each property: their number squared. */
+/** llama.cpp writes a rule for the successors of each property: their number squared. */
 const propertyLimit = 500;
-/** Of all objects together. */
+/** The limit of all objects together. */
 const followerLimit = 500_000;
-/** Of all `minItems`, `maxLength` and so on together: llama.cpp writes each repetition out, up to its own bound. */
+/** The sum of all `minItems`, `maxLength` and so on: llama.cpp writes each repetition out, up to its own bound. */
 const copyLimit = 100_000;
 const ownCopyLimit = 2000;
 const referenceLimit = 256;
 const counted = ["minItems", "maxItems", "minLength", "maxLength"] as const;
-/** Keys whose value is a whole schema, with definitions of its own. */
+/** Keys whose value is a whole schema, with its own definitions. */
 const roots = new Set(["schema", "json_schema", "parameters", "input_schema", "guided_json"]);
 
-/** One field of a body, and all schemas in it. */
+/** One field of a body, with all its schemas. */
 export class FieldCheck {
   #parts = 0;
   #copies = 0;
   #followers = 0;
   readonly #ways = new Map<unknown, Ways>();
-  readonly #looks: Looks;
+  readonly #budget: CheckBudget;
 
-  constructor(looks: Looks) {
-    this.#looks = looks;
+  constructor(budget: CheckBudget) {
+    this.#budget = budget;
   }
 
-  /** Throws UnfitShape. `root`: the schema that references in it are for. */
+  /** Throws UnfitShape. `root`: the schema that references refer to. */
   check(value: unknown, root: unknown, depth = 0): void {
     if (depth > depthLimit) throw new UnfitShape(`is nested deeper than ${depthLimit} levels`);
     if (typeof value !== "object" || value === null) return;
@@ -49,10 +49,10 @@ export class FieldCheck {
       this.#followers += count * count;
       if (this.#followers > followerLimit) throw new UnfitShape("has too many objects of many properties");
     }
-    if (typeof pattern === "string") checkPattern(pattern, this.#looks);
+    if (typeof pattern === "string") checkPattern(pattern, this.#budget);
     for (const name of counted) {
       const count = value[name];
-      // A count below zero must not make room for others.
+      // A count below zero must not lower the sum.
       if (typeof count === "number") this.#copies += Math.max(0, Math.min(count, ownCopyLimit));
     }
     if (this.#copies > copyLimit) throw new UnfitShape("repeats too much too often");
@@ -66,7 +66,7 @@ export class FieldCheck {
   }
 }
 
-/** How many ways a schema leaves open at its beginning: alternatives of alternatives, by reference too. */
+/** The number of open alternatives at a schema's beginning: alternatives of alternatives, by reference too. */
 class Ways {
   readonly #root: unknown;
   readonly #known = new Map<object, number>();
@@ -81,7 +81,7 @@ class Ways {
     if (depth > referenceLimit) throw new UnfitShape(`has references that lead on more than ${referenceLimit} times`);
     const known = this.#known.get(schema);
     if (known !== undefined) return known;
-    // Leads back to itself: llama.cpp refuses that as a recursion that says nothing.
+    // A recursive reference: llama.cpp refuses it as a recursion that matches nothing.
     this.#known.set(schema, 0);
     const ways = this.#count(schema, depth + 1);
     if (tooWide(ways)) throw widening;
@@ -113,27 +113,27 @@ class Ways {
   }
 }
 
-/** Tokens to look back at; llama.cpp takes 8 bytes or more for each, for every request. */
+/** A sampler's window in tokens; llama.cpp allocates 8 bytes or more for each, for every request. */
 const windowLimit = 1_048_576;
 
-/** Throws UnfitShape for the value of a field that shapes answers. */
-export function checkField(name: string, value: unknown, looks: Looks): void {
+/** Throws UnfitShape for the value of a field that constrains answers. */
+export function checkField(name: string, value: unknown, budget: CheckBudget): void {
   if (name === "chat_parser") throw new UnfitShape("is not for clients");
   else if (name.endsWith("_last_n")) checkWindow(value);
-  else if (name === "grammar" && typeof value === "string") checkGrammar(value, looks);
-  else if (name === "grammar_triggers") checkTriggers(value, looks);
-  else if (name === "guided_regex" && typeof value === "string") checkPattern(value, looks);
-  else new FieldCheck(looks).check(value, value);
+  else if (name === "grammar" && typeof value === "string") checkGrammar(value, budget);
+  else if (name === "grammar_triggers") checkTriggers(value, budget);
+  else if (name === "guided_regex" && typeof value === "string") checkPattern(value, budget);
+  else new FieldCheck(budget).check(value, value);
 }
 
 function checkWindow(value: unknown): void {
   if (typeof value === "number" && value > windowLimit) throw new UnfitShape(`is more than ${windowLimit}`);
 }
 
-/** Some are regular expressions, of which llama-server reads groups by recursion too. */
-function checkTriggers(value: unknown, looks: Looks): void {
+/** Some are regular expressions, whose groups llama-server parses by recursion too. */
+function checkTriggers(value: unknown, budget: CheckBudget): void {
   for (const trigger of Array.isArray(value) ? value : []) {
     const text: unknown = isRecord(trigger) ? trigger["value"] : undefined;
-    if (typeof text === "string") checkPattern(text, looks);
+    if (typeof text === "string") checkPattern(text, budget);
   }
 }

@@ -1,12 +1,12 @@
 import { soundRetryAfter, type Refusal } from "./provider-failure.ts";
 import type { Mask } from "./mask.ts";
 
-/** More of a provider's error than this helps nobody. */
+/** The rest of a longer error of a provider is not read. */
 const limitBytes = 65_536;
-/** An error that takes longer is told as far as it has come. */
+/** Of an error that takes longer, the received part is reported. */
 export const errorPatienceMs = 10_000;
 
-/** A provider's error on its way, bounded in size and time. */
+/** A provider's error that is being received, bounded in size and time. */
 export class BegunRefusal {
   readonly #status: number;
   readonly #retryAfter: string | undefined;
@@ -14,7 +14,7 @@ export class BegunRefusal {
   #chunks: Buffer[] = [];
   #size = 0;
 
-  /** `onEnough` hears once that no more of it should be read; never after `end`. */
+  /** Calls `onEnough` once when no more of the error should be read; never after `end`. */
   constructor(
     head: { readonly status: number; readonly retryAfter: string | string[] | undefined },
     patienceMs: number,
@@ -25,21 +25,21 @@ export class BegunRefusal {
     this.#timer = setTimeout(onEnough, patienceMs);
   }
 
-  /** True: it is enough. */
+  /** True: no more of the error should be read. */
   add(chunk: Buffer): boolean {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
     return this.#size >= limitBytes;
   }
 
-  /** What has come of it. */
+  /** Returns the part of the error that was received. */
   end(mask: Mask): Refusal {
     clearTimeout(this.#timer);
     const body = mask.bytes(Buffer.concat(this.#chunks));
     return { status: this.#status, retryAfter: this.#retryAfter, body };
   }
 
-  /** Nobody wants it any more. */
+  /** Ends the wait for the rest of an error that is not needed any more. */
   drop(): void {
     clearTimeout(this.#timer);
   }

@@ -1,7 +1,7 @@
 import { modelRefSchema } from "../../api/names.ts";
 import type { UpstreamSpec } from "../../api/upstream.ts";
 
-/** Who serves a ref, and what it is called there. */
+/** The provider of a ref, and its own name for the model. */
 export interface UpstreamModel {
   readonly upstream: string;
   readonly providerModel: string;
@@ -11,16 +11,16 @@ export interface UpstreamModel {
 export interface CatalogInput {
   readonly name: string;
   readonly spec: UpstreamSpec;
-  /** The provider's own names, as last heard. */
+  /** The provider's own names, as last listed. */
   readonly discovered: readonly string[];
 }
 
-/** A provider with more models than this is no provider of models. */
+/** More models than this are no valid list. */
 const modelLimit = 10_000;
 
 /**
- * Every ref and who serves it. A ref that is declared beats one that was discovered; among equals the one that had it
- * in `before` keeps it (DECISIONS 6), else the first.
+ * Every ref and its provider. A declared ref beats a discovered one; among equals the holder in `before` keeps it
+ * (DECISIONS 6), else the first gets it.
  */
 export function mergeCatalog(
   upstreams: readonly CatalogInput[],
@@ -48,8 +48,8 @@ export function mergeCatalog(
 }
 
 /**
- * The names in a provider's list of models: OpenAI's `data` of objects with `id`, or what others make of it. Throws
- * Error when it is no list.
+ * The names in a provider's list of models: OpenAI's `data` of objects with `id`, or other forms of it. Throws Error
+ * for anything else.
  */
 export function modelNames(list: unknown): readonly string[] {
   const found = itemsOf(list);

@@ -11,10 +11,10 @@ export interface ProviderCheck {
   readonly problem: string | null;
 }
 
-/** A provider that says nothing for so long is in trouble. */
+/** The time limit of a provider's answer. */
 const limitMs = 20_000;
 
-/** Asks for the provider's models, with its key. Never rejects. */
+/** Requests the provider's models, with its key. Never rejects. */
 export async function checkProvider(provider: Pick<Provider, "list">): Promise<ProviderCheck> {
   const began = steadyNow();
   const took = (): number => Math.round(steadyNow() - began);
@@ -26,10 +26,10 @@ export async function checkProvider(provider: Pick<Provider, "list">): Promise<P
   }
 }
 
-/** A key's own trouble is told in full: whoever asks may see the manifest that names its place. */
+/** A fault of the key is reported in full: the caller may see the manifest that names its place. */
 function problemOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   if (cause instanceof Error && cause.name === "TimeoutError") return `it said nothing within ${limitMs / 1000} s`;
-  // One of several addresses that were tried has no message of its own.
+  // The error of one of several tried addresses has no message of its own.
   return errorMessage(cause) || (errorCode(cause) ?? "it cannot be reached");
 }

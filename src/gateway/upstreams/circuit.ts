@@ -13,10 +13,10 @@ export class Circuit {
   #failures = 0;
   #openMs: number;
   #until = 0;
-  /** Moves on with the state: what requests of an earlier state bring to light no longer counts. */
+  /** Incremented with each change of state: outcomes of requests from an earlier state no longer count. */
   #epoch = 0;
 
-  /** `now`: milliseconds of a clock that never goes back. */
+  /** `now`: milliseconds of a monotonic clock. */
   constructor(options: CircuitOptions, now: () => number) {
     this.#options = options;
     this.#now = now;
@@ -27,7 +27,7 @@ export class Circuit {
     return this.#state;
   }
 
-  /** A permit for one request, which must be settled; or the milliseconds after which it is worth asking again. */
+  /** A permit for one request, which must be settled; or the milliseconds until the next attempt is useful. */
   admit(): Permit | number {
     if (this.#state === "halfOpen") return this.#options.openMs;
     if (this.#state === "open") {
@@ -67,7 +67,7 @@ export class Circuit {
     this.#move("open");
   }
 
-  /** Nothing was learnt: the next request may try. */
+  /** Without an outcome: the next request may try. */
   #abandoned(): void {
     if (this.#state === "halfOpen") this.#move("open");
   }
@@ -92,6 +92,6 @@ export interface CircuitOptions {
 export interface Permit {
   succeed(): void;
   fail(): void;
-  /** The client left before anything was known. */
+  /** The client disconnected before the outcome. */
   abandon(): void;
 }

@@ -1,45 +1,45 @@
 import { Circuit, type CircuitState, type Permit } from "./circuit.ts";
 import type { Outcome } from "./provider-failure.ts";
 
-/** The provider itself has answered: it is there. */
+/** The provider itself has answered, so it is up. */
 function isStatus(outcome: Outcome): boolean {
   return /^\d+$/.test(outcome);
 }
 
-/** One request's leave to ask, to be settled once. */
+/** The permit of one request, to be settled once. */
 export interface Leave {
   succeed(): void;
-  /** `outcome`: why there is no answer. `print` tells one body from another; undefined: it cannot be told. */
+  /** `outcome`: why there is no answer. `print` identifies the body; undefined: unknown. */
   fail(outcome: Outcome, print: () => string | undefined): void;
-  /** The client left before anything was known. */
+  /** The client disconnected before the outcome. */
   abandon(): void;
 }
 
 /** The request must not be sent now. */
 export interface Pause {
   readonly ms: number;
-  /** What keeps failing: the provider, or one of its models in that way. */
+  /** The subject of the failures: the provider, or one of its models in that way. */
   readonly of: "provider" | { readonly outcome: Outcome };
 }
 
-/** What says that a provider is down, whatever it is asked for. Anything else may be so for one model alone. */
+/** Outcomes that mean that the provider is down, for any model. Any other may concern one model alone. */
 const downOutcomes: ReadonlySet<Outcome> = new Set(["unreachable", "502", "503", "504"]);
 
 const providerOptions = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };
 const modelOptions = { failures: 5, openMs: 10_000, maxOpenMs: 60_000 };
-/** Models that fail at the same time, before the one that failed longest ago is forgotten. */
+/** The limit of failing models; beyond it the one with the oldest failure is forgotten. */
 const modelLimit = 200;
 
-/** What one model has done wrong in one way. */
+/** The failures of one model of one kind. */
 interface Trouble {
   readonly circuit: Circuit;
-  /** The bodies that failed since the last success: the same one sent again proves nothing new. */
+  /** The bodies that failed since the last success: the same body sent again proves nothing new. */
   readonly prints: Set<string>;
 }
 
 /**
- * A circuit for the provider as a whole, and one for each of its models and each way to fail: a model, or a single
- * prompt, that the provider answers with 500 takes no other model away.
+ * A circuit for the provider as a whole, and one for each of its models and each kind of failure: a model, or a single
+ * prompt, that the provider answers with 500 does not block other models.
  */
 export class Circuits {
   readonly #now: () => number;
@@ -55,7 +55,7 @@ export class Circuits {
     return this.#provider.state;
   }
 
-  /** Models that are not asked now, or by one request alone. */
+  /** Models that get no requests now, or only one. */
   get pausedModels(): number {
     let count = 0;
     for (const troubles of this.#models.values()) {
@@ -64,7 +64,7 @@ export class Circuits {
     return count;
   }
 
-  /** Forgets every failure: what is under way by an earlier leave counts no more. */
+  /** Resets every failure: outcomes of earlier permits no longer count. */
   reset(): void {
     this.#provider = new Circuit(providerOptions, this.#now);
     this.#models.clear();
@@ -138,7 +138,7 @@ export class Circuits {
     return trouble;
   }
 
-  /** After a success nothing counts any more but what is still open. */
+  /** After a success only open circuits keep counting. */
   #forget(model: string): void {
     const troubles = this.#models.get(model);
     if (troubles === undefined) return;

@@ -2,26 +2,27 @@ import { findCondition, nextConditions, type Condition, type ConditionClaim } fr
 import type { ResourceStatus } from "../../api/resource-status.ts";
 import type { UpstreamView } from "./upstreams.ts";
 
-/** A ref that a provider's manifest declares, and another resource has. */
+/** A ref in a provider's manifest that belongs to another resource. */
 export interface LostRef {
   readonly ref: string;
   readonly holder: string;
 }
 
 /**
- * The conditions of a provider: what the operator says of its manifest, and what this gateway knows of asking it. Pure.
- * `view`: absent where the manifest was never valid; `told`: absent where the operator is older than this gateway.
+ * The conditions of a provider: those of its manifest from the operator, and those of its requests from this gateway.
+ * Pure. `view`: absent where the manifest was never valid; `published`: absent where the operator is older than this
+ * gateway.
  */
 export function upstreamConditions(options: {
   readonly view: UpstreamView | undefined;
-  readonly told: ResourceStatus | undefined;
+  readonly published: ResourceStatus | undefined;
   readonly lost: readonly LostRef[];
   readonly before: readonly Condition[];
   readonly now: Date;
 }): readonly Condition[] {
-  const { view, told, lost, before, now } = options;
-  if (view === undefined) return told?.conditions ?? [];
-  const manifest = told?.conditions ?? [];
+  const { view, published, lost, before, now } = options;
+  if (view === undefined) return published?.conditions ?? [];
+  const manifest = published?.conditions ?? [];
   const halt = personsTrouble(view);
   const failing = failingOf(view, halt !== undefined);
   const stalled = claimOf(manifest, "Stalled") ?? (halt === undefined ? undefined : claim("Stalled", "True", halt));
@@ -48,10 +49,10 @@ export function upstreamConditions(options: {
   const next = nextConditions(
     before,
     claims.filter((each) => each !== undefined),
-    told?.generation ?? 0,
+    published?.generation ?? 0,
     now,
   );
-  // When a manifest broke, the operator knows: it may be long before this gateway began.
+  // The operator knows when a manifest broke: possibly long before this gateway started.
   return next.map((each) => manifest.find((condition) => isSame(condition, each)) ?? each);
 }
 
@@ -66,7 +67,7 @@ interface Words {
 
 const serving: Words = { reason: "Serving", message: "requests are sent to it" };
 
-/** What a person must mend before any request can succeed. */
+/** A fault that a person must mend before any request can succeed. */
 function personsTrouble({ problems: { key, refused, address } }: UpstreamView): Words | undefined {
   if (key !== undefined) return { reason: "NoKey", message: key };
   if (address !== undefined) return { reason: "AddressRefused", message: address };
@@ -75,17 +76,17 @@ function personsTrouble({ problems: { key, refused, address } }: UpstreamView): 
 
 function failingOf({ circuit, pausedModels, problems }: UpstreamView, isHalted: boolean): Words | undefined {
   if (circuit !== "closed") {
-    const message = "it keeps failing: it is asked again after a pause, by one request, or by `berth upstream check`";
+    const message = "it keeps failing: it is tried again after a pause, by one request, or by `berth upstream check`";
     return { reason: "CircuitOpen", message };
   }
-  // What a person must mend stands in the way of the list, too, and is told already.
+  // A fault that a person must mend also prevents the list, and is reported already.
   if (problems.discovery !== undefined && !isHalted) {
     const message = `its models cannot be listed: ${problems.discovery}; those known from before are served`;
     return { reason: "ModelsNotListed", message };
   }
   if (pausedModels === 0) return undefined;
   const many = pausedModels === 1 ? "one of its models keeps" : `${pausedModels} of its models keep`;
-  return { reason: "ModelsPaused", message: `${many} failing, and asked again after a pause` };
+  return { reason: "ModelsPaused", message: `${many} failing, and tried again after a pause` };
 }
 
 function conflictOf(lost: readonly LostRef[]): ConditionClaim | undefined {

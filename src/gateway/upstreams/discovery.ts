@@ -3,19 +3,19 @@ import { errorMessage } from "../../lib/error-code.ts";
 
 export interface DiscoveryOptions {
   readonly intervalMs: number;
-  /** After a failure; doubled for each further one, up to the interval. */
+  /** The delay after a failure; doubled for each further one, up to the interval. */
   readonly retryMs: number;
-  /** Known from before: what an earlier discovery of the same provider found. */
+  /** The result of an earlier discovery of the same provider. */
   readonly models: readonly string[];
   readonly list: (signal: AbortSignal) => Promise<unknown>;
   readonly onChange: () => void;
-  /** The list was heard and is believed, whether or not it has changed. */
+  /** Called with each accepted list, changed or not. */
   readonly onHeard?: (models: readonly string[]) => void;
-  /** The list could not be had; undefined: it can again. */
+  /** The list could not be fetched; undefined: it can again. */
   readonly onProblem: (message: string | undefined) => void;
 }
 
-/** Asks a provider for its models again and again, away from every request. The last good list stays. */
+/** Fetches a provider's list of models repeatedly, independent of requests. The last valid list stays. */
 export class Discovery implements Disposable {
   readonly #options: DiscoveryOptions;
   readonly #abort = new AbortController();
@@ -31,7 +31,7 @@ export class Discovery implements Disposable {
     void this.#look();
   }
 
-  /** The provider has answered, or failed to, once at least. */
+  /** The first attempt has ended, with or without success. */
   get hasLooked(): boolean {
     return this.#hasLooked;
   }
@@ -64,7 +64,7 @@ export class Discovery implements Disposable {
 
   #take(models: readonly string[]): void {
     if (this.#abort.signal.aborted) return;
-    // An empty list may be a provider's bad moment: only the second one in a row is believed.
+    // An empty list may be a temporary fault of the provider: only the second one in a row is accepted.
     const isDoubtful = models.length === 0 && this.#models.length > 0 && !this.#hasSeenEmpty;
     this.#hasSeenEmpty = models.length === 0;
     if (isDoubtful) return;

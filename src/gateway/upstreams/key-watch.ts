@@ -1,12 +1,12 @@
 export interface KeyWatchOptions {
-  /** Why there is no usable key now; undefined: there is. */
+  /** Why there is no usable key now; undefined: there is one. */
   readonly look: () => Promise<string | undefined>;
   readonly onProblem: (message: string | undefined) => void;
-  /** Undefined: what was found once stays so. */
+  /** Undefined: the first result never changes. */
   readonly everyMs: number | undefined;
 }
 
-/** Looks after a provider's key, so that a missing one is known before the first request fails for it. */
+/** Checks a provider's key at intervals, so that a missing one is known before the first request fails. */
 export class KeyWatch implements Disposable {
   readonly #options: KeyWatchOptions;
   readonly #timer: NodeJS.Timeout | undefined;

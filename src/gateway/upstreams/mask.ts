@@ -1,10 +1,10 @@
 const asterisk = 0x2a;
-/** A shorter key is a word like `none`, and would be found where nobody echoes it. */
+/** A shorter key may be a word like `none`, which also occurs without being a key. */
 const shortestInErrors = 4;
-/** What a model says is only touched for what can be nothing but a secret. */
+/** A model's own text is changed only where it can be nothing but a secret. */
 const shortestInAnswers = 16;
 
-/** Takes a provider's key out of what the provider says. A masked text is as long as it was. */
+/** Removes a provider's key from the provider's answers. A masked text keeps its length. */
 export class Mask {
   readonly #forms: readonly Buffer[];
 
@@ -17,7 +17,7 @@ export class Mask {
     return this.bytes(Buffer.from(text)).toString();
   }
 
-  /** The same buffer when there is nothing to hide; it is never written to. */
+  /** The same buffer when there is nothing to mask; it is never written to. */
   bytes(bytes: Buffer): Buffer {
     let masked: Buffer | undefined;
     for (const form of this.#forms) {
@@ -29,7 +29,7 @@ export class Mask {
     return masked ?? bytes;
   }
 
-  /** Length of the longest end of `bytes` with which a secret may begin. */
+  /** Length of the longest end of `bytes` that a secret may begin with. */
   unsettled(bytes: Buffer): number {
     let longest = 0;
     for (const form of this.#forms) {
@@ -41,7 +41,7 @@ export class Mask {
   }
 }
 
-/** The same for bytes that come in pieces. Holds back only an end with which the secret may begin. */
+/** The same for bytes in pieces. Holds back only an end that the secret may begin with. */
 export class StreamMask {
   readonly #mask: Mask;
   #held: Buffer | undefined;
@@ -65,7 +65,7 @@ export class StreamMask {
   }
 }
 
-/** As it is, and as it stands in JSON and in an address. */
+/** The key itself, and its forms in JSON and in an address. */
 function spellings(secret: string): Buffer[] {
   const json = JSON.stringify(secret).slice(1, -1);
   const all = [secret, json, json.replaceAll("/", "\\/"), encodeURIComponent(secret)];

@@ -1,29 +1,17 @@
 import { createHash } from "node:crypto";
-import { Readable } from "node:stream";
+import type { RequestBody, Upload } from "../../lib/exchange.ts";
 
-/** A body that is read while it is sent, and therefore only once. */
-export interface Upload {
-  readonly headers: { readonly "content-type": string; readonly "content-length"?: number };
-  /** May throw ApiError, which then ends the request. A chunk is valid until the next is asked for. */
-  readonly body: AsyncIterable<Buffer>;
-}
-
-/** All of it, to be kept until the provider answers; or an upload, opened when the request is about to be sent. */
-export type ProviderBody = readonly Buffer[] | (() => Upload);
-
-/** A body through all tries of its request. */
+/** The body of a request to a provider through all its attempts. */
 export class OutgoingBody {
-  readonly #body: ProviderBody | undefined;
-  readonly #contentType: string;
+  readonly #body: RequestBody | undefined;
   #upload: Upload | undefined;
   #isUsedUp = false;
-  /** What it keeps in memory. */
+  /** The bytes that the body keeps in memory. */
   readonly bytes: number;
 
-  /** Undefined: there is none. */
-  constructor(body: ProviderBody | undefined, contentType: string) {
+  /** Undefined: the request has no body. */
+  constructor(body: RequestBody | undefined) {
     this.#body = body;
-    this.#contentType = contentType;
     this.bytes = Array.isArray(body) ? body.reduce((sum: number, part: Buffer) => sum + part.length, 0) : 0;
   }
 
@@ -32,7 +20,7 @@ export class OutgoingBody {
     return this.#isUsedUp;
   }
 
-  /** Tells one body from another; undefined of an upload, which is not kept. */
+  /** Identifies the body; undefined for an upload, which is not kept. */
   get print(): string | undefined {
     if (typeof this.#body === "function") return undefined;
     const sum = createHash("sha256");
@@ -40,36 +28,21 @@ export class OutgoingBody {
     return sum.digest("base64");
   }
 
-  /** As undici takes it. `onSilence`: no chunk of an upload came for `silenceMs` while one was wanted. */
-  open(silenceMs: number, onSilence: () => void): { headers: Record<string, string>; body: Buffer | Readable | null } {
-    if (this.#body === undefined) return { headers: {}, body: null };
-    if (typeof this.#body !== "function") {
-      const [only] = this.#body;
-      return {
-        headers: { "content-type": this.#contentType, "content-length": String(this.bytes) },
-        body: this.#body.length === 1 && only !== undefined ? only : Readable.from(this.#body),
-      };
-    }
-    this.#upload ??= this.#body();
-    const { "content-type": type, "content-length": length } = this.#upload.headers;
-    return {
-      headers: { "content-type": type, ...(length !== undefined && { "content-length": String(length) }) },
-      body: Readable.from(this.#chunks(this.#upload.body, silenceMs, onSilence), { highWaterMark: 1 }),
+  /**
+   * The body of one attempt. An upload is opened once for all of them: an attempt that failed before has read none of
+   * it.
+   */
+  get sent(): RequestBody | undefined {
+    const body = this.#body;
+    if (typeof body !== "function") return body;
+    return () => {
+      const { headers, body: chunks } = (this.#upload ??= body());
+      return { headers, body: this.#read(chunks) };
     };
   }
 
-  async *#chunks(body: AsyncIterable<Buffer>, silenceMs: number, onSilence: () => void): AsyncGenerator<Buffer> {
+  async *#read(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     this.#isUsedUp = true;
-    let timer = setTimeout(onSilence, silenceMs);
-    try {
-      for await (const chunk of body) {
-        clearTimeout(timer);
-        // undici keeps what the system has not taken yet.
-        yield Buffer.from(chunk);
-        timer = setTimeout(onSilence, silenceMs);
-      }
-    } finally {
-      clearTimeout(timer);
-    }
+    yield* chunks;
   }
 }

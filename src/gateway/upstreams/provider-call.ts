@@ -1,60 +1,76 @@
-import type { Dispatcher } from "undici";
 import { ApiError } from "../../api/errors.ts";
-import type { Exchange } from "../../lib/http1/client.ts";
-import type { Place } from "../admission/admission.ts";
-import { toApiError } from "../answer.ts";
-import type { Waiter } from "../stream-hold.ts";
+import {
+  ExchangeError,
+  type Exchange,
+  type ExchangeEvents,
+  type ResponseHead,
+  type Transport,
+} from "../../lib/exchange.ts";
+import type { Permit } from "../admission/admission.ts";
+import { toApiError } from "../http/answer.ts";
+import type { QueuedClient, SlotQueue } from "../admission/slot-queue.ts";
+import type { HeldClient } from "../dispatch/stream-hold.ts";
 import type { Leave } from "./circuits.ts";
 import { BegunRefusal, errorPatienceMs } from "./begun-refusal.ts";
 import { Mask, StreamMask } from "./mask.ts";
 import { OutgoingBody } from "./provider-body.ts";
-import { connectionFailure, isRetried, refusalFailure, type Outcome, type Progress } from "./provider-failure.ts";
-import type { Provider, ProviderEvents, ProviderRequest } from "./provider.ts";
+import { connectionFailure, isRetried, refusalFailure, type Outcome } from "./provider-failure.ts";
+import type { ProviderOptions, ProviderRequest } from "./provider-options.ts";
+import { longestPauseMs, requestedPauseMs, retryPauseMs } from "./retry-pause.ts";
 
-/** A provider that wants to be left alone for longer is not asked again by itself. */
-const longestBackoffMs = 5000;
+/** The parts of a provider that a call uses. */
+export interface CallingProvider {
+  readonly options: ProviderOptions;
+  readonly queue: SlotQueue<ProviderCall>;
+  /** The permit for a request to that model now, or the error. */
+  admit(model: string): Leave | ApiError;
+  /** The error of a full queue. */
+  overloaded(): ApiError;
+  /** The place of a waiting request, as it may be reported. */
+  placeOf(call: ProviderCall): Permit;
+  /** Throws, or rejects with, ApiError. */
+  key(): string | undefined | Promise<string>;
+  transport(key: string | undefined): Promise<Transport>;
+  /** Called once by each call, with the duration of its last attempt; undefined without one. */
+  settled(call: ProviderCall, seconds: number | undefined): void;
+}
 
 /**
- * One request to a provider, through all its tries.
+ * One request to a provider, through all its attempts.
  *
  *   queued ─▶ key ─▶ trying ─┬─ 2xx ──────────────▶ answering ─▶ settled
  *                ▲           ├─ worth a retry ─▶ backing off ─┐
  *                │           └─ any other ─────▶ settled      │
  *                └────────────────────────────────────────────┘
  */
-export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandler {
-  readonly #provider: Provider;
-  readonly #events: ProviderEvents;
-  readonly #onSettled: (seconds: number | undefined) => void;
-  readonly #leave: (() => void) | undefined;
+export class ProviderCall implements Exchange, ExchangeEvents, HeldClient, QueuedClient {
+  denseIndex = -1;
+  readonly client: string;
+  readonly hasBegun = false;
+  readonly #provider: CallingProvider;
+  readonly #events: ExchangeEvents;
+  #place: "none" | "waiting" | "inside" = "none";
   /** Kept, and counted in the budget, as long as it may have to be sent again. */
   #request: (Omit<ProviderRequest, "body"> & { readonly body: OutgoingBody }) | undefined;
-  #pool: Dispatcher | undefined;
+  #transport: Transport | undefined;
   #key: string | undefined;
   #tries = 0;
   #triedAt = 0;
   #permit: Leave | undefined;
-  #controller: Dispatcher.DispatchController | undefined;
-  /** A try whose error was read no further. */
-  #givenUp: Dispatcher.DispatchController | undefined;
-  #progress: Progress = "connecting";
+  /** The exchange of this attempt. */
+  #exchange: Exchange | undefined;
+  #isAnswering = false;
   #refusal: BegunRefusal | undefined;
   #mask: StreamMask | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isPaused = false;
   #isSettled = false;
 
-  /** `onSettled` hears once how long the last try took; undefined when there was none. */
-  constructor(
-    provider: Provider,
-    request: ProviderRequest,
-    events: ProviderEvents,
-    onSettled: (seconds: number | undefined) => void,
-  ) {
+  constructor(provider: CallingProvider, request: ProviderRequest, events: ExchangeEvents) {
     this.#provider = provider;
     this.#events = events;
-    this.#onSettled = onSettled;
-    const body = new OutgoingBody(request.body, request.contentType);
+    this.client = request.client ?? "";
+    const body = new OutgoingBody(request.body);
     try {
       provider.options.budget.take(body.bytes);
     } catch (error) {
@@ -62,34 +78,48 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
       return;
     }
     this.#request = { ...request, body };
-    this.#leave = provider.limiter.enter(() => void this.#begin());
-    if (this.#leave === undefined) queueMicrotask(() => this.#fail(provider.overloaded(), "overloaded"));
+    const outcome = provider.queue.arrive(this, provider.options.now());
+    if (outcome === "admitted") this.onAdmitted();
+    else if (outcome === "waiting") this.#place = "waiting";
+    else queueMicrotask(() => this.onRefused());
   }
 
-  /** In line for one of `maxConcurrent`. */
+  /** In the queue for one of `maxConcurrent`. */
   get isWaiting(): boolean {
-    return this.place.position > 0;
+    return this.#place === "waiting";
   }
 
-  get place(): Place {
-    return this.#provider.placeOf(this.#leave);
+  get place(): Permit {
+    return this.#provider.placeOf(this);
+  }
+
+  /** The turn of this request has come. */
+  onAdmitted(): void {
+    this.#place = "inside";
+    queueMicrotask(() => void this.#begin());
+  }
+
+  /** The queue is full, or a client with fewer requests took its last place. */
+  onRefused(): void {
+    this.#place = "none";
+    this.#fail(this.#provider.overloaded(), "overloaded");
   }
 
   pause(): void {
     this.#isPaused = true;
-    if (this.#progress === "answering") this.#controller?.pause();
+    if (this.#isAnswering) this.#exchange?.pause();
   }
 
   resume(): void {
     this.#isPaused = false;
-    if (this.#progress === "answering") this.#controller?.resume();
+    if (this.#isAnswering) this.#exchange?.resume();
   }
 
   abort(): void {
     if (this.#isSettled) return;
     this.#outcome("aborted");
     this.#settle();
-    this.#controller?.abort(new Error("the client left"));
+    this.#exchange?.abort();
   }
 
   /** Ends it with a failure that is not the provider's. */
@@ -98,10 +128,11 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
   }
 
   async #begin(): Promise<void> {
+    if (this.#isSettled) return;
     try {
       const key = this.#provider.key();
       this.#key = typeof key === "object" ? await key : key;
-      this.#pool = await this.#provider.pool();
+      this.#transport = await this.#provider.transport(this.#key);
     } catch (error) {
       const failure = toApiError(error);
       this.#fail(failure, failure.code === "system.internal" ? "broken" : "no_key");
@@ -110,10 +141,10 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     this.#try();
   }
 
-  /** `last`: how the try before ended. */
+  /** `last`: the failure of the previous attempt. */
   #try(last?: ApiError): void {
-    const [request, pool] = [this.#request, this.#pool];
-    if (this.#isSettled || request === undefined || pool === undefined) return;
+    const [request, transport] = [this.#request, this.#transport];
+    if (this.#isSettled || request === undefined || transport === undefined) return;
     const { spec } = this.#provider.options;
     const permit = this.#provider.admit(request.model);
     if (permit instanceof ApiError) {
@@ -123,77 +154,40 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     this.#tries += 1;
     this.#triedAt = performance.now();
     this.#permit = permit;
-    this.#progress = "connecting";
-    this.#controller = undefined;
     this.#refusal = undefined;
     const silenceMs = spec.timeoutSeconds * 1000;
-    const { headers, body } = request.body.open(silenceMs, () => {
-      this.#fail(
-        new ApiError("dispatch.invalid_request", { message: "the upload stood still for too long" }),
-        "aborted",
-      );
-    });
-    pool.dispatch(
-      {
-        method: body === null ? "GET" : "POST",
-        path: this.#provider.address(request.path),
-        headers: {
-          ...this.#provider.headers(this.#key),
-          ...headers,
-          accept: request.accept,
-          "x-request-id": request.requestId,
-        },
-        body,
-        headersTimeout: silenceMs,
-        bodyTimeout: silenceMs,
-      },
-      this,
-    );
+    const { requestId, traceparent, body } = request;
+    const timeouts = { firstByteMs: silenceMs, idleMs: silenceMs };
+    this.#exchange = transport.send({ ...request, body: body.sent }, { requestId, traceparent, timeouts }, this);
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#isSettled) {
-      controller.abort(new Error("the client left"));
-      return;
-    }
-    this.#controller = controller;
-    this.#progress = "waiting";
-  }
-
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Readonly<Record<string, string | string[] | undefined>>,
-  ): void {
-    // 100 and 103 only announce the answer.
-    if (this.#isSettled || status < 200) return;
+  /** Of one attempt: the client gets only a successful answer. */
+  onHead({ status, contentType, contentLength, retryAfter, contentEncoding = "identity" }: ResponseHead): void {
+    if (this.#isSettled) return;
     if (status >= 300) {
       const patienceMs = this.#provider.options.errorPatienceMs ?? errorPatienceMs;
-      const head = { status, retryAfter: headers["retry-after"] };
-      this.#refusal = new BegunRefusal(head, patienceMs, () => this.#endRefusal());
+      this.#refusal = new BegunRefusal({ status, retryAfter }, patienceMs, () => this.#endRefusal());
       return;
     }
     this.#permit?.succeed();
-    this.#progress = "answering";
+    this.#isAnswering = true;
     this.#dropBody();
-    const encoding = headers["content-encoding"];
-    if (encoding !== undefined && encoding !== "identity") {
-      const message = `upstream ${this.#provider.options.name} answers in an encoding that nobody asked for`;
+    if (contentEncoding !== "identity") {
+      const message = `upstream ${this.#provider.options.name} answers in an encoding that was not requested`;
       this.#fail(new ApiError("dispatch.upstream_failed", { message }), "broken");
       return;
     }
     this.#mask = new StreamMask(new Mask(this.#key, "answers"));
-    const of = (name: string): string | undefined => {
-      const value = headers[name];
-      return typeof value === "string" ? new Mask(this.#key, "errors").text(value) : undefined;
-    };
-    if (this.#isPaused) controller.pause();
-    const [contentType, contentLength] = [of("content-type"), of("content-length")];
-    this.#events.onHead({ status, contentType, contentLength, isKeptAlive: true });
+    const headers = new Mask(this.#key, "errors");
+    const masked = (value: string | undefined): string | undefined =>
+      value === undefined ? value : headers.text(value);
+    if (this.#isPaused) this.#exchange?.pause();
+    const head = { contentType: masked(contentType), contentLength: masked(contentLength) };
+    this.#events.onHead({ status, ...head, isKeptAlive: true });
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#isSettled || controller !== this.#controller) return;
+  onData(chunk: Buffer): void {
+    if (this.#isSettled) return;
     const refusal = this.#refusal;
     if (refusal === undefined) {
       const bytes = this.#mask?.push(chunk) ?? chunk;
@@ -203,8 +197,8 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     if (refusal.add(chunk)) this.#endRefusal();
   }
 
-  onResponseEnd(controller: Dispatcher.DispatchController): void {
-    if (this.#isSettled || controller !== this.#controller) return;
+  onEnd(): void {
+    if (this.#isSettled) return;
     if (this.#refusal !== undefined) {
       this.#refused(this.#refusal);
       return;
@@ -216,29 +210,25 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     this.#events.onEnd();
   }
 
-  onResponseError(controller: Dispatcher.DispatchController | null, error: Error): void {
-    // One that was given up while its error came is over already, and another try may be under way.
-    if (this.#isSettled || (this.#givenUp !== undefined && controller === this.#givenUp)) return;
+  onError(error: Error): void {
+    if (this.#isSettled) return;
     this.#refusal?.drop();
-    // The upload is broken, which says nothing of the provider.
-    if (error instanceof ApiError) {
-      this.#fail(error, "aborted");
+    // The upload is broken, which says nothing about the provider.
+    if (!(error instanceof ExchangeError)) {
+      this.#fail(toApiError(error), "aborted");
       return;
     }
     const { name } = this.#provider.options;
-    const { failure, outcome, isRetried } = connectionFailure(name, error, this.#progress);
+    const { failure, outcome, isRetried } = connectionFailure(name, error, this.#isAnswering);
     if (outcome !== "shortage") this.#permit?.fail(outcome, () => this.#request?.body.print);
     this.#failOrRetry(failure, outcome, isRetried);
   }
 
-  /** No more is read of the provider's error: its connection cannot be used again. */
+  /** The rest of the provider's error is not read: its connection cannot be used again. */
   #endRefusal(): void {
-    const [refusal, controller] = [this.#refusal, this.#controller];
-    if (this.#isSettled || refusal === undefined) return;
-    this.#givenUp = controller;
-    this.#controller = undefined;
-    this.#refused(refusal);
-    controller?.abort(new Error("enough of the error was read"));
+    if (this.#isSettled || this.#refusal === undefined) return;
+    this.#exchange?.abort();
+    this.#refused(this.#refusal);
   }
 
   #refused(begun: BegunRefusal): void {
@@ -249,8 +239,8 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     const failure = refusalFailure(name, refusal);
     if (status >= 500 && failure.status >= 500) this.#permit?.fail(String(status), () => this.#request?.body.print);
     else this.#permit?.succeed();
-    const waitMs = /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) * 1000 : 0;
-    this.#failOrRetry(failure, String(status), isRetried(status) && waitMs <= longestBackoffMs, waitMs);
+    const waitMs = requestedPauseMs(retryAfter);
+    this.#failOrRetry(failure, String(status), isRetried(status) && waitMs <= longestPauseMs, waitMs);
   }
 
   #failOrRetry(failure: ApiError, outcome: Outcome, isWorthIt: boolean, waitMs = 0): void {
@@ -261,16 +251,14 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     }
     this.#outcome(outcome);
     onRetry();
-    // Half of it by chance, so that those who failed together do not come back together.
-    const pauseMs = Math.min(longestBackoffMs, backoffMs * 2 ** (this.#tries - 1)) * (0.5 + Math.random() / 2);
-    this.#timer = setTimeout(() => this.#try(failure), Math.max(waitMs, pauseMs));
+    this.#timer = setTimeout(() => this.#try(failure), Math.max(waitMs, retryPauseMs(this.#tries, backoffMs)));
   }
 
   #fail(failure: ApiError, outcome: Outcome): void {
     if (this.#isSettled) return;
     this.#outcome(outcome);
     this.#settle();
-    this.#controller?.abort(failure);
+    this.#exchange?.abort();
     this.#events.onError(failure);
   }
 
@@ -284,8 +272,16 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     this.#refusal?.drop();
     this.#permit?.abandon();
     this.#dropBody();
-    this.#leave?.();
-    this.#onSettled(this.#seconds);
+    this.#leaveQueue();
+    this.#provider.settled(this, this.#seconds);
+  }
+
+  #leaveQueue(): void {
+    const { queue } = this.#provider;
+    const place = this.#place;
+    this.#place = "none";
+    if (place === "waiting") queue.leave(this);
+    else if (place === "inside") queue.finish();
   }
 
   #dropBody(): void {
@@ -293,7 +289,7 @@ export class ProviderCall implements Exchange, Waiter, Dispatcher.DispatchHandle
     this.#request = undefined;
   }
 
-  /** How long the last try has taken so far. */
+  /** The duration of the last attempt so far. */
   get #seconds(): number | undefined {
     return this.#tries === 0 ? undefined : (performance.now() - this.#triedAt) / 1000;
   }

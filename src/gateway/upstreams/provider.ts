@@ -1,80 +1,40 @@
 import type { LookupFunction } from "node:net";
 import type { Pool } from "undici";
 import { ApiError } from "../../api/errors.ts";
-import type { UpstreamSpec } from "../../api/upstream.ts";
-import type { ResponseHead } from "../../lib/http1/response-parser.ts";
-import type { Place } from "../admission/admission.ts";
-import type { BufferBudget } from "../admission/budget.ts";
+import { DenseSet } from "../../lib/dense-set.ts";
+import type { ExchangeEvents, Transport } from "../../lib/exchange.ts";
+import { AnswerTooLarge, wholeAnswer } from "../../lib/whole-answer.ts";
+import type { Permit } from "../admission/admission.ts";
+import { SlotQueue } from "../admission/slot-queue.ts";
 import { parseJson } from "../../lib/json.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Circuits, type Leave } from "./circuits.ts";
-import { InnerAddress, innerAddressNext } from "./inner-addresses.ts";
-import { Limiter } from "./limiter.ts";
+import { InnerAddress } from "../../lib/inner-addresses.ts";
 import { Mask } from "./mask.ts";
-import type { ProviderBody } from "./provider-body.ts";
-import { ProviderCall } from "./provider-call.ts";
-import type { Outcome } from "./provider-failure.ts";
+import { ProviderCall, type CallingProvider } from "./provider-call.ts";
+import type { ProviderOptions, ProviderRequest } from "./provider-options.ts";
 import { openSecret, SecretError, type Secret } from "./secrets.ts";
+import { UndiciTransport } from "./undici-transport.ts";
 
-/** One request, with everything of the client's that may travel: its headers are not among it. */
-export interface ProviderRequest {
-  /** The provider's name for what is asked. */
-  readonly model: string;
-  /** As an engine has it, e.g. `/v1/chat/completions`: `baseUrl` takes the place of `/v1`. */
-  readonly path: string;
-  /** Absent: it is a GET. */
-  readonly body?: ProviderBody | undefined;
-  /** Of a body that is here; an upload says its own. */
-  readonly contentType: string;
-  readonly accept: string;
-  readonly requestId: string;
-}
+/** The remedy for a provider with such an address. */
+const innerAddressNext =
+  "it was written over the API while authentication was off; write the manifest by hand, switch authentication on, or start with SVC_API_EXEC=1";
 
-/** As an engine's exchange has them; only 2xx begin with `onHead`, everything else is an error. */
-export interface ProviderEvents {
-  onHead(head: ResponseHead): void;
-  onData(chunk: Buffer): void;
-  onEnd(): void;
-  /** Exactly one of `onEnd` and `onError` is called, once, never within `request`. */
-  onError(failure: ApiError): void;
-}
-
-export interface ProviderOptions {
-  readonly name: string;
-  readonly spec: UpstreamSpec;
-  readonly env: NodeJS.ProcessEnv;
-  /** What bodies take as long as they are kept. */
-  readonly budget: BufferBudget;
-  /** Milliseconds of a clock that never goes back. */
-  readonly now: () => number;
-  /** One try has ended, or a request could not be tried: then without a duration. */
-  readonly onOutcome: (outcome: Outcome, seconds: number | undefined) => void;
-  readonly onRetry: () => void;
-  /** What a person must mend: a key that is missing or not taken, an address that is refused. Never for a client. */
-  readonly onProblem: (message: string, of: "key" | "refused" | "address") => void;
-  /** Resolves its name for each connection, and may refuse; absent: the system's. */
-  readonly lookup?: LookupFunction;
-  /** Milliseconds before the first retry; doubled for each further one. */
-  readonly backoffMs?: number;
-  /** How long a provider may take over its error; ten seconds unless told otherwise. */
-  readonly errorPatienceMs?: number;
-}
-
-/** Requests that wait where `maxConcurrent` bounds those under way: as many as at a slot. */
+/** Requests that wait for one of `maxConcurrent`: as many as at a slot. */
 const queueLimit = 64;
 const keepAliveMs = 30_000;
 const listTimeoutMs = 15_000;
 const listLimitBytes = 8 * 1024 * 1024;
 
 /** One external provider: its connections, key, bounds and health. */
-export class Provider {
+export class Provider implements CallingProvider {
   readonly options: ProviderOptions;
   readonly circuits: Circuits;
-  readonly limiter: Limiter;
+  readonly queue: SlotQueue<ProviderCall>;
   readonly #base: URL;
   readonly #secret: Secret | undefined;
   #pool: Promise<Pool> | undefined;
-  readonly #calls = new Set<ProviderCall>();
+  readonly #calls = new DenseSet<ProviderCall>();
   #meanSeconds = 1;
   #isRetired = false;
   #onIdle: (() => void) | undefined;
@@ -84,7 +44,13 @@ export class Provider {
     this.options = options;
     this.#base = new URL(spec.baseUrl);
     this.circuits = new Circuits(now);
-    this.limiter = new Limiter({ max: spec.maxConcurrent ?? Infinity, queue: queueLimit });
+    const limits = { max: spec.maxConcurrent ?? Infinity, queue: queueLimit, holdMs: 0, queueMs: Infinity };
+    const effects = {
+      admit: (call: ProviderCall) => call.onAdmitted(),
+      refuse: (call: ProviderCall) => call.onRefused(),
+    };
+    this.queue = new SlotQueue<ProviderCall>(effects, limits);
+    this.queue.change({ kind: "open" }, limits, now());
     this.#secret = spec.auth.type === "none" ? undefined : openSecret(spec.auth.valueFrom, { env, now });
   }
 
@@ -93,17 +59,20 @@ export class Provider {
   }
 
   /** Sends it as soon as there is a place. Failures are ApiErrors that a client may see. */
-  request(request: ProviderRequest, events: ProviderEvents): ProviderCall {
-    const call: ProviderCall = new ProviderCall(this, request, events, (seconds) => {
-      this.#calls.delete(call);
-      if (seconds !== undefined) this.#meanSeconds += (seconds - this.#meanSeconds) / 8;
-      if (this.#calls.size === 0) this.#onIdle?.();
-    });
+  request(request: ProviderRequest, events: ExchangeEvents): ProviderCall {
+    const call = new ProviderCall(this, request, events);
     this.#calls.add(call);
     return call;
   }
 
-  /** Leave to ask for that model now, or why not. */
+  /** Called once by each call, with the duration of its last attempt; undefined without one. */
+  settled(call: ProviderCall, seconds: number | undefined): void {
+    this.#calls.delete(call);
+    if (seconds !== undefined) this.#meanSeconds += (seconds - this.#meanSeconds) / 8;
+    if (this.#calls.size === 0) this.#onIdle?.();
+  }
+
+  /** The permit for a request to that model now, or the error. */
   admit(model: string): Leave | ApiError {
     const admitted = this.circuits.admit(model);
     if (!("ms" in admitted)) return admitted;
@@ -111,15 +80,15 @@ export class Provider {
     const headers = { "retry-after": String(Math.ceil(admitted.ms / 1000)) };
     const message =
       admitted.of === "provider"
-        ? `upstream ${name} keeps failing; it is asked again after a pause`
-        : `upstream ${name} keeps failing for this model (${admitted.of.outcome}); it is asked again after a pause`;
+        ? `upstream ${name} keeps failing; it is tried again after a pause`
+        : `upstream ${name} keeps failing for this model (${admitted.of.outcome}); it is tried again after a pause`;
     return new ApiError("dispatch.upstream_unavailable", { message, headers, details: { upstream: name } });
   }
 
-  /** There is no place for one more. When there may be is an estimate from how long requests have taken. */
+  /** The error of a full queue. Its Retry-After is an estimate from the duration of recent requests. */
   overloaded(): ApiError {
     const { name, spec } = this.options;
-    const turns = (this.limiter.waiting + 1) / (spec.maxConcurrent ?? 1);
+    const turns = (this.queue.waiting + 1) / (spec.maxConcurrent ?? 1);
     const seconds = Math.min(60, Math.max(1, Math.ceil(turns * this.#meanSeconds)));
     return new ApiError("slot.overloaded", {
       message: `upstream ${name} and its queue are full`,
@@ -128,13 +97,13 @@ export class Provider {
     });
   }
 
-  /** Where one stands that waits for its turn; `leave` is what the limiter gave it. */
-  placeOf(leave: (() => void) | undefined): Place {
-    const position = leave === undefined ? 0 : this.limiter.position(leave);
+  /** The place of a waiting request, as it may be reported. */
+  placeOf(call: ProviderCall): Permit {
+    const position = this.queue.position(call);
     return { at: "upstream", name: this.options.name, state: "queued", position, progress: undefined };
   }
 
-  /** Throws, or rejects with, ApiError; the reason is told to `onProblem` alone. */
+  /** Throws, or rejects with, ApiError; only `onProblem` gets the reason. */
   key(): string | undefined | Promise<string> {
     if (this.#secret === undefined) return undefined;
     try {
@@ -148,7 +117,7 @@ export class Provider {
     }
   }
 
-  /** Why there is no key that could be used now, with its place; undefined: there is, or none is needed. */
+  /** Why there is no usable key now, with its place; undefined: there is one, or none is needed. */
   async keyProblem(): Promise<string | undefined> {
     try {
       await this.#secret?.read();
@@ -160,14 +129,15 @@ export class Provider {
   }
 
   /**
-   * The client is loaded for the first request: a gateway without upstreams spares its 6 MiB. Rejects where it cannot be
+   * The client is loaded for the first request: a gateway without upstreams saves its 6 MiB. Rejects where it cannot be
    * loaded now, as where no file can be opened; the next request tries again.
    */
-  pool(): Promise<Pool> {
-    return (this.#pool ??= this.#open().catch((error: unknown) => {
+  async transport(key: string | undefined): Promise<Transport> {
+    const client = await (this.#pool ??= this.#open().catch((error: unknown) => {
       this.#pool = undefined;
       throw error;
     }));
+    return new UndiciTransport({ client, address: (path) => this.address(path), headers: this.headers(key) });
   }
 
   /** The path of a request, and what `baseUrl` adds to it. */
@@ -178,7 +148,7 @@ export class Provider {
     return `${prefix}${path.replace(/^\/v1(?=\/)/, "")}${query}`;
   }
 
-  /** Headers of every request: ours, the upstream's, and the key. The client's own never come here. */
+  /** Headers of every request: ours, the upstream's, and the key. The client's own are never included. */
   headers(key: string | undefined): Record<string, string> {
     const { auth, headers } = this.options.spec;
     const all: Record<string, string> = { "user-agent": "berth", "accept-encoding": "identity" };
@@ -189,35 +159,27 @@ export class Provider {
     return all;
   }
 
-  /** The provider's own list of models, as it answers `GET /models`. Rejects with an Error for the log. */
+  /** The provider's own list of models, from `GET /models`. Rejects with an Error for the log. */
   async list(signal: AbortSignal): Promise<unknown> {
     const key = await this.key();
-    const pool = await this.pool();
-    const { statusCode, body } = await pool.request({
-      method: "GET",
-      path: this.address("/v1/models"),
-      headers: { ...this.headers(key), accept: "application/json" },
-      headersTimeout: listTimeoutMs,
-      bodyTimeout: listTimeoutMs,
+    const transport = await this.transport(key);
+    const request = { method: "GET", path: "/v1/models", accept: "application/json" } as const;
+    const { status, body } = await wholeAnswer(transport, request, {
       signal,
+      timeoutMs: listTimeoutMs,
+      limitBytes: listLimitBytes,
+    }).catch((error: unknown) => {
+      throw error instanceof AnswerTooLarge ? new Error("the list of models is too long") : error;
     });
-    const chunks: Buffer[] = [];
-    let size = 0;
-    for await (const chunk of body) {
-      const bytes: Buffer = Buffer.from(chunk);
-      size += bytes.length;
-      if (size > listLimitBytes) throw new Error("the list of models is too long");
-      chunks.push(bytes);
-    }
-    if (statusCode !== 200) throw new Error(`the provider answered ${statusCode} when asked for its models`);
-    // Names of models are shown to everybody, and kept.
-    const list = parseJson(new Mask(key, "answers").bytes(Buffer.concat(chunks)));
-    // The parser's own words would repeat what the provider said, which may be the key.
+    if (status !== 200) throw new Error(`the provider answered ${status} when asked for its models`);
+    // Names of models are public, and kept.
+    const list = parseJson(new Mask(key, "answers").bytes(body));
+    // The parser's own message would repeat the provider's text, which may be the key.
     if (list === undefined) throw new Error("the provider's list of models is not JSON");
     return list;
   }
 
-  /** Takes no new requests from now on by its owner's word; resolves when those under way are over. */
+  /** Accepts no new requests; resolves when the running ones have ended. */
   async retire(): Promise<void> {
     if (this.#isRetired) return;
     this.#isRetired = true;
@@ -228,7 +190,7 @@ export class Provider {
   /** Ends everything at once. */
   async [Symbol.asyncDispose](): Promise<void> {
     const failure = new ApiError("dispatch.upstream_unavailable", { message: "the gateway is stopping" });
-    for (const call of this.#calls) call.cut(failure);
+    for (const call of this.#calls.toArray()) call.cut(failure);
     await (await this.#pool)?.destroy();
   }
 

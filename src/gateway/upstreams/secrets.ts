@@ -9,11 +9,11 @@ export class SecretError extends Error {
 }
 
 export interface Secret {
-  /** The value now, without a wait unless a file is due for a look. Throws, or rejects with, SecretError. */
+  /** The present value, synchronously unless a file is due for a check. Throws, or rejects with, SecretError. */
   read(): string | Promise<string>;
 }
 
-/** How old a file's value may be. */
+/** The maximum age of a file's value. */
 const freshMs = 1000;
 const limitBytes = 16_384;
 
@@ -39,7 +39,7 @@ export function openSecret(source: SecretSource, options: { env: NodeJS.ProcessE
   };
 }
 
-/** Follows a file by its identity, links included: Kubernetes and secret stores swap links. */
+/** Detects changes of a file by its identity, links included: Kubernetes and secret stores swap links. */
 class FileSecret implements Secret {
   readonly #path: string;
   readonly #now: () => number;
@@ -87,7 +87,7 @@ function unreadable(path: string, error: unknown): string {
     : `the file ${path} cannot be read (${errorCode(error) ?? "unknown error"})`;
 }
 
-/** Files and shells like to add a line end, which is no part of a key. */
+/** Files and shells often end with a line end, which is no part of a key. */
 function checked(value: string, what: string): string {
   const key = value.trim();
   if (key === "") throw new SecretError(`${what} is empty`);

@@ -1,38 +1,38 @@
 import type { UpstreamSpec } from "../../api/upstream.ts";
 import { canonicalJson } from "../../lib/canonical.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import type { DiscoveredStore } from "../../store/discovered.ts";
+import type { DiscoveredStore } from "../../store/state/discovered.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { mergeCatalog, type UpstreamModel } from "./catalog.ts";
 import type { CircuitState } from "./circuit.ts";
 import { Discovery } from "./discovery.ts";
-import { outerLookup } from "./inner-addresses.ts";
+import { outerLookup } from "../../lib/inner-addresses.ts";
 import type { Outcome } from "./provider-failure.ts";
 import { KeyWatch } from "./key-watch.ts";
 import { Provider } from "./provider.ts";
 
 export interface UpstreamsOptions {
   readonly env: NodeJS.ProcessEnv;
-  /** Shared with everything else that keeps requests in memory. */
+  /** The budget of all requests in memory. */
   readonly budget: BufferBudget;
-  /** What providers listed before this gateway began, and where their lists are kept. */
+  /** The lists of providers from before this gateway's start, and their store. */
   readonly discovered?: Pick<DiscoveredStore, "get" | "keep">;
-  /** What a person must mend, once until it changes; for the log. */
+  /** A fault that a person must mend, once until it changes; for the log. */
   readonly onProblem: (upstream: string, message: string) => void;
   readonly onOutcome?: (upstream: string, outcome: Outcome, seconds: number | undefined) => void;
   readonly onRetry?: (upstream: string) => void;
-  /** Whether anybody at all could write that address: then it leads to no service of this machine. */
+  /** Whether everybody could write that address: then it must not lead to a service of this machine. */
   readonly isOpen?: (upstream: string, baseUrl: string) => boolean;
-  /** Tests have less patience. */
+  /** Shorter in tests. */
   readonly discoveryRetryMs?: number;
 }
 
-/** What is known of one upstream now. */
+/** The present facts about one upstream. */
 export interface UpstreamView {
   readonly name: string;
   readonly spec: UpstreamSpec;
   readonly circuit: CircuitState;
-  /** Models that are left alone for a while. */
+  /** Models whose circuit is open. */
   readonly pausedModels: number;
   readonly inFlight: number;
   readonly queued: number;
@@ -40,15 +40,15 @@ export interface UpstreamView {
   readonly problems: UpstreamProblems;
 }
 
-/** What a person must mend, each without secrets; it may name files. */
+/** Faults that a person must mend, each without secrets; they may name files. */
 export interface UpstreamProblems {
-  /** There is no key that could be used. */
+  /** There is no usable key. */
   readonly key: string | undefined;
-  /** The provider does not take the key. */
+  /** The provider refuses the key. */
   readonly refused: string | undefined;
-  /** Its name resolves to an address that may not be asked. */
+  /** The provider's name resolves to a refused address. */
   readonly address: string | undefined;
-  /** Its models cannot be listed. */
+  /** The provider's models cannot be listed. */
   readonly discovery: string | undefined;
 }
 
@@ -59,13 +59,13 @@ const noProblems = (): UpstreamProblems => ({
   discovery: undefined,
 });
 
-/** What cannot be so any more once the provider has answered. */
+/** Faults that an answer of the provider disproves. */
 const mendedBy = {
   answer: { key: undefined, refused: undefined, address: undefined },
   list: { refused: undefined, address: undefined },
 } as const satisfies Record<string, Partial<UpstreamProblems>>;
 
-/** How long a key that went, or came back, may go unnoticed while nobody asks. */
+/** How long a lost or restored key may go unnoticed without requests. */
 const keyMs = 3000;
 
 interface Member {
@@ -76,9 +76,7 @@ interface Member {
   readonly problems: { -readonly [Of in keyof UpstreamProblems]: string | undefined };
 }
 
-/**
- * All providers that the registry declares. Follows it: a changed or dropped one ends what it has begun, then closes.
- */
+/** All providers in the registry. Follows its changes: a changed or dropped one finishes its requests, then closes. */
 export class Upstreams implements AsyncDisposable {
   readonly #options: UpstreamsOptions;
   readonly #members = new Map<string, Member>();
@@ -90,7 +88,7 @@ export class Upstreams implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Every list of models that is to be discovered has been asked for once: what is unknown now is unknown. */
+  /** Every list of models to discover has been requested once: an unknown model is unknown. */
   get hasLooked(): boolean {
     return [...this.#members.values()].every(({ discovery }) => discovery?.hasLooked !== false);
   }
@@ -100,7 +98,7 @@ export class Upstreams implements AsyncDisposable {
     return this.#members.get(name)?.provider;
   }
 
-  /** Every ref that an upstream serves: replaced as a whole when anything changes, and never changed itself. */
+  /** Every ref that an upstream serves: replaced as a whole at every change, and never modified. */
   refs(): ReadonlyMap<string, UpstreamModel> {
     return this.#refs;
   }
@@ -118,14 +116,14 @@ export class Upstreams implements AsyncDisposable {
       spec: provider.options.spec,
       circuit: provider.state,
       pausedModels: provider.circuits.pausedModels,
-      inFlight: provider.limiter.busy,
-      queued: provider.limiter.waiting,
+      inFlight: provider.queue.inside,
+      queued: provider.queue.waiting,
       refs: counts.get(name) ?? 0,
       problems: { ...problems },
     }));
   }
 
-  /** A person has asked, and the provider has answered well: nothing counts any more that says otherwise. */
+  /** A person's check has succeeded: earlier failures no longer count. */
   answered(name: string): void {
     const member = this.#members.get(name);
     if (member === undefined) return;
@@ -133,7 +131,7 @@ export class Upstreams implements AsyncDisposable {
     member.provider.circuits.reset();
   }
 
-  /** Takes what the registry declares now. What has not changed goes on as it is. */
+  /** Applies the present registry. Unchanged providers continue. */
   update(declared: readonly { readonly name: string; readonly spec: UpstreamSpec }[]): void {
     const wanted = new Map(declared.map(({ name, spec }) => [name, spec]));
     let hasChanged = false;
@@ -182,7 +180,7 @@ export class Upstreams implements AsyncDisposable {
       onRetry: () => onRetry?.(name),
       onProblem: (message, of) => this.#problem(name, problems, of, message),
     });
-    // Of the same provider the old list is better than none.
+    // For the same provider the old list is better than none.
     const known = before?.provider.options.spec.baseUrl === baseUrl ? before.discovery?.models : undefined;
     const discovery =
       spec.discover === undefined
@@ -195,7 +193,7 @@ export class Upstreams implements AsyncDisposable {
             onChange: () => this.#publish(),
             onHeard: (models) => discovered?.keep(name, baseUrl, models),
             onProblem: (message) => {
-              // The key was taken just now.
+              // The key was accepted just now.
               if (message === undefined) Object.assign(problems, mendedBy.list);
               this.#problem(name, problems, "discovery", message);
             },
@@ -206,7 +204,7 @@ export class Upstreams implements AsyncDisposable {
         : new KeyWatch({
             look: () => provider.keyProblem(),
             onProblem: (message) => this.#problem(name, problems, "key", message),
-            // The environment of a process stays as it is.
+            // The environment of a process does not change.
             everyMs: "file" in spec.auth.valueFrom ? keyMs : undefined,
           });
     this.#members.set(name, { provider, discovery, keys, identity: canonicalJson(spec), problems });
@@ -240,6 +238,6 @@ export class Upstreams implements AsyncDisposable {
       }))
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
     this.#refs = mergeCatalog(inputs, this.#refs);
-    this.#subscribers.tell();
+    this.#subscribers.notify();
   }
 }

@@ -1,25 +1,23 @@
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import type { Exchange, ExchangeEvents } from "../../lib/http1/client.ts";
-import { bearerLine } from "../admission/availability.ts";
 import type { BufferBudget } from "../admission/budget.ts";
 import { speechAnswers, speechRequest, voicesAnswers } from "../audio/speech.ts";
 import { openTranscription } from "../audio/transcription.ts";
-import type { KnownSlot } from "../index.ts";
-import { plainErrors } from "../relay/error-form.ts";
+import type { KnownSlot } from "../routing/index.ts";
+import { plainErrors } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
 import { jsonRoute } from "./json-route.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
-import type { Destination, Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
+import type { BackendRequest, V1Request, V1Route } from "./route.ts";
 import { UploadRequest, type UploadPath } from "./upload-request.ts";
 
-/** Where uploads wait. */
+/** The places of waiting uploads. */
 interface UploadPlaces {
   readonly spoolDir: string;
   readonly spooled: BufferBudget;
 }
 
-/** The routes that take or make sound. `stateDir` has room for uploads that wait, as far as `spooled` goes. */
+/** The routes for sound in and out. `stateDir` has room for waiting uploads, up to the limit of `spooled`. */
 export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V1Route[] {
   const places = { spoolDir: join(stateDir, "spool"), spooled };
   return [
@@ -33,7 +31,7 @@ export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V
         enginePath: "/v1/audio/speech",
         accept: "*/*",
         endMark: speechEnd,
-        // What a provider takes, and does where something is left out, is its own.
+        // The accepted fields and defaults of a provider are its own.
         translation: { ...speechAnswers, request: (body) => (isProvider ? body : speechRequest(body).body) },
       }),
     }),
@@ -50,7 +48,7 @@ export function audioRoutes(stateDir: string, spooled: BufferBudget): readonly V
   ];
 }
 
-/** Of providers that send speech as events. */
+/** For providers that send speech as events. */
 const speechEnd = /"speech\.audio\.done"/;
 
 function uploadRoute(path: UploadPath, summary: string, places: UploadPlaces): V1Route {
@@ -82,38 +80,32 @@ class VoicesRequest implements V1Request {
     this.model = model;
   }
 
-  forSlot(slot: KnownSlot): Leg {
-    return {
-      capability: "speech",
-      format: voicesFormat,
-      served: slot.status?.model.served ?? this.model,
-      bytes: 0,
-      send: getVoices,
-    };
+  forSlot(slot: KnownSlot): BackendRequest {
+    return voicesRequest(slot.status?.model.served ?? this.model, "");
   }
 
   /** A provider with several models may have voices for each. */
-  forProvider({ providerModel }: UpstreamModel): ProviderLeg {
-    return {
-      capability: "speech",
-      path: `/v1/audio/voices?model=${encodeURIComponent(providerModel)}`,
-      accept: "application/json",
-      format: voicesFormat,
-    };
+  forProvider({ providerModel }: UpstreamModel): BackendRequest {
+    return voicesRequest(providerModel, `?model=${encodeURIComponent(providerModel)}`);
   }
 }
 
-function getVoices({ endpoint, pool, requestId, timeouts }: Destination, events: ExchangeEvents): Exchange {
-  const head =
-    `GET /v1/audio/voices HTTP/1.1\r\nhost: ${endpoint.host}:${endpoint.port}\r\n` +
-    `x-request-id: ${requestId}\r\naccept: application/json\r\n${bearerLine(endpoint)}\r\n`;
-  return pool.request(head, [], timeouts, events);
+function voicesRequest(served: string, query: string): BackendRequest {
+  return {
+    capability: "speech",
+    format: voicesFormat,
+    served,
+    bytes: 0,
+    method: "GET",
+    path: `/v1/audio/voices${query}`,
+    accept: "application/json",
+  };
 }
 
 /** `?model=`, else the slot for speech. */
 function modelOf(request: IncomingMessage): string {
   const { url = "/" } = request;
-  // No URL is parsed: in the absolute form a client may write a host that is none.
+  // Not parsed as a URL: in the absolute form a client may write an invalid host.
   const model = new URLSearchParams(url.slice(url.indexOf("?") + 1 || url.length)).get("model");
   return model === null || model === "" ? "tts" : model;
 }

@@ -1,14 +1,14 @@
 import { invalidRequest } from "../../api/problems.ts";
 import type { ScannedBody, ScannedInput } from "../../lib/json-scan.ts";
 
-/** The field that holds what is asked, what it may be, and whether it must be there. */
+/** The field with the main input, its allowed kinds, and whether it is required. */
 export interface Asks {
   readonly field: ScannedInput;
   readonly kinds: readonly (keyof typeof beginnings)[];
   readonly isRequired: boolean;
 }
 
-/** How values of JSON begin. */
+/** The first byte of JSON values. */
 const beginnings = { text: 0x22, list: 0x5b, map: 0x7b } as const;
 /** Absent, true, false and null. */
 const beginningsOfStream: readonly number[] = [0, ...Buffer.from("tfn")];

@@ -6,24 +6,25 @@ import { drawImages } from "../images/exchange.ts";
 import { planImage, type ImagePlan } from "../images/images.ts";
 import { imageCeilingMs } from "../images/comfyui.ts";
 import type { Workflows } from "../images/workflows.ts";
-import { readRequestBody } from "../body.ts";
-import { decodeBody } from "../content-encoding.ts";
-import type { KnownSlot } from "../index.ts";
+import { readRequestBody } from "../http/body.ts";
+import { decodeBody } from "../http/content-encoding.ts";
+import type { KnownSlot } from "../routing/index.ts";
 import type { ScannedBody } from "../../lib/json-scan.ts";
-import { plainErrors } from "../relay/error-form.ts";
+import { plainErrors } from "../http/error-form.ts";
 import type { AnswerFormat } from "../relay/answer-format.ts";
-import type { Pinned } from "../resolve.ts";
+import type { Pinned } from "../routing/resolve.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
-import { checkJsonType, readModel, withModel } from "./json-route.ts";
-import type { Leg, ProviderLeg, V1Request, V1Route } from "./route.ts";
+import { checkJsonType } from "./json-route.ts";
+import { readModel, withModel } from "./request-model.ts";
+import type { BackendRequest, V1Request, V1Route } from "./route.ts";
 
-/** `POST /v1/images/generations`: the slot `img`, but for what an upstream that claims images calls its own. */
+/** `POST /v1/images/generations`: the slot `img`, except for the refs of an upstream with the capability `image`. */
 export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
   return {
     method: "POST",
     path: "/v1/images/generations",
     about: {
-      summary: "Images drawn from words",
+      summary: "Images drawn from a text",
       takes: "application/json",
       gives: "application/json",
       asks: { field: "prompt", kinds: ["text"], isRequired: true },
@@ -39,7 +40,7 @@ export function imageRoute(cache: ImageCache, drawings: Drawings): V1Route {
   };
 }
 
-/** Of a provider's stream of partial images; the last event holds a whole one. */
+/** For a provider's stream of partial images; the last event holds a whole one. */
 const providerFormat: AnswerFormat = {
   endMark: /"image_generation\.completed"/,
   eventLimitBytes: 16 * 1024 * 1024,
@@ -70,40 +71,49 @@ class ImageRequest implements V1Request {
     this.#charge = own.charge;
   }
 
-  /** As it came: what a provider can draw, and how it is asked, is its own. */
-  forProvider({ providerModel }: UpstreamModel): ProviderLeg {
+  /** Unchanged: the fields and models of a provider are its own. */
+  forProvider({ providerModel }: UpstreamModel): BackendRequest {
     return {
-      capability: "image",
-      path: "/v1/images/generations",
+      ...imageRequest,
       accept: this.isStream ? "text/event-stream" : "application/json",
       body: withModel(this.body, this.#scanned, providerModel),
+      served: providerModel,
+      bytes: 0,
       format: providerFormat,
     };
   }
 
-  forSlot(slot: KnownSlot): Leg {
+  forSlot(slot: KnownSlot): BackendRequest {
     const held = slot.status?.model.ref ?? slot.spec.model.default;
     const names = [slot.name, ...(slot.status?.aliases ?? [])];
     let planned: ImagePlan | undefined;
     const plan = (): ImagePlan => (planned ??= planImage(this.body, this.#workflows, { names, held }));
-    // A wrong request is refused before it wakes the slot, or hears that there is none.
+    // A wrong request is refused before it loads the slot, or gets "not found".
     try {
       plan();
     } catch (error) {
-      // What a slot that is disabled holds means nothing: it says itself that it is disabled.
+      // The model of a disabled slot does not matter: the error says that the slot is disabled.
       const isNoWorkflow = error instanceof ApiError && error.code === "model.not_loaded";
       if (slot.spec.enabled || !isNoWorkflow) throw error;
     }
     return {
-      capability: "image",
+      ...imageRequest,
+      accept: "application/json",
       format: {},
       served: this.model,
       bytes: this.#charge.uncounted(this.body.length),
-      send: ({ endpoint, timeouts }, events) => {
+      exchange: ({ transport, endpoint, requestId, timeouts }, events) => {
         const ceilingMs = Math.min(imageCeilingMs, timeouts.firstByteMs || Infinity);
         const onDrawn = (model: string): void => this.#drawings.note(endpoint, model);
-        return drawImages(plan, { endpoint, cache: this.#cache, ceilingMs, onDrawn }, events);
+        return drawImages(plan, { engine: { transport, requestId }, cache: this.#cache, ceilingMs, onDrawn }, events);
       },
     };
   }
 }
+
+const imageRequest = {
+  capability: "image",
+  method: "POST",
+  path: "/v1/images/generations",
+  contentType: "application/json",
+} as const;

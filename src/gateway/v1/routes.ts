@@ -15,7 +15,8 @@ import { ResponsesTranslation } from "../protocols/responses.ts";
 import { mayAskForLength, ShortVectors } from "../protocols/short-vectors.ts";
 import { audioRoutes } from "./audio-routes.ts";
 import { imageRoute } from "./image-route.ts";
-import { jsonRoute, type JsonServer, type JsonTarget } from "./json-route.ts";
+import { jsonRoute } from "./json-route.ts";
+import type { JsonServer, JsonTarget } from "./json-target.ts";
 import type { V1Route } from "./route.ts";
 
 const chat: JsonTarget = { capability: "chat", enginePath: "/v1/chat/completions", isChat: true };
@@ -30,7 +31,7 @@ const responses: JsonTarget = {
 const messages: JsonTarget = { capability: "chat", enginePath: "/v1/messages", endMark: /^event: ?message_stop/m };
 const countTokens: JsonTarget = { capability: "chat", enginePath: "/v1/messages/count_tokens" };
 
-/** The routes that take one JSON object with `model` and relay what the engine makes of it. */
+/** The routes that accept one JSON object with `model` and relay the engine's answer. */
 const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/chat/completions",
@@ -41,7 +42,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   jsonRoute({
     path: "/v1/completions",
     summary: "A text continued, whole or as a stream",
-    // llama.cpp takes a map for texts with pictures.
+    // llama.cpp accepts a map for texts with pictures.
     asks: { field: "prompt", kinds: ["text", "list", "map"], isRequired: false },
     target: completions,
   }),
@@ -50,7 +51,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
     summary: "Vectors of texts",
     hasStreams: false,
     asks: { field: "input", kinds: ["text", "list", "map"], isRequired: true },
-    // A provider knows `dimensions` itself.
+    // A provider supports `dimensions` itself.
     target: ({ isProvider, body }) =>
       isProvider || !mayAskForLength(body) ? embeddings : { ...embeddings, translation: new ShortVectors() },
   }),
@@ -75,7 +76,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   }),
   jsonRoute({
     path: "/v1/chat/completions/input_tokens",
-    summary: "How many tokens a chat has, where the engine can tell",
+    summary: "How many tokens a chat has, where the engine can count them",
     hasStreams: false,
     target(server) {
       if (!server.isProvider && server.speaks("input_tokens")) return { capability: "chat", enginePath: input };
@@ -84,7 +85,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   }),
   jsonRoute({
     path: "/v1/responses/input_tokens",
-    summary: "How many tokens a Responses request has, where the engine can tell",
+    summary: "How many tokens a Responses request has, where the engine can count them",
     errors: responsesErrors,
     hasStreams: false,
     target(server) {
@@ -97,7 +98,7 @@ const jsonRoutes = (kept: KeptItems): readonly V1Route[] => [
   }),
   jsonRoute({
     path: "/v1/messages/count_tokens",
-    summary: "How many tokens a message has, where the engine can tell",
+    summary: "How many tokens a message has, where the engine can count them",
     errors: messagesErrors,
     hasStreams: false,
     target(server) {
@@ -123,7 +124,7 @@ function itemsOf(kept: KeptItems, principal: string): OwnItems {
   return { keep: (item) => kept.keep(principal, item), find: (id) => kept.find(principal, id) };
 }
 
-/** Every route that asks an engine or a provider (CONTRACT "/v1"). */
+/** Every route that reaches an engine or a provider (CONTRACT "/v1"). */
 export function v1Routes(places: {
   readonly stateDir: string;
   readonly spooled: BufferBudget;
@@ -138,7 +139,7 @@ export function v1Routes(places: {
   ];
 }
 
-/** As the OpenAPI document shows them, other spellings too. */
+/** As the OpenAPI document shows them, further paths too. */
 export function v1Shapes(routes: readonly V1Route[]): RouteShape[] {
   return routes.flatMap(({ method, path, spellings, about }) =>
     [path, ...spellings].map((each) => v1Shape({ method, path: each, about })),

@@ -2,20 +2,19 @@ import { ApiError } from "../../api/errors.ts";
 import { transcriptionAnswers } from "../audio/transcription-answer.ts";
 import { asksForEvents, eventsOf } from "../audio/transcription-stream.ts";
 import type { Transcription } from "../audio/transcription.ts";
-import { sendUpload } from "../audio/upload-exchange.ts";
-import type { KnownSlot } from "../index.ts";
-import type { AnswerFormat, AnswerTranslation } from "../relay/answer-format.ts";
+import type { KnownSlot } from "../routing/index.ts";
+import type { AnswerTranslation } from "../relay/answer-format.ts";
 import type { UpstreamModel } from "../upstreams/catalog.ts";
-import type { Leg, ProviderLeg, V1Request } from "./route.ts";
+import type { BackendRequest, V1Request } from "./route.ts";
 
 export type UploadPath = "/v1/audio/transcriptions" | "/v1/audio/translations";
 
-/** Of engines that stream what they hear; whisper.cpp does not. */
+/** For engines that stream transcriptions; whisper.cpp does not. */
 const end = /"transcript\.text\.done"|^data: ?\[DONE\]/m;
-/** How an engine answers a path that it does not have. */
+/** Statuses of an engine for a missing path. */
 const absent: readonly number[] = [404, 405, 501];
 
-/** An upload goes on while it waits: it tells when it breaks. */
+/** An upload arrives while it waits: it reports when it breaks. */
 export class UploadRequest implements V1Request {
   readonly #path: UploadPath;
   readonly #upload: Transcription;
@@ -31,30 +30,12 @@ export class UploadRequest implements V1Request {
     return this.#upload.model;
   }
 
-  forSlot(slot: KnownSlot): Leg {
-    const served = slot.status?.model.served ?? this.model;
-    return {
-      capability: "transcription",
-      format: this.#format(`slot ${slot.name}`),
-      served,
-      bytes: 0,
-      // Until the engine takes the connection nothing is used up.
-      send: ({ endpoint, requestId, timeouts }, events) =>
-        sendUpload(
-          { endpoint, path: this.#path, requestId, timeouts, forward: () => this.#upload.forward(served) },
-          events,
-        ),
-    };
+  forSlot(slot: KnownSlot): BackendRequest {
+    return this.#request(slot.status?.model.served ?? this.model, `slot ${slot.name}`);
   }
 
-  forProvider({ upstream, providerModel }: UpstreamModel): ProviderLeg {
-    return {
-      capability: "transcription",
-      path: this.#path,
-      accept: "*/*",
-      body: () => this.#upload.forward(providerModel),
-      format: this.#format(`upstream ${upstream}`),
-    };
+  forProvider({ upstream, providerModel }: UpstreamModel): BackendRequest {
+    return this.#request(providerModel, `upstream ${upstream}`);
   }
 
   onBroken(listener: (failure: ApiError) => void): void {
@@ -74,12 +55,22 @@ export class UploadRequest implements V1Request {
     void this.#upload.discard();
   }
 
-  #format(label: string): AnswerFormat {
-    return { endMark: end, translation: new UploadAnswers(this.#path, this.#upload.fields, label) };
+  #request(served: string, label: string): BackendRequest {
+    return {
+      capability: "transcription",
+      format: { endMark: end, translation: new UploadAnswers(this.#path, this.#upload.fields, label) },
+      served,
+      bytes: 0,
+      method: "POST",
+      path: this.#path,
+      accept: "*/*",
+      // Until the backend accepts the connection no part of the upload is consumed.
+      body: () => this.#upload.forward(served),
+    };
   }
 }
 
-/** Whether events were asked for is known with the last field: when the engine answers, all of them have come. */
+/** Whether events were requested is known with the last field: when the engine answers, all fields have arrived. */
 class UploadAnswers implements AnswerTranslation {
   readonly #path: UploadPath;
   readonly #fields: ReadonlyMap<string, string>;
@@ -103,7 +94,7 @@ class UploadAnswers implements AnswerTranslation {
   refusal(status: number, body: Buffer): ApiError | undefined {
     const isAbsent = absent.includes(status) && !/model/i.test(body.toString("latin1"));
     if (this.#path === "/v1/audio/translations" && isAbsent) {
-      const message = `${this.#label} has no ${this.#path}: it only writes down what is said`;
+      const message = `${this.#label} has no ${this.#path}: it only transcribes`;
       return new ApiError("system.not_implemented", { message });
     }
     return transcriptionAnswers.refusal?.(status, body);

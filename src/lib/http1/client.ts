@@ -1,52 +1,92 @@
-import { Connection, type ConnectionEvents, type ExchangeError, type Timeouts } from "./connection.ts";
-import type { ResponseHead } from "./response-parser.ts";
+import {
+  ExchangeError,
+  type Exchange,
+  type ExchangeEvents,
+  type ExchangeRequest,
+  type ResponseHead,
+  type SendOptions,
+  type Timeouts,
+  type Transport,
+  type Upload,
+} from "../exchange.ts";
+import { Connection } from "./connection.ts";
 
-export { ExchangeError, type ConnectionEvents as ExchangeEvents, type Timeouts } from "./connection.ts";
+/** As many as a burst of new streams may need: a connection that must be opened first costs a seventh of a new stream. */
+const idleSocketLimit = 1024;
 
-/** One request under way. */
-export interface Exchange {
-  /** Reads no more until `resume`: the engine then feels the backpressure. */
-  pause(): void;
-  resume(): void;
-  /** Drops the connection; no event follows. */
-  abort(): void;
-  /** The system has all of the request: nothing here reads its body any more. Absent: nobody knows. */
-  readonly isSent?: boolean;
+interface EngineAddress {
+  readonly host: string;
+  readonly port: number;
+  /** The secret that the engine requires of its clients; absent: none. */
+  readonly bearer?: string;
 }
 
-const idleSocketLimit = 256;
+interface EnginePoolEvents {
+  readonly onShortage?: () => void;
+  readonly onClosed?: (pool: EnginePool) => void;
+}
 
 /**
- * Kept-alive HTTP/1.1 connections to one engine on loopback: our own, because what lies between is our own too and
- * this path is the product's hot one. A request is sent again only when a kept-alive socket closed before any byte
- * of an answer.
+ * Kept-alive HTTP/1.1 connections to one start of one engine. An own client, since both ends are our own and this path
+ * is the hot path. A request is sent again only when a kept-alive socket closed before any byte of an answer.
  */
-export class EnginePool {
+export class EnginePool implements Transport {
   readonly #host: string;
   readonly #port: number;
+  readonly #hostLine: string;
+  readonly #bearerLine: string;
   readonly #idle: Connection[] = [];
   /** No connection could be opened: those that are idle anywhere are in the way. */
   readonly onShortage: () => void;
+  readonly #onClosed: (pool: EnginePool) => void;
   #isClosed = false;
   readonly #onGone = (connection: Connection): void => {
     const at = this.#idle.indexOf(connection);
     if (at >= 0) this.#idle.splice(at, 1);
   };
 
-  constructor(host: string, port: number, onShortage: () => void = () => this.close()) {
+  constructor({ host, port, bearer }: EngineAddress, { onShortage, onClosed }: EnginePoolEvents = {}) {
     this.#host = host;
     this.#port = port;
-    this.onShortage = onShortage;
+    this.#hostLine = `host: ${host.includes(":") ? `[${host}]` : host}:${port}\r\n`;
+    this.#bearerLine = bearer === undefined ? "" : `authorization: Bearer ${bearer}\r\n`;
+    this.onShortage = onShortage ?? (() => this.closeIdle());
+    this.#onClosed = onClosed ?? (() => undefined);
   }
 
-  /** Sends `head` (request line and headers, with the blank line) and `body`. Parts of a large one are not copied. */
-  request(head: string, body: readonly Buffer[], timeouts: Timeouts, events: ConnectionEvents): Exchange {
-    return new PooledExchange(this, head, body, timeouts, events);
+  /** Parts of a large body are not copied. */
+  send(request: ExchangeRequest, options: SendOptions, events: ExchangeEvents): Exchange {
+    const { body, contentType = "application/octet-stream" } = request;
+    if (typeof body === "function") {
+      const headOf = ({ headers }: Upload): string => {
+        const { "content-type": type, "content-length": length } = headers;
+        const framing = length === undefined ? "transfer-encoding: chunked" : `content-length: ${length}`;
+        return this.#head(request, options, `content-type: ${type}\r\n${framing}\r\nconnection: close\r\n`);
+      };
+      return new PooledExchange(this, events).sendUpload(body, headOf, options.timeouts);
+    }
+    if (body === undefined) return new PooledExchange(this, events).send(this.#head(request, options, ""), [], options);
+    let length = 0;
+    for (const part of body) length += part.length;
+    const lines = `content-type: ${contentType}\r\ncontent-length: ${length}\r\n`;
+    return new PooledExchange(this, events).send(this.#head(request, options, lines), body, options);
   }
 
-  /** What is under way ends by itself, and its connection with it. */
+  /** Only what an engine needs: credentials, cookies and forwarding headers of clients stay here. */
+  #head({ method, path, accept }: ExchangeRequest, { requestId, traceparent }: SendOptions, bodyLines: string): string {
+    let idLine = requestId === undefined ? "" : `x-request-id: ${requestId}\r\n`;
+    if (traceparent !== undefined) idLine += `traceparent: ${traceparent}\r\n`;
+    return `${method} ${path} HTTP/1.1\r\n${this.#hostLine}${bodyLines}${idLine}accept: ${accept}\r\n${this.#bearerLine}\r\n`;
+  }
+
+  /** Requests in flight run to their end; their connections close then. */
   close(): void {
     this.#isClosed = true;
+    this.closeIdle();
+    this.#onClosed(this);
+  }
+
+  closeIdle(): void {
     for (const connection of this.#idle.splice(0)) connection.destroy();
   }
 
@@ -74,41 +114,54 @@ export class EnginePool {
 }
 
 /**
- * The pools of all engines, by port: everything else about them is loopback. A connection outlives who listened when it
- * was made: none is kept for the `process` that has the port now where it leads to another.
+ * The pools of all engines. A connection outlives who listened when it was made: whoever opens a pool closes it when that
+ * engine ends, and opens another for the next one at the same place.
  */
 export class EnginePools {
-  readonly #pools = new Map<number, { readonly pool: EnginePool; readonly process: string | undefined }>();
+  readonly #pools = new Set<EnginePool>();
 
-  to({ host, port, process }: { readonly host: string; readonly port: number; readonly process?: string }): EnginePool {
-    const known = this.#pools.get(port);
-    if (known !== undefined && known.process === process) return known.pool;
-    known?.pool.close();
-    const pool = new EnginePool(host, port, () => this.close());
-    this.#pools.set(port, { pool, process });
+  open(address: EngineAddress): EnginePool {
+    const pool = new EnginePool(address, {
+      onShortage: () => {
+        for (const each of this.#pools) each.closeIdle();
+      },
+      onClosed: (closed) => this.#pools.delete(closed),
+    });
+    this.#pools.add(pool);
     return pool;
   }
 
   close(): void {
-    for (const { pool } of this.#pools.values()) pool.close();
+    for (const pool of this.#pools) pool.close();
   }
 }
 
-class PooledExchange implements Exchange, ConnectionEvents {
+class PooledExchange implements Exchange, ExchangeEvents {
   readonly #pool: EnginePool;
-  readonly #events: ConnectionEvents;
+  readonly #events: ExchangeEvents;
   /** Undefined once it is over: then the connection is another's. */
   #connection: Connection | undefined;
   /** Kept only while it may have to be sent again: a stream must not hold its request's body. */
   #resend: { readonly head: string; readonly body: readonly Buffer[]; readonly timeouts: Timeouts } | undefined;
 
-  constructor(pool: EnginePool, head: string, body: readonly Buffer[], timeouts: Timeouts, events: ConnectionEvents) {
+  constructor(pool: EnginePool, events: ExchangeEvents) {
     this.#pool = pool;
     this.#events = events;
-    const reused = pool.take();
+  }
+
+  send(head: string, body: readonly Buffer[], { timeouts, isOnce }: SendOptions): this {
+    const reused = isOnce === true ? undefined : this.#pool.take();
     if (reused !== undefined) this.#resend = { head, body, timeouts };
-    this.#connection = reused ?? pool.open();
+    this.#connection = reused ?? this.#pool.open();
     this.#connection.send(head, body, timeouts, this);
+    return this;
+  }
+
+  /** Over a connection of its own: an upload cannot be sent twice, and a kept-alive connection may be dead. */
+  sendUpload(open: () => Upload, headOf: (upload: Upload) => string, timeouts: Timeouts): this {
+    this.#connection = this.#pool.open();
+    this.#connection.sendUpload(open, headOf, timeouts, this);
+    return this;
   }
 
   pause(): void {
@@ -144,11 +197,12 @@ class PooledExchange implements Exchange, ConnectionEvents {
     this.#events.onEnd();
   }
 
-  onError(error: ExchangeError): void {
-    if (error.phase === "shortage") this.#pool.onShortage();
+  onError(error: Error): void {
+    const phase = error instanceof ExchangeError ? error.phase : undefined;
+    if (phase === "shortage") this.#pool.onShortage();
     const again = this.#resend;
     this.#resend = undefined;
-    if (again === undefined || error.phase !== "closed") {
+    if (again === undefined || phase !== "closed") {
       this.#connection = undefined;
       this.#events.onError(error);
       return;

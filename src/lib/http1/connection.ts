@@ -1,48 +1,24 @@
 import { connect, type Socket } from "node:net";
 import { atEndOfTurn, type Flushable } from "../end-of-turn.ts";
 import { isShortage } from "../error-code.ts";
+import { ExchangeError, type ExchangeEvents, type ResponseHead, type Timeouts, type Upload } from "../exchange.ts";
 import { longestTimerMs } from "../longest-timer.ts";
-import { ProtocolError, ResponseParser, type ResponseEvents, type ResponseHead } from "./response-parser.ts";
+import { UploadWriter } from "./upload-writer.ts";
+import { ProtocolError, ResponseParser, type ResponseEvents } from "./response-parser.ts";
 
-/** Why there is no (whole) answer. */
-export class ExchangeError extends Error {
-  override readonly name = "ExchangeError";
-  /**
-   * `connect`: nothing was sent. `shortage`: nothing was sent, since this process may open no more connections. `closed`:
-   * the connection ended before any byte of an answer. `broken`: it ended within the answer, or the answer is garbage.
-   */
-  readonly phase: "connect" | "shortage" | "closed" | "broken" | "timeout";
-
-  constructor(phase: ExchangeError["phase"], message: string) {
-    super(message);
-    this.phase = phase;
-  }
-}
-
-export interface Timeouts {
-  /** Milliseconds until the first byte of the answer, and between later ones; 0 none. */
-  readonly firstByteMs: number;
-  readonly idleMs: number;
-}
-
-export interface ConnectionEvents extends ResponseEvents {
-  /** Exactly one of `onEnd` and `onError` is called, once. */
-  onError(error: ExchangeError): void;
-}
-
-/** All sockets read into it, one after the other: what comes is copied out before the next read. */
+/** All sockets read into this buffer, one after the other: bytes to keep are copied before the next read. */
 const readBuffer = Buffer.allocUnsafeSlow(65_536);
 /** Up to this size one copy costs less than a write in parts. */
 const copiedBytes = 16_384;
 const connectTimeoutMs = 5000;
 const idleSocketMs = 55_000;
 
-/** One socket to an engine, with at most one request under way. */
+/** One socket to an engine, with at most one request in progress. */
 export class Connection implements ResponseEvents, Flushable {
   readonly #socket: Socket;
   readonly #parser: ResponseParser;
   readonly #onGone: (connection: Connection) => void;
-  #events: ConnectionEvents | undefined;
+  #events: ExchangeEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
   #dueAt = 0;
   #deadline = Infinity;
@@ -51,10 +27,14 @@ export class Connection implements ResponseEvents, Flushable {
   #idleMs = 0;
   #isConnected = false;
   #isPaused = false;
-  /** A request that goes out at the end of the turn. */
+  /** The bytes of a request that is sent at the end of the turn. */
   #unsent = "";
+  /** Called as soon as there is a connection. */
+  #onConnected: (() => void) | undefined;
+  /** An upload may still be sent when its answer is complete: no request can follow it. */
+  #isSingleUse = false;
 
-  /** `onGone` hears once that the socket has closed. */
+  /** `onGone` is called once, when the socket has closed. */
   constructor(host: string, port: number, onGone: (connection: Connection) => void) {
     this.#onGone = onGone;
     this.#parser = new ResponseParser(this);
@@ -77,6 +57,9 @@ export class Connection implements ResponseEvents, Flushable {
       this.#isConnected = true;
       if (this.#events === undefined) this.#disarm();
       else this.#arm(this.#firstByteMs, "timeout");
+      const onConnected = this.#onConnected;
+      this.#onConnected = undefined;
+      onConnected?.();
     });
     this.#socket.on("end", () => this.#ended());
     this.#socket.on("error", (error) => {
@@ -90,25 +73,26 @@ export class Connection implements ResponseEvents, Flushable {
     });
   }
 
-  /** Another request may be sent. */
+  /** The connection can carry another request. */
   get isUsable(): boolean {
     return (
       this.#parser.isKeptAlive &&
       this.#isConnected &&
+      !this.#isSingleUse &&
       !this.#socket.destroyed &&
       this.#socket.readable &&
-      // An answer may come before its request was sent whole: the rest of it is in the way of the next.
+      // An answer may arrive before its request was sent completely: the rest of the request then blocks the next one.
       this.#socket.writableLength === 0 &&
       this.#events === undefined
     );
   }
 
-  /** The system has taken all that was to be sent. */
+  /** The kernel has all bytes of the request. */
   get isSent(): boolean {
-    return this.#isConnected && this.#unsent === "" && this.#socket.writableLength === 0;
+    return this.#isConnected && !this.#isSingleUse && this.#unsent === "" && this.#socket.writableLength === 0;
   }
 
-  send(head: string, body: readonly Buffer[], timeouts: Timeouts, events: ConnectionEvents): void {
+  send(head: string, body: readonly Buffer[], timeouts: Timeouts, events: ExchangeEvents): void {
     this.#events = events;
     this.#firstByteMs = timeouts.firstByteMs;
     this.#idleMs = timeouts.idleMs;
@@ -129,13 +113,29 @@ export class Connection implements ResponseEvents, Flushable {
     this.#socket.uncork();
   }
 
+  /**
+   * Sends an upload, chunk by chunk, over a new connection. `open` is called once the engine accepts the connection,
+   * and never before: until then no part of the upload is consumed. `headOf` gives request line and headers.
+   */
+  sendUpload(open: () => Upload, headOf: (upload: Upload) => string, timeouts: Timeouts, events: ExchangeEvents): void {
+    this.#isSingleUse = true;
+    this.#events = events;
+    this.#firstByteMs = timeouts.firstByteMs;
+    this.#idleMs = timeouts.idleMs;
+    this.#onConnected = () => {
+      this.#pump(open, headOf).catch((error: unknown) => {
+        this.#failWith(error instanceof Error ? error : new Error(String(error)));
+      });
+    };
+  }
+
   flush(): void {
     const text = this.#unsent;
     this.#unsent = "";
     if (!this.#socket.destroyed) this.#socket.write(text, "latin1");
   }
 
-  /** Kept for the next request, for a while. */
+  /** Keeps the connection for the next request, for a limited time. */
   rest(): void {
     this.#arm(idleSocketMs, "idle");
   }
@@ -143,7 +143,7 @@ export class Connection implements ResponseEvents, Flushable {
   pause(): void {
     this.#isPaused = true;
     this.#socket.pause();
-    // Waiting for a slow reader is not the engine's silence.
+    // Waiting for a slow reader does not count as the engine's silence.
     this.#disarm();
   }
 
@@ -154,7 +154,7 @@ export class Connection implements ResponseEvents, Flushable {
     if (this.#events !== undefined) this.#arm(this.#idleMs, "timeout");
   }
 
-  /** Ends it at once; no event follows for the request under way. */
+  /** Closes the connection at once; no event follows for the request in progress. */
   destroy(): void {
     this.#events = undefined;
     this.#disarm();
@@ -173,19 +173,19 @@ export class Connection implements ResponseEvents, Flushable {
     const events = this.#events;
     this.#events = undefined;
     this.#disarm();
-    // A reader that was too slow for the last bytes must not leave the next request waiting.
+    // A reader that was too slow for the last bytes must not leave the next request paused.
     if (this.#isPaused) this.resume();
     events?.onEnd();
   }
 
   #data(chunk: Buffer): void {
     if (this.#events === undefined) {
-      // Nobody asked: whatever this is, the connection cannot be trusted any more.
+      // Bytes without a request: the connection cannot be trusted any more.
       this.destroy();
       return;
     }
     if (this.#unsent !== "") {
-      // Nor is it an answer to what was not sent yet.
+      // The request was not sent yet, so these bytes are no answer to it.
       this.#fail("closed", "the engine spoke before it was asked");
       return;
     }
@@ -207,12 +207,37 @@ export class Connection implements ResponseEvents, Flushable {
     this.#socket.destroy();
   }
 
+  async #pump(open: () => Upload, headOf: (upload: Upload) => string): Promise<void> {
+    if (this.#events === undefined) return;
+    const upload = open();
+    const writer = new UploadWriter(this.#socket, upload.headers["content-length"] === undefined);
+    this.#arm(this.#idleMs, "timeout");
+    writer.head(headOf(upload));
+    for await (const chunk of upload.body) {
+      await writer.write(chunk);
+      // Also where the engine answers before it has read all: the rest is not needed.
+      if (this.#events === undefined || this.#socket.destroyed) return;
+      if (!this.#parser.hasBegun) this.#arm(this.#idleMs, "timeout");
+    }
+    writer.end();
+    if (!this.#parser.hasBegun) this.#arm(this.#firstByteMs, "timeout");
+  }
+
   #fail(phase: ExchangeError["phase"], message: string): void {
+    if (this.#events === undefined) this.#release();
+    else this.#failWith(new ExchangeError(phase, message));
+  }
+
+  #failWith(error: Error): void {
     const events = this.#events;
     this.#events = undefined;
+    this.#release();
+    events?.onError(error);
+  }
+
+  #release(): void {
     this.#disarm();
     this.#socket.destroy();
-    events?.onError(new ExchangeError(phase, message));
   }
 
   #phase(): ExchangeError["phase"] {
@@ -220,7 +245,7 @@ export class Connection implements ResponseEvents, Flushable {
     return this.#parser.hasBegun ? "broken" : "closed";
   }
 
-  /** One timer per connection, moved on rather than made anew for every chunk. */
+  /** One timer per connection, rescheduled rather than created for every chunk. */
   #arm(ms: number, kind: "connect" | "timeout" | "idle"): void {
     this.#deadline = ms === 0 ? Infinity : performance.now() + ms;
     this.#kind = kind;

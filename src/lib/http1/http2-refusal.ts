@@ -1,4 +1,4 @@
-/** How Node's parser calls the first bytes of a client that takes it for granted that HTTP/2 is spoken. */
+/** The code of Node's parser for the first bytes of a client that speaks HTTP/2 without negotiation. */
 export const http2Preface = "HPE_PAUSED_H2_UPGRADE";
 
 const settings = 4;
@@ -7,8 +7,8 @@ const goAway = 7;
 const http11Required = 0xd;
 
 /**
- * What such a client understands: empty SETTINGS, then GOAWAY, which says that HTTP/1.1 is required and `message`
- * (RFC 9113, 6.5 and 6.8). An answer of HTTP/1.1 would be noise to it.
+ * An answer that such a client understands: empty SETTINGS, then GOAWAY with the error that HTTP/1.1 is required and
+ * `message` (RFC 9113, 6.5 and 6.8). It could not read an answer in HTTP/1.1.
  */
 export function http2Refusal(message: string): Buffer {
   const reason = Buffer.alloc(8);
@@ -19,7 +19,7 @@ export function http2Refusal(message: string): Buffer {
   ]);
 }
 
-/** Of the connection itself: stream 0, no flags. */
+/** A frame of the connection itself: stream 0, no flags. */
 function frame(type: number, payload: Buffer): Buffer {
   const head = Buffer.alloc(9);
   head.writeUIntBE(payload.length, 0, 3);

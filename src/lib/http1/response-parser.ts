@@ -1,11 +1,4 @@
-/** What an HTTP/1.1 response begins with, and the two headers that a relay passes on; repeated: joined with a comma. */
-export interface ResponseHead {
-  readonly status: number;
-  readonly contentType: string | undefined;
-  readonly contentLength: string | undefined;
-  /** The connection may carry another request afterwards. */
-  readonly isKeptAlive: boolean;
-}
+import type { ResponseHead } from "../exchange.ts";
 
 export interface ResponseEvents {
   onHead(head: ResponseHead): void;
@@ -23,9 +16,9 @@ const lineLimitBytes = 8192;
 const headEnd = Buffer.from("\r\n\r\n");
 const lineEnd = Buffer.from("\r\n");
 const colon = 0x3a;
-/** What no header may hold (RFC 9110, `field-value`). Node throws when it is told to send it on. */
+/** Characters that no header value may hold (RFC 9110, `field-value`). Node throws when such a value is set. */
 const strangeValue = /[^\t\x20-\x7e\x80-\xff]/;
-/** 1 for what may stand in a header's name (RFC 9110, `tchar`). */
+/** 1 for each character of a header's name (RFC 9110, `tchar`). */
 const nameBytes = new Uint8Array(256);
 for (const char of "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
   nameBytes[char.charCodeAt(0)] = 1;
@@ -58,7 +51,7 @@ export class ResponseParser {
     return this.#isKeptAlive;
   }
 
-  /** Makes ready for the next response on the same connection. */
+  /** Prepares for the next response on the same connection. */
   reset(): void {
     this.#state = "head";
     this.#hasBegun = false;
@@ -80,16 +73,16 @@ export class ResponseParser {
       }
       at = next;
       if (this.#state !== "done") continue;
-      // Whoever hears of the end may send the next request at once, and these bytes are no answer to it.
+      // A listener for the end may send the next request at once, and these bytes are no answer to that request.
       const isMore = at < bytes.length;
       if (isMore) this.#isKeptAlive = false;
       this.#events.onEnd();
-      if (isMore) throw new ProtocolError("bytes came after the response");
+      if (isMore) throw new ProtocolError("bytes arrived after the response");
       return;
     }
   }
 
-  /** The peer closed. Throws ProtocolError when the response was not whole. */
+  /** The peer closed. Throws ProtocolError when the response was not complete. */
   end(): void {
     if (this.#state === "close") {
       this.#state = "done";
@@ -99,7 +92,7 @@ export class ResponseParser {
     if (this.#state !== "done") throw new ProtocolError("the connection closed within a response");
   }
 
-  /** Consumes what begins at `from`; answers with where the rest begins, -1 when more bytes are needed. */
+  /** Consumes the element at `from`; returns the offset of the rest, -1 when more bytes are needed. */
   #step(bytes: Buffer, from: number): number {
     switch (this.#state) {
       case "head":
@@ -137,7 +130,7 @@ export class ResponseParser {
         this.#events.onData(bytes.subarray(from));
         return bytes.length;
       case "done":
-        throw new ProtocolError("bytes came after the response");
+        throw new ProtocolError("bytes arrived after the response");
       default:
         return this.#state satisfies never;
     }
@@ -194,7 +187,7 @@ export class ResponseParser {
   }
 }
 
-/** Of `1a2b` or `1a2b; extension`, where blanks may precede the semicolon. Throws ProtocolError. */
+/** The size in `1a2b` or `1a2b; extension`, where blanks may precede the semicolon. Throws ProtocolError. */
 function chunkSize(bytes: Buffer, from: number, end: number): number {
   const size = /^([0-9A-Fa-f]{1,12})(?:[ \t]*;.*)?$/.exec(bytes.toString("latin1", from, end))?.[1];
   if (size === undefined) throw new ProtocolError("a chunk has no size");
@@ -208,7 +201,7 @@ interface KnownHeaders {
   connection: string | undefined;
 }
 
-/** Of the lines from `from` on. Every line is checked, and four are kept. Throws ProtocolError. */
+/** The headers from `from` on. Every line is checked, and four headers are kept. Throws ProtocolError. */
 function readHeaders(text: string, from: number): KnownHeaders {
   const known: KnownHeaders = {
     contentType: undefined,
@@ -234,7 +227,7 @@ function readHeaders(text: string, from: number): KnownHeaders {
   return known;
 }
 
-/** By its length first: most names need not be looked at. */
+/** Compares the length first: most names need no further comparison. */
 function keyOf(text: string, start: number, end: number): keyof KnownHeaders | undefined {
   switch (end - start) {
     case 10:

@@ -1,10 +1,10 @@
 import { createRequire, Module } from "node:module";
 
 /**
- * Docker's client loads ssh2 for daemons behind SSH, which Berth does not use: it speaks to a socket of this machine.
- * ssh2 brings native addons that npm compiles against the Node that runs npm; loaded by another Node they end the
- * process with a segmentation fault (Debian's Node 20 compiles them, Node 24 would load them). An empty module takes
- * the place of ssh2 before the client asks for it, so that no such addon is loaded wherever Berth is installed.
+ * Docker's client loads ssh2 for daemons behind SSH, which Berth does not use: it connects to a socket of this machine.
+ * ssh2 has native addons that npm compiles against the Node that runs npm; loaded by another Node they end the process
+ * with a segmentation fault (Debian's Node 20 compiles them, Node 24 would load them). An empty module replaces ssh2
+ * before the client loads it, so that no such addon is loaded in any installation of Berth.
  */
 function withoutSsh(): void {
   const client = createRequire(import.meta.url).resolve("dockerode");

@@ -2,7 +2,7 @@ import type { ContainerCreateOptions } from "dockerode";
 import type { Container, Workload } from "../../api/workload.ts";
 import type { HostFacts } from "./host-facts.ts";
 
-/** Docker keeps this much of a container's output; Berth copies it as it comes. */
+/** Docker keeps this much of a container's output; Berth copies it continuously. */
 const logOptions = { Type: "json-file", Config: { "max-size": "16m", "max-file": "2" } };
 
 export interface MakeOptions {
@@ -14,7 +14,7 @@ export interface MakeOptions {
   readonly facts: HostFacts;
 }
 
-/** The whole request that makes a container. Pure; tests compare it whole, per engine and backend. */
+/** The whole request that creates a container. Pure; tests compare it whole, per engine and backend. */
 export function containerOptions(
   workload: Workload,
   container: Container,
@@ -32,14 +32,14 @@ export function containerOptions(
     Env: Object.entries(env).map(([key, value]) => `${key}=${value}`),
     Labels: { ...labels },
     ExposedPorts: { [inside]: {} },
-    // Berth probes; what the image would run every few seconds only costs.
+    // Berth probes the engine itself; the image's own check would run every few seconds without use.
     Healthcheck: { Test: ["NONE"] },
     ...(workload.workingDir === undefined ? {} : { WorkingDir: workload.workingDir }),
     HostConfig: {
       NetworkMode: network,
-      // Never on another address: engines are reached through the gateway.
+      // Only on this address: clients reach engines through the gateway.
       PortBindings: { [inside]: [{ HostIp: "127.0.0.1", HostPort: String(workload.port) }] },
-      // The operator starts engines, and nobody beside it.
+      // Only the operator starts engines.
       RestartPolicy: { Name: "no" },
       LogConfig: logOptions,
       IpcMode: "private",
@@ -64,7 +64,7 @@ export function containerOptions(
       ...(gpus === undefined ? {} : { DeviceRequests: [gpuRequest(gpus, facts)] }),
       ...(container.isMemlockUnlimited ? { Ulimits: [{ Name: "memlock", Soft: -1, Hard: -1 }] } : {}),
       ...(shmSizeBytes === undefined ? {} : { ShmSize: shmSizeBytes }),
-      // The same limit for swap: an engine in swap is slower than one that says it was killed.
+      // The same limit for swap: an engine in swap is slower than one that reports its kill.
       ...(memoryBytes === undefined ? {} : { Memory: memoryBytes, MemorySwap: memoryBytes }),
       ...(cpus === undefined ? {} : { NanoCpus: Math.round(cpus * 1e9) }),
     },
@@ -73,7 +73,9 @@ export function containerOptions(
 
 type Mounts = NonNullable<NonNullable<ContainerCreateOptions["HostConfig"]>["Mounts"]>;
 
-/** Models lie at the same path inside, so that links and flags mean the same; the manifest's own mounts win. */
+/**
+ * Models have the same path inside, so that links and flags mean the same; the manifest's own mounts take precedence.
+ */
 function mountsOf(container: Container, facts: HostFacts): Mounts {
   const targets = new Set(container.mounts.map(({ target }) => target));
   return [
@@ -91,7 +93,7 @@ function mountsOf(container: Container, facts: HostFacts): Mounts {
 
 type GpuRequest = NonNullable<NonNullable<ContainerCreateOptions["HostConfig"]>["DeviceRequests"]>[number];
 
-/** By CDI, or what `docker run --gpus` asks for. */
+/** By CDI, or as `docker run --gpus` does. */
 function gpuRequest(gpus: number | "all", { gpuDriver }: HostFacts): GpuRequest {
   if (gpuDriver === "nvidia") return { Driver: "", Count: gpus === "all" ? -1 : gpus, Capabilities: [["gpu"]] };
   const ids = gpus === "all" ? ["all"] : Array.from({ length: gpus }, (_, index) => String(index));

@@ -5,7 +5,7 @@ import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import { Dockerode } from "./client.ts";
 import { elsewhere, socketPath } from "./socket.ts";
 
-/** The daemon answered, and said no. */
+/** The daemon answered with a refusal. */
 export class DaemonRefusal extends Error {
   override readonly name = "DaemonRefusal";
   readonly status: number;
@@ -16,12 +16,12 @@ export class DaemonRefusal extends Error {
   }
 }
 
-/** "brief": a look, which any daemon answers soon. "limited": what changes something may take its time. */
+/** "brief": a read, which a daemon answers soon. "limited": a change, which may take longer. */
 type Wait = "brief" | "limited" | "asAborted";
 
 /**
- * Its client writes every request down for a debug log, whether or not anybody reads that: of an agent all connections
- * and all that hangs on them, a tenth of a second for each question.
+ * The client formats every request for a debug log, read or not: with an agent that is all its connections and the
+ * objects behind them, a tenth of a second per request.
  */
 class BriefAgent extends Agent {
   [inspect.custom](): string {
@@ -29,7 +29,7 @@ class BriefAgent extends Agent {
   }
 }
 
-/** What is being asked, and can be given up. */
+/** A request in progress, which can be abandoned. */
 interface Question {
   readonly giveUp: (reason: Error) => void;
 }
@@ -37,18 +37,21 @@ interface Question {
 const conflict = 409;
 
 interface DaemonOptions {
-  /** How long it may keep silent before a request counts as not answered. */
+  /** The time limit of a request without an answer. */
   readonly silenceMs?: number;
-  /** The same for one that only looks. */
+  /** The same for a read. */
   readonly briefMs?: number;
-  /** Why it cannot be asked at all. */
+  /** Why it cannot be used at all. */
   readonly problem?: string;
 }
 
-/** One Docker daemon or Podman service, by its socket. Whatever goes wrong is RuntimeUnavailable or DaemonRefusal. */
+/** One Docker daemon or Podman service, by its socket. Every failure is RuntimeUnavailable or DaemonRefusal. */
 export class Daemon implements Disposable {
   readonly path: string;
-  /** Of its own, to be closed. A connection that rests is closed before a service does, which may be as one asks. */
+  /**
+   * An agent of its own, to be closed. An idle connection is closed before a service closes it, which could coincide
+   * with a request.
+   */
   readonly #agent = new BriefAgent({ keepAlive: true, scheduling: "lifo", timeout: 5000 });
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
@@ -66,24 +69,27 @@ export class Daemon implements Disposable {
     this.#problem = problem;
     this.#silenceMs = silenceMs;
     this.#briefMs = briefMs;
-    // Its types know no agent.
+    // The types of dockerode have no agent.
     const way = { socketPath: path, agent: this.#agent };
-    // The time limit here frees the connection of a question that was given up.
+    // The time limit here closes the connection of an abandoned request.
     this.#api = new Dockerode({ ...way, timeout: silenceMs });
     this.#patient = new Dockerode({ ...way });
   }
 
-  /** The one that `DOCKER_HOST` names. One that cannot be ours never answers, and says why: the rest goes on. */
+  /**
+   * The daemon of `DOCKER_HOST`. An unusable address gives a daemon that never answers and reports the reason: the rest
+   * continues.
+   */
   static at(dockerHost = "", options: Pick<DaemonOptions, "briefMs"> = {}): Daemon {
     const path = socketPath(dockerHost);
     return path === undefined ? new Daemon(dockerHost, { problem: elsewhere(dockerHost) }) : new Daemon(path, options);
   }
 
   /**
-   * Somebody waits for the end of all this: what is being asked is given up after `ms`, a look from now on is too, and
-   * after the first that was, nothing is asked any more. Streams have signals of their own.
+   * The process is stopping: requests in progress are abandoned after `ms`, later reads too, and after the first
+   * abandoned request no further one is sent. Streams have signals of their own.
    */
-  hurry(ms: number): void {
+  limitUnreachableWait(ms: number): void {
     this.#isHurried = true;
     this.#briefMs = Math.min(this.#briefMs, ms);
     const asked = [...this.#asked];
@@ -92,7 +98,7 @@ export class Daemon implements Disposable {
     }, ms).unref();
   }
 
-  /** Closes every connection, and gives up what is being asked. */
+  /** Closes every connection, and abandons requests in progress. */
   [Symbol.dispose](): void {
     this.#problem ??= "the connection to the Docker daemon was closed";
     for (const { giveUp } of this.#asked) giveUp(new Error("its connection was closed"));
@@ -104,7 +110,7 @@ export class Daemon implements Disposable {
     return version.includes('"Podman');
   }
 
-  /** `wait` "asAborted": for streams and for what takes as long as it takes; the question's own signal ends it. */
+  /** `wait` "asAborted": for streams and for requests of any duration; the request's own signal ends it. */
   async ask<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T> {
     if (this.#problem !== undefined) throw new RuntimeUnavailable(this.#problem);
     try {
@@ -115,7 +121,7 @@ export class Daemon implements Disposable {
     }
   }
 
-  /** A stream, whose beginning is waited for no longer than an answer to a look. `signal` ends it at any time. */
+  /** A stream, whose beginning has the time limit of a read. `signal` ends it at any time. */
   async stream<T>(open: (api: Dockerode, signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const late = new AbortController();
     try {
@@ -129,7 +135,7 @@ export class Daemon implements Disposable {
     }
   }
 
-  /** As `ask`, but undefined where the daemon says that there is no such thing. */
+  /** Like `ask`, but undefined where the daemon answers that the object does not exist. */
   async find<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T | undefined> {
     try {
       return await this.ask(question, wait);
@@ -139,7 +145,7 @@ export class Daemon implements Disposable {
     }
   }
 
-  /** As `ask`; no such thing (404), or already so (304, 409), is success. */
+  /** Like `ask`; a missing object (404), or one in the wanted state (304, 409), is success. */
   async settle(question: (api: Dockerode) => Promise<unknown>): Promise<void> {
     try {
       await this.ask(question);
@@ -148,7 +154,7 @@ export class Daemon implements Disposable {
     }
   }
 
-  /** Rejects after `ms` whatever becomes of the answer: one that was lost on its way never settles. */
+  /** Rejects after `ms` even if the answer never settles, as one lost on its way. */
   async #within<T>(ms: number, wait: Wait, answer: Promise<T>): Promise<T> {
     const { promise, reject } = Promise.withResolvers<never>();
     const question: Question = {
@@ -179,31 +185,31 @@ export class Daemon implements Disposable {
 }
 
 function tooLate(ms: number): Error {
-  return new Error(`no word for ${ms / 1000} s`);
+  return new Error(`no answer for ${ms / 1000} s`);
 }
 
 const whatToDo: Readonly<Record<string, string>> = {
-  EACCES: "this user may not use it; add it to the socket's group (docker) and log in anew",
+  EACCES: "this user may not use it; add it to the socket's group (docker) and log in again",
   ENOENT: "there is no such socket; is Docker, or Podman's service, installed and running?",
-  ECONNREFUSED: "nobody listens there; is the daemon running?",
+  ECONNREFUSED: "no program listens there; is the daemon running?",
 };
 
-/** That a daemon does not answer, and what to do about it where that is known. */
+/** The message that a daemon does not answer, with a remedy where one is known. */
 export function silenceOf(path: string, error: Error): string {
   const known = whatToDo[errorCode(error) ?? ""];
   return `the Docker daemon at ${path} does not answer: ${known ?? error.message}`;
 }
 
 /**
- * What Podman calls a failure of its own, as Docker has it: a conflict with a container's state or a name, and a
- * container that goes while it is looked at.
+ * Docker's status for failures that Podman reports as its own: a conflict with a container's state or a name, and a
+ * container that is removed while it is inspected.
  */
 function meantBy(said: string): number {
   if (/container state improper|name is already in use/.test(said)) return conflict;
   return /no such (container|image|network)/.test(said) ? 404 : 500;
 }
 
-/** The daemon's own words; docker-modem wraps them as `(HTTP code 404) no such container - …`. */
+/** The daemon's own message; docker-modem wraps it as `(HTTP code 404) no such container - …`. */
 function saidBy(error: Error): string {
   if ("json" in error && typeof error.json === "object" && error.json !== null && "message" in error.json) {
     return String(error.json.message);

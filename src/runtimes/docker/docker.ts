@@ -1,11 +1,17 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { processRoles, type ProcessRole } from "../../api/names.ts";
+import {
+  compareProcesses,
+  isSameProcess,
+  processName,
+  type ProcessRef,
+  type SlotProcess,
+} from "../../api/process-ref.ts";
 import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { aborted } from "../../lib/aborted.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
-import { givenTo } from "../child.ts";
-import { defaultLogBytes } from "../log-rotation.ts";
+import { givenTo } from "../process/child.ts";
+import { defaultLogBytes } from "../logs/log-rotation.ts";
 import type { Preparation, RemoveOptions, Runtime } from "../runtime.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { containerOptions } from "./container-options.ts";
@@ -19,37 +25,18 @@ import { Network } from "./network.ts";
 import { labelFilter, labelsFor, nameFor } from "./label.ts";
 import { Listeners } from "./listening.ts";
 import { LogCopies } from "./log-copy.ts";
+import type { DockerRuntimeOptions } from "./docker-options.ts";
 import { refusePrivilegedMounts, type MountGuard } from "./privileged-mounts.ts";
+import { dockerTraits } from "./traits.ts";
 import { refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
 import { ContainerView } from "./view.ts";
 
-export interface DockerRuntimeOptions {
-  readonly stateDir: string;
-  /** Neither is to be mounted into a container; models, which may lie in the state directory, are. */
-  readonly configDir?: string;
-  readonly modelsDir?: string;
-  /** Names this installation on the daemon, which others may share. */
-  readonly instance: string;
-  /** As the environment variable `DOCKER_HOST`: `unix:///path` of a Docker or Podman socket. */
-  readonly dockerHost?: string | undefined;
-  /** Mounts of `/`, `/proc`, the daemon's socket and the like are not refused. */
-  readonly allowsHostMounts?: boolean;
-  /** A log that grows past this is moved to `.1` and begins anew. */
-  readonly logBytes?: number;
-  /** Where registry credentials are found: `DOCKER_CONFIG`, `HOME`. */
-  readonly env?: NodeJS.ProcessEnv;
-  /** How long the daemon may take for a look. */
-  readonly lookMs?: number;
-  /** Once aborted, its first answer is waited for no more. */
-  readonly signal?: AbortSignal;
-}
-
-/** What an ended container said last is in its log by then; a daemon that hangs must not hold up a start. */
+/** The last output of an ended container is in its log by then; a daemon that hangs must not delay a start. */
 const drainMs = 2000;
 
 /**
  * Runs engines as containers of one Docker daemon or Podman service. Opening does not need the daemon: until it
- * answers, and whenever it does not, looking throws RuntimeUnavailable.
+ * answers, and whenever it does not, reads throw RuntimeUnavailable.
  */
 export async function openDockerRuntime(options: DockerRuntimeOptions): Promise<Runtime> {
   await mkdir(join(options.stateDir, "logs"), { recursive: true });
@@ -59,7 +46,7 @@ export async function openDockerRuntime(options: DockerRuntimeOptions): Promise<
 }
 
 class DockerRuntime implements Runtime {
-  readonly kind = "docker";
+  readonly traits = dockerTraits;
   readonly #options: DockerRuntimeOptions;
   readonly #daemon: Daemon;
   readonly #view: ContainerView;
@@ -70,13 +57,16 @@ class DockerRuntime implements Runtime {
   readonly #subscribers = new Subscribers<[slot: string]>();
   readonly #answering = new Subscribers<[]>();
   readonly #refused = new Map<string, RefusedStart>();
-  /** Containers whose old name somebody else has taken: they keep the one they were given. */
+  /** Containers whose old name another container has taken: they keep the new one. */
   readonly #keepsName = new Set<string>();
   readonly #closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
     this.#options = options;
-    this.#daemon = Daemon.at(options.dockerHost, options.lookMs === undefined ? {} : { briefMs: options.lookMs });
+    this.#daemon = Daemon.at(
+      options.dockerHost,
+      options.listTimeoutMs === undefined ? {} : { briefMs: options.listTimeoutMs },
+    );
     this.#logs = new LogCopies({
       daemon: this.#daemon,
       stateDir: options.stateDir,
@@ -92,7 +82,7 @@ class DockerRuntime implements Runtime {
       daemon: this.#daemon,
       instance: options.instance,
       onSlot: (slot) => this.#tell(slot),
-      onAnswering: () => this.#answering.tell(),
+      onAnswering: () => this.#answering.notify(),
     });
   }
 
@@ -108,48 +98,57 @@ class DockerRuntime implements Runtime {
     return this.#answering.add(onChange);
   }
 
-  hurry(ms: number): void {
-    this.#daemon.hurry(ms);
+  limitUnreachableWait(ms: number): void {
+    this.#daemon.limitUnreachableWait(ms);
   }
 
   async observe(slot: string): Promise<readonly Observed[]> {
     const found: Observed[] = [];
     const containers = this.#view.all().filter(({ label }) => label.slot === slot);
-    for (const role of processRoles) {
-      const seen = inForce(containers.filter(({ label }) => label.role === role));
-      const refused = this.#refused.get(keyOf(slot, role));
+    const byName = Map.groupBy(containers, ({ label }) => processName(label));
+    for (const same of byName.values()) {
+      const seen = inForce(same);
       if (seen !== undefined) found.push(await this.#observed(seen));
-      else if (refused !== undefined) found.push(refused);
     }
-    return found;
+    for (const refused of this.#refused.values())
+      if (refused.slot === slot && !byName.has(processName(refused))) found.push(refused);
+    return found.toSorted(compareProcesses);
   }
 
-  /** Asks the daemon anew, in case an event was lost. */
+  /** Lists the daemon's containers again, in case an event was lost. */
   async list(): Promise<readonly string[]> {
     await this.#view.relist();
     const refused = [...this.#refused.values()].map(({ slot }) => slot);
     return [...new Set([...this.#view.all().map(({ label }) => label.slot), ...refused])];
   }
 
-  async prepare({ slot, container }: Workload, attempt: string): Promise<Preparation> {
-    return container === undefined ? { state: "ready" } : await this.#images.prepare(slot, container.image, attempt);
+  async preparation({ slot, container }: Workload, attempt: string): Promise<Preparation> {
+    return container === undefined
+      ? { state: "ready" }
+      : await this.#images.preparation(slot, container.image, attempt);
+  }
+
+  async fetch({ slot, container }: Workload, attempt: string): Promise<void> {
+    if (container !== undefined) await this.#images.fetch(slot, container.image, attempt);
   }
 
   async ensure(workload: Workload): Promise<void> {
-    const { slot, role, container } = workload;
+    const { slot, container } = workload;
     if (container === undefined) throw new Error(`the workload of ${slot} is no container`);
-    for (const known of await this.#find(slot, role)) {
+    for (const known of await this.#find(slot, workload)) {
       if (!isAlive(known)) {
         await this.#delete(known);
         continue;
       }
       if (known.label.hash !== workload.hash || known.label.port !== workload.port) {
-        throw new Error(`another version of ${slot} (${role}) still runs as container ${known.id.slice(0, 12)}`);
+        throw new Error(
+          `another version of ${slot} (${processName(workload)}) still runs as container ${known.id.slice(0, 12)}`,
+        );
       }
       await this.#correct(known);
       return;
     }
-    this.#refused.delete(keyOf(slot, role));
+    this.#refused.delete(keyOf(workload));
     try {
       await this.#network.use((network) => this.#start(workload, container, network));
     } catch (error) {
@@ -158,20 +157,23 @@ class DockerRuntime implements Runtime {
           ? ({ reason: "StartFailed", message: error.message } as const)
           : startRefusal(error, workload.port);
       if (refusal === undefined) throw error;
-      this.#refused.set(keyOf(slot, role), refusedStart(workload, refusal));
+      this.#refused.set(keyOf(workload), refusedStart(workload, refusal));
       this.#tell(slot);
     }
   }
 
-  async remove(slot: string, role: ProcessRole | undefined, options: RemoveOptions): Promise<void> {
-    const roles = role === undefined ? processRoles : [role];
-    for (const each of roles) if (this.#refused.delete(keyOf(slot, each))) this.#tell(slot);
+  async remove(slot: string, process: ProcessRef | undefined, options: RemoveOptions): Promise<void> {
+    for (const [key, refused] of this.#refused) {
+      if (refused.slot !== slot || (process !== undefined && !isSameProcess(refused, process))) continue;
+      this.#refused.delete(key);
+      this.#tell(slot);
+    }
     const isKnownEmpty = this.#view.lastKnown()?.some(({ label }) => label.slot === slot) === false;
     let found: readonly Inspected[];
     try {
-      found = (await Promise.all(roles.map((each) => this.#find(slot, each)))).flat();
+      found = await this.#find(slot, process);
     } catch (error) {
-      // A daemon that is away cannot have started anything of ours since.
+      // A daemon that is down cannot have started a container of ours since.
       if (isKnownEmpty && !(error instanceof DaemonRefusal)) return;
       throw error;
     }
@@ -188,11 +190,11 @@ class DockerRuntime implements Runtime {
     return this.#subscribers.add(onSlot);
   }
 
-  /** Containers keep running; those that are being ended are left to whoever comes next. */
+  /** Containers keep running; those that are being ended are left to the next operator. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error("the operator is being stopped"));
     using daemon = this.#daemon;
-    daemon.hurry(0);
+    daemon.limitUnreachableWait(0);
     this.#subscribers.clear();
     this.#answering.clear();
     await this.#view.close();
@@ -212,13 +214,15 @@ class DockerRuntime implements Runtime {
     return rest;
   }
 
-  /** What the daemon has now under our label, the oldest first. */
-  async #find(slot: string, role: ProcessRole): Promise<readonly Inspected[]> {
-    const label = labelFilter(this.#options.instance, { slot, role });
+  /** The daemon's containers of that process, or of the slot, with our label, the oldest first. */
+  async #find(slot: string, process?: ProcessRef): Promise<readonly Inspected[]> {
+    const label = labelFilter(this.#options.instance, slot);
     const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters: { label } }), "brief");
     await Promise.all(listed.map(({ Id: id }) => this.#view.refresh(id)));
     const ids = new Set(listed.map(({ Id: id }) => id));
-    return (this.#view.lastKnown() ?? []).filter(({ id }) => ids.has(id));
+    const found = (this.#view.lastKnown() ?? []).filter(({ id }) => ids.has(id));
+    // Not by the daemon's filter: containers of earlier versions have no label for their ordinal.
+    return process === undefined ? found : found.filter((each) => isSameProcess(each.label, process));
   }
 
   async #start(workload: Workload, container: Container, network: string): Promise<void> {
@@ -250,14 +254,14 @@ class DockerRuntime implements Runtime {
 
   async #mountGuard({ mounts }: Container): Promise<MountGuard> {
     const { stateDir, configDir, modelsDir } = this.#options;
-    // Its root is asked for only where somebody could name it.
+    // The daemon's root directory is read only where a mount could name it.
     const info: { DockerRootDir?: string } =
       mounts.length === 0 ? {} : await this.#daemon.ask((api) => api.info(), "brief");
     const guarded = [stateDir, configDir, info.DockerRootDir || undefined].filter((path) => path !== undefined);
     return { socket: this.#daemon.path, guarded, open: modelsDir === undefined ? [] : [modelsDir] };
   }
 
-  /** Puts right, without a restart, what somebody else has changed. */
+  /** Undoes a foreign change, without a restart. */
   async #correct(container: Inspected): Promise<void> {
     const { id, label, info } = container;
     if (info.State.Paused) await this.#daemon.settle((api) => api.getContainer(id).unpause());
@@ -272,7 +276,7 @@ class DockerRuntime implements Runtime {
     await this.#view.refresh(id);
   }
 
-  /** Resolves once the daemon knows it no more. */
+  /** Resolves once the daemon has removed it. */
   async #delete({ id }: Inspected): Promise<void> {
     await this.#logs.drained(id, drainMs);
     await this.#daemon.settle((api) => api.getContainer(id).remove({ force: true, v: true }));
@@ -286,8 +290,8 @@ class DockerRuntime implements Runtime {
     if (this.#closing.signal.aborted) return;
     const known = this.#view.lastKnown() ?? [];
     for (const container of known) if (container.label.slot === slot) this.#logs.follow(container);
-    this.#subscribers.tell(slot);
+    this.#subscribers.notify(slot);
   }
 }
 
-const keyOf = (slot: string, role: ProcessRole): string => `${slot}.${role}`;
+const keyOf = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;

@@ -1,4 +1,4 @@
-/** One message of a container's output: a line, or a part of one that was longer than Docker keeps together. */
+/** One message of a container's output: a line, or a part of one beyond Docker's limit. */
 export interface Message {
   readonly stream: "stdout" | "stderr";
   /** RFC 3339 with nanoseconds. */
@@ -8,18 +8,18 @@ export interface Message {
 }
 
 const headerBytes = 8;
-/** A frame that claims more than this is no frame: Docker's messages end at 16 KiB. */
+/** A larger frame is invalid: Docker's messages end at 16 KiB. */
 const frameLimit = 1024 * 1024;
 
 /**
- * Takes the multiplexed stream of `GET /containers/{id}/logs?timestamps=1` apart: frames of a stream's number, three
- * zero bytes, a big-endian length and one message
- * (https://docs.docker.com/reference/api/engine/ "Stream format" of ContainerAttach).
+ * Parses the multiplexed stream of `GET /containers/{id}/logs?timestamps=1`: frames of a stream's number, three zero
+ * bytes, a big-endian length and one message (https://docs.docker.com/reference/api/engine/ "Stream format" of
+ * ContainerAttach).
  */
 export class FrameCutter {
   #rest: Buffer = Buffer.alloc(0);
 
-  /** The messages that `chunk` completes. Throws when the bytes are no frames. */
+  /** The messages that `chunk` completes. Throws for an invalid frame. */
   push(chunk: Buffer): Message[] {
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
     const messages: Message[] = [];

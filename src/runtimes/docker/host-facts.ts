@@ -4,19 +4,19 @@ import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
 import type { Daemon } from "./daemon.ts";
 
-/** What a container's settings depend on and only this machine knows. */
+/** Facts of this machine that a container's settings depend on. */
 export interface HostFacts {
   /** Numeric groups of the device nodes: names do not resolve inside images. */
   readonly deviceGroups: readonly number[];
-  /** Directories in which a model's files lie, and those that their links lead to. */
+  /** Directories of a model's files, and those that their links lead to. */
   readonly modelDirectories: readonly string[];
-  /** How the daemon hands out NVIDIA GPUs. */
+  /** How the daemon provides NVIDIA GPUs. */
   readonly gpuDriver: "cdi" | "nvidia";
 }
 
 /**
- * CDI where the daemon is Podman, which knows no other way, or has found NVIDIA's devices by it (Docker 28.2 and
- * later); else the runtime hook that `docker run --gpus` uses.
+ * CDI where the daemon is Podman, which has no other way, or has found NVIDIA's devices by it (Docker 28.2 and later);
+ * else the runtime hook that `docker run --gpus` uses.
  */
 export async function gpuDriver(daemon: Daemon, { gpus }: Container): Promise<HostFacts["gpuDriver"]> {
   if (gpus === undefined) return "nvidia";
@@ -25,7 +25,7 @@ export async function gpuDriver(daemon: Daemon, { gpus }: Container): Promise<Ho
   return info.includes('"nvidia.com/gpu=') ? "cdi" : "nvidia";
 }
 
-/** Looks at what the container asks for. Throws BadWorkload for a device or file that is not there. */
+/** Reads the facts that the container needs. Throws BadWorkload for a missing device or file. */
 export async function hostFacts(container: Container, gpuDriver: HostFacts["gpuDriver"]): Promise<HostFacts> {
   const groups = new Set<number>();
   for (const device of container.devices) for (const gid of await groupsOf(device)) groups.add(gid);
@@ -55,7 +55,7 @@ async function groupsOf(device: string): Promise<readonly number[]> {
   return groups;
 }
 
-/** Every directory on the way from the file to where its links end: all must be there for the path to open. */
+/** Every directory on the way from the file to the end of its links: all must exist inside for the path to open. */
 async function placesOf(file: string): Promise<readonly string[]> {
   const places: string[] = [];
   let path = file;
@@ -70,7 +70,7 @@ async function placesOf(file: string): Promise<readonly string[]> {
   return [...places, dirname(real)];
 }
 
-/** What lies below another needs no mount of its own. */
+/** A directory below another needs no mount of its own. */
 function withoutNested(directories: readonly string[]): readonly string[] {
   return directories
     .filter((one) => !directories.some((other) => other !== one && one.startsWith(other === "/" ? "/" : `${other}/`)))

@@ -1,6 +1,6 @@
 import { constants } from "node:os";
 import type { ContainerInspectInfo } from "dockerode";
-import { bearerSchema, type Exit, type Observed } from "../../api/workload.ts";
+import { bearerSchema, loopbackHost, type Exit, type Observed } from "../../api/workload.ts";
 import type { ContainerLabel } from "./label.ts";
 import type { Listeners } from "./listening.ts";
 
@@ -11,19 +11,28 @@ export interface Inspected {
   readonly info: ContainerInspectInfo;
 }
 
-/** A container as far as its state tells. */
+/** A container with only its state. */
 export type Living = Pick<Inspected, "id"> & { readonly info: Pick<ContainerInspectInfo, "State"> };
 
-/** Whether its first process is there, if only paused or about to be started again by the daemon. */
+/** Whether its first process exists, also when paused or about to be restarted by the daemon. */
 export function isAlive({ info }: Living): boolean {
   return info.State.Running || info.State.Paused || info.State.Restarting;
 }
 
-/** `lastLine` is what the engine said last, to stand beside its exit code. */
+/** `lastLine` is the engine's last output, shown beside its exit code. */
 export function observed(container: Inspected, lastLine: string, listeners: Listeners): Observed {
   const { id, label, info } = container;
-  const { slot, role, hash, port } = label;
-  const base = { slot, role, hash, port, isPortTaken: false, startedAt: new Date(info.State.StartedAt) } as const;
+  const { slot, role, ordinal, hash, port } = label;
+  const base = {
+    slot,
+    role,
+    ordinal,
+    hash,
+    host: loopbackHost,
+    port,
+    isPortTaken: false,
+    startedAt: new Date(info.State.StartedAt),
+  } as const;
   if (!isAlive(container)) {
     return { ...base, phase: "exited", isListening: false, id: { containerId: id }, exit: exitOf(container, lastLine) };
   }
@@ -38,7 +47,7 @@ export function observed(container: Inspected, lastLine: string, listeners: List
   };
 }
 
-/** Read from where the engine has it: a container's environment is kept by the daemon, and shown to its users. */
+/** Read from the container's environment, which the daemon keeps and shows to its users. */
 function bearerOf({ label, info }: Inspected): Pick<Observed, "bearer"> {
   const name = `${label.bearer ?? ""}=`;
   const found = label.bearer === undefined ? undefined : info.Config.Env.find((pair) => pair.startsWith(name));
@@ -46,7 +55,7 @@ function bearerOf({ label, info }: Inspected): Pick<Observed, "bearer"> {
   return bearer === undefined ? {} : { bearer };
 }
 
-/** What runs; else what ended last. */
+/** The running container; else the one that ended last. */
 export function inForce(containers: readonly Inspected[]): Inspected | undefined {
   return (
     containers.find(isAlive) ??
@@ -54,12 +63,12 @@ export function inForce(containers: readonly Inspected[]): Inspected | undefined
   );
 }
 
-/** What somebody else has done to a container that runs; undefined when it is as it was made. */
+/** A foreign change to a running container; undefined without one. */
 export function driftOf({ info, label }: Inspected): Observed["drift"] {
-  if (info.State.Paused) return { reason: "Paused", message: "somebody else paused its container" };
+  if (info.State.Paused) return { reason: "Paused", message: "its container was paused from outside" };
   const name = nameOf(info);
   if (name === label.name) return undefined;
-  return { reason: "Renamed", message: `somebody else renamed its container to ${name}` };
+  return { reason: "Renamed", message: `its container was renamed from outside to ${name}` };
 }
 
 /** The container's name; the daemon writes a slash before it. */
@@ -67,7 +76,7 @@ export function nameOf(info: ContainerInspectInfo): string {
   return info.Name.replace(/^\//, "");
 }
 
-/** Shells and Docker say 128 + n for a program that signal n ended; the daemon keeps nothing more exact. */
+/** Shells and Docker report 128 + n for a program that signal n ended; the daemon keeps nothing more exact. */
 const firstSignalCode = 128;
 
 function exitOf({ info }: Inspected, lastLine: string): Exit {

@@ -1,14 +1,14 @@
-import { processRoles, slotNameSchema, type ProcessRole } from "../../api/names.ts";
+import { processRoles, slotNameSchema } from "../../api/names.ts";
+import { processName, readOrdinal, type ProcessRef } from "../../api/process-ref.ts";
 import type { Workload } from "../../api/workload.ts";
 
-/** What every container of ours carries, and nothing without it is ever touched. */
-export interface ContainerLabel {
+/** The label of every container of ours; a container without it is never touched. */
+export interface ContainerLabel extends ProcessRef {
   readonly instance: string;
   readonly slot: string;
-  readonly role: ProcessRole;
   readonly hash: string;
   readonly port: number;
-  /** The name it was given: somebody may have renamed it. */
+  /** The container's original name: another program may have renamed the container. */
   readonly name: string;
   /** The variable of its environment that holds its bearer. */
   readonly bearer?: string;
@@ -17,18 +17,19 @@ export interface ContainerLabel {
 const prefix = "dev.berth.";
 export const instanceLabel = `${prefix}instance`;
 
-/** The labels by which a container is known to be ours. */
+/** The labels that identify a container as ours. */
 export function labelsFor(
   workload: Workload,
   instance: string,
   name: string,
   hasBearer = false,
 ): Record<string, string> {
-  const { slot, role, hash, port, bearer } = workload;
+  const { slot, role, ordinal, hash, port, bearer } = workload;
   return {
     [instanceLabel]: instance,
     [`${prefix}slot`]: slot,
     [`${prefix}role`]: role,
+    [`${prefix}ordinal`]: String(ordinal),
     [`${prefix}hash`]: hash,
     [`${prefix}port`]: String(port),
     [`${prefix}name`]: name,
@@ -36,13 +37,13 @@ export function labelsFor(
   };
 }
 
-/** The filter of the daemon's lists and events for what bears these labels. */
-export function labelFilter(instance: string, of?: { readonly slot: string; readonly role: ProcessRole }): string[] {
+/** The filter of the daemon's lists and events for these labels. */
+export function labelFilter(instance: string, slot?: string): string[] {
   const known = [`${instanceLabel}=${instance}`];
-  return of === undefined ? known : [...known, `${prefix}slot=${of.slot}`, `${prefix}role=${of.role}`];
+  return slot === undefined ? known : [...known, `${prefix}slot=${slot}`];
 }
 
-/** Undefined when the labels are not those of that instance, or not whole. */
+/** Undefined for labels of another instance, or incomplete ones. */
 export function labelIn(
   labels: Readonly<Record<string, string>> | null | undefined,
   instance: string,
@@ -56,6 +57,7 @@ export function labelIn(
     instance,
     slot,
     role,
+    ordinal: readOrdinal(get("ordinal")),
     hash: get("hash") ?? "",
     port: Number(get("port") ?? 0),
     name: get("name") ?? "",
@@ -64,8 +66,9 @@ export function labelIn(
 }
 
 /** Names are for people; labels decide. A slot's name has no dot. */
-export function nameFor({ slot, role }: Pick<Workload, "slot" | "role">, instance: string): string {
-  return `berth-${shortOf(instance)}-${slot}${role === "main" ? "" : `.${role}`}`;
+export function nameFor({ slot, ...process }: ProcessRef & Pick<Workload, "slot">, instance: string): string {
+  const name = processName(process);
+  return `berth-${shortOf(instance)}-${slot}${name === "main" ? "" : `.${name}`}`;
 }
 
 /** One bridge network for all containers of an instance, on which they cannot reach each other. */

@@ -5,14 +5,14 @@ import type { RemoveOptions } from "../runtime.ts";
 import { DaemonRefusal, type Daemon } from "./daemon.ts";
 import { isAlive, type Living } from "./inspected.ts";
 
-/** The first process of a container ignores TERM until it has got as far as handling it: a young one is told again. */
+/** The first process of a container ignores TERM until it has installed a handler: a young one gets TERM again. */
 const youngMs = 10_000;
 const toldAgainMs = 500;
 const waitAgainMs = 200;
 /** A container that stays this long after KILL hangs in the kernel. */
 const killedMs = 30_000;
 
-/** Makes a container of that name, or, where a stranger's has it, of one like it. Resolves with its id. */
+/** Creates a container of that name, or, where another container has it, of a similar one. Resolves with its id. */
 export async function makeContainer(
   daemon: Daemon,
   name: string,
@@ -30,7 +30,7 @@ export async function makeContainer(
 
 /**
  * TERM, then KILL after `stopSeconds` or on abort; resolves once nothing of it runs. Rejects when `closing` aborts: the
- * rest is for whoever comes next.
+ * next operator continues.
  */
 export async function endContainer(
   daemon: Daemon,
@@ -62,7 +62,7 @@ export async function endContainer(
   }
 }
 
-/** True once nothing of it runs, false on abort. A wait that the daemon cuts, as when it is restarted, begins anew. */
+/** True once nothing of it runs, false on abort. A wait that the daemon cuts, as when it restarts, starts again. */
 async function ended(daemon: Daemon, id: string, signal: AbortSignal): Promise<boolean> {
   while (!signal.aborted) {
     try {
@@ -72,7 +72,7 @@ async function ended(daemon: Daemon, id: string, signal: AbortSignal): Promise<b
       );
       return true;
     } catch {
-      // What else is asked of the daemon says that it is away.
+      // The other requests report that the daemon is down.
       await pause(waitAgainMs, signal);
     }
   }

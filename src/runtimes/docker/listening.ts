@@ -1,17 +1,17 @@
 import { readFileSync } from "node:fs";
-import { listeningPorts } from "../proc.ts";
-import type { Inspected } from "./inspected.ts";
+import type { ContainerInspectInfo } from "dockerode";
+import { listeningPorts } from "../process/proc.ts";
 
 /**
  * Whether the program in a container listens. Docker's own proxy listens on the host's port from the start, so only the
- * container's network tells. Where that cannot be read (the daemon's processes are in another pid namespace), a running
- * container counts: the probe through the published port decides.
+ * container's network shows it. Where that cannot be read (the daemon's processes are in another pid namespace), a
+ * running container counts: the probe through the published port decides.
  */
 export class Listeners {
-  /** Reading a network's sockets costs milliseconds, and what has listened is probed from then on. */
+  /** Reading a network's sockets costs milliseconds, and a container that has listened is probed from then on. */
   readonly #seen = new Map<string, string>();
 
-  has({ id, info }: Inspected): boolean {
+  has({ id, info }: { readonly id: string; readonly info: Pick<ContainerInspectInfo, "Config" | "State"> }): boolean {
     const { Pid: pid, StartedAt: startedAt } = info.State;
     if (this.#seen.get(id) === startedAt) return true;
     const ports = Object.keys(info.Config.ExposedPorts ?? {}).map((port) => Number.parseInt(port, 10));

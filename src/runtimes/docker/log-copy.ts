@@ -2,14 +2,14 @@ import { createReadStream } from "node:fs";
 import { appendFile, stat } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { errorCode } from "../../lib/error-code.ts";
-import { lineBytes } from "../log-lines.ts";
-import { rotatedFile, rotateLog } from "../log-rotation.ts";
-import { containerLogFile } from "../logs.ts";
+import { lineBytes } from "../logs/log-lines.ts";
+import { rotatedFile, rotateLog } from "../logs/log-rotation.ts";
+import { containerLogFile } from "../logs/logs.ts";
 import type { Daemon } from "./daemon.ts";
 import { FrameCutter, nanoseconds, type Message } from "./frames.ts";
 import { isAlive, type Inspected, type Living } from "./inspected.ts";
 
-/** A container as far as its log tells. */
+/** A container with the facts that its log needs. */
 export type Speaking = Living & Pick<Inspected, "label">;
 
 interface Copy {
@@ -22,15 +22,15 @@ interface Copy {
 const rotateEveryBytes = 1024 * 1024;
 
 /**
- * Copies what containers say to `<state>/logs`, line by line with time and stream, so that logs outlive a container
- * and the gateway can show them without the daemon's socket. Goes on where the last copy ended: the last stamp in the
- * file says so.
+ * Copies the output of containers to `<state>/logs`, line by line with time and stream, so that logs outlive a
+ * container and the gateway can show them without the daemon's socket. Continues where the last copy ended, by the last
+ * stamp in the file.
  */
 export class LogCopies {
   readonly #daemon: Daemon;
   readonly #stateDir: string;
   readonly #logBytes: number;
-  /** By container and start: one that was restarted is followed again. */
+  /** By container and start: a restarted container is followed again. */
   readonly #copies = new Map<string, Copy>();
 
   constructor(options: { daemon: Daemon; stateDir: string; logBytes: number }) {
@@ -39,7 +39,9 @@ export class LogCopies {
     this.#logBytes = options.logBytes;
   }
 
-  /** Follows the container unless it is followed already. Daemons have ended the log of one that runs on. */
+  /**
+   * Follows the container unless it is followed already. Daemons sometimes end the log stream of a running container.
+   */
   follow(container: Speaking): void {
     const { id, info } = container;
     if (info.State.Status === "created") return;
@@ -55,7 +57,7 @@ export class LogCopies {
     this.#copies.set(key, copy);
   }
 
-  /** Resolves once all that an ended container has said is written, at the latest after `limitMs`. */
+  /** Resolves once all output of an ended container is written, at the latest after `limitMs`. */
   async drained(id: string, limitMs: number): Promise<void> {
     const waiting = new AbortController();
     await Promise.race([this.#of(id), delay(limitMs, undefined, { signal: waiting.signal }).catch(() => undefined)]);
@@ -80,21 +82,21 @@ export class LogCopies {
     await Promise.all([...this.#copies].filter(([key]) => key.startsWith(`${id} `)).map(([, { done }]) => done));
   }
 
-  /** The daemon went away: followed anew when it tells of the container again. */
+  /** The daemon went down: the container is followed again at its next notification. */
   #retry(key: string): void {
     this.#copies.delete(key);
   }
 
-  /** A log that cannot be cut now is tried again soon. */
+  /** A log that cannot be rotated now is tried again soon. */
   async #rotate(path: string): Promise<void> {
     await rotateLog(path, this.#logBytes).catch(() => undefined);
   }
 
   async #copy({ id, label }: Speaking, signal: AbortSignal): Promise<void> {
-    const path = containerLogFile(this.#stateDir, label.slot, label.role);
+    const path = containerLogFile(this.#stateDir, label);
     await this.#rotate(path);
     const copied = await lastCopied(path);
-    // Stamps from the future are from before the clock was set back: they say nothing of what is new.
+    // Stamps in the future are from before the clock was set back: they do not show which lines are new.
     const { last, lines: known } = copied.last > BigInt(Date.now()) * 1_000_000n ? none : copied;
     const since =
       last === 0n ? undefined : `${last / 1_000_000_000n}.${String(last % 1_000_000_000n).padStart(9, "0")}`;
@@ -115,7 +117,7 @@ export class LogCopies {
     const lines = new LineJoiner();
     let written = 0;
     let again = 0;
-    // Podman's stamps are of whole seconds: of the last one, only as many lines are known as were copied.
+    // Podman's stamps are of whole seconds: of the last one, the number of copied lines counts.
     const isNew = ({ stamp, isWhole }: Message): boolean => {
       const at = nanoseconds(stamp);
       if (at !== last || again >= known) return at >= last;
@@ -145,7 +147,7 @@ export class LogCopies {
   }
 }
 
-/** On a full disk lines are lost, and the engine goes on. */
+/** On a full disk lines are lost, and the engine continues. */
 async function append(path: string, text: string): Promise<void> {
   try {
     await appendFile(path, text, { mode: 0o640 });
@@ -154,7 +156,7 @@ async function append(path: string, text: string): Promise<void> {
   }
 }
 
-/** Puts the parts of long lines together, up to the length that any log keeps. */
+/** Joins the parts of long lines, up to the length limit of logs. */
 class LineJoiner {
   readonly #open = new Map<Message["stream"], { readonly stamp: string; text: Buffer }>();
 
@@ -184,7 +186,7 @@ function formatted(stream: Message["stream"], { stamp, text }: { stamp: string; 
 const tailBytes = 2 * lineBytes;
 const none = { last: 0n, lines: 0 } as const;
 
-/** Stamp of the last line that was copied, in nanoseconds, and how many lines have it; 0 without one. */
+/** Stamp of the last copied line, in nanoseconds, and the number of lines with it; 0 without one. */
 async function lastCopied(path: string): Promise<{ readonly last: bigint; readonly lines: number }> {
   for (const file of [path, rotatedFile(path)]) {
     const found = await stat(file).catch(() => undefined);

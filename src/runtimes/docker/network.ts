@@ -3,9 +3,8 @@ import { DaemonRefusal, type Daemon } from "./daemon.ts";
 import { instanceLabel, labelFilter, networkFor } from "./label.ts";
 
 /**
- * The bridge network of an instance, on which engines cannot reach each other (Podman has no such option, and passes
- * over Docker's). It is there as long as the instance has containers. One at a time: the daemon would make two of one
- * name.
+ * The bridge network of an instance, on which engines cannot reach each other (Podman ignores that option). It exists
+ * as long as the instance has containers. One at a time: the daemon would create two of one name.
  */
 export class Network {
   readonly #daemon: Daemon;
@@ -19,8 +18,8 @@ export class Network {
   }
 
   /**
-   * Makes it unless it is there, and runs the task with its id. It is not removed before the task is over: until then
-   * the container that it is for may not be in it.
+   * Creates it unless it exists, and runs the task with its id. It is not removed before the task ends: until then the
+   * task's container may not be in it.
    */
   async use<T>(task: (id: string) => Promise<T>): Promise<T> {
     this.#users += 1;
@@ -47,7 +46,7 @@ export class Network {
     });
   }
 
-  /** Removes it; one that is in use stays. */
+  /** Removes it; a network in use stays. */
   async remove(): Promise<void> {
     await this.#serial.run(async () => {
       for (const id of await this.#ids()) {

@@ -1,15 +1,15 @@
 import { existsSync } from "node:fs";
 import { isAlive, type Living } from "./inspected.ts";
 
-const lookMs = 250;
+const listTimeoutMs = 250;
 
 /**
- * Sees containers end by their first process. For Podman, whose events may come seconds late; Docker's need no help. A
- * process of another pid namespace has another number here: then only events tell.
+ * Notices the end of containers by their first process. For Podman, whose events may come seconds late; Docker's need
+ * no help. A process of another pid namespace has another number here: then only events report it.
  */
 export class PidWatch {
   readonly #timer: NodeJS.Timeout;
-  /** First processes that were there, by container: only these can be missed. */
+  /** First processes that existed, by container: only these can disappear. */
   readonly #seen = new Map<string, number>();
 
   constructor(containers: () => Iterable<Living>, onGone: (id: string) => void) {
@@ -23,7 +23,7 @@ export class PidWatch {
       if (this.#seen.size <= known.length) return;
       const ids = new Set(known.map(({ id }) => id));
       for (const id of this.#seen.keys()) if (!ids.has(id)) this.#seen.delete(id);
-    }, lookMs).unref();
+    }, listTimeoutMs).unref();
   }
 
   [Symbol.dispose](): void {

@@ -2,32 +2,32 @@ import { realpath, stat } from "node:fs/promises";
 import type { Container } from "../../api/workload.ts";
 import { BadWorkload } from "../start-failure.ts";
 
-/** The kernel's own trees: to write there, and often to read, is to rule the machine. */
+/** The kernel's own trees: write access, and often read access, gives control of the machine. */
 const kernelTrees = ["/proc", "/sys", "/dev", "/boot"];
 
-/** Whoever may speak to one of these rules the machine, whichever of them Berth itself uses. */
+/** Access to one of these gives control of the machine, whichever of them Berth itself uses. */
 const sockets = ["/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock"];
 
-/** Where container engines keep the files of every container and image, unless they were told otherwise. */
+/** The default directories of container engines for the files of containers and images. */
 const engineRoots = ["/var/lib/docker", "/var/lib/containerd", "/var/lib/containers"];
 
-/** What the machine runs by itself. To read below them is common (certificates, fonts, the time zone). */
+/** Files that the machine itself executes. Reading below them is common (certificates, fonts, the time zone). */
 const systemTrees = ["/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/var/spool/cron"];
 
 export interface MountGuard {
-  /** Through which Berth speaks to the container engine. */
+  /** The socket through which Berth uses the container engine. */
   readonly socket: string;
-  /** Directories that are refused with all that lies in them, also read-only. */
+  /** Directories that are refused with all their contents, also read-only. */
   readonly guarded: readonly string[];
-  /** What lies within a guarded one and may be mounted. */
+  /** Directories within a guarded one that may be mounted. */
   readonly open: readonly string[];
 }
 
 /**
- * Throws BadWorkload for a mount that would hand over the machine: whatever holds one of the kernel's trees, `/etc`, a
- * container engine's files or socket or a `guarded` directory; whatever lies in one of them (but for reading below
- * `/etc` and where programs are); and any other socket. Links are followed first; the daemon takes `..` by the letter,
- * before it follows links, and so a path with one would name two places.
+ * Throws BadWorkload for a mount that would give control of the machine: a directory around one of the kernel's trees,
+ * `/etc`, a container engine's files or socket or a `guarded` directory; a path within one of them (except reading
+ * below `/etc` and directories of programs); and any other socket. Links are followed first; the daemon resolves `..`
+ * literally, before it follows links, and so a path with `..` would name two places.
  */
 export async function refusePrivilegedMounts(mounts: Container["mounts"], guard: MountGuard): Promise<void> {
   const trees = await realPaths([...kernelTrees, ...engineRoots, ...guard.guarded]);
@@ -61,7 +61,7 @@ export async function refusePrivilegedMounts(mounts: Container["mounts"], guard:
   }
 }
 
-/** Each as it is named and as links lead to it. */
+/** Each path as given and with its links resolved. */
 async function realPaths(paths: readonly string[]): Promise<readonly string[]> {
   const real = await Promise.all(paths.map(async (path) => await realpath(path).catch(() => path)));
   return [...new Set([...paths, ...real])];

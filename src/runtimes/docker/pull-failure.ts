@@ -4,14 +4,17 @@ import { errorMessage } from "../../lib/error-code.ts";
 export interface PullFailure {
   readonly reason: "ImageNotFound" | "Unauthorized" | "WrongPlatform" | "NoSpace" | "PullFailed";
   readonly message: string;
-  /** Trying again changes nothing. */
+  /** Another attempt changes nothing. */
   readonly isTerminal: boolean;
 }
 
-/** Sorts what registries, Docker and Podman say when an image cannot be had: they have words only. */
+/**
+ * Classifies the errors of registries, Docker and Podman for an image that cannot be fetched: they have messages only,
+ * no codes.
+ */
 export function pullFailure(image: string, error: unknown): PullFailure {
   const said = errorMessage(error)
-    // The client's words about its request, before the daemon's own.
+    // The client's description of its request, before the daemon's own message.
     .replace(/^\(HTTP code \d+\) [^-]*- /, "")
     .replaceAll(/\s+/g, " ")
     .trim();
@@ -30,7 +33,7 @@ export function pullFailure(image: string, error: unknown): PullFailure {
   ) {
     return failure("WrongPlatform", `is not made for this machine (${arch()})`, true);
   }
-  // ghcr.io says no more than "denied", of what is private and of what there is not.
+  // ghcr.io answers only "denied", for private images and for missing ones.
   if (/repository does not exist|(?<!permission )\bdenied\b/i.test(said)) {
     return failure("ImageNotFound", "does not exist, or needs `docker login`", true);
   }

@@ -12,17 +12,17 @@ interface PullLine {
 
 interface Layer {
   done: number;
-  /** What it had when the daemon counted the time before. */
+  /** The layer's bytes when the daemon reported the time before. */
   before: number;
   total: number | undefined;
-  /** Its connection broke, and the daemon waits to go on. */
+  /** The layer's connection broke, and the daemon waits before it continues. */
   isBroken: boolean;
 }
 
 const isAnnounced = new Set(["Pulling fs layer", "Waiting"]);
 const isFetched = new Set(["Verifying Checksum", "Download complete", "Extracting", "Pull complete"]);
 
-/** Bytes over all layers of one pull, from the daemon's lines about single ones. */
+/** Bytes over all layers of one pull, from the daemon's lines about single layers. */
 export class PullProgress {
   readonly #layers = new Map<string, Layer>();
   readonly #startedAt: number;
@@ -34,7 +34,7 @@ export class PullProgress {
     this.#heardAt = startedAt;
   }
 
-  /** What the daemon complained of, in its words. */
+  /** The daemon's error message. */
   get error(): string | undefined {
     return this.#error;
   }
@@ -53,23 +53,23 @@ export class PullProgress {
     else if (status === "Downloading") this.#layers.set(id, downloading(known, progressDetail));
     else if (known === undefined) return;
     else if (status.startsWith("Retrying in")) {
-      // Docker counts a layer as whole when it lets go of a connection that broke.
+      // Docker counts a layer as complete when it closes a broken connection.
       if (known.done === known.total) known.done = known.before;
       known.isBroken = true;
     } else if (isFetched.has(status)) {
-      // A small one may come whole before a word of its size.
+      // A small one may be complete before its size is reported.
       known.total ??= known.done;
       known.done = known.total;
       known.isBroken = false;
     }
   }
 
-  /** How long the daemon has said nothing of it. */
+  /** The time without a line about it. */
   silentMs(now = performance.now()): number {
     return now - this.#heardAt;
   }
 
-  /** Whether the daemon waits to go on with a layer whose connection broke. */
+  /** Whether the daemon waits before it continues a layer whose connection broke. */
   get isBroken(): boolean {
     return [...this.#layers.values()].some((layer) => layer.isBroken);
   }
@@ -91,7 +91,7 @@ export class PullProgress {
   }
 }
 
-/** Docker counts what is left of a layer that broke off: what it had of it before counts too. */
+/** Docker counts the rest of a broken layer: its earlier bytes count too. */
 function downloading(known: Layer | undefined, told: PullLine["progressDetail"] = {}): Layer {
   const { current, total } = told;
   const whole = Math.max(total ?? 0, known?.total ?? 0);

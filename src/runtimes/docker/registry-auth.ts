@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { parseJson } from "../../lib/json.ts";
 
-/** What the daemon needs to sign in to a registry. */
+/** The daemon's credentials for a registry. */
 export type RegistryAuth =
   | { readonly username: string; readonly password: string; readonly serveraddress: string }
   | { readonly identitytoken: string; readonly serveraddress: string };
@@ -12,7 +12,7 @@ export type RegistryAuth =
 /** Docker Hub's name in the configuration file, for historical reasons. */
 const hub = "https://index.docker.io/v1/";
 
-/** The registry of a reference: its first part where that looks like a host, else Docker Hub. */
+/** The registry of a reference: its first part if that looks like a host, else Docker Hub. */
 export function registryOf(image: string): string {
   const [first = "", ...rest] = image.split("/");
   const isHost = rest.length > 0 && (/[.:]/.test(first) || first === "localhost");
@@ -20,9 +20,10 @@ export function registryOf(image: string): string {
 }
 
 /**
- * What `docker login` has stored for the image's registry, in `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`:
- * `auths`, or the credential helper that the file names. Undefined when there is nothing; a file that cannot be read is
- * nothing, and the registry says what is missing. Aborting ends the helper, which may wait for a person.
+ * The credentials of `docker login` for the image's registry, in `$DOCKER_CONFIG/config.json` or
+ * `~/.docker/config.json`: `auths`, or the credential helper that the file names. Undefined without any; an unreadable
+ * file counts as none, and the registry reports the missing credentials. Aborting ends the helper, which may wait for a
+ * person.
  */
 export async function registryAuth(
   image: string,
@@ -62,7 +63,7 @@ async function readConfig(path: string): Promise<unknown> {
   }
 }
 
-/** Speaks the protocol of https://github.com/docker/docker-credential-helpers: the registry in, JSON out. */
+/** Uses the protocol of https://github.com/docker/docker-credential-helpers: the registry in, JSON out. */
 async function askHelper(
   name: string,
   registry: string,

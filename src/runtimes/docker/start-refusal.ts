@@ -1,15 +1,15 @@
-import type { Exit, Observed, Workload } from "../../api/workload.ts";
+import { loopbackHost, type Exit, type Observed, type Workload } from "../../api/workload.ts";
 import { DaemonRefusal } from "./daemon.ts";
 
 /**
- * Why the daemon will not start the container as long as nobody changes something, or that its port is taken; undefined
- * when trying again may help. The daemon has words only, no codes: these are Docker's and Podman's.
+ * Why the daemon will never start the container without a change, or that its port is taken; undefined when another
+ * attempt may succeed. The daemon has messages only, no codes: these are Docker's and Podman's.
  */
 export function startRefusal(error: unknown, port: number): Pick<Exit, "reason" | "message"> | undefined {
   if (!(error instanceof DaemonRefusal)) return undefined;
   const said = error.message;
   if (/port is already allocated|address already in use/i.test(said)) {
-    return { reason: "PortInUse", message: `somebody else listens on port ${port}` };
+    return { reason: "PortInUse", message: `another program listens on port ${port}` };
   }
   const exec = /(exec:? .*?|executable file .*? not found in \$PATH|crun: .*?)(: unknown)?$/i.exec(said.trim());
   if (/OCI runtime|shim|crun|runc|starting container process/i.test(said) && exec?.[1] !== undefined) {
@@ -18,7 +18,7 @@ export function startRefusal(error: unknown, port: number): Pick<Exit, "reason" 
   if (/could not select device driver|unresolvable CDI devices|CDI device injection failed/i.test(said)) {
     return {
       reason: "StartFailed",
-      message: `the container engine cannot hand out GPUs (${said}): install the NVIDIA container toolkit`,
+      message: `the container engine cannot provide GPUs (${said}): install the NVIDIA container toolkit`,
     };
   }
   if (/error (gathering device information|mounting)|bind source path does not exist/i.test(said)) {
@@ -35,14 +35,16 @@ export function startRefusal(error: unknown, port: number): Pick<Exit, "reason" 
 export type RefusedStart = Observed & { readonly phase: "exited" };
 
 export function refusedStart(
-  { slot, role, hash, port }: Workload,
+  { slot, role, ordinal, hash, port }: Workload,
   refusal: Pick<Exit, "reason" | "message">,
 ): RefusedStart {
   const now = new Date();
   return {
     slot,
     role,
+    ordinal,
     hash,
+    host: loopbackHost,
     port,
     phase: "exited",
     isListening: false,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
-import { LineCutter } from "../log-lines.ts";
+import { LineCutter } from "../logs/log-lines.ts";
 import { DaemonRefusal, type Daemon } from "./daemon.ts";
 import type { Inspected } from "./inspected.ts";
 import { PidWatch } from "./pid-watch.ts";
@@ -12,7 +12,7 @@ import { errorMessage } from "../../lib/error-code.ts";
 const firstRetryMs = 50;
 const slowestRetryMs = 1000;
 const lookAgainMs = 1000;
-/** Other events (exec, health checks, top) change nothing that is looked at. */
+/** Other events (exec, health checks, top) change no observed fact. */
 const changes = new Set([
   "create",
   "start",
@@ -24,13 +24,13 @@ const changes = new Set([
   "stop",
   "kill",
   "destroy",
-  // Podman's word for it.
+  // Podman's name for it.
   "remove",
   "update",
 ]);
 
 /**
- * Our containers as the daemon tells of them: one list when it answers, then its events; after a gap, the list again.
+ * Our containers as the daemon reports them: one list when it answers, then its events; after a gap, the list again.
  *
  *   connect ─▶ listen for events ─▶ list, inspect all ─▶ up ─▶ event: inspect that one
  *      ▲                                                           │
@@ -42,9 +42,9 @@ export class ContainerView {
   readonly #onSlot: (slot: string) => void;
   readonly #onAnswering: () => void;
   readonly #containers = new Map<string, Inspected>();
-  /** At most one look at a container at a time, and one more when an event came meanwhile. */
+  /** At most one inspection of a container at a time, and one more after an event meanwhile. */
   readonly #looks = new Map<string, { running: Promise<void>; isStale: boolean }>();
-  /** Those that will be looked at again, because nobody answered. */
+  /** Containers to inspect again, since the daemon did not answer. */
   readonly #again = new Set<string>();
   readonly #closing = new AbortController();
   readonly #loop: Promise<void>;
@@ -53,13 +53,13 @@ export class ContainerView {
   #isListed = false;
   #pidWatch: PidWatch | undefined;
 
-  /** `onAnswering` hears whenever the daemon has come or gone. */
+  /** `onAnswering` is called whenever the daemon starts or stops to answer. */
   constructor(options: { daemon: Daemon; instance: string; onSlot: (slot: string) => void; onAnswering: () => void }) {
     this.#daemon = options.daemon;
     this.#instance = options.instance;
     this.#onSlot = options.onSlot;
     this.#onAnswering = options.onAnswering;
-    this.#down = new RuntimeUnavailable("the Docker daemon was not asked yet");
+    this.#down = new RuntimeUnavailable("the Docker daemon has not been queried yet");
     this.#loop = this.#follow();
   }
 
@@ -78,7 +78,7 @@ export class ContainerView {
     return [...this.#containers.values()];
   }
 
-  /** As it was when the daemon last answered; undefined when it never has. */
+  /** The state at the daemon's last answer; undefined when it never answered. */
   lastKnown(): readonly Inspected[] | undefined {
     return this.#isListed ? [...this.#containers.values()] : undefined;
   }
@@ -87,14 +87,14 @@ export class ContainerView {
     this.#pidWatch?.[Symbol.dispose]();
     this.#closing.abort();
     await this.#loop;
-    // A look may fail to the last: whoever closes this has more to close.
+    // The last inspections may fail: the caller has more to close.
     await Promise.allSettled([...this.#looks.values()].map(({ running }) => running));
   }
 
-  /** Lists and inspects everything anew. Throws RuntimeUnavailable. */
+  /** Lists and inspects everything again. Throws RuntimeUnavailable. */
   async relist(): Promise<void> {
     const listed = await this.#list();
-    // Also those that are not listed: one that came since is not gone.
+    // Also containers that are not listed: one created since is not gone.
     const ids = new Set([...this.#containers.keys(), ...listed.map(({ Id: id }) => id)]);
     await Promise.all([...ids].map((id) => this.refresh(id).catch(unlessRefused)));
   }
@@ -111,7 +111,7 @@ export class ContainerView {
     }
   }
 
-  /** Inspects one container, and tells of it. */
+  /** Inspects one container, and notifies. */
   async refresh(id: string): Promise<void> {
     const look = this.#looks.get(id);
     if (look !== undefined) {
@@ -144,7 +144,7 @@ export class ContainerView {
         // oxlint-disable-next-line typescript/no-unnecessary-condition -- an event may have set it meanwhile
       } while (look.isStale);
     } finally {
-      // In the same step as the last test: an event either makes this look go on or begins another.
+      // In the same step as the last test: an event either prolongs this inspection or starts another.
       this.#looks.delete(id);
     }
   }
@@ -154,7 +154,7 @@ export class ContainerView {
     let waitMs = firstRetryMs;
     while (!signal.aborted) {
       try {
-        // Of this try alone: where the list fails, the stream of events must not stay open beside the next one.
+        // For this attempt alone: where the list fails, the stream of events must not stay open beside the next one.
         const trying = new AbortController();
         try {
           await this.#listen(AbortSignal.any([signal, trying.signal]), () => {
@@ -209,7 +209,7 @@ export class ContainerView {
   #onEvent(line: string): void {
     const event = parsed(line);
     if (event === undefined) {
-      // One that cannot be read, since it is too long for a line, was about something.
+      // A line that cannot be parsed, since it is too long, was about some container.
       if (line !== "") void this.relist().catch(() => undefined);
       return;
     }
@@ -217,7 +217,7 @@ export class ContainerView {
     if (event.action === "destroy" || event.action === "remove") {
       this.forget(event.id);
       const look = this.#looks.get(event.id);
-      // Its answer may be from before the end.
+      // The answer of the pending query may be from before the container's end.
       if (look !== undefined) look.isStale = true;
       return;
     }
@@ -225,8 +225,8 @@ export class ContainerView {
   }
 
   /**
-   * Where nobody answers, either the stream ends with the daemon, and the list follows, or nothing else would tell: it
-   * is looked again. A refusal is an answer.
+   * Without an answer, either the stream ends with the daemon, and the list follows, or nothing else would report the
+   * change: it is inspected again. A refusal is an answer.
    */
   #lookAt(id: string): void {
     const { signal } = this.#closing;
@@ -253,7 +253,7 @@ export class ContainerView {
   }
 }
 
-/** One container that the daemon cannot describe hides no other; whoever acts on that one asks again, and hears why. */
+/** A container that the daemon cannot describe hides no other; an action on it gets the reason. */
 function unlessRefused(error: unknown): void {
   if (!(error instanceof DaemonRefusal)) throw error;
 }

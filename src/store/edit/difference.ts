@@ -7,7 +7,10 @@ export interface FieldChange {
   readonly value: unknown;
 }
 
-/** The fewest fields to change so that `before` says `after`. Maps are compared field by field, all else as a whole. */
+/**
+ * The fewest fields to change so that `before` equals `after`. Maps are compared field by field, other values as a
+ * whole.
+ */
 export function differences(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,
@@ -26,14 +29,14 @@ export function differences(
   return changes;
 }
 
-/** A value with fields changed: what an edited text has to say. */
+/** A value with fields changed: the expected value of an edited text. */
 export function withChanges(value: unknown, changes: readonly FieldChange[]): unknown {
   let changed = value;
   for (const { path, value: field } of changes) changed = withField(changed, path, field);
   return changed;
 }
 
-/** Maps that are missing on the way are made. */
+/** Missing maps on the path are created. */
 export function withField(value: unknown, [first, ...rest]: readonly string[], field: unknown): unknown {
   if (first === undefined) return field;
   const map: Readonly<Record<string, unknown>> = isRecord(value) ? value : {};

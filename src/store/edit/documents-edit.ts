@@ -1,21 +1,21 @@
 import { Parser } from "yaml";
 import { canonicalJson } from "../../lib/canonical.ts";
 import { isRecord } from "../../lib/record.ts";
-import { isFullManifest } from "../field-place.ts";
+import { isFullManifest } from "../files/field-place.ts";
 import { valuesOf, type Place } from "./place.ts";
 
 /**
- * A YAML file's text without one of its documents; the others stay as they are, with their comments. Undefined where that
- * cannot be done so: what is left would not say what it said, or would be read as something else alone.
+ * A YAML file's text without one of its documents; the others stay unchanged, with their comments. Undefined where that
+ * is impossible: the rest would have another meaning, or would be read differently alone.
  */
 export function withoutDocument({ file, text, index }: Pick<Place, "file" | "text" | "index">): string | undefined {
   const before = valuesOf(file, text);
   if (before === undefined) return undefined;
   const wanted = before.filter((_value, at) => at !== index);
-  // A document that is the only one takes its name from the file unless it says it itself.
+  // The only document of a file takes its name from the file unless it has its own.
   if (wanted.some((value) => !isRecord(value) || !isFullManifest(value))) return undefined;
   const parts = partsOf(text);
-  // An empty document is none to the reader, so that parts are tried and not counted.
+  // An empty document does not count for the reader, so that parts are tried instead of counted.
   for (const [gone] of parts.entries()) {
     const left = parts.filter((_part, at) => at !== gone).join("");
     const edited = gone === 0 ? left.replace(/^---[ \t]*\r?\n/, "") : left;
@@ -25,7 +25,7 @@ export function withoutDocument({ file, text, index }: Pick<Place, "file" | "tex
   return undefined;
 }
 
-/** The text cut in front of every `---` that begins a document. */
+/** The text cut before every `---` that begins a document. */
 function partsOf(text: string): string[] {
   const starts = [0];
   for (const token of new Parser().parse(text)) {

@@ -7,7 +7,7 @@ import { editYaml } from "./yaml-edit.ts";
 
 /**
  * The text with fields of its document `index` changed and nothing else; undefined when it is written in a way that
- * does not allow it, such as a value shared by an anchor. What comes out was read again: it says what was wanted.
+ * does not allow it, such as a value shared by an anchor. The result was parsed again and has the expected value.
  */
 export function edit(file: string, text: string, index: number, changes: readonly FieldChange[]): string | undefined {
   const wanted = valuesOf(file, text)?.map((value, at) => (at === index ? withChanges(value, changes) : value));
@@ -23,7 +23,7 @@ export function edit(file: string, text: string, index: number, changes: readonl
   }
 }
 
-/** The first field that TOML has no word for; undefined: it can say it all. */
+/** The first field that TOML cannot express; undefined: it can express all. */
 export function beyondToml(value: unknown, path: readonly string[] = []): readonly string[] | undefined {
   if (value === null) return path;
   const fields = isRecord(value) || Array.isArray(value) ? Object.entries(value) : [];

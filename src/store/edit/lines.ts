@@ -1,16 +1,19 @@
-/** Text by lines, for edits that touch nothing else. Offsets count UTF-16 units, as parsers give them. */
+/** Text by lines, for edits that change nothing else. Offsets count UTF-16 units, as parsers give them. */
 
-/** How the text ends its lines. */
+/** The line end of the text. */
 export function lineEnd(text: string): "\n" | "\r\n" {
   return /^[^\n]*\r\n/.test(text) ? "\r\n" : "\n";
 }
 
-/** Where the line of `offset` begins. */
+/** The start of the line of `offset`. */
 export function lineStart(text: string, offset: number): number {
   return offset === 0 ? 0 : text.lastIndexOf("\n", offset - 1) + 1;
 }
 
-/** Where the line after what ends at `end` begins; what ends with its line needs no more of it. */
+/**
+ * The start of the line after the element that ends at `end`; an element that ends with its line is followed by no rest
+ * of it.
+ */
 export function nextLine(text: string, end: number): number {
   if (end > 0 && text[end - 1] === "\n") return end;
   const found = text.indexOf("\n", end);
@@ -23,12 +26,12 @@ export function withoutLineEnd(text: string, end: number): number {
   return text[end - 2] === "\r" ? end - 2 : end - 1;
 }
 
-/** With other text from `start` to before `end`. */
+/** The text with another text from `start` to before `end`. */
 export function replaced(text: string, start: number, end: number, by: string): string {
   return text.slice(0, start) + by + text.slice(end);
 }
 
-/** With whole lines in front of what begins at `at`. */
+/** The text with whole lines inserted before the element at `at`. */
 export function withLines(text: string, at: number, lines: readonly string[]): string {
   const end = lineEnd(text);
   const isCut = at > 0 && text[at - 1] !== "\n";

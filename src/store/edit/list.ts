@@ -7,7 +7,7 @@ export interface ListItem {
   readonly value: unknown;
 }
 
-/** What differs between a list and the next: after `head` items, `gone` make room for `added`. */
+/** The difference between two lists: after `head` items, `added` replaces `gone`. */
 export interface ListDifference<T> {
   readonly head: number;
   readonly gone: readonly T[];
@@ -29,7 +29,7 @@ export function listDifference<T extends { readonly value: unknown }>(
   return { head, gone: items.slice(head, items.length - tail), added: next.slice(head, next.length - tail) };
 }
 
-/** A text with a `[list, of, items]` changed item by item; undefined where it is simpler to write the list anew. */
+/** A text with a `[list, of, items]` changed item by item; undefined where writing the whole list again is simpler. */
 export function editInlineList(
   text: string,
   items: readonly ListItem[],

@@ -3,24 +3,24 @@ import { parse, relative } from "node:path";
 import { ApiError } from "../../api/errors.ts";
 import type { Kind } from "../../api/names.ts";
 import { isRecord } from "../../lib/record.ts";
-import { parseDocuments } from "../documents.ts";
-import { isFullManifest } from "../field-place.ts";
-import { listManifests, manifestLimitBytes } from "../listing.ts";
-import { directoryOfKind, readManifests, type Declaration } from "../manifest.ts";
+import { parseDocuments } from "../files/documents.ts";
+import { isFullManifest } from "../files/field-place.ts";
+import { listManifests, manifestLimitBytes } from "../files/listing.ts";
+import { directoryOfKind, readManifests, type Declaration } from "../files/manifest.ts";
 import { differences, type FieldChange } from "./difference.ts";
 
 type Spec = Readonly<Record<string, unknown>>;
 
-/** Where a resource is declared. */
+/** The place where a resource is declared. */
 export interface Place {
   readonly file: string;
   readonly text: string;
   readonly declaration: Declaration;
-  /** Its number among the documents of the file, and how many there are. */
+  /** The document's number among those of the file, and their count. */
   readonly index: number;
   readonly count: number;
   readonly isManifest: boolean;
-  /** What the file itself says, without defaults. */
+  /** The file's own fields, without defaults. */
   readonly spec: Spec;
 }
 
@@ -54,7 +54,7 @@ export async function findPlace(configDir: string, kind: Kind, name: string): Pr
   return undefined;
 }
 
-/** What every document of a file says; undefined when it does not parse. */
+/** The values of a file's documents; undefined when it does not parse. */
 export function valuesOf(file: string, text: string): readonly unknown[] | undefined {
   const parsed = parseDocuments(file, text);
   return "documents" in parsed ? parsed.documents.map(({ value }) => value) : undefined;
@@ -66,7 +66,7 @@ function specOf(document: Spec, isManifest: boolean): Spec {
   return spec;
 }
 
-/** The fields of the file to change for this spec, and these labels where they are given. */
+/** The fields of the file to change for this spec, and for these labels where they are given. */
 export function changesAt(place: Place, spec: Spec, labels?: Readonly<Record<string, string>>): FieldChange[] {
   const { isManifest, declaration } = place;
   const changes = differences(place.spec, spec, isManifest ? ["spec"] : []);

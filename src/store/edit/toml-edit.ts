@@ -1,19 +1,19 @@
 import { parse } from "smol-toml";
 import { parseTOML, type AST } from "toml-eslint-parser";
 import { isRecord } from "../../lib/record.ts";
-import { pathToToml, toToml } from "../spelling.ts";
+import { pathToToml, toToml } from "../files/spelling.ts";
 import type { FieldChange } from "./difference.ts";
 import { lineEnd, lineStart, nextLine, replaced, withLines } from "./lines.ts";
 import { editInlineList } from "./list.ts";
 import { inlineText, isSectioned, keyText, tableLines, valueText } from "./toml-text.ts";
 
 /**
- * A TOML text with fields changed, each where it stands: a value is replaced, a key is added at the end of its table,
- * a key goes with its lines. Everything else stays as it is, comments included. Paths are spelled as the resources
- * spell them. The caller reads the result and compares.
+ * A TOML text with fields changed in place: a value is replaced, a key is added at the end of its table, a key is
+ * removed with its lines. Everything else stays unchanged, comments included. Paths are in the resources' spelling. The
+ * caller parses the result and compares.
  */
 export function editToml(text: string, changes: readonly FieldChange[]): string {
-  // The parser with ranges does not take the mark that some editors begin a file with.
+  // The parser with ranges does not accept the byte order mark that some editors write.
   const mark = text.startsWith("\uFEFF") ? "\uFEFF" : "";
   let edited = text.slice(mark.length);
   let left = changes.map(({ path, value }): Change => {
@@ -34,31 +34,31 @@ function changed(text: string, { path, value }: Change): string {
   return value === undefined ? removeField(text, path) : put(text, path, value);
 }
 
-/** The values at the beginning that go into one map: each change alone would read the whole text. */
+/** The leading values for one map: each change alone would parse the whole text. */
 function firstRun(changes: readonly Change[]): readonly Change[] {
   const parent = changes[0]?.path.slice(0, -1) ?? [];
   const end = changes.findIndex(({ path, value }) => value === undefined || !isSame(path.slice(0, -1), parent));
   return end < 0 ? changes : changes.slice(0, Math.max(1, end));
 }
 
-/** As one `put` after the other, of values in one map. */
+/** Like one `put` after the other, of values in one map. */
 function putAll(text: string, changes: readonly Change[]): string {
   const nodes = new Map(look(text).pairs.map(({ path, node }) => [path.join("\0"), node.value]));
   const found = changes.flatMap(({ path, value }) => {
     const node = nodes.get(path.join("\0"));
     return node === undefined ? [] : [{ node, value }];
   });
-  // From the end on, so that what comes before stays where it was.
+  // From the end on, so that earlier offsets stay valid.
   const order = found.toSorted((a, b) => b.node.range[0] - a.node.range[0]);
   const rewritten = order.reduce((edited, { node, value }) => replaceValue(edited, node, value), text);
   const [first, ...more] = changes.filter(({ path }) => !nodes.has(path.join("\0")));
   if (first === undefined) return rewritten;
-  // The first brings the table where there is none.
+  // The first adds the table where it is missing.
   const begun = changed(rewritten, first);
   return more.length === 0 ? begun : (addAll(begun, more) ?? more.reduce(changed, begun));
 }
 
-/** With new keys at the end of their table; undefined where it is not there yet, or has one of them. */
+/** With new keys at the end of their table; undefined where the table is missing, or has one of them. */
 function addAll(text: string, changes: readonly Change[]): string | undefined {
   const parent = changes[0]?.path.slice(0, -1) ?? [];
   const { pairs, tables } = look(text);
@@ -80,7 +80,7 @@ type Path = readonly string[];
 
 interface FoundPair {
   readonly path: Path;
-  /** Of the table that it is written in: the rest of its path is its dotted key. */
+  /** The path of the table around it: the rest of its path is its dotted key. */
   readonly table: Path;
   readonly node: AST.TOMLKeyValue;
   /** The inline table around it. */
@@ -90,7 +90,7 @@ interface FoundPair {
 interface FoundTable {
   readonly path: Path;
   readonly start: number;
-  /** Of its last pair, or of its header. */
+  /** The end of its last pair, or of its header. */
   readonly end: number;
 }
 
@@ -125,7 +125,7 @@ function put(text: string, path: Path, value: unknown): string {
   const { pairs, tables } = look(text);
   const own = pairs.find((pair) => isSame(pair.path, path));
   if (own !== undefined) return replaceValue(text, own.node.value, value);
-  // Written as tables or dotted keys, and now something else.
+  // Written as tables or dotted keys, and now another kind of value.
   if ([...pairs, ...tables].some((each) => isSame(each.path, path) || isBelow(each.path, path)))
     return put(remove(text, path), path, value);
   const parent = path.slice(0, -1);
@@ -159,7 +159,7 @@ function putTop(text: string, pairs: Found["pairs"], tables: Found["tables"], li
   if (last !== undefined) return withLines(text, nextLine(text, last.node.range[1]), [line]);
   const [first] = tables;
   if (first === undefined) return withLines(text, text.length, [line]);
-  // In front of the first table and of the comment that belongs to it.
+  // Before the first table and the comment that belongs to it.
   let at = lineStart(text, first.start);
   while (at > 0 && /^[ \t]*#(?!:)/.test(text.slice(lineStart(text, at - 1), at))) at = lineStart(text, at - 1);
   return withLines(text, at, [line, ""]);
@@ -182,7 +182,7 @@ function replaceValue(text: string, node: AST.TOMLContentNode, value: unknown): 
   return replaced(text, start, end, valueText(value, text.slice(start, end)));
 }
 
-/** Removes a field; the map that held it stays, empty if need be. */
+/** Removes a field; the map around it stays, possibly empty. */
 function removeField(text: string, path: Path): string {
   const removed = remove(text, path);
   const parent = path.slice(0, -1);
@@ -206,7 +206,7 @@ function remove(text: string, path: Path): string {
   for (const { start, end } of gone.toSorted((a, b) => b.start - a.start)) {
     let from = lineStart(edited, start);
     const to = nextLine(edited, end);
-    // A section takes the empty line before it along.
+    // The empty line before a section is removed with it.
     const isBetween = /^\r?\n/.test(edited.slice(to)) || to === edited.length;
     if (edited[start] === "[" && isBetween && /\n\r?\n$/.test(edited.slice(0, from))) from -= lineEnd(edited).length;
     edited = replaced(edited, from, to, "");
@@ -227,12 +227,12 @@ function isSame(a: Path, b: Path): boolean {
   return a.length === b.length && a.every((part, index) => part === b[index]);
 }
 
-/** True when `path` is further down than `above`. */
+/** True when `path` is below `above`. */
 function isBelow(path: Path, above: Path): boolean {
   return path.length > above.length && above.every((part, index) => part === path[index]);
 }
 
-/** A map's keys as TOML spells them, as far as they are the resources' own words. */
+/** A map's keys in TOML's spelling, as far as they are the resources' own keys. */
 function spelledValue(path: Path, value: unknown): unknown {
   let spelled: unknown = toToml(path.toReversed().reduce<unknown>((inner, part) => ({ [part]: inner }), value));
   for (const part of pathToToml(path).map(String)) spelled = isRecord(spelled) ? spelled[part] : undefined;

@@ -14,13 +14,13 @@ export function inlineText(value: unknown): string {
     return `{ ${pairs.map(([key, inner]) => `${keyText([key])} = ${inlineText(inner)}`).join(", ")} }`;
   }
   if (typeof value === "string") return basic(value);
-  // Beyond what an integer can carry exactly it is a float.
+  // A number beyond the exact integers is a float.
   if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value))
     return value.toExponential();
   return Object.is(value, -0) ? "-0.0" : String(value);
 }
 
-/** What stands as tables of its own: what a person would not write on one line. */
+/** Whether the value becomes tables of its own: a person would not write it on one line. */
 export function isSectioned(value: unknown): boolean {
   return isRecord(value) || (Array.isArray(value) && value.length > 0 && value.every(isRecord));
 }
@@ -44,12 +44,12 @@ export function tableLines(
   return sections([[...header, ...own], ...below]);
 }
 
-/** One below the other, an empty line between. */
+/** One below the other, separated by an empty line. */
 function sections(parts: readonly (readonly string[])[]): string[] {
   return parts.filter((part) => part.length > 0).flatMap((part, index) => (index === 0 ? part : ["", ...part]));
 }
 
-/** A value in the quotes that were there before, where it is a text. */
+/** A value in the quotes of the previous text, if it is a text. */
 export function valueText(value: unknown, before: string): string {
   const isLiteral = /^'(?!'')/.test(before) && typeof value === "string" && /^[^'\p{Cc}]*$/u.test(value);
   return isLiteral ? `'${value}'` : inlineText(value);

@@ -15,9 +15,9 @@ import { editInlineList, listDifference, type ListItem } from "./list.ts";
 import { blockLines, flowText, keyText, scalarText } from "./yaml-text.ts";
 
 /**
- * A YAML text with fields of one of its documents changed, each where it stands: a value is replaced, a key is added
- * at the end of its map, a key goes with its lines. Everything else stays as it is, comments included. What shares
- * values by anchors may come out wrong: the caller reads the result and compares.
+ * A YAML text with fields of one of its documents changed in place: a value is replaced, a key is added at the end of
+ * its map, a key is removed with its lines. Everything else stays unchanged, comments included. Values shared by
+ * anchors may become wrong: the caller parses the result and compares.
  */
 export function editYaml(text: string, documentIndex: number, changes: readonly FieldChange[]): string {
   let edited = text;
@@ -32,7 +32,7 @@ export function editYaml(text: string, documentIndex: number, changes: readonly 
 
 type Item = Pair;
 
-/** The deepest map on the way to a field, what it has under the next key, and the keys from there on. */
+/** The deepest map on the path to a field, its value under the next key, and the remaining keys. */
 interface Spot {
   readonly map: YAMLMap;
   readonly pair: Item | undefined;
@@ -41,7 +41,7 @@ interface Spot {
   readonly holder: { readonly map: YAMLMap; readonly pair: Item } | undefined;
 }
 
-/** Documents that say something, as the reader counts them. */
+/** Non-empty documents, as the reader counts them. */
 function documentAt(text: string, index: number): Document.Parsed | undefined {
   const documents: Document.Parsed[] = [];
   const parsed: Iterable<Document.Parsed> = parseAllDocuments(text, { keepSourceTokens: true, uniqueKeys: false });
@@ -95,7 +95,7 @@ function insert(text: string, map: YAMLMap, key: string, value: unknown): string
 function replace(text: string, map: YAMLMap, pair: Item, value: unknown): string {
   const node = pair.value;
   const colon = colonOf(pair);
-  // A value that is not written stands behind the comment of its line.
+  // An absent value lies behind the comment of its line.
   const isWritten = isNode(node) && rangeOf(node)[0] < rangeOf(node)[1];
   const [start, rawEnd] = isWritten ? rangeOf(node) : [colon + 1, colon + 1];
   const end = withoutLineEnd(text, rawEnd);
@@ -129,7 +129,7 @@ function itemsOf(node: { readonly items: readonly unknown[] }): ListItem[] {
   });
 }
 
-/** A list of lines with dashes; undefined where its dashes cannot be told, or none would be left. */
+/** A list of lines with dashes; undefined where its dashes cannot be found, or none would be left. */
 function editBlockList(
   text: string,
   node: { readonly items: readonly unknown[]; readonly srcToken?: unknown },

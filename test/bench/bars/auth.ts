@@ -1,4 +1,4 @@
-import { TokenStore } from "../../../src/store/tokens.ts";
+import { TokenStore } from "../../../src/store/auth/tokens.ts";
 import { atLeast, atMost, figure, mebibyte, median, range, told, type Bar } from "../bar.ts";
 import { cpuSeconds, residentBytes } from "../machine/cpu.ts";
 import { loadFlood, loadRate } from "../machine/load.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { atMost, figure, mebibyte, told, type Bar } from "../bar.ts";
-import { cpuSeconds, residentBytes, voluntarySwitches } from "../machine/cpu.ts";
+import { atMost, figure, mebibyte, told, type Bar, type Result } from "../bar.ts";
+import { cpuSeconds, proportionalBytes, residentBytes, voluntarySwitches } from "../machine/cpu.ts";
 import { engineCommand, openSite } from "../machine/site.ts";
 
 const running = 16;
@@ -19,6 +19,7 @@ export const idle: Bar = {
       await site.slot(`rest${index}`, { load: "onDemand", command: engineCommand() });
     // A first start compiles, and keeps what it compiled for the next ones.
     for (const part of [await site.operator(), await site.gateway()]) await part.stop();
+    const whole = await upAtRest();
     const operator = await site.operator();
     for (const name of names) await site.state(name, "ready", 60_000);
     const gateway = await site.gateway();
@@ -30,7 +31,7 @@ export const idle: Bar = {
     ] as const;
     const before = parts.map(([, pid]) => ({ cpu: cpuSeconds(pid), switches: voluntarySwitches(pid) }));
     await delay(seconds * 1000);
-    return parts.flatMap(([part, pid], index) => {
+    const each = parts.flatMap(([part, pid], index) => {
       const began = before[index] ?? { cpu: 0, switches: 0 };
       return [
         atMost(`${part} at rest: resident memory`, residentBytes(pid) / mebibyte, 110, " MiB"),
@@ -38,5 +39,16 @@ export const idle: Bar = {
         told(`${part} at rest: waits`, `${figure((voluntarySwitches(pid) - began.switches) / seconds)} a second`),
       ];
     });
+    return [whole, ...each];
   },
 };
+
+/** Of `berth up` without a slot: parent, operator and gateway together. */
+async function upAtRest(): Promise<Result> {
+  await using site = await openSite();
+  // The first start of each program keeps what it compiled for the second.
+  await (await site.up()).stop("SIGINT");
+  const { pid } = await site.up();
+  await delay(8000);
+  return atMost("berth up at rest: all processes, PSS", proportionalBytes(pid) / mebibyte, 160, " MiB");
+}

@@ -24,7 +24,7 @@ export const manifest: Bar = {
       await site.slot(`rest${index}`, { load: "onDemand", command: engineCommand() });
     await site.operator();
     for (let index = 0; index < running; index++) await site.state(`run${index}`, "ready");
-    // The engine is told once the gateway has let go of it.
+    // The engine gets its signal after the gateway has no more requests at it.
     await site.gateway();
     const delays: number[] = [];
     for (let edit = 0; edit < edits; edit++) {
@@ -68,7 +68,7 @@ export const manifest: Bar = {
   },
 };
 
-/** When the engines of that file were told to end, µs of the shared clock. */
+/** The times at which the engines of the file got the signal to end, µs of the shared clock. */
 async function termsIn(file: string): Promise<number[]> {
   const lines = (await readFile(file, "utf8").catch(() => "")).split("\n");
   return lines.filter((line) => line.startsWith("term ")).map((line) => Number(line.slice(5)));

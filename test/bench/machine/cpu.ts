@@ -13,6 +13,14 @@ export function residentBytes(pid: number): number {
   return statusBytes(pid, "VmRSS");
 }
 
+/** Memory of a process and its children by its share of each page (PSS): what pages they have in common counts once. */
+export function proportionalBytes(pid: number): number {
+  const of = (each: number | string): number =>
+    Number(/^Pss:\s+(\d+) kB/m.exec(readOr(`/proc/${each}/smaps_rollup`))?.[1] ?? 0) * 1024;
+  const children = readOr(`/proc/${pid}/task/${pid}/children`).split(" ");
+  return children.filter((child) => child !== "").reduce((sum, child) => sum + of(child), of(pid));
+}
+
 /** The largest resident size since `resetPeak`. */
 export function peakBytes(pid: number): number {
   return statusBytes(pid, "VmHWM");

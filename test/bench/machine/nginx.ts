@@ -68,3 +68,16 @@ ${http}}
   );
   return ["nginx", "-p", directory, "-e", join(directory, "error.log"), "-c", file];
 }
+
+/** A server of the files of one directory. */
+export async function nginxFiles(directory: string, options: { port: number; root: string }): Promise<string[]> {
+  return await written(
+    directory,
+    `  sendfile on;
+  server {
+    listen 127.0.0.1:${options.port};
+    root ${options.root};
+  }
+`,
+  );
+}

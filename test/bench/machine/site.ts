@@ -17,6 +17,8 @@ export interface PartOptions {
   /** Flags for Node, of those that NODE_OPTIONS takes. */
   readonly nodeFlags?: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
+  /** Of a further gateway beside the first. */
+  readonly port?: number;
 }
 
 /** A directory of configuration and state, and the two processes of Berth over it, started as the bench needs them. */
@@ -26,12 +28,14 @@ export interface Site extends AsyncDisposable {
   readonly stateDir: string;
   readonly gatewayPort: number;
   readonly operatorPort: number;
-  /** For whatever else a bar runs: nginx. */
+  /** For whatever else a bar runs: nginx, further gateways. This port and the six after it are free. */
   readonly sparePort: number;
   /** The first port that the operator gives to an engine. */
   readonly enginePort: number;
   operator(options?: PartOptions): Promise<Started>;
   gateway(options?: PartOptions): Promise<Started>;
+  /** Operator and gateway under one parent. */
+  up(): Promise<Started>;
   /** Writes a manifest: a custom slot over that command. */
   slot(name: string, spec: Readonly<Record<string, unknown>>): Promise<void>;
   published(name: string): Promise<PublishedSlot | undefined>;
@@ -111,7 +115,17 @@ export async function openSite(options: { slotPorts?: number } = {}): Promise<Si
       return started;
     },
     gateway: async (more = {}) => {
-      const started = await part("gateway", ["serve"], first, "/readyz", more);
+      const { port = first, env } = more;
+      const name = port === first ? "gateway" : `gateway-${port}`;
+      const started = await part(name, ["serve"], port, "/readyz", {
+        ...more,
+        env: { ...env, SVC_PORT: String(port) },
+      });
+      running.push(started);
+      return started;
+    },
+    up: async () => {
+      const started = await part("up", ["up"], first, "/readyz", {});
       running.push(started);
       return started;
     },

@@ -1,4 +1,4 @@
-/** What the load programs are told (JSON in their one argument) and what they answer (JSON on standard output). */
+/** The input of the load programs (JSON in their one argument) and their result (JSON on standard output). */
 
 export interface StreamsSpec {
   readonly port: number;
@@ -9,8 +9,8 @@ export interface StreamsSpec {
   readonly events: number;
   readonly everyMs: number;
   readonly padBytes: number;
-  /** Requests leave spread over this time, once every connection stands. */
-  readonly rampMs: number;
+  /** Requests leave spread over this time, once every connection stands; undefined: each as soon as its own does. */
+  readonly rampMs: number | undefined;
   /** Reads no faster than this; 0 as fast as it comes. */
   readonly bytesPerSecond: number;
   /** All bodies are the same; else each has a number of its own. */
@@ -30,6 +30,10 @@ export interface StreamsResult {
   readonly refused: Readonly<Record<string, number>>;
   /** From the engine's write to our read, microseconds. */
   readonly delay: Spread;
+  /** From the beginning of a stream's connecting, or of its request where it was connected before, to its first event. */
+  readonly firstEvent: Spread;
+  /** So many had their first event and not yet their end at one time. */
+  readonly mostOpen: number;
   /** When the first and the last stream had its first body byte, microseconds of the shared clock. */
   readonly firstByteUs: number;
   readonly lastFirstByteUs: number;

@@ -6,6 +6,8 @@ import { eventBytes, monotonicUs, stampOf, streamTail } from "./wire.ts";
 
 const spec: StreamsSpec = JSON.parse(process.argv[2] ?? "{}");
 const delays = new Float64Array(spec.streams * spec.events);
+const firstEvents = new Float64Array(spec.streams);
+const open = { now: 0, most: 0, everBegun: 0 };
 let delayCount = 0;
 let firstByteUs = 0;
 let lastFirstByteUs = 0;
@@ -30,12 +32,15 @@ class Reader {
   #isWrong = false;
   #isTailSeen = false;
   #receivedUs = 0;
+  #beganUs: number;
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, beganUs: number) {
     this.#socket = socket;
+    this.#beganUs = beganUs;
     this.ended = new Promise((resolve) => {
       socket.on("data", (chunk) => this.#data(chunk));
       socket.once("close", () => {
+        if (this.#seq > 0) open.now -= 1;
         this.#count();
         resolve();
       });
@@ -43,7 +48,9 @@ class Reader {
     });
   }
 
+  /** The time counts from here, where it did not from its connecting on. */
   begin(index: number): void {
+    if (spec.rampMs !== undefined) this.#beganUs = monotonicUs();
     const payload = body(index);
     this.#socket.write(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n` +
@@ -87,6 +94,10 @@ class Reader {
     }
     const stamp = stampOf(event);
     if (event !== eventBytes(spec.expectModel, this.#seq, stamp, spec.padBytes)) this.#isWrong = true;
+    if (this.#seq === 0) {
+      firstEvents[open.everBegun++] = this.#receivedUs - this.#beganUs;
+      open.most = Math.max(open.most, (open.now += 1));
+    }
     this.#seq += 1;
     if (delayCount < delays.length) delays[delayCount++] = this.#receivedUs - stamp;
   }
@@ -101,8 +112,12 @@ class Reader {
   }
 }
 
+function connected(): Socket {
+  return connect({ port: spec.port, host: "127.0.0.1", noDelay: true });
+}
+
 async function opened(): Promise<Socket> {
-  const socket = connect({ port: spec.port, host: "127.0.0.1", noDelay: true });
+  const socket = connected();
   await new Promise((resolve, reject) => {
     socket.once("connect", resolve);
     socket.once("error", reject);
@@ -110,30 +125,49 @@ async function opened(): Promise<Socket> {
   return socket;
 }
 
-const sockets: Socket[] = [];
-for (let index = 0; index < spec.streams; index += 100) {
-  const count = Math.min(100, spec.streams - index);
-  sockets.push(...(await Promise.all(Array.from({ length: count }, () => opened()))));
+/** Every connection first, so that what is measured begins with the requests. */
+async function beginInTurn(rampMs: number): Promise<Reader[]> {
+  const sockets: Socket[] = [];
+  for (let index = 0; index < spec.streams; index += 100) {
+    const count = Math.min(100, spec.streams - index);
+    sockets.push(...(await Promise.all(Array.from({ length: count }, () => opened()))));
+  }
+  const readers = sockets.map((socket) => new Reader(socket, 0));
+  const began = performance.now();
+  beganUs = monotonicUs();
+  let begun = 0;
+  await new Promise<void>((resolve) => {
+    const step = (): void => {
+      const share = rampMs === 0 ? 1 : (performance.now() - began) / rampMs;
+      const due = Math.min(spec.streams, Math.ceil(share * spec.streams));
+      for (; begun < due; begun++) readers[begun]?.begin(begun);
+      if (begun < spec.streams) setTimeout(step, 1);
+      else resolve();
+    };
+    step();
+  });
+  return readers;
 }
-const readers = sockets.map((socket) => new Reader(socket));
-const began = performance.now();
-const beganUs = monotonicUs();
-let begun = 0;
-await new Promise<void>((resolve) => {
-  const step = (): void => {
-    const share = spec.rampMs === 0 ? 1 : (performance.now() - began) / spec.rampMs;
-    const due = Math.min(spec.streams, Math.ceil(share * spec.streams));
-    for (; begun < due; begun++) readers[begun]?.begin(begun);
-    if (begun < spec.streams) setTimeout(step, 1);
-    else resolve();
-  };
-  step();
-});
+
+function beginAtOnce(): Reader[] {
+  beganUs = monotonicUs();
+  return Array.from({ length: spec.streams }, (_, index) => {
+    const socket = connected();
+    const reader = new Reader(socket, monotonicUs());
+    socket.once("connect", () => reader.begin(index));
+    return reader;
+  });
+}
+
+let beganUs = 0;
+const readers = spec.rampMs === undefined ? beginAtOnce() : await beginInTurn(spec.rampMs);
 await Promise.all(readers.map((reader) => reader.ended));
 const result: StreamsResult = {
   ...totals,
   refused,
   delay: spread(delays.subarray(0, delayCount)),
+  firstEvent: spread(firstEvents.subarray(0, open.everBegun)),
+  mostOpen: open.most,
   firstByteUs,
   lastFirstByteUs,
   beganUs,

@@ -1,24 +1,28 @@
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
-import { Admission, type Visitor } from "../../../src/gateway/admission/admission.ts";
+import { Admission } from "../../../src/gateway/admission/admission.ts";
+import type { Waiter } from "../../../src/gateway/admission/wait-queue.ts";
+import type { BackendLease } from "../../../src/gateway/admission/backend-set.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
-import { buildIndex } from "../../../src/gateway/index.ts";
+import { buildIndex } from "../../../src/gateway/routing/index.ts";
 import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 import { fc } from "../../support/fast-check.ts";
 
 /** Somebody who wants in, and everything it has been told. */
-class Guest implements Visitor {
+class Guest implements Waiter {
   readonly client: string;
   readonly hasBegun = false;
   readonly told: string[] = [];
+  lease: BackendLease | undefined;
 
   constructor(client = "c") {
     this.client = client;
   }
 
-  onAdmitted({ port }: { readonly port: number }): void {
-    this.told.push(`in ${port}`);
+  onAdmitted(lease: BackendLease): void {
+    this.lease = lease;
+    this.told.push(`in ${lease.backend.endpoint.port}`);
   }
 
   onRefused({ code }: ApiError): void {
@@ -39,20 +43,24 @@ function site(sketch: SlotSketch | undefined, holdMs = 10_000) {
       },
       new Map(),
     );
-  const admission = new Admission({ index, operator: () => undefined, bootId: "b", holdMs, now: () => Date.now() });
-  const line = admission.line("coder", "main");
+  const admission = new Admission({ index, operator: () => "absent", holdMs, now: () => Date.now() });
+  const line = admission.waitQueueOf("coder", "main");
   return {
     admission,
     line,
     /** What the guest is told at once, or waits. */
     enter: (guest: Guest): void => {
       try {
-        const endpoint = admission.enter(line, guest);
-        if (endpoint !== undefined) guest.onAdmitted(endpoint);
+        const lease = admission.enter(line, guest);
+        if (lease !== undefined) guest.onAdmitted(lease);
       } catch (error) {
         assert.ok(error instanceof ApiError);
         guest.onRefused(error);
       }
+    },
+    finish: (guest: Guest, tookMs: number): void => {
+      assert.ok(guest.lease !== undefined);
+      admission.finish(line, guest.lease, tookMs);
     },
     /** Published without anybody being told. */
     change: (next: SlotSketch | undefined) => void (current = next),
@@ -67,7 +75,48 @@ const max = (count: number, queue = 0): NonNullable<SlotSketch["spec"]> => ({ co
 const there: SlotSketch = { port: 8081, spec: max(1, 2) };
 const away: SlotSketch = { state: "starting", spec: max(1, 2) };
 
+const choosing = (refs: readonly string[], sketch: SlotSketch = {}): SlotSketch => ({
+  ...sketch,
+  status: {
+    model: { ref: "small", origin: "spec" },
+    onRequest: { usual: "small", refs: [...refs], chosen: "small", since: "2026-01-01T00:00:00.000Z", failed: [] },
+  },
+});
+
 describe("Admission", () => {
+  it("keeps no queue of a model that requests may not choose any more, once nobody is in it", () => {
+    const { admission, publish } = site(choosing(["small", "large"], there));
+    const queue = admission.waitQueueOf("coder", "main", "large");
+    admission.waitQueueOf("coder", "main", "small");
+    const guest = new Guest();
+    assert.equal(admission.enter(queue, guest), undefined);
+    publish(choosing(["small"], there));
+    assert.deepEqual(guest.told, ["slot.not_ready"]);
+    assert.deepEqual(
+      admission.queuesByRef("coder").map(({ ref }) => ref),
+      ["small"],
+    );
+    publish(choosing(["small", "large"], there));
+    assert.equal(admission.queuesByRef("coder").length, 1);
+    // A request of before may still know the old queue, which nothing wakes.
+    assert.throws(() => admission.enter(queue, new Guest()), { code: "slot.not_ready" });
+    assert.notEqual(admission.waitQueueOf("coder", "main", "large"), queue);
+    publish({ ...there, status: { model: { ref: "small", origin: "spec" } } });
+    assert.deepEqual(admission.queuesByRef("coder"), []);
+  });
+
+  it("keeps the queue of such a model until its last request has ended", () => {
+    const { admission, publish } = site(choosing(["small", "large"], there));
+    const queue = admission.waitQueueOf("coder", "main", "small");
+    const lease = admission.enter(queue, new Guest());
+    assert.ok(lease !== undefined);
+    publish(choosing(["large"], there));
+    assert.equal(admission.queuesByRef("coder").length, 1);
+    admission.finish(queue, lease, 10);
+    publish(choosing(["large"], there));
+    assert.deepEqual(admission.queuesByRef("coder"), []);
+  });
+
   for (const [way, setMs] of [
     ["ahead", 3_600_000],
     ["back", -3_600_000],
@@ -82,9 +131,9 @@ describe("Admission", () => {
       const slots = () => [publishedSlot("coder", away, 1)];
       const index = () => buildIndex({ slots, registry: () => ({ schema: 1, models: [], upstreams: [] }) }, new Map());
       const now = (): number => elapsedMs;
-      const admission = new Admission({ index, operator: () => undefined, bootId: "b", holdMs: 10_000, now });
+      const admission = new Admission({ index, operator: () => "absent", holdMs: 10_000, now });
       const guest = new Guest();
-      admission.enter(admission.line("coder", "main"), guest);
+      admission.enter(admission.waitQueueOf("coder", "main"), guest);
       pass(1000);
       const wallMs = Date.now();
       test.mock.method(Date, "now", () => wallMs + setMs);
@@ -96,8 +145,8 @@ describe("Admission", () => {
     });
   }
 
-  it("lets in at once where there is room, and then whoever waits, as others finish", () => {
-    const { enter, admission, line } = site(there);
+  it("admits at once where there is room, and then waiting requests as others finish", () => {
+    const { enter, finish, admission, line } = site(there);
     const [a, b] = [new Guest("a"), new Guest("b")];
     enter(a);
     enter(b);
@@ -110,7 +159,7 @@ describe("Admission", () => {
       position: 1,
       progress: undefined,
     });
-    admission.finish(line, 100);
+    finish(a, 100);
     assert.deepEqual(b.told, ["in 8081"]);
   });
 
@@ -135,7 +184,7 @@ describe("Admission", () => {
     assert.deepEqual(guest.told, ["slot.not_ready"]);
   });
 
-  it("sees within a second what nobody told it", () => {
+  it("sees a change without an event within a second", () => {
     const { enter, change } = site(away);
     const guest = new Guest();
     enter(guest);
@@ -144,7 +193,7 @@ describe("Admission", () => {
     assert.deepEqual(guest.told, ["in 8081"]);
   });
 
-  it("looks anew when somebody comes, for time alone may have changed what is true", () => {
+  it("checks again at each arrival, since time alone may have changed the answer", () => {
     const nextRetryAt = new Date(1_000_000 + 15_000).toISOString();
     const { enter, publish } = site({ state: "error", status: { failures: 1, nextRetryAt }, spec: max(1, 2) });
     const [early, late] = [new Guest(), new Guest()];
@@ -157,7 +206,7 @@ describe("Admission", () => {
     assert.deepEqual(late.told, ["in 8081"]);
   });
 
-  it("sends everybody away when the slot is removed or fails for good", () => {
+  it("refuses all waiting requests when the slot is removed or fails for good", () => {
     for (const [next, code] of [
       [undefined, "model.not_found"],
       [{ state: "error" } as const, "slot.failed"],
@@ -171,10 +220,11 @@ describe("Admission", () => {
     }
   });
 
-  it("tells one too many when to come again, by how long others took", () => {
-    const { admission, line, enter } = site(there);
-    enter(new Guest());
-    admission.finish(line, 30_000);
+  it("gives a refused request a retry time, from the durations of others", () => {
+    const { admission, line, enter, finish } = site(there);
+    const first = new Guest();
+    enter(first);
+    finish(first, 30_000);
     for (const client of ["a", "b", "c"]) enter(new Guest(client));
     assert.throws(
       () => admission.enter(line, new Guest("d")),
@@ -193,7 +243,7 @@ describe("Admission", () => {
     assert.ok(guests.every(({ told }) => told[0] === "in 1"));
   });
 
-  it("keeps no timer once nobody waits", () => {
+  it("keeps no timer without waiting requests", () => {
     const { enter, line } = site(away);
     const guest = new Guest();
     enter(guest);
@@ -227,10 +277,10 @@ describe("Admission", () => {
     { weight: 2, arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.nat(3000) }) },
   );
 
-  it("forgets nobody and answers nobody twice, whatever is published and however time goes", () => {
+  it("answers every request exactly once, for any published states and any passing of time", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60, size: "max" }), fc.nat(7), (steps, first) => {
-        const { admission, line, enter, publish, change } = site(worlds[first], 4000);
+        const { admission, line, enter, finish: over, publish, change } = site(worlds[first], 4000);
         const guests: Guest[] = [];
         const left = new Set<Guest>();
         const finished = new Set<Guest>();
@@ -240,7 +290,7 @@ describe("Admission", () => {
         const finish = (guest: Guest | undefined): void => {
           if (guest === undefined) return;
           finished.add(guest);
-          admission.finish(line, 10);
+          over(guest, 10);
         };
         for (const each of steps) {
           if (each.do === "enter") {
@@ -256,7 +306,13 @@ describe("Admission", () => {
           else if ("ms" in each) mock.timers.tick(each.ms);
           assert.ok(guests.every(({ told }) => told.length <= 1));
           assert.equal(line.queue.waiting, waiting().length);
-          assert.equal(line.queue.inside, inside().length);
+          const taken = [...line.backends.all()].reduce((sum, { inFlight }) => sum + inFlight, 0);
+          assert.equal(taken, inside().length);
+          assert.equal(
+            line.queue.inside,
+            line.backends.inFlight,
+            "a place at an engine that is ready is one in the queue",
+          );
         }
         publish(there);
         for (let turn = 0; turn < 200; turn += 1) finish(inside()[0]);
@@ -272,7 +328,7 @@ describe("Admission", () => {
   });
 });
 
-it("BufferBudget takes what fits, refuses what does not, and counts what comes in any case", () => {
+it("BufferBudget accepts bytes that fit, refuses more, and counts bytes that are added without asking", () => {
   const budget = new BufferBudget(100);
   budget.take(60);
   assert.throws(

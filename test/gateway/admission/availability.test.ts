@@ -3,33 +3,13 @@ import { describe, it } from "node:test";
 import { conditionSchema, type Condition } from "../../../src/api/conditions.ts";
 import { ApiError } from "../../../src/api/errors.ts";
 import { slotStates } from "../../../src/api/states.ts";
-import type { PublishedOperator } from "../../../src/api/status.ts";
-import {
-  availabilityOf,
-  checkCapability,
-  isOperatorLost,
-  noteBeat,
-  roleFor,
-  type Surroundings,
-} from "../../../src/gateway/admission/availability.ts";
-import { buildIndex, type KnownSlot } from "../../../src/gateway/index.ts";
+import { availabilityOf, type AvailabilityContext } from "../../../src/gateway/admission/availability.ts";
+import { checkCapability, roleFor } from "../../../src/gateway/routing/route-request.ts";
+import { buildIndex, type KnownSlot } from "../../../src/gateway/routing/index.ts";
 import { publishedSlot, type SlotSketch } from "../../support/gateway.ts";
 
 const now = Date.parse("2026-01-01T00:00:00Z");
 const inMs = (ms: number): string => new Date(now + ms).toISOString();
-const operator: PublishedOperator = {
-  schema: 1,
-  instance: "i",
-  pid: 1,
-  bootId: "boot",
-  startedAt: inMs(0),
-  heartbeat: inMs(0),
-  isPaused: false,
-  isSettled: true,
-  configDir: "/c",
-  problems: [],
-};
-
 function slotOf(sketch: SlotSketch | undefined, name = "primary"): KnownSlot {
   const slots = sketch === undefined ? [] : [publishedSlot(name, sketch, 1)];
   const index = buildIndex(
@@ -44,11 +24,11 @@ function slotOf(sketch: SlotSketch | undefined, name = "primary"): KnownSlot {
 /** In a few words: where it goes, or whether it waits, and what it would be told. */
 function told(
   sketch: SlotSketch | undefined,
-  around: Partial<Surroundings> = {},
+  around: Partial<AvailabilityContext> = {},
   role: "main" | "rerank" = "main",
 ): unknown {
-  const found = availabilityOf(slotOf(sketch), role, { bootId: "boot", operator, now, ...around });
-  if (found.kind === "open") return found.endpoint.port;
+  const found = availabilityOf(slotOf(sketch), role, { operator: "live", now, ...around });
+  if (found.kind === "open") return found.endpoints[0]?.port;
   const { code, details, headers } = found.failure;
   const again =
     "retry-after" in headers
@@ -105,13 +85,13 @@ describe("availabilityOf", () => {
     assert.deepEqual(told({ state: "ready" }), ["shut", "slot.not_ready", "Loaded", "after 2"]);
   });
 
-  it("tells a slot that its manifest disables from one that no manifest configures", () => {
+  it("distinguishes a slot that its manifest disables from one that no manifest configures", () => {
     for (const [reason, message] of [
       ["Disabled", "slot primary is disabled"],
       ["NotConfigured", "slot primary is disabled: no manifest configures it"],
     ] as const) {
       const slot = slotOf({ spec: { enabled: false }, status: { conditions: [condition("Ready", "True", reason)] } });
-      const availability = availabilityOf(slot, "main", { bootId: "boot", operator, now });
+      const availability = availabilityOf(slot, "main", { operator: "live", now });
       assert.equal(availability.kind === "closed" ? availability.failure.message : "", message);
     }
   });
@@ -119,7 +99,7 @@ describe("availabilityOf", () => {
   const rows: readonly (readonly [
     what: string,
     sketch: SlotSketch | undefined,
-    around: Partial<Surroundings>,
+    around: Partial<AvailabilityContext>,
     answer: unknown,
   ])[] = [
     ["nobody has told of it", undefined, {}, ["shut", "slot.not_ready", "NotPublished", "after 2"]],
@@ -137,13 +117,31 @@ describe("availabilityOf", () => {
       ["closed", "slot.not_ready", "Unloaded", "never"],
     ],
     [
+      "its group is lent, until then",
+      { status: { lentUntil: inMs(5_400_000) } },
+      {},
+      ["closed", "slot.not_ready", "Lent", "after 5400"],
+    ],
+    [
+      "its group is lent, and it still answers what comes",
+      { port: 8081, status: { lentUntil: inMs(5_400_000) } },
+      {},
+      8081,
+    ],
+    [
+      "its group was lent until now",
+      { status: { lentUntil: inMs(0) } },
+      {},
+      ["shut", "slot.not_ready", "ScaledToZero", "after 2"],
+    ],
+    [
       "the machine was booted since",
       { port: 8081 },
-      { bootId: "other" },
+      { operator: "unproven" },
       ["shut", "slot.not_ready", "OperatorLost", "after 2"],
     ],
-    ["the operator is lost: the engine may still be there", { port: 8081 }, { now: now + 60_000 }, 8081],
-    ["no operator has said anything: the engine may still be there", { port: 8081 }, { operator: undefined }, 8081],
+    ["the operator is lost: the engine may still be there", { port: 8081 }, { operator: "silent" }, 8081],
+    ["no operator has said anything: the engine may still be there", { port: 8081 }, { operator: "absent" }, 8081],
     ["it failed, and is tried again in 10 s", failing(1, 10_000), {}, ["shut", "slot.failed", "Exited", "after 10"]],
     ["it failed, and is tried again in more", failing(1, 10_001), {}, ["closed", "slot.failed", "Exited", "after 11"]],
     [
@@ -176,8 +174,8 @@ describe("availabilityOf", () => {
     it(`where ${what}`, () => assert.deepEqual(told(sketch, around), answer));
   }
 
-  it("tells when a failed slot opens again, and what happened in words of our own", () => {
-    const found = availabilityOf(slotOf(failing(1, 4000)), "main", { bootId: "boot", operator, now });
+  it("says when a failed slot is tried again, and the failure in our own words", () => {
+    const found = availabilityOf(slotOf(failing(1, 4000)), "main", { operator: "live", now });
     assert.ok(found.kind === "shut" && found.reopensInMs === 4000);
     assert.deepEqual(found.failure.details, {
       slot: "primary",
@@ -189,7 +187,7 @@ describe("availabilityOf", () => {
     const { status } = failing(1, 4000);
     const lastError = { reason: "NobodyKnows", message: "/root/x said boom", time: inMs(0) };
     const slot = slotOf({ state: "error", status: { ...status, lastError } });
-    const other = availabilityOf(slot, "main", { bootId: "boot", operator, now });
+    const other = availabilityOf(slot, "main", { operator: "live", now });
     assert.ok(other.kind !== "open");
     assert.equal(other.failure.message, "slot primary has failed: its status names the cause");
   });
@@ -211,13 +209,13 @@ describe("a slot with two processes", () => {
   it("serves with the one while the other is away, and says which that is", () => {
     const one: SlotSketch = { port: 8081, spec: { model: { default: "m", rerank: "r" } } };
     assert.equal(told(one), 8081);
-    const found = availabilityOf(slotOf(one), roleFor(slotOf(one), "rerank"), { bootId: "boot", operator, now });
+    const found = availabilityOf(slotOf(one), roleFor(slotOf(one), "rerank"), { operator: "live", now });
     assert.ok(found.kind === "shut");
     assert.equal(found.failure.details?.["role"], "rerank");
   });
 });
 
-it("checkCapability refuses what the engine does not serve, where that is known", () => {
+it("checkCapability refuses capabilities that the engine is known to lack", () => {
   const slot = slotOf({ port: 1, status: { capabilities: ["embeddings"] } });
   checkCapability(slot, "embeddings");
   assert.throws(
@@ -226,23 +224,4 @@ it("checkCapability refuses what the engine does not serve, where that is known"
   );
   checkCapability(slotOf({ status: { capabilities: [] } }), "chat");
   checkCapability(slotOf(undefined), "chat");
-});
-
-it("isOperatorLost after five seconds without a heartbeat, or when there never was one", () => {
-  assert.deepEqual(
-    [0, 5000, 5001].map((ms) => isOperatorLost(operator, now + ms)),
-    [false, false, true],
-  );
-  assert.equal(isOperatorLost(undefined, now), true);
-});
-
-it("isOperatorLost goes by the beats that were heard, not by what the wall clock is set to", (test) => {
-  let elapsedMs = 1000;
-  test.mock.method(performance, "now", () => elapsedMs);
-  const next = { ...operator, heartbeat: new Date(now + 1000).toISOString() };
-  noteBeat(undefined, operator);
-  noteBeat(operator, next);
-  for (const setMs of [3_600_000, -3_600_000]) assert.equal(isOperatorLost(next, now + setMs), false);
-  elapsedMs += 5001;
-  for (const setMs of [0, 3_600_000, -3_600_000]) assert.equal(isOperatorLost(next, now + setMs), true);
 });

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
   SlotQueue,
-  type Caller,
-  type Door,
+  type QueuedClient,
+  type GateState,
   type QueueLimits,
   type Refusal,
 } from "../../../src/gateway/admission/slot-queue.ts";
 import { fc } from "../../support/fast-check.ts";
 
-interface Named extends Caller {
+interface Named extends QueuedClient {
   readonly name: string;
 }
 
@@ -20,7 +20,7 @@ function recorded(over: Partial<QueueLimits> = {}): {
   queue: SlotQueue<Named>;
   told: string[];
   open: (now?: number) => void;
-  change: (door: Door, now?: number) => void;
+  change: (gate: GateState, now?: number) => void;
 } {
   const told: string[] = [];
   const own = { ...limits, ...over };
@@ -31,12 +31,12 @@ function recorded(over: Partial<QueueLimits> = {}): {
     },
     own,
   );
-  const change = (door: Door, now = 0): void => queue.change(door, own, now);
+  const change = (gate: GateState, now = 0): void => queue.change(gate, own, now);
   return { queue, told, change, open: (now) => change({ kind: "open" }, now) };
 }
 
-function caller(name: string, client = name, hasBegun = false, party?: object): Named {
-  return { name, client, hasBegun, ...(party === undefined ? {} : { party }) };
+function caller(name: string, client = name, hasBegun = false, group?: object): Named {
+  return { name, client, hasBegun, ...(group === undefined ? {} : { group }) };
 }
 
 describe("SlotQueue", () => {
@@ -50,7 +50,7 @@ describe("SlotQueue", () => {
     assert.deepEqual([queue.inside, queue.waiting], [2, 1]);
   });
 
-  it("holds callers before a shut door and lets them in, in order, when it opens", () => {
+  it("holds callers before a shut gate and lets them in, in order, when it opens", () => {
     const { queue, told, open } = recorded({ max: 2 });
     for (const name of ["a", "b", "c"]) assert.equal(queue.arrive(caller(name), 0), "waiting");
     open();
@@ -59,7 +59,7 @@ describe("SlotQueue", () => {
     assert.deepEqual(told, ["a in", "b in", "c in"]);
   });
 
-  it("gives clients turns, so that one with many requests starves nobody", () => {
+  it("gives clients turns, so that a client with many requests starves no other", () => {
     const { queue, told, open } = recorded({ queue: 10 });
     open();
     queue.arrive(caller("a1", "a"), 0);
@@ -70,7 +70,7 @@ describe("SlotQueue", () => {
     assert.deepEqual(told, ["a2 in", "b1 in", "c1 in", "a3 in", "a4 in"]);
   });
 
-  it("tells each its position, counted in turns", () => {
+  it("reports to each its position, counted in turns", () => {
     const { queue, open } = recorded({ queue: 10 });
     open();
     queue.arrive(caller("first"), 0);
@@ -83,7 +83,7 @@ describe("SlotQueue", () => {
     assert.equal(queue.position(caller("stranger")), 0);
   });
 
-  it("refuses what is beyond the queue; before a shut door max more may wait", () => {
+  it("refuses callers beyond the queue; while the gate is closed max more may wait", () => {
     const { queue, open } = recorded({ max: 2, queue: 1 });
     assert.deepEqual(
       ["a", "b", "c", "d"].map((name) => queue.arrive(caller(name), 0)),
@@ -122,7 +122,7 @@ describe("SlotQueue", () => {
     assert.equal(begun.queue.arrive(caller("b", "b"), 0), "full");
   });
 
-  it("sends held callers away at their own deadlines, and tells the next one", () => {
+  it("refuses held callers at their own deadlines, and returns the next deadline", () => {
     const { queue, told } = recorded();
     queue.arrive(caller("a"), 100);
     queue.arrive(caller("b"), 400);
@@ -134,12 +134,12 @@ describe("SlotQueue", () => {
     assert.deepEqual(told, ["a late", "b late"]);
   });
 
-  it("holds nobody when the time to hold is nothing", () => {
+  it("holds no caller with a hold time of zero", () => {
     const { queue } = recorded({ holdMs: 0 });
     assert.equal(queue.arrive(caller("a"), 5), "late");
   });
 
-  it("begins to count anew when a slot with a queue goes away", () => {
+  it("starts the deadlines again when a slot with a queue is unloaded", () => {
     const { queue, told, open, change } = recorded();
     open();
     queue.arrive(caller("a"), 0);
@@ -149,7 +149,7 @@ describe("SlotQueue", () => {
     assert.deepEqual(told, []);
   });
 
-  it("refuses those who cannot live to see the next try, and keeps the others", () => {
+  it("refuses callers whose deadline is before the next attempt, and keeps the others", () => {
     const { queue, told, change } = recorded();
     queue.arrive(caller("a"), 0);
     queue.arrive(caller("b"), 800);
@@ -158,7 +158,7 @@ describe("SlotQueue", () => {
     assert.equal(queue.arrive(caller("c"), 400), "late");
   });
 
-  it("sends everybody away when waiting has no sense any more", () => {
+  it("refuses all callers when waiting cannot help any more", () => {
     const { queue, told, change } = recorded();
     queue.arrive(caller("a"), 0);
     queue.arrive(caller("b"), 0);
@@ -167,7 +167,7 @@ describe("SlotQueue", () => {
     assert.equal(queue.arrive(caller("c"), 0), "closed");
   });
 
-  it("forgets one that left, once", () => {
+  it("removes a caller that left, once", () => {
     const { queue, told, open } = recorded();
     const a = caller("a");
     queue.arrive(a, 0);
@@ -178,11 +178,11 @@ describe("SlotQueue", () => {
   });
 });
 
-describe("SlotQueue with those who want one place together", () => {
+describe("SlotQueue with callers that share one place", () => {
   const shared = {};
   const of = (name: string, client = name, hasBegun = false): Named => caller(name, client, hasBegun, shared);
 
-  it("lets all of them in with the first turn of any, in one place", () => {
+  it("admits all of them with the first turn of any, in one place", () => {
     const { queue, told, open } = recorded({ queue: 10 });
     for (const name of ["a1", "a2", "a3"]) queue.arrive(caller(name, "a"), 0);
     const [first, second] = [of("a4", "a"), of("b", "b")];
@@ -199,7 +199,7 @@ describe("SlotQueue with those who want one place together", () => {
     assert.deepEqual(told.slice(2), ["a2 in", "a3 in"]);
   });
 
-  it("sends each away in its own time, and keeps their place for whoever stays", () => {
+  it("refuses each at its own deadline, and keeps the place for those that stay", () => {
     const { queue, told, open } = recorded();
     queue.arrive(of("a"), 0);
     queue.arrive(of("b"), 600);
@@ -221,7 +221,7 @@ describe("SlotQueue with those who want one place together", () => {
     for (const name of ["s1", "s2"]) assert.equal(queue.leave(of(name, "s")), false, "another of that name");
   });
 
-  it("makes room at the cost of one that waits alone by now", () => {
+  it("makes room by refusing a caller that waits alone by now", () => {
     const { queue, told, open } = recorded({ queue: 2 });
     open();
     queue.arrive(caller("first"), 0);
@@ -236,21 +236,21 @@ describe("SlotQueue with those who want one place together", () => {
 });
 
 type Event =
-  | { do: "arrive"; client: number; hasBegun: boolean; party: number }
+  | { do: "arrive"; client: number; hasBegun: boolean; group: number }
   | { do: "leave"; nth: number }
   | { do: "finish" }
-  | { do: "door"; door: Door; max: number; queue: number }
+  | { do: "gate"; gate: GateState; max: number; queue: number }
   | { do: "wait"; ms: number };
 
 const event: fc.Arbitrary<Event> = fc.oneof(
   {
     weight: 6,
-    // Every other one is of a party.
+    // Every other one is of a group.
     arbitrary: fc.record({
       do: fc.constant("arrive" as const),
       client: fc.nat(3),
       hasBegun: fc.boolean(),
-      party: fc.nat(5),
+      group: fc.nat(5),
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("leave" as const), nth: fc.nat(20) }) },
@@ -258,12 +258,12 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constant("door" as const),
-      door: fc.oneof(
-        fc.constant<Door>({ kind: "open" }),
-        fc.constant<Door>({ kind: "shut" }),
-        fc.nat(3000).map((reopensAt): Door => ({ kind: "shut", reopensAt })),
-        fc.constant<Door>({ kind: "closed" }),
+      do: fc.constant("gate" as const),
+      gate: fc.oneof(
+        fc.constant<GateState>({ kind: "open" }),
+        fc.constant<GateState>({ kind: "shut" }),
+        fc.nat(3000).map((reopensAt): GateState => ({ kind: "shut", reopensAt })),
+        fc.constant<GateState>({ kind: "closed" }),
       ),
       max: fc.integer({ min: 1, max: 3 }),
       queue: fc.nat(4),
@@ -272,12 +272,12 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant("wait" as const), ms: fc.nat(600) }) },
 );
 
-describe("SlotQueue, whatever happens", () => {
-  it("forgets no caller, answers none twice, keeps its bounds", () => {
+describe("SlotQueue under any sequence of events", () => {
+  it("answers every caller exactly once, and keeps its bounds", () => {
     fc.assert(
       fc.property(fc.array(event, { maxLength: 120, size: "max" }), (events) => {
         const fate = new Map<Named, "waiting" | "inside" | "over">();
-        const parties = [{}, {}, {}];
+        const groups = [{}, {}, {}];
         let own: QueueLimits = { max: 1, queue: 2, holdMs: 1000, queueMs: 5000 };
         let now = 0;
         const settle = (who: Named, from: string, to: "inside" | "over"): void => {
@@ -290,7 +290,7 @@ describe("SlotQueue, whatever happens", () => {
               settle(who, "waiting", "inside");
               // Those who waited with it have no place of their own.
               for (const other of those("waiting"))
-                if (other.party !== undefined && other.party === who.party) settle(other, "waiting", "over");
+                if (other.group !== undefined && other.group === who.group) settle(other, "waiting", "over");
             },
             refuse: (who: Named, _refusal: Refusal) => settle(who, "waiting", "over"),
           },
@@ -300,8 +300,8 @@ describe("SlotQueue, whatever happens", () => {
         for (const step of events) {
           switch (step.do) {
             case "arrive": {
-              const who = caller(`c${fate.size}`, `client${step.client}`, step.hasBegun, parties[step.party]);
-              // Displacing happens within: the newcomer is not known yet.
+              const who = caller(`c${fate.size}`, `client${step.client}`, step.hasBegun, groups[step.group]);
+              // Displacing happens within: the unresolvedRequest is not known yet.
               const outcome = queue.arrive(who, now);
               fate.set(who, outcome === "admitted" ? "inside" : outcome === "waiting" ? "waiting" : "over");
               break;
@@ -321,9 +321,9 @@ describe("SlotQueue, whatever happens", () => {
               queue.finish();
               break;
             }
-            case "door":
+            case "gate":
               own = { ...own, max: step.max, queue: step.queue };
-              queue.change(step.door, own, now);
+              queue.change(step.gate, own, now);
               break;
             case "wait":
               now += step.ms;
@@ -333,12 +333,12 @@ describe("SlotQueue, whatever happens", () => {
               step satisfies never;
           }
           const waiting = those("waiting");
-          const places = new Set(waiting.map((who) => who.party ?? who));
-          assert.deepEqual([queue.waiting, queue.callers], [places.size, waiting.length], "a party takes one place");
+          const places = new Set(waiting.map((who) => who.group ?? who));
+          assert.deepEqual([queue.waiting, queue.callers], [places.size, waiting.length], "a group takes one place");
           assert.equal(queue.inside, those("inside").length);
-          if (queue.door === "open")
+          if (queue.gate === "open")
             assert.ok(queue.waiting === 0 || queue.inside >= own.max, "nobody waits beside room");
-          if (queue.door === "closed") assert.equal(queue.waiting, 0);
+          if (queue.gate === "closed") assert.equal(queue.waiting, 0);
           const positions = waiting.map((who) => queue.position(who));
           if (places.size < waiting.length) {
             assert.ok(positions.every((position) => position >= 1 && position <= waiting.length));

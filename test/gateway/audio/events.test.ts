@@ -27,7 +27,7 @@ function upload(gateway: TestGateway, parts: readonly FormPart[], path = transcr
 }
 
 describe("a transcription as events", () => {
-  it("is told to a client that asks for them, though the engine tells it whole", async () => {
+  it("is sent as events to a client that asks for them, although the engine answers at once", async () => {
     await using engine = await startWhisperDouble({ path: transcriptions });
     await using gateway = await startGateway({ slots: stt(engine.port) });
     const client = new OpenAI({ apiKey: "x", baseURL: `${gateway.url}/v1`, maxRetries: 0 });
@@ -95,7 +95,7 @@ describe(`POST ${translations}`, () => {
     assert.match(error.message, /^slot stt has no \/v1\/audio\/translations/);
   });
 
-  it("tells of an unknown model as such", async () => {
+  it("reports an unknown model as unknown", async () => {
     await using engine = await scriptedEngine((response) =>
       json(response, { error: { message: "no such model" } }, 404),
     );

@@ -200,7 +200,7 @@ describe(`POST ${speech}`, () => {
     await until("the engine is let go", () => engine.calls[0]?.isGone);
   });
 
-  it("refuses what the engine would, before it wakes it", async () => {
+  it("refuses a request that the engine would refuse, before it loads the engine", async () => {
     await using gateway = await startGateway({ slots: { tts: slot("tts") } });
     for (const fields of [{ speed: 5 }, { input: "" }, { voice: undefined }, { response_format: "aac" }]) {
       const response = await gateway.post(speech, { ...saying, ...fields });
@@ -209,7 +209,7 @@ describe(`POST ${speech}`, () => {
     }
   });
 
-  it("tells what the engine refuses", async () => {
+  it("reports the engine's refusal", async () => {
     await using engine = await startKokoroDouble();
     await using gateway = await startGateway({ slots: { tts: slot("tts", engine.port) } });
     const response = await gateway.post(speech, { ...saying, voice: "nobody" });

@@ -1,13 +1,14 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { ApiError } from "../../../src/api/errors.ts";
-import { sendError, toApiError } from "../../../src/gateway/answer.ts";
+import { sendError, toApiError } from "../../../src/gateway/http/answer.ts";
 import { transcriptionAnswers } from "../../../src/gateway/audio/transcription-answer.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { Charge } from "../../../src/gateway/admission/charge.ts";
 import { openTranscription, type Transcription } from "../../../src/gateway/audio/transcription.ts";
-import { sendUpload } from "../../../src/gateway/audio/upload-exchange.ts";
-import { ExchangeError, type ExchangeEvents } from "../../../src/lib/http1/client.ts";
+import { ExchangeError, type ExchangeEvents } from "../../../src/lib/exchange.ts";
+import { EnginePool } from "../../../src/lib/http1/client.ts";
 import { exchangeFailure } from "../../../src/gateway/relay/engine-failure.ts";
+import { passiveType } from "../../../src/gateway/relay/passive-type.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { listen } from "../../support/listen.ts";
 
@@ -74,7 +75,7 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
       const events: ExchangeEvents = {
         onHead: (head) => {
           status = head.status;
-          type = head.contentType ?? "";
+          type = passiveType(head.contentType ?? "");
         },
         onData: (chunk) => chunks.push(chunk),
         onEnd: () => {
@@ -92,8 +93,9 @@ export async function startAudioSite(options: AudioSiteOptions): Promise<AudioSi
         },
         onError: (error) => reject(error instanceof ExchangeError ? exchangeFailure(error) : error),
       };
-      const exchange = sendUpload(
-        { endpoint: engine, path, requestId: "test", timeouts, forward: () => upload.forward("whisper-served") },
+      const exchange = new EnginePool(engine).send(
+        { method: "POST", path, accept: "*/*", body: () => upload.forward("whisper-served") },
+        { requestId: "test", timeouts },
         events,
       );
       response.once("close", () => exchange.abort());

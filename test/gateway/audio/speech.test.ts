@@ -15,7 +15,7 @@ function read(body: Buffer): unknown {
 }
 
 describe("speechRequest", () => {
-  it("says what the client left open", () => {
+  it("sets the fields that the client omits", () => {
     const { body, contentType } = speechRequest(bytes(least));
     assert.deepEqual(read(body), { ...least, response_format: "mp3", speed: 1 });
     assert.equal(contentType, "audio/mpeg");
@@ -80,7 +80,7 @@ async function ask(options: KokoroDoubleOptions, fields: object): Promise<{ stat
 }
 
 describe("speechAnswers", () => {
-  it("tells what Kokoro refuses, in its words", async () => {
+  it("reports a refusal of Kokoro in its words", async () => {
     const { status, body } = await ask({}, { ...least, model: "kokoro", voice: "nobody" });
     const failure = speechAnswers.refusal?.(status, body);
     assert.equal(failure?.code, "dispatch.rejected");
@@ -88,14 +88,14 @@ describe("speechAnswers", () => {
     assert.match(failure?.message ?? "", /^Voice 'nobody' not found/);
   });
 
-  it("tells what its validation finds, by field", async () => {
+  it("reports the findings of its validation, by field", async () => {
     const { status, body } = await ask({}, { ...least, model: "kokoro", speed: 9 });
     const failure = speechAnswers.refusal?.(status, body);
     assert.equal(failure?.status, 422);
     assert.equal(failure?.message, "speed: Input should be less than or equal to 4");
   });
 
-  it("leaves failures, and what it does not understand, to the rule for all engines", async () => {
+  it("leaves failures and unknown answers to the rule for all engines", async () => {
     const failed = await ask({ fault: "fail" }, { ...least, model: "kokoro" });
     assert.equal(failed.status, 500);
     assert.equal(speechAnswers.refusal?.(failed.status, failed.body), undefined);

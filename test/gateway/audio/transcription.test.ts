@@ -96,7 +96,7 @@ describe("a transcription", () => {
     });
   }
 
-  it("goes out with its length once it is there whole, in chunks before", async () => {
+  it("is sent with its length once it has arrived whole, in chunks before", async () => {
     const held = Promise.withResolvers<void>();
     await withDouble(
       {},
@@ -120,7 +120,7 @@ describe("a transcription", () => {
     );
   });
 
-  it("is passed on while it comes in", async () => {
+  it("is passed on while it arrives", async () => {
     await withDouble({}, async (site, double) => {
       const { request, status } = opened(site);
       const body = formBody(boundary, [model, file(large)]);
@@ -315,7 +315,7 @@ describe("a transcription", () => {
     });
   });
 
-  it("whose client leaves while it is held is noticed, though nobody takes its bytes", async () => {
+  it("is dropped when its client leaves during the hold, although no byte is read", async () => {
     await withDouble(
       {},
       async (site, double) => {
@@ -364,7 +364,7 @@ describe("a transcription", () => {
     });
   }
 
-  it("to nobody is 502, and its upload is not used up", async () => {
+  it("without a listening engine is 502, and its upload is not consumed", async () => {
     await using site = await startAudioSite({ engine: { host: "127.0.0.1", port: await freePort() } });
     const answer = await post(site, formBody(boundary, [model, file()]));
     assert.equal(answer.code, "dispatch.upstream_unavailable");

@@ -53,7 +53,7 @@ const byToken = { identity: "laptop", scope: "all", source: "token", tokenId: "a
 const byProxy = { identity: "ada", scope: "admin", source: "proxy" };
 
 describe("authenticator", () => {
-  it("lets everybody do everything while it is off", () => {
+  it("allows every caller every route while it is off", () => {
     const off = authenticator({ isEnabled: false });
     assert.deepEqual(off.check(request({ authorization: "Bearer nonsense" }), "admin"), {
       identity: "anonymous",
@@ -62,11 +62,11 @@ describe("authenticator", () => {
     });
   });
 
-  it("asks nobody at a public route, whatever he carries", () => {
+  it("asks for no credentials at a public route", () => {
     assert.equal(authenticator().check(request({ authorization: `Bearer ${bad}` }), "public").source, "none");
   });
 
-  it("knows callers by what they carry; a bearer wins over the proxy's word", () => {
+  it("identifies callers by their credentials; a bearer takes precedence over the proxy's user's word", () => {
     const rows: readonly (readonly [headers: Record<string, string>, outcome: object])[] = [
       [{}, required],
       [{ authorization: `Bearer ${good}` }, byToken],
@@ -122,14 +122,14 @@ describe("authenticator", () => {
     }
   });
 
-  it("refuses what a scope does not grant", () => {
+  it("refuses routes that a scope does not grant", () => {
     const { code, status } = refusal(() =>
       authenticator().check(request({ authorization: `Bearer ${good}` }), "admin"),
     );
     assert.deepEqual({ code, status }, { code: "auth.forbidden", status: 403 });
   });
 
-  it("throttles by peer, tells of it once, and never holds a valid token back", () => {
+  it("throttles by peer, logs that once, and never delays a valid token", () => {
     const told: string[] = [];
     const auth = authenticator({
       throttle: new FailureThrottle({ failureLimit: 2, now: () => 0 }),
@@ -159,7 +159,7 @@ describe("authenticator", () => {
     );
   });
 
-  it("counts whom a trusted proxy saw, and nobody else's word", () => {
+  it("counts the address that a trusted proxy reports, and no other header's word", () => {
     const auth = authenticator({ throttle: new FailureThrottle({ failureLimit: 1, now: () => 0 }) });
     const wrong = (forwarded: string, peer = "127.0.0.1"): string => {
       const headers = { authorization: `Bearer ${bad}`, "x-forwarded-for": forwarded };
@@ -178,7 +178,7 @@ describe("authenticator", () => {
     assert.equal(wrong("192.0.2.2", "203.0.113.50"), "auth.throttled", "a stranger's header changes nothing");
   });
 
-  it("does not wait for a long body of somebody it refuses", () => {
+  it("does not wait for the long body of a refused request", () => {
     const connection = (headers: Record<string, string>): string | undefined =>
       refusal(() => authenticator().check(request(headers), "v1")).headers["connection"];
     assert.equal(connection({ "content-length": "65536" }), undefined);

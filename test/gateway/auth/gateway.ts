@@ -1,6 +1,6 @@
 import { request as httpRequest } from "node:http";
 import type { TokenScope } from "../../../src/api/scopes.ts";
-import { TokenStore } from "../../../src/store/tokens.ts";
+import { TokenStore } from "../../../src/store/auth/tokens.ts";
 import { startGateway as start, type SlotSketch, type TestGateway as Running } from "../../support/gateway.ts";
 
 export interface Answer {

@@ -79,7 +79,7 @@ describe("hostile requests", () => {
     assert.equal(engine.seen.length, 1);
   });
 
-  it("put no header into what the engine gets, nor into what is answered", async () => {
+  it("put no header into the engine's request or into the answer", async () => {
     const answer = await send(
       gateway.port,
       head(
@@ -151,11 +151,12 @@ describe("hostile requests", () => {
     const admin = { authorization: `Bearer ${await gateway.token("admin")}`, "content-type": "application/json" };
     const small = gzipSync('{"label":"a","scope":"all"}').toString("latin1");
     const sent = await gateway.ask("POST", "/api/auth/tokens", { ...admin, "content-encoding": "gzip" }, small);
-    assert.equal(codeOf(sent), "dispatch.invalid_request");
+    assert.equal(codeOf(sent), "dispatch.unsupported_media_type");
+    assert.match(sent.body, /a compressed body is not taken here/);
     assert.equal(engine.seen.length, 0);
   });
 
-  it("waste no time in patterns: what is long and nearly right is refused as fast as what is short", async () => {
+  it("waste no time in patterns: long values that nearly match are refused as fast as short ones", async () => {
     const filler = ["a", "-", ".", "0", ":", "[", "%", ",", " ", "\t", "svc_a.", "::", "a-", "bearer "];
     const began = process.cpuUsage();
     // What a pattern takes for long and not at its end: a pattern that tries again and again is never done with it.

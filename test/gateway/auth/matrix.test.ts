@@ -12,7 +12,9 @@ import {
 import { Authenticator } from "../../../src/gateway/auth/authenticator.ts";
 import { Gate } from "../../../src/gateway/auth/gate.ts";
 import { guardRoutes } from "../../../src/gateway/auth/hook.ts";
-import { HostGuard } from "../../../src/gateway/hosts.ts";
+import { HostGuard } from "../../../src/gateway/http/hosts.ts";
+import { documentsInFiles } from "../../../src/store/documents.ts";
+import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
 import { codeOf, startGateway, type TestGateway } from "./gateway.ts";
 
 /** CONTRACT "Auth", spelt out: what each scope may call. */
@@ -23,7 +25,10 @@ const granted: Readonly<Record<TokenScope, readonly ScopeClass[]>> = {
   "read-only": ["public", "any", "read"],
 };
 
-/** What is open to strangers: the service specification's list, the probes, and a second name of the metrics. */
+/**
+ * What is open to strangers: the service specification's list, the probes, a second name of the metrics, and the list of
+ * models in the dialect of llama-server's router.
+ */
 const open: readonly string[] = [
   "/api/auth/login",
   "/api/auth/status",
@@ -36,12 +41,13 @@ const open: readonly string[] = [
   "/api/status",
   "/livez",
   "/metrics",
+  "/models",
   "/readyz",
   "/v1/models",
 ];
 
 describe("scope matrix", () => {
-  it("opens what the specification opens", () => {
+  it("opens the routes that the specification opens", () => {
     assert.deepEqual([...publicPaths, ...probePaths].toSorted(), open);
   });
 
@@ -55,10 +61,20 @@ describe("scope matrix", () => {
 
   describe("at every route", () => {
     let gateway: TestGateway;
+    const owned = new AsyncDisposableStack();
     before(async () => {
-      gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
+      gateway = owned.use(await startGateway({ SVC_AUTH_ENABLED: "1" }));
+      // A DOUBLE of the operator: a request about the files of models waits a minute for an answer.
+      const tasks = owned.use(await openModelTaskStore(documentsInFiles(gateway.stateDir)));
+      const answer = (): void => {
+        for (const { id } of tasks.tasks()) {
+          const failed = { answers: id, answeredAt: new Date().toISOString(), error: "a double has no files" };
+          void tasks.answer({ schema: 1, ...failed }).catch(() => undefined);
+        }
+      };
+      owned.use(tasks.watch(answer));
     });
-    after(() => gateway[Symbol.asyncDispose]());
+    after(() => owned.disposeAsync());
 
     it("is whole: nothing but the known routes is open", () => {
       const { routes } = gateway.running;
@@ -70,12 +86,14 @@ describe("scope matrix", () => {
       );
     });
 
-    it("gives every mutation below /api to admins, but for the mark of the first run", () => {
+    it("gives every mutation below /api to admins, but for the mark of the first run and a caller's own conversations", () => {
       const loose = gateway.running.routes.filter(
         ({ method, path, scope }) => path.startsWith("/api") && !["GET", "HEAD"].includes(method) && scope !== "admin",
       );
       assert.deepEqual(
-        loose.map(({ path }) => path).filter((path) => path !== "/api/install/complete"),
+        loose
+          .map(({ path }) => path)
+          .filter((path) => path !== "/api/install/complete" && !path.startsWith("/api/conversations")),
         [],
       );
     });
@@ -107,7 +125,7 @@ describe("scope matrix", () => {
       }
     });
 
-    it("tells a stranger no paths below /api and /v1, and everybody else that there is nothing", async () => {
+    it("hides which paths exist below /api and /v1 without credentials, and answers 404 with credentials", async () => {
       for (const path of ["/api/nothing", "/v1/nothing", "/%61pi/nothing", "/api", "/v1", "/api/slots/a/nothing"]) {
         const stranger = await gateway.ask("GET", path);
         // A path that is spelt in another way leads nowhere, whoever asks.
@@ -161,7 +179,7 @@ describe("scope matrix", () => {
     });
   });
 
-  it("stops the start at a route that names no class, or one that nobody knows", () => {
+  it("stops the start at a route without a scope class, or with an unknown one", () => {
     const gate = new Gate(
       new HostGuard([]),
       new Authenticator({ isEnabled: true, verify: () => undefined, trustedProxies: [] }),

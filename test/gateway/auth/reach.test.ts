@@ -11,7 +11,7 @@ function lines(host: string, authEnabled: boolean, tokenCount = 1, proxies = tru
   return reachLines(config, 8080, { all: tokenCount, unconfirmed: 0 }).map(({ level, text }) => `${level} ${text}`);
 }
 
-describe("what the start says about who reaches what", () => {
+describe("the log of a start about reachable routes", () => {
   it("warns of an open port, and of nothing on loopback", () => {
     assert.deepEqual(lines("127.0.0.1", false), [
       "info authentication is off; 127.0.0.1:8080 is reachable from this machine only",
@@ -43,11 +43,11 @@ describe("what the start says about who reaches what", () => {
     );
   });
 
-  it("warns of a password that the service has no use for, without telling it", () => {
+  it("warns of a password that the service does not use, without printing it", () => {
     const config = { host: "127.0.0.1", authEnabled: false, trustedProxies, adminPassword: "canary" };
     const [, line] = reachLines(config, 8080, { all: 0, unconfirmed: 0 });
     assert.equal(line?.level, "warn");
-    assert.match(line?.text ?? "", /^SVC_ADMIN_PASSWORD is given to the service, which has no use for it/);
+    assert.match(line?.text ?? "", /^SVC_ADMIN_PASSWORD is set for the service, which does not use it/);
     assert.doesNotMatch(line?.text ?? "", /canary/);
   });
 

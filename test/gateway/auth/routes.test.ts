@@ -52,7 +52,7 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.equal((await gateway.ask("POST", "/api/auth/tokens", { ...json, ...proxied }, body)).status, 201);
   });
 
-  it("says what is wrong with a token that is wanted, without repeating it", async () => {
+  it("names the fault of a requested token, without repeating the token", async () => {
     await using gateway = await startGateway();
     const rows: readonly (readonly [body: string, path: readonly string[]])[] = [
       ["{}", ["label"]],
@@ -76,7 +76,7 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.deepEqual(await gateway.tokens.list(), []);
   });
 
-  it("tells what is on, to everybody", async () => {
+  it("reports to every caller which checks are on", async () => {
     await using off = await startGateway();
     const status = async (gateway: typeof off): Promise<unknown> =>
       authStatusSchema.parse(JSON.parse((await gateway.ask("GET", "/api/auth/status")).body));
@@ -92,7 +92,7 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.deepEqual(await status(strict), { enabled: true, modes: ["token", "proxy"], proxy_trusted: false });
   });
 
-  it("counts what it refuses", async () => {
+  it("counts refusals", async () => {
     await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
     const refusals = (code: string): Promise<number | undefined> =>
       gateway.metric(`berth_auth_refusals_total{code="${code}"}`);
@@ -108,7 +108,7 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.match(gateway.log(), /127\.0\.0\.1 failed to authenticate too often and gets 429 for a minute/);
   });
 
-  it("lets nobody in where the store cannot be read, and tells strangers nothing of it", async () => {
+  it("refuses every caller where the store cannot be read, without the reason", async () => {
     await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
     const own = { authorization: `Bearer ${await gateway.token("admin")}`, ...json };
     await rename(gateway.tokens.path, `${gateway.tokens.path}.aside`);

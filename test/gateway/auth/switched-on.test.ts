@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { TokenStore } from "../../../src/store/tokens.ts";
+import { TokenStore } from "../../../src/store/auth/tokens.ts";
 import { runBerth } from "../../support/command.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { codeOf, startGateway, type TestGateway } from "./gateway.ts";

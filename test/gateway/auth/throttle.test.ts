@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { FailureThrottle } from "../../../src/gateway/auth/throttle.ts";
 
 describe("throttle of failures", () => {
-  it("counts per peer and window, and tells once when it begins", () => {
+  it("counts per peer and window, and logs once when it begins", () => {
     let now = 1000;
     const throttle = new FailureThrottle({ failureLimit: 2, windowMs: 10_000, now: () => now });
     assert.equal(throttle.failed("a"), undefined);
@@ -18,7 +18,7 @@ describe("throttle of failures", () => {
     assert.equal(throttle.failed("a"), undefined, "a new window");
   });
 
-  it("forgets who failed longest ago rather than grow", () => {
+  it("forgets the peer that failed longest ago rather than grow", () => {
     const throttle = new FailureThrottle({ failureLimit: 1, peerLimit: 3, now: () => 0 });
     for (const peer of ["a", "b", "c"]) throttle.failed(peer);
     assert.ok(throttle.failed("a"), "seen again, and so the youngest");

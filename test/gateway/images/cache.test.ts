@@ -25,7 +25,7 @@ async function aged(cache: ImageCache, dir: string, text: string, seconds: numbe
 }
 
 describe("ImageCache", () => {
-  it("gives back what was put, under names that nobody can guess", async () => {
+  it("returns a stored image, under a name that cannot be guessed", async () => {
     await using dir = await tempDir();
     const cache = new ImageCache(join(dir.path, "images"));
     const names = await cache.put([Buffer.from("one"), Buffer.from("two")]);
@@ -35,7 +35,7 @@ describe("ImageCache", () => {
     assert.deepEqual((await readdir(join(dir.path, "images"))).toSorted(), names.toSorted());
   });
 
-  it("removes what was read longest ago, not what was made longest ago", async () => {
+  it("removes the image that was read longest ago, not the oldest", async () => {
     await using dir = await tempDir();
     const cache = new ImageCache(dir.path, limits);
     const first = await aged(cache, dir.path, "first", 30);
@@ -57,14 +57,14 @@ describe("ImageCache", () => {
     assert.deepEqual((await readdir(dir.path)).toSorted(), [newer, last].toSorted());
   });
 
-  it("keeps the answer just given whole, whatever the bounds", async () => {
+  it("keeps the latest answer whole, beyond its bounds too", async () => {
     await using dir = await tempDir();
     const cache = new ImageCache(dir.path, { maxFiles: 1, maxBytes: 1 });
     const names = await cache.put([Buffer.from("one"), Buffer.from("two")]);
     assert.deepEqual(await Promise.all(names.map((name) => read(cache, name))), ["one", "two"]);
   });
 
-  it("keeps the order and the bounds over a restart, and what is not its own", async () => {
+  it("keeps the order, the bounds and foreign files over a restart", async () => {
     await using dir = await tempDir();
     await writeFile(join(dir.path, "notes.txt"), "mine");
     const before = new ImageCache(dir.path, limits);
@@ -80,7 +80,7 @@ describe("ImageCache", () => {
     assert.deepEqual((await readdir(dir.path)).toSorted(), [...kept.slice(1), last, "notes.txt"].toSorted());
   });
 
-  it("removes what a writer that crashed left behind", async () => {
+  it("removes the temporary files of a crashed writer", async () => {
     await using dir = await tempDir();
     const leftover = join(dir.path, ".x.png.tmp");
     await writeFile(leftover, "half");
@@ -90,7 +90,7 @@ describe("ImageCache", () => {
     assert.deepEqual(await readdir(dir.path), names);
   });
 
-  it("lets a reader finish what is removed meanwhile", async () => {
+  it("lets a reader complete an image that is removed meanwhile", async () => {
     await using dir = await tempDir();
     const cache = new ImageCache(dir.path, { maxFiles: 1, maxBytes: 1000 });
     const [name = ""] = await cache.put([Buffer.from("still here")]);
@@ -123,7 +123,7 @@ describe("ImageCache", () => {
       assert.equal(await cache.open(name), undefined, name);
   });
 
-  it("says so when it cannot write", async () => {
+  it("reports that it cannot write", async () => {
     await using dir = await tempDir();
     await writeFile(join(dir.path, "file"), "");
     await assert.rejects(new ImageCache(join(dir.path, "file")).put([Buffer.from("x")]), { code: "EEXIST" });

@@ -5,7 +5,8 @@ import { ImageCache } from "../../../src/gateway/images/cache.ts";
 import { drawImages } from "../../../src/gateway/images/exchange.ts";
 import { planImage, type ImagePlan } from "../../../src/gateway/images/images.ts";
 import { loadWorkflows } from "../../../src/gateway/images/workflows.ts";
-import { ExchangeError, type Exchange } from "../../../src/lib/http1/client.ts";
+import { ExchangeError, type Exchange } from "../../../src/lib/exchange.ts";
+import { EnginePool } from "../../../src/lib/http1/client.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { startComfyDouble } from "../../doubles/comfyui.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -17,10 +18,10 @@ const plan = planImage(body, loadWorkflows(), { names: ["img"], held: "sdxl-turb
 /** What the relay would hear, in order. */
 function draw(port: number, planned = (): ImagePlan => plan): { exchange: Exchange; heard: unknown[] } {
   const heard: unknown[] = [];
-  const endpoint = { host: "127.0.0.1", port };
+  const engine = { transport: new EnginePool({ host: "127.0.0.1", port }) };
   const exchange = drawImages(
     planned,
-    { endpoint, cache: new ImageCache("/nowhere"), pollMs: 5 },
+    { engine, cache: new ImageCache("/nowhere"), pollMs: 5 },
     {
       onHead: ({ status, contentType }) => heard.push([status, contentType]),
       onData: (chunk) => heard.push(chunk.toString()),
@@ -32,7 +33,7 @@ function draw(port: number, planned = (): ImagePlan => plan): { exchange: Exchan
 }
 
 describe("drawImages", () => {
-  it("tells of one JSON answer", async () => {
+  it("reports one JSON answer", async () => {
     await using double = await startComfyDouble();
     const { heard } = draw(double.port);
     await until("it ends", () => heard.includes("end"));
@@ -53,7 +54,7 @@ describe("drawImages", () => {
     await until("it ends", () => heard.includes("end"));
   });
 
-  it("tells of a plan that cannot be made any more, and throws at nobody", async () => {
+  it("reports a plan that cannot be made any more, without an exception", async () => {
     const failure = new ApiError("model.not_loaded", { message: "slot img holds no model" });
     const { heard } = draw(await freePort(), () => {
       throw failure;
@@ -72,13 +73,13 @@ describe("drawImages", () => {
     assert.equal(heard.length, 2);
   });
 
-  it("tells of an engine that was never reached as of a connection that failed", async () => {
+  it("reports an engine that was never reached as a failed connection", async () => {
     const { heard } = draw(await freePort());
     await until("it fails", () => heard.length > 0);
     assert.ok(heard[0] instanceof ExchangeError && heard[0].phase === "connect");
   });
 
-  it("tells of an engine that stops within as of a failure: nothing may be sent again", async () => {
+  it("reports an engine that stops within the exchange as a failure: no request may be sent again", async () => {
     await using double = await startComfyDouble({ fault: "die", workMs: 20 });
     const { heard } = draw(double.port);
     await until("it fails", () => heard.length > 0);

@@ -11,6 +11,7 @@ import {
   type GenerateOptions,
 } from "../../../src/gateway/images/images.ts";
 import { loadWorkflows } from "../../../src/gateway/images/workflows.ts";
+import { EnginePool } from "../../../src/lib/http1/client.ts";
 import { startComfyDouble, type ComfyDouble, type ComfyFault } from "../../doubles/comfyui.ts";
 import { freePort } from "../../support/free-port.ts";
 import { tempDir } from "../../support/temp-dir.ts";
@@ -22,14 +23,20 @@ const workflows = loadWorkflows();
 const slot = { names: ["img"], held: "sdxl-turbo" };
 
 async function draw(
-  endpoint: GenerateOptions["endpoint"],
+  endpoint: { readonly host: string; readonly port: number },
   body: object = {},
   options: Partial<GenerateOptions> = {},
 ): Promise<Drawn> {
   await using dir = await tempDir();
   const plan = planImage(Buffer.from(JSON.stringify({ model: "img", prompt: "a cat", ...body })), workflows, slot);
   const { signal } = new AbortController();
-  return await generate(plan, { endpoint, signal, cache: new ImageCache(dir.path), pollMs: 5, ...options });
+  return await generate(plan, {
+    engine: { transport: new EnginePool(endpoint) },
+    signal,
+    cache: new ImageCache(dir.path),
+    pollMs: 5,
+    ...options,
+  });
 }
 
 function pngsOf({ data }: Drawn): Buffer[] {
@@ -93,7 +100,7 @@ describe("generate", () => {
     assert.deepEqual(calls.slice(-2), ["GET /view", "POST /history"]);
   });
 
-  it("waits its turn behind what others asked of the engine", async () => {
+  it("waits behind earlier requests of other clients to the engine", async () => {
     await using double = await startComfyDouble({ workMs: 30 });
     const answers = await Promise.all([draw(double), draw(double), draw(double)]);
     assert.equal(answers.flatMap(({ data }) => data).length, 3);
@@ -132,7 +139,7 @@ describe("generate", () => {
     });
   });
 
-  it("tells an engine that is not there from one that fails", async () => {
+  it("distinguishes an absent engine from a failing one", async () => {
     const port = await freePort();
     await assert.rejects(draw({ host: "127.0.0.1", port }), { code: "dispatch.upstream_unavailable", status: 502 });
   });
@@ -147,7 +154,7 @@ describe("generate", () => {
     }
   });
 
-  it("interrupts the engine when the client leaves, and only what is the client's", async () => {
+  it("interrupts the engine when the client leaves, and only the drawing of that client's", async () => {
     await using double = await startComfyDouble({ fault: "never" });
     const client = new AbortController();
     const drawing = later(draw(double, {}, { signal: client.signal }));

@@ -11,7 +11,7 @@ function parse(fields: unknown): ReturnType<typeof parseImageRequest> {
 const least = { model: "img", prompt: "a cat" };
 
 describe("parseImageRequest", () => {
-  it("leaves to the workflow what the client left open", () => {
+  it("leaves fields that the client omits to the workflow", () => {
     assert.deepEqual(parse(least), {
       model: "img",
       prompt: "a cat",

@@ -78,7 +78,7 @@ describe(`POST ${path}`, () => {
     }
   });
 
-  it("goes to img alone, whatever other slots hold", async () => {
+  it("goes to the slot img alone", async () => {
     await using engine = await startComfyDouble();
     await using gateway = await startGateway({ slots: { img: slot(engine.port), primary: { port: engine.port } } });
     const response = await gateway.post(path, { ...asked, model: "primary" });
@@ -105,7 +105,7 @@ describe(`POST ${path}`, () => {
     });
   }
 
-  it("hears from a slot that nobody configured that it is disabled", async () => {
+  it("is refused as disabled where no manifest configures the slot", async () => {
     await using gateway = await startGateway();
     const response = await gateway.post(path, asked);
     assert.equal(response.status, 503);
@@ -146,7 +146,7 @@ describe(`POST ${path}`, () => {
     assert.deepEqual(order, ["/prompt", "/view", "/prompt", "/view", "/prompt", "/view"]);
   });
 
-  it("tells what a node says, in the envelope", async () => {
+  it("has the error of a workflow's node in the envelope", async () => {
     await using engine = await startComfyDouble({ fault: "execution-error" });
     await using gateway = await startGateway({ slots: { img: slot(engine.port) } });
     const response = await gateway.post(path, asked);

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { appendFile, mkdir } from "node:fs/promises";
-import { dirname } from "node:path";
+import { appendFile, mkdir, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { describe, it, mock } from "node:test";
 import type { ResourceStatus } from "../../../src/api/resource-status.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { ChangeFeed, type FeedEvent } from "../../../src/gateway/management/change-feed.ts";
-import { logFile } from "../../../src/runtimes/logs.ts";
-import { openPublisher } from "../../../src/store/published.ts";
+import { logFile } from "../../../src/runtimes/logs/logs.ts";
+import { openPublisher } from "../../../src/store/state/publisher.ts";
 import { startGateway as startWithTokens } from "../auth/gateway.ts";
 import { startGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
@@ -74,6 +74,19 @@ describe("events", () => {
     assert.deepEqual(data, { name: "coder", removed: true });
   });
 
+  it("tell of a pull that is gone", async () => {
+    await using gateway = await startGateway({ slots: { primary: {} } });
+    using reader = await followEvents(gateway.url);
+    await reader.find("snapshot");
+    const asked = await gateway.post("/api/models/pull", JSON.stringify({ source: "hf://acme/tiny/tiny.gguf" }));
+    assert.equal(asked.status, 202, await asked.clone().text());
+    const { data } = await reader.find("pull");
+    assert.ok(isRecord(data) && data["state"] === "queued");
+    await rm(join(gateway.stateDir, "pulls", `${String(data["id"])}.json`));
+    const { data: gone } = await reader.find("pull", isOf("removed", true));
+    assert.deepEqual(gone, { id: data["id"], removed: true });
+  });
+
   it("go on where a reader left off, and begin anew where that is not known", async () => {
     await using gateway = await startGateway({ slots: { primary: {} } });
     let lastId = "";
@@ -105,21 +118,11 @@ describe("events", () => {
     using stranger = await followEvents(gateway.url);
     assert.equal(stranger.status, 401);
     await Promise.all([admin.find("snapshot"), other.find("snapshot")]);
-    const publisher = await openPublisher(gateway.stateDir);
-    const now = new Date().toISOString();
-    await publisher.writeOperator({
-      schema: 1,
-      instance: "test",
-      pid: process.pid,
-      bootId: "test",
-      startedAt: now,
-      heartbeat: now,
-      isPaused: false,
-      isSettled: true,
-      configDir: "/c",
-      problems: [{ reason: "SourceEmpty", message: "secret of the house" }],
-    });
+    await gateway.publishOperator({ problems: [{ reason: "SourceEmpty", message: "secret of the house" }] });
     await admin.find("config");
+    // One who comes later is told of what is wrong now.
+    using lateAdmin = await followEvents(gateway.url, "/api/events", await headers("admin"));
+    await lateAdmin.find("config", (data) => JSON.stringify(data).includes("secret of the house"));
     await gateway.publishRegistry({ resources: [resource("Upstream", "acme"), resource("Model", "m")] });
     await admin.find("condition", isOf("name", "acme"));
     await other.find("condition", isOf("name", "m"));
@@ -243,17 +246,17 @@ describe("events", () => {
 });
 
 describe("a change feed", () => {
-  it("remembers so much and no more, and tells a change once", () => {
+  it("keeps a bounded history, and reports each change once", () => {
     const feed = new ChangeFeed("me");
     const told: FeedEvent[] = [];
     using _reader = feed.follow((event) => told.push(event));
     const first = feed.lastId;
-    for (let count = 0; count < 1000; count += 1) feed.tell("slot", "a", { count });
-    feed.tell("slot", "a", { count: 999 });
+    for (let count = 0; count < 1000; count += 1) feed.publish("slot", "a", { count });
+    feed.publish("slot", "a", { count: 999 });
     assert.equal(told.length, 1000);
     assert.equal(feed.since(first)?.length, 1000);
     assert.deepEqual(feed.since(feed.lastId), []);
-    feed.tell("slot", "a", {});
+    feed.publish("slot", "a", {});
     assert.equal(feed.since(first), undefined);
     assert.equal(feed.since(told[0]?.id ?? "")?.length, 1000);
     assert.equal(feed.since("you-1"), undefined);
@@ -263,9 +266,9 @@ describe("a change feed", () => {
 });
 
 describe("a log that is followed", () => {
-  it("tells a line when it comes, and ends with its reader", async () => {
+  it("sends each line as it is written, and ends with its reader", async () => {
     await using gateway = await startGateway({ slots: { primary: {} } });
-    const file = logFile(gateway.stateDir, "primary", "main");
+    const file = logFile(gateway.stateDir, { slot: "primary", role: "main", ordinal: 0 });
     await mkdir(dirname(file), { recursive: true });
     await appendFile(file, "old\n");
     using reader = await followEvents(gateway.url, "/api/slots/primary/logs?follow=1&tail=5");
@@ -278,5 +281,18 @@ describe("a log that is followed", () => {
     assert.equal(await plain.text(), "new\n");
     const timed = await fetch(`${gateway.url}/api/slots/primary/logs?tail=1&timestamps=1`);
     assert.match(await timed.text(), /^\d{4}-\d\d-\d\dT[\d:.]+Z new\n$/);
+  });
+
+  it("names the process of each line where the slot has several", async () => {
+    await using gateway = await startGateway({ slots: { primary: { spec: { replicas: 2 } } } });
+    for (const ordinal of [0, 1]) {
+      const file = logFile(gateway.stateDir, { slot: "primary", role: "main", ordinal });
+      await mkdir(dirname(file), { recursive: true });
+      await appendFile(file, "hello\n");
+    }
+    using reader = await followEvents(gateway.url, "/api/slots/primary/logs?follow=1&tail=5");
+    for (const process of ["main", "main-1"]) await reader.find("message", isOf("process", process));
+    const plain = await (await fetch(`${gateway.url}/api/slots/primary/logs?tail=5`)).text();
+    assert.deepEqual(plain.split("\n").toSorted(), ["", "main | hello", "main-1 | hello"]);
   });
 });

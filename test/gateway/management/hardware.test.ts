@@ -6,7 +6,8 @@ import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import { withSuggestions } from "../../../src/engines/suggestion.ts";
 import { isRecord } from "../../../src/lib/record.ts";
-import { openHardwareStore, type HardwareStore } from "../../../src/store/hardware.ts";
+import { documentsInFiles } from "../../../src/store/documents.ts";
+import { openHardwareStore, type HardwareStore } from "../../../src/store/state/hardware.ts";
 import { pcFacts } from "../../hardware/tree.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
@@ -26,7 +27,7 @@ interface Scene extends AsyncDisposable {
 async function scene(options: Parameters<typeof startGateway>[0] = {}): Promise<Scene> {
   await using stack = new AsyncDisposableStack();
   const gateway = stack.use(await startGateway(options));
-  const store = stack.use(await openHardwareStore(gateway.stateDir));
+  const store = stack.use(await openHardwareStore(documentsInFiles(gateway.stateDir)));
   const owned = stack.move();
   const read = async (): Promise<Record<string, unknown>> => {
     const found: unknown = await (await fetch(`${gateway.url}/api/hardware`)).json();
@@ -55,15 +56,15 @@ async function asked({ store }: Scene): Promise<string> {
 }
 
 describe("the hardware", () => {
-  it("is what the operator has found", async () => {
+  it("is the operator's finding", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
     assert.deepEqual(await at.read(), { ...withSuggestions(pcFacts), pending: false });
   });
 
-  it("is not there before an operator has looked; a request for a look stays", async () => {
+  it("is absent before an operator has probed; a request for a probe stays", async () => {
     await using at = await scene();
-    const message = "no operator of this version has looked at this machine yet; the first to start does";
+    const message = "no operator of this version has probed this machine yet; the first to start does";
     for (const answer of [await fetch(`${at.gateway.url}/api/hardware`), await at.probe()]) {
       assert.equal(answer.status, 404);
       const { error } = await envelopeOf(answer);
@@ -82,7 +83,7 @@ describe("the hardware", () => {
     assert.equal((await at.read())["pending"], false);
   });
 
-  it("is waited for where that is asked; those who ask meanwhile share the look", async () => {
+  it("is waited for on request; concurrent requests share one probe", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
     const first = later(at.probe("?wait=settled"));
@@ -110,7 +111,7 @@ describe("the hardware", () => {
     assert.deepEqual(await answer.json(), { ...withSuggestions(pcFacts), pending: true });
   });
 
-  it("is not waited for where no operator lives", async () => {
+  it("is not waited for without a live operator", async () => {
     const heartbeat = new Date(Date.now() - 60_000).toISOString();
     await using at = await scene({ operator: { heartbeat } });
     await at.publish(pcFacts);
@@ -118,7 +119,7 @@ describe("the hardware", () => {
     assert.equal(isRecord(answer) && answer["pending"], true);
   });
 
-  it("is waited for by nobody once the client has left", async () => {
+  it("is not waited for after the client has left", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
     const leaving = new AbortController();

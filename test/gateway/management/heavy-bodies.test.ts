@@ -39,7 +39,7 @@ async function longestTurnMs<T>(task: () => Promise<T>): Promise<{ result: T; tu
 }
 
 describe("bodies that take their parser long", () => {
-  it("hold up nobody else, and are answered", { timeout: 240_000 }, async () => {
+  it("delay no other request, and are answered", { timeout: 240_000 }, async () => {
     await using gateway = await startGateway();
     for (const [file, text] of Object.entries(files)) {
       const body = JSON.stringify({ files: { [file]: text } });

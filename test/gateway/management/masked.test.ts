@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { openPublisher } from "../../../src/store/published.ts";
+import { openPublisher } from "../../../src/store/state/publisher.ts";
 import { publishedSlot } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
 import { startGateway } from "../auth/gateway.ts";

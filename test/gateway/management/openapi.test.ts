@@ -63,7 +63,7 @@ describe("the OpenAPI document", () => {
     assert.doesNotMatch(JSON.stringify(document), /\$defs/);
     assert.deepEqual(
       Object.keys(recordIn(schemas)).toSorted(),
-      "CompleteSlotSpec CompleteUpstreamSpec Error Json MessagesError Model ModelManifest ModelSpec Slot SlotDetail SlotManifest SlotSpec Upstream UpstreamManifest UpstreamSpec".split(
+      "CompleteSlotGroupSpec CompleteSlotSpec CompleteUpstreamSpec Error Json MessagesError Model ModelManifest ModelSpec Slot SlotDetail SlotGroupManifest SlotGroupSpec SlotManifest SlotSpec Upstream UpstreamManifest UpstreamSpec".split(
         " ",
       ),
     );
@@ -73,6 +73,7 @@ describe("the OpenAPI document", () => {
       ["/api/slots", "post", "Slot", ["name"]],
       ["/api/slots/{name}", "put", "Slot", []],
       ["/api/upstreams/{name}", "put", "Upstream", ["baseUrl"]],
+      ["/api/groups/{name}", "put", "SlotGroup", []],
     ] as const) {
       const body = bodyOf(path, method);
       assert.ok(Array.isArray(body), path);

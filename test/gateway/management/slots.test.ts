@@ -7,8 +7,8 @@ import type { SlotStatus } from "../../../src/api/status.ts";
 import { planView } from "../../../src/gateway/management/views.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { envelopeOf } from "../../support/envelope.ts";
-import { openPublisher } from "../../../src/store/published.ts";
-import { openRequestStore } from "../../../src/store/requests.ts";
+import { openPublisher } from "../../../src/store/state/publisher.ts";
+import { openRequestStore } from "../../../src/store/state/requests.ts";
 import { modelRecord, publishedSlot, startGateway, type SlotSketch, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
 import { later } from "../../support/later.ts";
@@ -153,7 +153,7 @@ describe("requests to a slot", () => {
     assert.equal((await requestsOf(gateway)).size, 0);
   });
 
-  it("are told to come again while the operator has not looked at every manifest yet", async () => {
+  it("get a retry time while the operator has not read every manifest yet", async () => {
     await using gateway = await startGateway({ slots: {}, operator: { isSettled: false } });
     const details = { slot: "coder", state: "offline", reason: "NotPublished" };
     for (const [method, path] of [
@@ -170,7 +170,7 @@ describe("requests to a slot", () => {
     await until("it has looked", async () => (await send(gateway, "GET", "/api/slots/coder")).status === 404);
   });
 
-  it("are refused with what is wrong where the manifest was never valid", async () => {
+  it("are refused with the manifest's fault where the manifest was never valid", async () => {
     const message = "/c/slots/broken.yaml:2:1: Tabs are not allowed as indentation";
     const lastTransitionTime = "2026-01-01T00:00:00.000Z";
     const claim = { reason: "InvalidSpec", message, observedGeneration: 1, lastTransitionTime };
@@ -192,13 +192,13 @@ describe("requests to a slot", () => {
     }
   });
 
-  it("are refused for a model that nobody knows", async () => {
+  it("are refused for an unknown model", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1, spec: { engine: "llama" } } } });
     const answer = await refused(send(gateway, "POST", "/api/slots/primary/swap", { model: "nope" }));
     assert.deepEqual(answer, [404, "model.not_found", undefined]);
   });
 
-  it("are refused for what is no name of a model, on a custom slot too", async () => {
+  it("are refused for an invalid name of a model, on a custom slot too", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const answer = await refused(send(gateway, "POST", "/api/models/%20/assign", { slot: "primary" }));
     assert.deepEqual(answer, [404, "model.not_found", undefined]);
@@ -226,10 +226,12 @@ describe("requests to a slot", () => {
 });
 
 describe("a slot's memory", () => {
-  it("is what its processes hold, and nothing where that cannot be told", async () => {
+  it("is the memory of its processes, and null where that is unknown", async () => {
     const startedAt = new Date(Date.now() - process.uptime() * 1000).toISOString();
     const running = (role: "main" | "rerank", more: object): SlotStatus["processes"][number] => ({
       role,
+      ordinal: 0,
+      host: "127.0.0.1",
       port: 1,
       endpoint: "http://127.0.0.1:1",
       isReady: true,
@@ -257,7 +259,7 @@ describe("a slot's memory", () => {
   });
 });
 
-it("a slot tells what its engine computes on and holds, and null where nobody knows", async () => {
+it("a slot shows its engine's devices and memory, and null where they are unknown", async () => {
   const compute = {
     devices: ["CUDA0"],
     layersOffloaded: 29,
@@ -353,7 +355,7 @@ describe("a slot's manifest", () => {
     assert.equal((await send(gateway, "PUT", "/api/slots/coder", spec)).status, 201);
   });
 
-  it("is waited for no longer once somebody has written another over it", { timeout: 180_000 }, async () => {
+  it("is not waited for after another manifest has replaced it", { timeout: 180_000 }, async () => {
     await using gateway = await startGateway({ slots: { coder: { port: 1 } } });
     const put = (query: string, idleSeconds: number): Promise<Response> =>
       send(gateway, "PUT", `/api/slots/coder${query}`, { load: "onDemand", idleSeconds, model: { default: "m" } });
@@ -368,7 +370,7 @@ describe("a slot's manifest", () => {
     assert.ok(isRecord(slot) && slot["spec_hash"] !== second["spec_hash"], "each hears of what it has written");
   });
 
-  it("is told to be written when no operator takes it up", async () => {
+  it("is reported as written when no operator acts on it", async () => {
     await using gateway = await startGateway();
     const [status, code, details] = await refused(
       send(gateway, "POST", "/api/slots", { name: "new", model: { default: "m" } }),
@@ -435,7 +437,7 @@ describe("a slot's manifest", () => {
     );
   });
 
-  it("is there once, and a built-in one always", async () => {
+  it("exists once, and a built-in slot always", async () => {
     await using gateway = await startGateway({ slots: { coder: { port: 1 }, primary: { port: 2 } } });
     await declare(gateway, "slots/coder.toml", "enabled = false\n");
     const again = await refused(send(gateway, "POST", "/api/slots", { name: "coder", model: { default: "m" } }));

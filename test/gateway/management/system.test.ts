@@ -7,9 +7,10 @@ import { describe, it } from "node:test";
 import { modelRecordSchema } from "../../../src/api/model.ts";
 import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
 import { isRecord } from "../../../src/lib/record.ts";
-import { OpenUpstreams } from "../../../src/store/open-upstreams.ts";
-import { openPublisher } from "../../../src/store/published.ts";
-import { openRemovals } from "../../../src/store/removals.ts";
+import { OpenUpstreams } from "../../../src/store/state/open-upstreams.ts";
+import { documentsInFiles } from "../../../src/store/documents.ts";
+import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
+import { openRemovals } from "../../../src/store/state/removals.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway, type TestGateway } from "../../support/gateway.ts";
 import { until } from "../../support/until.ts";
@@ -32,28 +33,6 @@ async function code(answer: Promise<Response>): Promise<string> {
   return (await envelopeOf(await answer)).error.code;
 }
 
-async function publishOperator(
-  stateDir: string,
-  heartbeat: Date,
-  problems: { reason: string; message: string }[] = [],
-): Promise<void> {
-  const time = heartbeat.toISOString();
-  await (
-    await openPublisher(stateDir)
-  ).writeOperator({
-    schema: 1,
-    instance: "test",
-    pid: process.pid,
-    bootId: "test",
-    startedAt: time,
-    heartbeat: time,
-    isPaused: false,
-    isSettled: true,
-    configDir: "/c",
-    problems,
-  });
-}
-
 describe("health", () => {
   const check = async (gateway: TestGateway, name: string): Promise<unknown> => {
     const { checks } = await got(gateway, "/api/health/system");
@@ -63,20 +42,17 @@ describe("health", () => {
 
   it("is ok while an operator lives, and degraded within seconds of its death", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
-    await until("the operator is seen", async () => {
-      await publishOperator(gateway.stateDir, new Date());
-      return (await check(gateway, "operator_heartbeat")) === "ok";
-    });
+    await until("the operator is seen", async () => (await check(gateway, "operator_heartbeat")) === "ok");
     const begun = Date.now();
+    await gateway.publishOperator({ heartbeat: new Date().toISOString() });
     await until("its silence is seen", async () => (await check(gateway, "operator_heartbeat")) === "degraded");
     assert.ok(Date.now() - begun < 30_000);
     assert.equal((await send(gateway, "GET", "/api/health/system")).status, 200);
   });
 
-  it("tells of the store, of slots and of the disk", async () => {
+  it("reports on the store, on slots and on the disk", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "error" } } });
-    const ahead = new Date(Date.now() + 600_000);
-    await publishOperator(gateway.stateDir, ahead, [{ reason: "SourceEmpty", message: "nothing there" }]);
+    await gateway.publishOperator({ problems: [{ reason: "SourceEmpty", message: "nothing there" }] });
     await until("the problem is seen", async () => (await check(gateway, "store")) === "degraded");
     const { status, checks } = await got(gateway, "/api/health/system");
     assert.equal(status, "degraded");
@@ -139,13 +115,13 @@ describe("the addresses of things", () => {
     assert.deepEqual(await asked({ host: `localhost:${port}` }), {
       api: `http://localhost:${port}/v1`,
       dashboard: `http://localhost:${port}/`,
-      chat: null,
+      chat: `http://localhost:${port}/chat/`,
     });
     const proxied = { host: "svc.local", "x-forwarded-proto": "https" };
     assert.deepEqual(await asked(proxied), {
       api: "https://svc.local/v1",
       dashboard: "https://svc.local/",
-      chat: null,
+      chat: "https://svc.local/chat/",
     });
     assert.equal((await asked({ ...proxied, "x-forwarded-proto": "http" }))["api"], "http://svc.local/v1");
     assert.equal((await asked({ ...proxied, "x-forwarded-proto": "javascript" }))["api"], "http://svc.local/v1");
@@ -325,8 +301,14 @@ describe("models", () => {
     assert.equal(await code(send(gateway, "DELETE", "/api/models/test-model?files=1")), "model.in_use");
     assert.equal(await code(send(gateway, "DELETE", "/api/models/test-model?force=1")), "dispatch.invalid_request");
     assert.equal(await readFile(file, "utf8"), "x");
-    assert.equal((await send(gateway, "DELETE", "/api/models/test-model?force=1&files=1")).status, 202);
-    await assert.rejects(readFile(file), { code: "ENOENT" });
+    await gateway.publishOperator({ isSettled: true });
+    await using tasks = await openModelTaskStore(documentsInFiles(gateway.stateDir));
+    const removed = send(gateway, "DELETE", "/api/models/test-model?force=1&files=1");
+    const task = await until("the operator is asked", () => tasks.tasks()[0]);
+    assert.deepEqual(task.kind === "remove" ? [task.ref, task.files] : task.kind, ["test-model", [file]]);
+    assert.equal(await readFile(file, "utf8"), "x", "the operator alone deletes files");
+    await tasks.answer({ schema: 1, answers: task.id, answeredAt: new Date().toISOString(), freedBytes: 1 });
+    assert.equal((await removed).status, 202);
     assert.equal(await code(send(gateway, "DELETE", "/api/models/nobody")), "model.not_found");
   });
 
@@ -353,7 +335,6 @@ describe("models", () => {
       assert.deepEqual((await got(gateway, `/api/models/${ref}`))["slots"], ["embed"]);
     }
     assert.equal(await readFile(file, "utf8"), "x");
-    assert.equal((await send(gateway, "DELETE", "/api/models/ranker?files=1&force=1")).status, 202);
   });
 
   it("are not swapped into, assigned to or written for a built-in slot whose work they cannot do", async () => {

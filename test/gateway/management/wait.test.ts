@@ -9,7 +9,7 @@ import { listen } from "../../support/listen.ts";
 const nothing = { [Symbol.dispose]: () => undefined };
 const { signal: stopping } = new AbortController();
 
-it("nobody is waited for who left before the wait began", { timeout: 180_000 }, async () => {
+it("a client that left before the wait began is not waited for", { timeout: 180_000 }, async () => {
   const server = createServer();
   try {
     const port = await listen(server);

@@ -5,7 +5,7 @@ import OpenAI from "openai";
 import { ApiError, errorTable, type ErrorCode } from "../../../src/api/errors.ts";
 import { messagesErrors } from "../../../src/gateway/protocols/messages-errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
-import { plainErrors } from "../../../src/gateway/relay/error-form.ts";
+import { plainErrors } from "../../../src/gateway/http/error-form.ts";
 
 const failure = new ApiError("dispatch.upstream_failed", { message: "the engine died" });
 const envelope = { code: "dispatch.upstream_failed", message: "the engine died", type: "server_error" };

@@ -252,7 +252,7 @@ describe("Responses", () => {
     });
   });
 
-  it("end with numbered events when an engine of chats dies, and refuse by name what is not possible", async () => {
+  it("end with numbered events when a chat engine dies, and name the field that is not possible", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(helloChunks[0], () => response.destroy());
@@ -304,7 +304,7 @@ describe("Responses", () => {
     assert.notEqual(first.output[0]?.id, second.output[0]?.id);
   });
 
-  it("know calls of functions and thoughts by their ids, and what a client has stopped", async () => {
+  it("resolve calls of functions and thoughts by their ids, and stopped answers", async () => {
     await using engine = await scriptedEngine((response) => {
       const called = { id: "call_1", type: "function", function: { name: "city", arguments: "{}" } };
       const message = { role: "assistant", reasoning_content: "hm", content: null, tool_calls: [called] };
@@ -343,7 +343,7 @@ describe("Responses", () => {
     assert.deepEqual(messagesOf(engine.seen.at(-1)?.body), [question, { role: "assistant", content: "hel" }]);
   });
 
-  it("keep nothing with store: false, and give nobody what another has got", async () => {
+  it("keep nothing with store: false, and give no client the items of another", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startProtected({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } });
     const [mine, other] = [await gateway.token("all"), await gateway.token("v1-only")];
@@ -363,7 +363,7 @@ describe("Responses", () => {
     ] as const) {
       const refusal = await rejectionOf(client(token).create(named(answer)), OpenAI.APIError);
       assert.equal(refusal.status, 400);
-      assert.match(refusal.message, /not kept here \(any more\): send items whole, as SDKs do with store: false/);
+      assert.match(refusal.message, /not stored here \(any more\): send items whole, as SDKs do with store: false/);
     }
     const [item] = kept.output;
     const twice = [1, 2].map(() => ({ type: "item_reference" as const, id: item?.id ?? "" }));

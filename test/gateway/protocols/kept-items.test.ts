@@ -17,7 +17,7 @@ function open({ limitBytes = 10_000, budgetBytes = 1_000_000 } = {}): {
 }
 
 describe("items that are kept", () => {
-  it("are found by those who got them alone, as they were", () => {
+  it("are found unchanged, and only by their own clients", () => {
     const { kept } = open();
     using _kept = kept;
     kept.keep("anna", item("1"));
@@ -28,7 +28,7 @@ describe("items that are kept", () => {
     assert.deepEqual(kept.find("anna", "1"), item("1", 3), "the last one of that name");
   });
 
-  it("go when they were not used for long, and before those that were used later", () => {
+  it("are removed when unused for long, the least recently used first", () => {
     const { kept, budget, pass } = open();
     using _kept = kept;
     for (const id of ["1", "2"]) kept.keep("anna", item(id, 4000));
@@ -60,7 +60,7 @@ describe("items that are kept", () => {
     assert.deepEqual([kept.bytes, budget.usedBytes], [0, 0]);
   });
 
-  it("push out those of who has the most", () => {
+  it("displace items of the client that has the most", () => {
     const { kept } = open();
     using _kept = kept;
     kept.keep("anna", item("1", 1000));

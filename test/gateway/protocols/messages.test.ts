@@ -276,7 +276,7 @@ describe("a chat engine's answer as a Message", () => {
     ]);
   });
 
-  it("is no failure where the limit of tokens cuts its last call: the call is there, without input", () => {
+  it("is no failure where the limit of tokens cuts its last call: the call has no input", () => {
     const calls = [call('{"a":1}'), call('{"a":')];
     const cut = answerOf({ tool_calls: calls }, { finish_reason: "length" });
     const tool = { type: "tool_use", id: "c1", name: "read" };
@@ -318,7 +318,7 @@ describe("a chat engine's answer as a Message", () => {
     assert.deepEqual(answerOf({ content: null, refusal: "no" })["content"], [{ type: "text", text: "no" }]);
   });
 
-  it("counts what came from a cache apart, and nothing where the engine counts nothing", () => {
+  it("counts cached tokens separately, and none where the engine counts none", () => {
     const cached = { usage: { ...usage, prompt_tokens_details: { cached_tokens: 7 } } };
     const none = { input_tokens: 0, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 };
     assert.deepEqual(answerOf({ content: "" }, {}, cached)["usage"], {

@@ -143,7 +143,7 @@ describe("a chat stream as Responses events", () => {
     assert.equal(open().stream.push(Buffer.from(": still here\n\n"))?.toString(), ": ping\n\n");
   });
 
-  it("end as failed, with what there was and the next numbers, where the engine fails", async () => {
+  it("end as failed, with the received items and the next numbers, where the engine fails", async () => {
     const { stream } = open();
     const before = stream.push(Buffer.from(text))?.toString() ?? "";
     const sent = before + stream.fail(new ApiError("dispatch.upstream_failed", { message: "the engine died" }));

@@ -200,11 +200,11 @@ describe("a Responses request for a chat engine", () => {
     [
       { previous_response_id: "resp_1" },
       ["previous_response_id"],
-      /^previous_response_id: .*not kept here: send the whole/,
+      /^previous_response_id: .*not stored here: send the whole/,
     ],
     [{ conversation: "conv_1" }, ["conversation"], /^conversation: conversation is not possible/],
     [{ conversation: { id: "conv_1" } }, ["conversation"], /not possible/],
-    [{ prompt: { id: "pmpt_1" } }, ["prompt"], /templates are not kept here/],
+    [{ prompt: { id: "pmpt_1" } }, ["prompt"], /templates are not stored here/],
     [{ background: true }, ["background"], /background is not possible/],
     [{ include: ["message.output_text.logprobs"] }, ["include", 0], /chat\/completions has logprobs/],
     [{ max_output_tokens: 0 }, ["max_output_tokens"], /at least 1/],
@@ -213,7 +213,7 @@ describe("a Responses request for a chat engine", () => {
     [
       { input: [{ type: "item_reference", id: "msg_1" }] },
       ["input", 0],
-      /names an item that is not kept here \(any more\): .*store: false$/,
+      /names an item that is not stored here \(any more\): .*store: false$/,
     ],
     [{ input: [{ type: "computer_call" }] }, ["input", 0, "type"], /computer_call cannot be passed/],
     [
@@ -224,7 +224,7 @@ describe("a Responses request for a chat engine", () => {
     [
       { input: [{ role: "user", content: [{ type: "input_image", file_id: "f" }] }] },
       ["input", 0, "content", 0, "image_url"],
-      /files are not kept here/,
+      /files are not stored here/,
     ],
   ];
   for (const [request, path, message] of refused) {

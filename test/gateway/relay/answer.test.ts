@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { ApiError } from "../../../src/api/errors.ts";
 import { responsesErrors } from "../../../src/gateway/protocols/responses-errors.ts";
 import { Answer, HeldAnswer } from "../../../src/gateway/relay/answer.ts";
-import type { ErrorForm } from "../../../src/gateway/relay/error-form.ts";
+import type { ErrorForm } from "../../../src/gateway/http/error-form.ts";
 import { envelopeIn } from "../../support/envelope.ts";
 import { rawExchange, type RawAnswer } from "../../support/raw-http.ts";
 import { listen } from "../../support/listen.ts";
@@ -53,7 +53,7 @@ describe("Answer", () => {
       assert.ok(head.includes(`\r\n${line}`), line);
   });
 
-  it("numbers the event of a failure behind those of a stream that has numbers, whoever ends it", async () => {
+  it("numbers the event of a failure after the events of a numbered stream", async () => {
     const { body } = await read(
       (answer) => {
         answer.begin(200, stream);
@@ -67,7 +67,7 @@ describe("Answer", () => {
     assert.match(body, /event: error\ndata: .*"sequence_number":2,/);
   });
 
-  it("tells a failure by status before it begins, by a last event within a stream, by a cut connection within bytes", async () => {
+  it("reports a failure by status before it begins, by a last event within a stream, by a cut connection within bytes", async () => {
     const before = await read((answer) => answer.refuse(failure));
     assert.deepEqual([before.status, envelopeIn(before.body).error.code], [502, "dispatch.upstream_failed"]);
     const within = await read((answer) => {
@@ -106,7 +106,7 @@ describe("Answer", () => {
     assert.equal(second, `${wait}${chunk("data: /2\n\n")}0\r\n\r\n`);
   });
 
-  it("tells a failure in an event of its own, also where the one before was cut off", async () => {
+  it("reports a failure in an event of its own, also after an event that was cut off", async () => {
     for (const [written, between] of [
       [["data: x\n"], "\n"],
       [["event: x\r\ndata: y\r\n"], "\n"],
@@ -160,7 +160,7 @@ describe("Answer", () => {
     assert.equal(outcome, "read ECONNRESET");
   });
 
-  it("says no length of no content, whatever the engine says", async () => {
+  it("sends no length with 204, although the engine does", async () => {
     const { status, head, body } = await read((answer) => {
       answer.begin(204, { "content-type": "text/plain", "content-length": "5" });
       answer.end();
@@ -169,7 +169,7 @@ describe("Answer", () => {
     assert.doesNotMatch(head, /content-length|transfer-encoding/i);
   });
 
-  it("keeps the first failure it told, and logs every one", async () => {
+  it("keeps the first failure that it reported, and logs every one", async () => {
     const logged: string[] = [];
     let first: ApiError | undefined;
     const { status } = await read((answer) => {

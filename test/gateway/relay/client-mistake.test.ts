@@ -60,7 +60,7 @@ describe("a prompt beyond the context", () => {
     ["Anthropic", 400, { type: "error", error: { message: "prompt is too long: 900 tokens > 512 maximum" } }],
   ];
   for (const [engine, status, body] of said) {
-    it(`is told in one way, with llama.cpp's type and counts, whatever ${engine} says`, () => {
+    it(`is reported in one way, with llama.cpp's type and counts, whatever ${engine} says`, () => {
       const failure = clientMistake(status, body);
       const { details: _details, ...error } = failure?.envelope().error ?? { details: undefined };
       assert.equal(failure?.status, 400);
@@ -75,20 +75,20 @@ describe("a prompt beyond the context", () => {
     });
   }
 
-  it("is told without counts where nobody gives any", () => {
+  it("is reported without counts where the engine gives none", () => {
     const { message, familiar } =
       clientMistake(400, { error: { code: "context_length_exceeded", message: "no" } }) ?? {};
     assert.equal(message, "request exceeds the available context size, try increasing it");
     assert.deepEqual(familiar, { openai_code: "context_length_exceeded" });
   });
 
-  it("is not what a limit of the answer is that is too high", () => {
+  it("is not a limit of the answer that is too high", () => {
     const message =
       "'max_tokens' is too large: 900. This model's maximum context length is 512 tokens and your request has 100 input tokens.";
     assert.equal(clientMistake(400, { error: { message, type: "BadRequestError" } }), undefined);
   });
 
-  it("is told so of a provider, and within a stream", () => {
+  it("is reported so for a provider, and within a stream", () => {
     const body = Buffer.from(JSON.stringify({ error: { message: "prompt is too long: 900 tokens > 512 maximum" } }));
     const failure = refusalFailure("acme", { status: 400, retryAfter: undefined, body });
     assert.deepEqual(

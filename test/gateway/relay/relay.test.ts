@@ -6,7 +6,7 @@ import type { AnswerFormat, AnswerTranslation } from "../../../src/gateway/relay
 import type { RelayOptions, Sender } from "../../../src/gateway/relay/relay-options.ts";
 import { Relay } from "../../../src/gateway/relay/relay.ts";
 import { ModelRename } from "../../../src/gateway/relay/rename.ts";
-import { ExchangeError } from "../../../src/lib/http1/client.ts";
+import { ExchangeError } from "../../../src/lib/exchange.ts";
 import { RecorderSink } from "./recorder.ts";
 import { fc } from "../../support/fast-check.ts";
 
@@ -22,13 +22,14 @@ interface Site {
 function site(options: AnswerFormat & Partial<RelayOptions & Sender> = {}, room = Infinity): Site {
   const sink = new RecorderSink(room);
   const log: string[] = [];
-  const { isChat, endMark, translation, onUnsent = () => false } = options;
+  const { isChat, endMark, translation, onFailed = () => false } = options;
   const relay = new Relay({
     sender: {
       onFirstByte: () => void log.push("first"),
       onByte: () => undefined,
+      onTokens: () => undefined,
       onBodyDone: () => undefined,
-      onUnsent,
+      onFailed,
       onSettled: () => void log.push("settled"),
     },
     sink,
@@ -73,7 +74,7 @@ describe("Relay of JSON", () => {
     assert.deepEqual(log, ["first", "settled"]);
   });
 
-  it("tells a failure within it with its own status", () => {
+  it("reports a failure within it with its own status", () => {
     const { relay, sink, head, data } = site();
     head("application/json");
     data('{"model"');
@@ -81,7 +82,7 @@ describe("Relay of JSON", () => {
     assert.deepEqual(sink.calls, ["refuse dispatch.upstream_failed"]);
   });
 
-  it("gives up keeping what is large, and loses nothing of it", () => {
+  it("relays a large answer in pieces, and loses no byte", () => {
     const { relay, sink, head, data } = site();
     const piece = "x".repeat(3 * 1024 * 1024);
     head("application/json");
@@ -110,7 +111,7 @@ describe("Relay of JSON", () => {
     assert.deepEqual([odd.sink.calls, odd.log], [["refuse dispatch.upstream_failed"], ["first", "settled"]]);
   });
 
-  it("that comes to a client who was promised a stream is the engine's failure", () => {
+  it("that reaches a client who was promised a stream is the engine's failure", () => {
     const { relay, sink, head, data, log } = site();
     sink.isHeld = true;
     head("application/json");
@@ -122,7 +123,7 @@ describe("Relay of JSON", () => {
 });
 
 describe("Relay of an event stream", () => {
-  it("gives on what comes as it comes", () => {
+  it("passes bytes on as they arrive", () => {
     const { relay, sink, head, data } = site();
     head("text/event-stream");
     assert.deepEqual(sink.calls, ["begin"]);
@@ -155,7 +156,7 @@ describe("Relay of an event stream", () => {
     });
   }
 
-  it("tells an error that stands in a last line without an end", () => {
+  it("reports an error in a last line without an end", () => {
     const { relay, sink, log, head, data } = site();
     head("text/event-stream");
     data('data: {"error":{"code":429,"message":"too many"}}');
@@ -196,7 +197,7 @@ describe("Relay of an event stream", () => {
     assert.deepEqual(log, ["first", "pause", "resume", "pause"]);
   });
 
-  it("is translated as it comes, with what the translation has left at the end", () => {
+  it("is translated as it arrives, with the translation's rest at the end", () => {
     const translation: AnswerTranslation = {
       answer: (body) => body,
       stream: {
@@ -242,7 +243,7 @@ describe("Relay of other answers", () => {
     }
   });
 
-  it("tells an error that does not end when its time is over", (context) => {
+  it("reports an error without an end at its time limit", (context) => {
     context.mock.timers.enable({ apis: ["setTimeout"] });
     const { sink, log, head, data } = site();
     head("text/plain", 400);
@@ -264,7 +265,7 @@ describe("Relay of other answers", () => {
 
   it("asks whether a request that never reached the engine goes once more", () => {
     const refused = new ExchangeError("connect", "refused");
-    const again = site({ onUnsent: () => true });
+    const again = site({ onFailed: () => true });
     again.relay.onError(refused);
     assert.deepEqual([again.sink.calls, again.log], [[], []]);
     const never = site();
@@ -283,7 +284,7 @@ describe("Relay of other answers", () => {
   });
 });
 
-it("Relay answers once, whatever the exchange says", () => {
+it("Relay answers once, for any events of the exchange", () => {
   const text = fc.constantFrom(
     'data: {"model":"engine"}\n\n',
     done,

@@ -47,7 +47,7 @@ describe("SharedAnswer", () => {
     assert.deepEqual(at(failed.sinks, 0).calls, ["refuse dispatch.upstream_failed"]);
   });
 
-  it("refuses what is no stream when one reader was promised one, whoever that is", () => {
+  it("refuses an answer that is no stream when any reader was promised a stream", () => {
     const { answer, sinks } = shared([Infinity, Infinity]);
     at(sinks, 1).isHeld = true;
     assert.equal(answer.hasBegun, true);
@@ -76,7 +76,7 @@ describe("SharedAnswer", () => {
     );
   });
 
-  it("cuts one that is too far behind, alone, and tells it why", () => {
+  it("cuts a reader that is too far behind, alone and with the reason", () => {
     const { answer, sinks, budget } = shared([1, Infinity], { behind: 10 });
     answer.begin(200, stream);
     answer.write(Buffer.alloc(4));
@@ -90,7 +90,7 @@ describe("SharedAnswer", () => {
     assert.equal(at(sinks, 1).calls.at(-1), "end");
   });
 
-  it("cuts whoever is behind at all when the budget is used up", () => {
+  it("cuts every reader that is behind when the budget is used up", () => {
     const { answer, sinks, budget } = shared([1, Infinity], { behind: 1000, budget: 20 });
     answer.begin(200, stream);
     answer.write(Buffer.alloc(4));
@@ -103,7 +103,7 @@ describe("SharedAnswer", () => {
     );
   });
 
-  it("tells when the last reader was cut, once, for the engine must not go on for nobody", () => {
+  it("reports once that the last reader was cut, so that the engine stops", () => {
     const { answer, sinks, told } = shared([1, 1], { behind: 10 });
     answer.begin(200, stream);
     assert.equal(answer.write(Buffer.alloc(2)), false);
@@ -151,7 +151,7 @@ describe("SharedAnswer", () => {
   );
   const rooms = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 5 });
 
-  it("whatever happens: all who stay get every byte in order, none is behind beyond the limit, no byte is kept for nobody", () => {
+  it("at any time: every reader gets all bytes in order, none is behind beyond the limit, no byte is kept without a reader", () => {
     fc.assert(
       fc.property(
         rooms,

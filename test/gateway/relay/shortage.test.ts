@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { exchangeFailure } from "../../../src/gateway/relay/engine-failure.ts";
 import { connectionFailure } from "../../../src/gateway/upstreams/provider-failure.ts";
-import { ExchangeError } from "../../../src/lib/http1/client.ts";
+import { ExchangeError } from "../../../src/lib/exchange.ts";
 import { runScarce } from "../../support/out-of-files.ts";
 
 it("a connection that this process may not open is its own want, not the engine's or provider's", async () => {
@@ -10,21 +10,17 @@ it("a connection that this process may not open is its own want, not the engine'
   const phase = await runScarce(`
     const { EnginePool } = await import(${JSON.stringify(client)});
     const open = exhaust();
-    const pool = new EnginePool("127.0.0.1", 9);
+    const pool = new EnginePool({ host: "127.0.0.1", port: 9 });
     const nothing = () => undefined;
     const { phase } = await new Promise((onError) => {
       const timeouts = { firstByteMs: 0, idleMs: 0 };
-      pool.request("GET / HTTP/1.1\\r\\n\\r\\n", [], timeouts, { onHead: nothing, onData: nothing, onEnd: nothing, onError });
+      pool.send({ method: "GET", path: "/", accept: "*/*" }, { timeouts }, { onHead: nothing, onData: nothing, onEnd: nothing, onError });
     });
     giveBack(open);
     console.log(phase);`);
   assert.equal(phase, "shortage");
   const ours = exchangeFailure(new ExchangeError("shortage", "connect EMFILE"));
-  const { failure, outcome } = connectionFailure(
-    "acme",
-    Object.assign(new Error("connect EMFILE"), { code: "EMFILE" }),
-    "connecting",
-  );
+  const { failure, outcome } = connectionFailure("acme", new ExchangeError("shortage", "connect EMFILE"), false);
   for (const { status, code, message } of [ours, failure]) {
     assert.deepEqual([status, code], [503, "system.overloaded"]);
     assert.match(message, /^the gateway .*RLIMIT_NOFILE/);

@@ -32,7 +32,7 @@ describe("the catalogue of upstreams", () => {
     });
   });
 
-  it("leaves out what no client could name", () => {
+  it("leaves out refs that no client could name", () => {
     const acme = input("acme", [], ["fine", "with space", "", "-dash", "x".repeat(300), "ключ"]);
     assert.deepEqual(shown(mergeCatalog([acme], none)), { fine: "acme/fine" });
   });
@@ -42,14 +42,14 @@ describe("the catalogue of upstreams", () => {
     assert.deepEqual(shown(mergeCatalog([acme], none)), { "gpt-double": "acme/gpt-double" });
   });
 
-  it("prefers what is declared to what is discovered, and then the first", () => {
+  it("prefers declared refs to discovered ones, and then the first", () => {
     const a = input("a", [], ["shared", "own"]);
     const b = input("b", [{ ref: "shared" }], ["own"]);
     const c = input("c", [{ ref: "shared" }]);
     assert.deepEqual(shown(mergeCatalog([a, b, c], none)), { shared: "b/shared", own: "a/own" });
   });
 
-  it("lets the one that has a ref keep it", () => {
+  it("keeps a ref with the upstream that has it", () => {
     const b = input("b", [{ ref: "one" }], ["two"]);
     const before = mergeCatalog([b], none);
     const a = input("a", [{ ref: "one" }], ["two"]);
@@ -57,7 +57,7 @@ describe("the catalogue of upstreams", () => {
     assert.deepEqual(shown(mergeCatalog([a], before)), { one: "a/one", two: "a/two" });
   });
 
-  it("gives every ref to one upstream that offers it, whatever came before", () => {
+  it("gives every ref to one upstream that offers it, after any history", () => {
     const name = fc.constantFrom<string[]>("m1", "m2", "m3", "m4");
     const upstream = fc.record({ declared: fc.uniqueArray(name), discovered: fc.uniqueArray(name) });
     const world = fc.uniqueArray(fc.tuple(fc.constantFrom("a", "b", "c"), upstream), { selector: ([key]) => key });

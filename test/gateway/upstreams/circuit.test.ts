@@ -108,7 +108,7 @@ describe("circuit", () => {
     assert.equal(circuit.state, "closed");
   });
 
-  it("never tries twice at once, nor before its time, and always comes back", () => {
+  it("never runs two trials at once or a trial too early, and always closes again", () => {
     const moves = fc.array(
       fc.oneof(
         fc.record({ kind: fc.constant("admit" as const) }),

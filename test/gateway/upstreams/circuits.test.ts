@@ -47,7 +47,7 @@ describe("circuits of a provider", () => {
     assert.equal(circuits.pausedModels, 1);
   });
 
-  it("count each kind of failure by itself, and forget at a success", () => {
+  it("count each kind of failure separately, and from zero after a success", () => {
     const { circuits, fail, succeed } = setUp();
     fail("m", "500", 4);
     fail("m", "timeout", 4);

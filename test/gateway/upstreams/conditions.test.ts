@@ -25,7 +25,7 @@ const condition = (type: string, status: Condition["status"], reason: string): C
   observedGeneration: 3,
   lastTransitionTime: at(0).toISOString(),
 });
-const told = (...conditions: Condition[]): ResourceStatus => ({
+const manifestOf = (...conditions: Condition[]): ResourceStatus => ({
   kind: "Upstream",
   name: "acme",
   file: "/c/acme.toml",
@@ -33,27 +33,27 @@ const told = (...conditions: Condition[]): ResourceStatus => ({
   specHash: "h",
   conditions,
 });
-const accepted = told(condition("Ready", "True", "Accepted"));
-const broken = told(condition("Ready", "False", "InvalidSpec"), condition("Stalled", "True", "InvalidSpec"));
+const accepted = manifestOf(condition("Ready", "True", "Accepted"));
+const broken = manifestOf(condition("Ready", "False", "InvalidSpec"), condition("Stalled", "True", "InvalidSpec"));
 const { problems } = view;
 
 const asked = (options: Partial<Parameters<typeof upstreamConditions>[0]>): readonly Condition[] =>
-  upstreamConditions({ view, told: accepted, lost: [], before: [], now: at(1), ...options });
+  upstreamConditions({ view, published: accepted, lost: [], before: [], now: at(1), ...options });
 const short = (conditions: readonly Condition[]): string[] =>
   conditions.map(({ type, status, reason }) => `${type} ${status} ${reason}`);
 
 describe("a provider's conditions", () => {
   const cases: readonly (readonly [string, Parameters<typeof asked>[0], readonly string[]])[] = [
     ["nothing is wrong", {}, ["Ready True Serving", "Available True Serving"]],
-    ["the operator is older", { told: undefined }, ["Ready True Serving", "Available True Serving"]],
+    ["the operator is older", { published: undefined }, ["Ready True Serving", "Available True Serving"]],
     [
       "the manifest was never valid",
-      { view: undefined, told: broken },
+      { view: undefined, published: broken },
       ["Ready False InvalidSpec", "Stalled True InvalidSpec"],
     ],
     [
       "the manifest is broken, and its last good spec serves",
-      { told: broken },
+      { published: broken },
       ["Ready False InvalidSpec", "Available True Serving", "Stalled True InvalidSpec"],
     ],
     [
@@ -105,7 +105,10 @@ describe("a provider's conditions", () => {
       `Available ${at(2).toISOString()}`,
       `Degraded ${at(2).toISOString()}`,
     ]);
-    const since = asked({ told: broken, now: at(4) }).map(({ type, lastTransitionTime }) => [type, lastTransitionTime]);
+    const since = asked({ published: broken, now: at(4) }).map(({ type, lastTransitionTime }) => [
+      type,
+      lastTransitionTime,
+    ]);
     assert.deepEqual(since, [
       ["Ready", at(0).toISOString()],
       ["Available", at(4).toISOString()],

@@ -48,7 +48,7 @@ async function setUp(
 }
 
 describe("discovery", () => {
-  it("asks at once and then at its interval, and tells of changes alone", async () => {
+  it("lists models at once and then at its interval, and reports only changes", async () => {
     using at = await setUp([], ["a"], ["a"], ["a", "b"]);
     assert.deepEqual([at.discovery.models, at.seen], [["a"], ["changed", "fine"]]);
     await at.pass(59_999);
@@ -95,7 +95,7 @@ describe("discovery", () => {
     assert.deepEqual(at.discovery.models, []);
   });
 
-  it("ends when it is disposed, and hears nothing afterwards", async () => {
+  it("ends when it is disposed, and reports nothing afterwards", async () => {
     using at = await setUp([], ["a"]);
     at.discovery[Symbol.dispose]();
     await at.pass(600_000);

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import type { ApiError } from "../../../src/api/errors.ts";
 import { upstreamSpecSchema, type UpstreamSpec } from "../../../src/api/upstream.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
-import { Provider, type ProviderOptions, type ProviderRequest } from "../../../src/gateway/upstreams/provider.ts";
-import type { Exchange } from "../../../src/lib/http1/client.ts";
-import type { ResponseHead } from "../../../src/lib/http1/response-parser.ts";
+import type { ProviderCall } from "../../../src/gateway/upstreams/provider-call.ts";
+import type { ProviderOptions, ProviderRequest } from "../../../src/gateway/upstreams/provider-options.ts";
+import { Provider } from "../../../src/gateway/upstreams/provider.ts";
+import type { ResponseHead } from "../../../src/lib/exchange.ts";
 
 export const secretKey = "sk-live-0123456789abcdef";
 
@@ -45,7 +46,7 @@ export const bearer = { auth: { type: "bearer", valueFrom: { env: "ACME_KEY" } }
 
 /** A request under way, with everything that has come of it. */
 export interface Ask {
-  readonly exchange: Exchange;
+  readonly exchange: ProviderCall;
   readonly chunks: Buffer[];
   head: ResponseHead | undefined;
   failure: ApiError | undefined;
@@ -75,6 +76,7 @@ export function ask(provider: Provider, request: Partial<ProviderRequest> = {}):
   const exchange = provider.request(
     {
       model: "gpt-double",
+      method: "POST",
       path: "/v1/chat/completions",
       body: [Buffer.from('{"model":"gpt-double","messages":[]}')],
       contentType: "application/json",

@@ -106,7 +106,7 @@ describe("a provider behind the gateway", () => {
     assert.equal(await ready(), 200);
   });
 
-  it("comes and goes with the registry", async () => {
+  it("is added and removed with the registry", async () => {
     await using double = await startProvider();
     await using gateway = await startGateway();
     const client = sdk(gateway);
@@ -117,7 +117,7 @@ describe("a provider behind the gateway", () => {
     await until("it is gone", async () => (await gateway.post("/v1/chat/completions", ask)).status === 404);
   });
 
-  it("does not serve what it does not claim to", async () => {
+  it("serves no capability that it does not claim", async () => {
     await using double = await startProvider();
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
     const form = new FormData();
@@ -172,7 +172,7 @@ describe("a provider behind the gateway", () => {
     assert.equal(double.posts.length, 7);
   });
 
-  it("is asked natively for what it does claim", async () => {
+  it("gets requests of a protocol that it claims untranslated", async () => {
     await using double = await startProvider();
     const capabilities = ["chat", "responses", "messages", "rerank"];
     await using gateway = await startGateway({
@@ -286,7 +286,7 @@ describe("a provider behind the gateway", () => {
     }
   });
 
-  it("tells streams that wait for one of maxConcurrent how far they are", async () => {
+  it("reports their position to streams that wait for one of maxConcurrent", async () => {
     await using double = await startProvider();
     await using gateway = await startGateway({
       registry: { upstreams: acme({ baseUrl: double.baseUrl, maxConcurrent: 1 }) },

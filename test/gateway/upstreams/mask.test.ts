@@ -29,7 +29,7 @@ describe("mask", () => {
     assert.equal(new Mask(undefined, "errors").text(key), key);
   });
 
-  it("does not write to what it was given", () => {
+  it("does not change the given buffer", () => {
     const bytes = Buffer.from(key);
     assert.notEqual(new Mask(key, "errors").bytes(bytes), bytes);
     assert.equal(bytes.toString(), key);

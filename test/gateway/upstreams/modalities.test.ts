@@ -81,7 +81,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.match(text.slice(-300), /data: \{"error":\{"code":"dispatch\.upstream_failed".*\}\}\n\n$/);
   });
 
-  it("draws with the slot whatever has a better right to the name, or a provider does not claim", async () => {
+  it("draws with the slot if a slot has the name, or if the provider does not claim images", async () => {
     const before = double.asked.length;
     for (const [model, code] of [
       ["sdxl-turbo", "slot.disabled"],
@@ -123,7 +123,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.equal((await envelopeOf(mute)).error.code, "dispatch.capability_mismatch");
   });
 
-  it("hears what a provider hears, while it hears it", async () => {
+  it("passes on a provider's transcription while it arrives", async () => {
     const file = await OpenAI.toFile(Buffer.from("sound"), "a.wav");
     const stream = await client.audio.transcriptions.create({ model: "painter", file, stream: true });
     const types = (await Array.fromAsync(stream)).map(({ type }) => type);

@@ -5,13 +5,13 @@ import { inspect } from "node:util";
 import { describe, it } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ApiError } from "../../../src/api/errors.ts";
-import type { Upload } from "../../../src/gateway/upstreams/provider-body.ts";
+import type { Upload } from "../../../src/lib/exchange.ts";
 import { startProvider, type Fault } from "../../doubles/provider.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { freePort } from "../../support/free-port.ts";
 import { sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
 import { until } from "../../support/until.ts";
-import { answerOf, ask, bearer, failureOf, openProvider, secretKey, textOf } from "./fixture.ts";
+import { answerOf, ask, bearer, failureOf, openProvider, secretKey, textOf, type Ask } from "./fixture.ts";
 
 const status = (code: number, headers: Record<string, string> = {}, body = "{}"): Fault => ({
   kind: "answer",
@@ -110,7 +110,7 @@ describe("a request to a provider", () => {
     assert.equal(asked.head?.status, 200);
   });
 
-  it("keeps connections, and outlives one that the provider closed meanwhile", async () => {
+  it("keeps connections, and replaces one that the provider has closed", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     await answerOf(ask(open.provider));
@@ -202,7 +202,7 @@ describe("a provider that fails", () => {
     assert.deepEqual(failure.details, { upstream: { error: { message: "slow down" } } });
   });
 
-  it("is unavailable where nobody listens, and its address stays unsaid", async () => {
+  it("is unavailable where no server listens, and its address is not shown", async () => {
     const port = await freePort();
     await using open = openProvider({ baseUrl: `http://127.0.0.1:${port}/v1` });
     const failure = await failureOf(ask(open.provider));
@@ -236,7 +236,9 @@ describe("a provider that fails", () => {
   it("fails a request whose client cannot be loaded, and that one alone", async (t) => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
-    const pool = t.mock.method(open.provider, "pool", () => Promise.reject(new Error("EMFILE: too many open files")));
+    const pool = t.mock.method(open.provider, "transport", () =>
+      Promise.reject(new Error("EMFILE: too many open files")),
+    );
     const failure = await failureOf(ask(open.provider));
     assert.deepEqual([failure.code, failure.message.includes("EMFILE")], ["system.internal", false]);
     pool.mock.restore();
@@ -244,12 +246,12 @@ describe("a provider that fails", () => {
     assert.deepEqual(open.outcomes, ["broken", "200"]);
   });
 
-  it("may not answer in an encoding that nobody asked for", async () => {
+  it("may not answer in an encoding that was not requested", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail(status(200, { "content-encoding": "gzip" }));
     const failure = await failureOf(ask(open.provider));
-    assert.equal(failure.message, "upstream acme answers in an encoding that nobody asked for");
+    assert.equal(failure.message, "upstream acme answers in an encoding that was not requested");
   });
 
   it("is left alone after five failures in a row, and tried again after a while by one request", async () => {
@@ -346,7 +348,7 @@ describe("a provider's key", () => {
     });
   }
 
-  it("comes back in no event of a stream", async () => {
+  it("appears in no event of a stream", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl, ...bearer });
     const body = `data: ${JSON.stringify({ error: { message: `bad key ${secretKey}` } })}\n\n`;
@@ -395,12 +397,48 @@ describe("a provider with maxConcurrent", () => {
     assert.equal(refused.message, "upstream acme and its queue are full");
     assert.match(refused.headers["retry-after"] ?? "", /^[1-9]\d?$/);
     await until("two are there", () => double.posts.length === 2);
-    assert.deepEqual([open.provider.limiter.busy, open.provider.limiter.waiting], [2, 64]);
+    assert.deepEqual([open.provider.queue.inside, open.provider.queue.waiting], [2, 64]);
     all[0]?.exchange.abort();
     await answerOf(all[2] ?? assert.fail());
     all[1]?.exchange.abort();
     await Promise.all(all.slice(3, -1).map(answerOf));
-    assert.deepEqual([open.provider.limiter.busy, open.provider.limiter.waiting], [0, 0]);
+    assert.deepEqual([open.provider.queue.inside, open.provider.queue.waiting], [0, 0]);
+  });
+});
+
+describe("clients of a provider with maxConcurrent", () => {
+  it("take turns", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, maxConcurrent: 1 });
+    double.fail({ kind: "hang" });
+    const asked = (client: string, nth: number): Ask =>
+      ask(open.provider, {
+        client,
+        body: [Buffer.from(`{"model":"gpt-double","messages":[],"by":"${client}${nth}"}`)],
+      });
+    const first = asked("many", 0);
+    await until("it is there", () => double.posts.length === 1);
+    const many = [1, 2, 3].map((nth) => asked("many", nth));
+    const few = asked("few", 1);
+    assert.deepEqual(
+      [many[2], few].map((each) => each?.exchange.place.position),
+      [4, 2],
+    );
+    first.exchange.abort();
+    await Promise.all([...many, few].map(answerOf));
+    const order = double.posts.map(({ body }) => /(many|few)\d/.exec(body)?.[0]);
+    assert.deepEqual(order, ["many0", "many1", "few1", "many2", "many3"]);
+  });
+
+  it("take no place with a request that is given up before its turn, or just then", async () => {
+    await using double = await startProvider();
+    await using open = openProvider({ baseUrl: double.baseUrl, maxConcurrent: 1 });
+    const all = Array.from({ length: 4 }, () => ask(open.provider));
+    // The first was let in, and has not begun.
+    for (const nth of [1, 0, 2]) all[nth]?.exchange.abort();
+    await answerOf(all[3] ?? assert.fail());
+    assert.equal(double.posts.length, 1);
+    assert.deepEqual([open.provider.queue.inside, open.provider.queue.waiting], [0, 0]);
   });
 });
 
@@ -482,7 +520,7 @@ describe("an upload", () => {
     assert.equal(double.posts.length, 1);
   });
 
-  it("that breaks is told as it broke, and says nothing of the provider", async () => {
+  it("that breaks is reported as broken, and does not count against the provider", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     const broken = new ApiError("dispatch.payload_too_large");
@@ -546,7 +584,7 @@ describe("a client that leaves", () => {
     asked.exchange.abort();
     await until("the provider notices", () => double.posts[0]?.response.destroyed);
     assert.equal(asked.ends, 0, "no event follows");
-    assert.equal(open.provider.limiter.busy, 0);
+    assert.equal(open.provider.queue.inside, 0);
     assert.deepEqual(open.outcomes, ["aborted"]);
   });
 
@@ -618,7 +656,7 @@ describe("a slow reader", () => {
 });
 
 describe("a provider that is dropped", () => {
-  it("ends what is under way before it closes", async () => {
+  it("completes requests in flight before it closes", async () => {
     await using double = await startProvider({ tokenMs: 10 });
     await using open = openProvider({ baseUrl: double.baseUrl });
     const asked = ask(open.provider, { body: [Buffer.from('{"stream":true}')] });
@@ -628,7 +666,7 @@ describe("a provider that is dropped", () => {
     await until("connections are closed", () => double.openConnections === 0);
   });
 
-  it("fails what is under way when the gateway stops", async () => {
+  it("fails requests in flight when the gateway stops", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail({ kind: "hang" });

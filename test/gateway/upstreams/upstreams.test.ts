@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Registry } from "prom-client";
+import { MetricPage } from "../../../src/lib/metrics/page.ts";
 import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
 import { UpstreamMetrics } from "../../../src/gateway/upstreams/metrics.ts";
 import type { Provider } from "../../../src/gateway/upstreams/provider.ts";
@@ -31,7 +31,7 @@ function openUpstreams(options: Partial<UpstreamsOptions> = {}): OpenUpstreams {
 const refsOf = (upstreams: Upstreams): readonly string[] => [...upstreams.refs().keys()].toSorted();
 
 describe("upstreams", () => {
-  it("follow what is declared, and leave alone what has not changed", async () => {
+  it("follow declarations, and keep unchanged providers as they are", async () => {
     await using double = await startProvider();
     await using open = openUpstreams();
     const { upstreams } = open;
@@ -59,7 +59,7 @@ describe("upstreams", () => {
     assert.equal(changes, 3, "nothing changed");
   });
 
-  it("let a dropped one end what it has begun", async () => {
+  it("let a removed provider complete its requests", async () => {
     await using double = await startProvider({ tokenMs: 10 });
     await using open = openUpstreams();
     open.upstreams.update([{ name: "a", spec: specOf({ baseUrl: double.baseUrl }) }]);
@@ -175,7 +175,7 @@ describe("upstreams", () => {
     await until("the other list is there", () => open.upstreams.refs().has("m2"));
   });
 
-  it("begin with what was kept, keep what is heard, and nothing that is doubted", async () => {
+  it("begin with the stored list, store each new list, and store no doubtful one", async () => {
     await using double = await startProvider();
     double.models = { kind: "hang" };
     const kept: string[] = [];
@@ -199,7 +199,7 @@ describe("upstreams", () => {
     assert.deepEqual(kept, [`acme ${double.baseUrl} m1`]);
   });
 
-  it("say once what a person must mend, and no longer when it is mended", async () => {
+  it("report a problem for a person once, and not after it is mended", async () => {
     await using double = await startProvider({ key: secretKey });
     const env: NodeJS.ProcessEnv = {};
     await using open = openUpstreams({ env });
@@ -215,9 +215,9 @@ describe("upstreams", () => {
 });
 
 describe("metrics of upstreams", () => {
-  it("count tries and their ends, and show what is under way", async () => {
+  it("count attempts and outcomes, and show requests in flight", async () => {
     await using double = await startProvider();
-    const registry = new Registry();
+    const registry = new MetricPage();
     const metrics: UpstreamMetrics = new UpstreamMetrics(registry, () => open.upstreams.views());
     await using open = openUpstreams({
       onOutcome: (upstream, outcome, seconds) => metrics.outcome(upstream, outcome, seconds),
@@ -228,7 +228,7 @@ describe("metrics of upstreams", () => {
     await answerOf(ask(open.provider("acme")));
     const all = [ask(open.provider("acme")), ask(open.provider("acme"))];
     await until("one hangs", () => double.posts.length === 3);
-    const page = await registry.metrics();
+    const page = String((await registry.render()).body);
     const lines = page.split("\n").filter((line) => line.startsWith("berth_") && !line.includes("_duration_"));
     assert.deepEqual(lines, [
       'berth_upstream_requests_total{upstream="acme",outcome="503"} 1',

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 
 const client = fileURLToPath(new URL("../../../src/runtimes/docker/client.ts", import.meta.url));
 
-/** Loads Docker's client in a process of its own, as a start with containers does, and tells what came with it. */
+/** Loads Docker's client in a process of its own, as a start with containers does, and reports what it loads. */
 const script = `
   import { createRequire } from "node:module";
   const { Dockerode } = await import(${JSON.stringify(client)});

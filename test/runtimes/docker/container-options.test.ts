@@ -16,12 +16,12 @@ function optionsFor(
   const made: Workload = {
     slot: "primary",
     role: "main",
+    ordinal: 0,
     hash: "h",
     runtime: "docker",
     command: ["--port", "8080"],
     env: {},
     workingDir: undefined,
-    host: "127.0.0.1",
     port: 8081,
     stopSeconds: 30,
     container: whole,

@@ -82,7 +82,7 @@ it("one lost answer to a look is not waited for as long as what changes somethin
   });
   const daemon = new Daemon(double.path, { briefMs: 100 });
   const isLost = (error: unknown): boolean =>
-    error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no word for 0.1 s");
+    error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no answer for 0.1 s");
   await assert.rejects(
     daemon.ask((api) => api.listContainers(), "brief"),
     isLost,
@@ -93,7 +93,7 @@ it("one lost answer to a look is not waited for as long as what changes somethin
   );
 });
 
-it("an answer that is cut before its end is no answer, though no time limit of its connection tells", async () => {
+it("an answer that is cut before its end is a failure, without any time limit of the connection", async () => {
   await using double = await startDockerDaemon((_asked, response) => {
     response.writeHead(201, { "content-length": 100 }).write("{");
     setImmediate(() => response.destroy());
@@ -105,18 +105,18 @@ it("an answer that is cut before its end is no answer, though no time limit of i
   );
 });
 
-it("somebody who waits for its end: what is asked is given up soon, and then nothing is asked any more", async () => {
+it("during a stop a question is given up soon, and no further one is sent", async () => {
   await using double = await startDockerDaemon(() => undefined);
   using daemon = new Daemon(double.path);
   const isGivenUp = (error: unknown): boolean =>
-    error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no word for 0.05 s");
+    error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no answer for 0.05 s");
   const asked = [
     daemon.ask((api) => api.listContainers(), "brief"),
     daemon.ask((api) => api.getContainer("c").start()),
     daemon.find((api) => api.getImage("i").inspect(), "brief"),
   ].map((answer) => assert.rejects(answer, isGivenUp));
   await until("they are asked", () => double.asked.length === 3);
-  daemon.hurry(50);
+  daemon.limitUnreachableWait(50);
   await Promise.all(asked);
   await assert.rejects(
     daemon.settle((api) => api.getContainer("c").kill()),
@@ -125,19 +125,19 @@ it("somebody who waits for its end: what is asked is given up soon, and then not
   assert.equal(double.asked.length, 3);
 });
 
-it("somebody who waits for its end still gets what is answered, and a change may take its time", async () => {
+it("during a stop answers are still received, and a change may take its time", async () => {
   await using double = await startDockerDaemon((asked, response) => {
     if (asked.startsWith("GET ")) return say(response, 200, []);
     setTimeout(() => response.writeHead(204).end(), 100);
   });
   using daemon = new Daemon(double.path);
-  daemon.hurry(10_000);
+  daemon.limitUnreachableWait(10_000);
   assert.deepEqual(await daemon.ask((api) => api.listContainers(), "brief"), []);
-  daemon.hurry(1);
+  daemon.limitUnreachableWait(1);
   await daemon.settle((api) => api.getContainer("c").kill());
 });
 
-it("closed, it holds no connection, and answers nobody", async () => {
+it("closed, it holds no connection, and answers no caller", async () => {
   const open = new Set<ServerResponse>();
   await using double = await startDockerDaemon((_asked, response) => {
     open.add(response);
@@ -167,12 +167,12 @@ it("a stream that does not begin is given up, and its connection with it", async
   const daemon = new Daemon(double.path, { briefMs: 100 });
   await assert.rejects(
     daemon.stream((api, abortSignal) => api.getEvents({ abortSignal }), new AbortController().signal),
-    (error) => error instanceof RuntimeUnavailable && error.message.endsWith("no word for 0.1 s"),
+    (error) => error instanceof RuntimeUnavailable && error.message.endsWith("no answer for 0.1 s"),
   );
   await until("the connection is closed", () => double.asked.length === 1 && open.size === 0);
 });
 
-it("a daemon elsewhere, or a DOCKER_HOST that names none, is one that never answers, and says why", async () => {
+it("a remote daemon, or an invalid DOCKER_HOST, counts as unreachable, with the reason", async () => {
   await using directory = await tempDir();
   for (const dockerHost of ["tcp://10.0.0.1:2375", "garbage"]) {
     const runtime = await openDockerRuntime({ stateDir: directory.path, instance: "i", dockerHost });

@@ -8,6 +8,7 @@ import { Images } from "../../../src/runtimes/docker/images.ts";
 import { say, startDockerDaemon, type DockerDaemonDouble } from "../../doubles/docker-daemon.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
+import { prepare } from "./prepare.ts";
 
 const image = "registry.test/engine:1";
 const pulls = ({ asked }: DockerDaemonDouble): number => asked.filter((what) => what === "POST /images/create").length;
@@ -47,7 +48,7 @@ it("an image that cannot be had is asked for once by each slot that names it, an
   await using site = await fetching("manifest unknown");
   const { daemon, images } = site;
   const failed = async (slot: string, attempt: string): Promise<boolean> =>
-    (await images.prepare(slot, image, attempt)).state === "failed";
+    (await prepare(images, slot, image, attempt)).state === "failed";
   await until("the first fails", () => failed("a", "edit 1"));
   assert.equal(pulls(daemon), 1);
   await until("another slot has tried too", () => failed("b", "edit 7"));
@@ -60,12 +61,24 @@ it("an image that cannot be had is asked for once by each slot that names it, an
   assert.equal(pulls(daemon), 3);
 });
 
-it("a failure that may pass is tried again when it is time, and only if somebody still wants the image", async () => {
+it("a query for an image's state fetches nothing, and the state is absent for a slot that has not asked to fetch", async () => {
+  await using site = await fetching("manifest unknown");
+  const { daemon, images } = site;
+  const state = async (slot: string, attempt = "edit 1"): Promise<string> =>
+    (await images.preparation(slot, image, attempt)).state;
+  assert.deepEqual([await state("a"), await state("a"), pulls(daemon)], ["absent", "absent", 0]);
+  await images.fetch("a", image, "edit 1");
+  assert.equal(await state("b"), "absent");
+  await until("it has failed", async () => (await state("a")) === "failed");
+  assert.deepEqual([await state("a", "edit 2"), await state("b"), pulls(daemon)], ["absent", "absent", 1]);
+});
+
+it("a temporary failure is tried again at its time, and only if a slot still wants the image", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   try {
     await using site = await fetching("no space left on device");
     const { daemon, images, told } = site;
-    const state = async (): Promise<string> => (await images.prepare("a", image, "edit 1")).state;
+    const state = async (): Promise<string> => (await prepare(images, "a", image, "edit 1")).state;
     assert.equal(await state(), "fetching");
     await turnsUntil(() => told.length > 0);
     assert.equal(await state(), "failed");
@@ -90,10 +103,10 @@ it("an image that is not there once it was fetched is no reason to fetch it agai
   const images = new Images({ daemon: new Daemon(daemon.path), env: {}, onSlot: () => undefined });
   try {
     const failed = await until("it is told", async () => {
-      const prepared = await images.prepare("a", image, "edit 1");
+      const prepared = await prepare(images, "a", image, "edit 1");
       return prepared.state === "failed" && prepared;
     });
-    assert.match(failed.message, /could not be fetched \(it was fetched, and is not there\)/);
+    assert.match(failed.message, /could not be fetched \(it was fetched, and is missing\)/);
     assert.ok(failed.retryAt !== undefined);
     assert.equal(pulls(daemon), 1);
   } finally {
@@ -110,7 +123,7 @@ it("closing does not wait for a credential helper that waits for a person", asyn
   const env = { DOCKER_CONFIG: directory.path, PATH: `${directory.path}:${process.env["PATH"] ?? ""}` };
   await using daemon = await startDockerDaemon((_asked, response) => say(response, 404, { message: "no such image" }));
   const images = new Images({ daemon: new Daemon(daemon.path), env, onSlot: () => undefined });
-  await images.prepare("a", image, "edit 1");
+  await prepare(images, "a", image, "edit 1");
   await until("the helper is asked", () => existsSync(join(directory.path, "asked")));
   const began = performance.now();
   await images.close();
@@ -119,7 +132,7 @@ it("closing does not wait for a credential helper that waits for a person", asyn
   assert.equal(pulls(daemon), 0);
 });
 
-it("what is no image's name is refused without asking, and what the daemon refuses is said", async () => {
+it("an invalid image's name is refused without asking, and what the daemon refuses is said", async () => {
   const daemon = await startDockerDaemon((asked, response) =>
     asked.includes("Berth")
       ? say(response, 400, { message: "invalid reference format" })
@@ -128,7 +141,7 @@ it("what is no image's name is refused without asking, and what the daemon refus
   const images = new Images({ daemon: new Daemon(daemon.path), env: {}, onSlot: () => undefined });
   try {
     for (const name of ["Not A Name", "../containers/json", "a/../../x", "a?b=c", ""]) {
-      const refused = await images.prepare("a", name, "1");
+      const refused = await prepare(images, "a", name, "1");
       assert.deepEqual(
         refused.state === "failed" && [refused.reason, refused.isTerminal],
         ["ImageNotFound", true],
@@ -136,9 +149,9 @@ it("what is no image's name is refused without asking, and what the daemon refus
       );
     }
     assert.deepEqual(daemon.asked, []);
-    const upper = await images.prepare("a", "Berth/engine:1", "1");
+    const upper = await prepare(images, "a", "Berth/engine:1", "1");
     assert.deepEqual(upper.state === "failed" && [upper.reason, upper.isTerminal], ["ImageNotFound", true]);
-    const broken = await images.prepare("a", "berth/engine:1", "1");
+    const broken = await prepare(images, "a", "berth/engine:1", "1");
     assert.deepEqual(broken.state === "failed" && [broken.reason, broken.isTerminal], ["PullFailed", false]);
   } finally {
     await images.close();

@@ -3,18 +3,17 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { lastWords } from "../../../src/runtimes/docker/last-words.ts";
-import { containerLogFile } from "../../../src/runtimes/logs.ts";
+import { containerLogFile } from "../../../src/runtimes/logs/logs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 it("a container's last words are its own, not those of the one before it", async () => {
   await using directory = await tempDir();
   await mkdir(join(directory.path, "logs"));
-  const label = { instance: "i", slot: "primary", role: "main", hash: "h", port: 8081, name: "n" } as const;
+  const label = { instance: "i", slot: "primary", role: "main", ordinal: 0, hash: "h", port: 8081, name: "n" } as const;
   const times = { StartedAt: "2026-01-01T00:00:10.5Z", FinishedAt: "2026-01-01T00:00:12Z" };
   const State = { ...times, Status: "exited", Running: false, Paused: false, Restarting: false, OOMKilled: false };
   const container = { label, info: { State: { ...State, Dead: false, Pid: 0, ExitCode: 1, Error: "" } } };
-  const { slot, role } = container.label;
-  const file = containerLogFile(directory.path, slot, role);
+  const file = containerLogFile(directory.path, label);
   const words = async (...lines: string[]): Promise<string> => {
     await writeFile(file, lines.map((line) => `${line}\n`).join(""));
     return await lastWords(directory.path, container);

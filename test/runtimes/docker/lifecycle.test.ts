@@ -40,7 +40,7 @@ it("a container's end is waited for again when the daemon cuts the wait", async 
   assert.equal(daemon.asked.filter((what) => what === "POST /containers/c1/kill").length, 1);
 });
 
-it("a daemon that goes away while a container is ended is told of, at once", async () => {
+it("a daemon that stops answering while a container is ended is reported at once", async () => {
   const daemon = await startDockerDaemon((_asked, _response, request) => void request.socket.destroy());
   try {
     await assert.rejects(endContainer(new Daemon(daemon.path), running(), { stopSeconds: 600 }, open), {

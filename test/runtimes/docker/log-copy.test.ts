@@ -48,7 +48,7 @@ function frame(text: string): Buffer {
 }
 
 function container(id: string, StartedAt: string): Speaking {
-  const label = { instance: "i", slot: "primary", role: "main", hash: "h", port: 8081, name: "n" } as const;
+  const label = { instance: "i", slot: "primary", role: "main", ordinal: 0, hash: "h", port: 8081, name: "n" } as const;
   const State = { Status: "running", Running: true, Paused: false, Restarting: false, OOMKilled: false, Dead: false };
   return {
     id,
@@ -69,7 +69,7 @@ it("the log of a slot whose containers say little and come often stays bounded",
   assert.match(await readFile(site.file, "utf8"), /00:00:39Z stdout x/);
 });
 
-it("what a container says after the clock was set back is not taken for old", async () => {
+it("output of a container after the clock was set back does not count as old", async () => {
   const now = new Date(Date.now() - 60_000).toISOString();
   await using site = await copying(1_000_000, () => [[now, "said now"]]);
   const ahead = new Date(Date.now() + 3_600_000).toISOString();

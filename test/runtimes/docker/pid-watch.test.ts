@@ -13,7 +13,7 @@ function container(id: string, Pid: number, isRunning = true): Living {
   return { id, info: { State: { ...State, Dead: false, Pid, ExitCode: 0, Error: "", StartedAt, FinishedAt: "" } } };
 }
 
-it("tells of a container whose first process is gone, and of none that was never seen or is known to have ended", async () => {
+it("reports a container whose first process is gone, and none that was never seen or is known to have ended", async () => {
   const child = spawn("sleep", ["600"]);
   const { pid = 0 } = child;
   const ended = once(child, "exit");

@@ -71,7 +71,7 @@ describe("the view of containers", () => {
     await until("it is gone for good", () => view.all().length === 0);
   });
 
-  it("misses nothing that is told in the very moment in which a look ends", async () => {
+  it("misses no event that arrives at the moment in which a listing ends", async () => {
     await using site = await containersOf("i");
     const { view, known } = site;
     known.add("c1");
@@ -96,7 +96,7 @@ describe("the view of containers", () => {
     await closed;
   });
 
-  it("tells whenever the daemon has come or gone", async () => {
+  it("reports each time that the daemon starts or stops answering", async () => {
     await using site = await containersOf("i");
     assert.deepEqual(site.changes, [true]);
     site.cutEvents();
@@ -104,7 +104,7 @@ describe("the view of containers", () => {
     assert.deepEqual(site.changes, [true, false, true]);
   });
 
-  it("looks again where nobody answered a look, though the events go on", async () => {
+  it("lists again after a list without an answer, although events arrive", async () => {
     await using site = await containersOf("i");
     const { view, known } = site;
     known.add("c1");
@@ -213,7 +213,7 @@ interface ContainersSite extends AsyncDisposable {
   isCutting: boolean;
   /** Those that the daemon cannot inspect. */
   readonly broken: Set<string>;
-  /** What whoever is told of a slot does. */
+  /** The action of the subscriber at a change of a slot. */
   onSlot: () => void;
   /** How often a container was inspected. */
   looks: number;

@@ -241,6 +241,7 @@ describe("labels and names", () => {
   const workload = {
     slot: "primary",
     role: "rerank",
+    ordinal: 0,
     hash: "h",
     runtime: "docker",
     command: [],
@@ -257,6 +258,7 @@ describe("labels and names", () => {
       instance: "one",
       slot: "primary",
       role: "rerank",
+      ordinal: 0,
       hash: "h",
       port: 8081,
       name: "n",
@@ -264,6 +266,12 @@ describe("labels and names", () => {
     assert.equal(labelIn(labels, "another"), undefined);
     assert.equal(labelIn({ ...labels, "dev.berth.slot": "../x" }, "one"), undefined);
     assert.equal(labelIn(undefined, "one"), undefined);
+  });
+
+  it("mean ordinal 0 where a version without replicas made them", () => {
+    const { ["dev.berth.ordinal"]: _ordinal, ...labels } = labelsFor(workload, "one", "n");
+    assert.equal(labelIn(labels, "one")?.ordinal, 0);
+    assert.equal(labelIn(labelsFor({ ...workload, ordinal: 3 }, "one", "n"), "one")?.ordinal, 3);
   });
 
   it("name the variable that holds a bearer, never the bearer", () => {
@@ -274,9 +282,12 @@ describe("labels and names", () => {
 
   it("never give two processes one name", () => {
     const names = (["main", "rerank"] as const).flatMap((role) =>
-      ["a", "a-rerank"].map((slot) => nameFor({ slot, role }, "0f8e-1234567890")),
+      [0, 1].flatMap((ordinal) =>
+        ["a", "a-rerank", "a-1"].map((slot) => nameFor({ slot, role, ordinal }, "0f8e-1234567890")),
+      ),
     );
-    assert.equal(new Set(names).size, 4);
+    assert.equal(new Set(names).size, 12);
+    assert.equal(names[0], "berth-1234567890-a", "as versions without replicas named it");
   });
 });
 

@@ -99,7 +99,7 @@ function survives(file: string, before: string, changes: readonly FieldChange[])
 }
 
 describe("any edit", () => {
-  it("of TOML says what was wanted", () => {
+  it("of TOML has the wanted value", () => {
     fc.assert(
       fc.property(notEmpty, spec, fc.boolean(), (from, to, isWindows) => {
         survives("/c/slots/a.toml", decorated(tomlText(from), isWindows), differences(from, to));

@@ -1,0 +1,113 @@
+{{- define "berth.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What every object of the release carries. */ -}}
+{{- define "berth.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/part-of: berth
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- /* (list $ "gateway"): what selects the Pods of a part, for good. */ -}}
+{{- define "berth.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "berth.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "berth.claim" -}}
+{{- default (printf "%s-models" (include "berth.fullname" .)) .Values.modelStorage.existingClaim -}}
+{{- end -}}
+
+{{- /* The Pod Security level "restricted". */ -}}
+{{- define "berth.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ int .Values.user }}
+runAsGroup: {{ int .Values.user }}
+fsGroup: {{ int .Values.user }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: { type: RuntimeDefault }
+{{- end -}}
+
+{{- define "berth.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end -}}
+
+{{- /* (list $ . "gateway"): where Pods of a part may run. */ -}}
+{{- define "berth.scheduling" -}}
+{{- $root := index . 0 -}}
+{{- $part := index . 1 -}}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $part.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $part.topologySpreadConstraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Names that /api accepts as this service's. */ -}}
+{{- define "berth.hosts" -}}
+{{- $name := include "berth.fullname" . -}}
+{{- $namespace := .Release.Namespace -}}
+{{- $hosts := list $name (printf "%s.%s" $name $namespace) (printf "%s.%s.svc" $name $namespace) (printf "%s.%s.svc.cluster.local" $name $namespace) -}}
+{{- if .Values.ingress.enabled -}}{{- $hosts = concat $hosts .Values.ingress.hosts -}}{{- end -}}
+{{- if .Values.httpRoute.enabled -}}{{- $hosts = concat $hosts .Values.httpRoute.hostnames -}}{{- end -}}
+{{- $hosts = concat $hosts (default list .Values.settings.allowedHosts) -}}
+{{- $hosts | uniq | join "," -}}
+{{- end -}}
+
+{{- /* Settings that both programs have. */ -}}
+{{- define "berth.settings" -}}
+- { name: SVC_STORE, value: kubernetes }
+- { name: SVC_RUNTIME, value: kubernetes }
+- { name: SVC_CONFIG_DIR, value: /etc/berth }
+- { name: SVC_STATE_DIR, value: /var/lib/berth }
+- { name: SVC_MODELS_DIR, value: /models }
+- { name: SVC_AUTH_ENABLED, value: {{ .Values.auth.enabled | quote }} }
+- { name: SVC_HOST, value: {{ default "0.0.0.0" .Values.settings.host | quote }} }
+- name: POD_NAMESPACE
+  valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
+- name: POD_NAME
+  valueFrom: { fieldRef: { fieldPath: metadata.name } }
+{{- range $key, $value := omit .Values.settings "allowedHosts" "host" }}
+- name: SVC_{{ $key | snakecase | upper }}
+  value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if kindIs "float64" $value }}{{ int64 $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,91 @@
+import { createHash } from "node:crypto";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+// Builds the pages of `web/` into `web/dist`, which the gateway serves and the package ships. Does nothing while the
+// sources are those of the last build; says what each page weighs.
+const root = fileURLToPath(new URL("..", import.meta.url));
+const web = join(root, "web");
+const out = join(web, "dist");
+const pages = ["dashboard", "chat"] as const;
+const contentTypes = /\.(?:js|css)$/;
+
+async function main(): Promise<void> {
+  const sources = await digestOfSources();
+  const stamp = join(out, ".built-from");
+  if ((await readFile(stamp, "utf8").catch(() => "")) === sources) return;
+  await rm(out, { recursive: true, force: true });
+  for (const page of pages) {
+    const sizes = await buildPage(page);
+    process.stdout.write(`built the ${page} page: ${sizes}\n`);
+  }
+  await writeFile(stamp, sources);
+}
+
+async function buildPage(page: (typeof pages)[number]): Promise<string> {
+  const { build } = await import("esbuild");
+  const { outputFiles } = await build({
+    entryPoints: [
+      { in: join(web, page, "main.tsx"), out: page },
+      { in: join(web, page, `${page}.css`), out: page },
+    ],
+    outdir: out,
+    write: false,
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: ["es2023", "chrome120", "firefox121", "safari17"],
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    // Names of the addresses that browsers may keep for ever.
+    entryNames: "[name]-[hash]",
+    legalComments: "inline",
+    logLevel: "warning",
+  });
+  const assets = join(out, page, "assets");
+  await mkdir(assets, { recursive: true });
+  let html = await readFile(join(web, page, "index.html"), "utf8");
+  let packed = 0;
+  for (const { path, contents } of outputFiles) {
+    const name = basename(path);
+    const gzip = gzipSync(contents, { level: 9 });
+    packed += gzip.length;
+    await writeFile(join(assets, name), contents);
+    await writeFile(join(assets, `${name}.gz`), gzip);
+    html = html.replace(`{{${page}${contentTypes.exec(name)?.[0] ?? ""}}}`, name);
+  }
+  if (html.includes("{{")) throw new Error(`${page}/index.html names a file that the build does not write`);
+  await writeFile(join(out, page, "index.html"), html);
+  return `${Math.round(packed / 1024)} KiB gzip`;
+}
+
+/** Of every file that the pages are built from: their own, what they take from `src`, and the versions of packages. */
+async function digestOfSources(): Promise<string> {
+  const hash = createHash("sha256");
+  const files = [
+    join(root, "hack/web.ts"),
+    join(root, "package-lock.json"),
+    ...(await filesIn(web)),
+    ...(await filesIn(join(root, "src/api"))),
+  ];
+  for (const file of files)
+    hash
+      .update(file.slice(root.length))
+      .update("\0")
+      .update(await readFile(file))
+      .update("\0");
+  return hash.digest("hex");
+}
+
+async function filesIn(directory: string): Promise<readonly string[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((file) => !file.startsWith(`${out}/`))
+    .toSorted();
+}
+
+await main();

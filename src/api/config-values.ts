@@ -1,0 +1,33 @@
+import { z } from "zod";
+
+/** Values of settings, as a variable of the environment or berth.toml has them. */
+export const bool = z.union([
+  z.boolean(),
+  z.enum(["0", "1", "true", "false"], "0 or 1").transform((text) => text === "1" || text === "true"),
+]);
+export const whole = (min: number, max: number) =>
+  z.union([
+    z.int().min(min).max(max),
+    z
+      .string()
+      .regex(/^\d{1,10}$/, "a whole number")
+      .transform(Number)
+      .pipe(z.int().min(min).max(max)),
+  ]);
+/** 0.01: one of a hundred. */
+export const part = z.union([
+  z.number().min(0).max(1),
+  z
+    .string()
+    .regex(/^(0(\.\d{1,9})?|1(\.0{1,9})?)$/, "a part from 0 to 1")
+    .transform(Number),
+]);
+export const list = z.union([
+  z.array(z.string()),
+  z.string().transform((text) =>
+    text
+      .split(",")
+      .map((item) => item.trim())
+      .filter((item) => item !== ""),
+  ),
+]);

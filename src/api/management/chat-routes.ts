@@ -1,0 +1,87 @@
+import { z } from "zod";
+import { listOf } from "./views.ts";
+import type { RouteShape } from "./shape.ts";
+
+export const conversationIdSchema = z.string().regex(/^[a-z0-9]{8,40}$/, "8 to 40 lower-case letters and digits");
+
+/** With its pictures, which the page has scaled down. */
+export const longestConversationBytes = 16 * 1024 ** 2;
+
+const messageSchema = z.strictObject({
+  role: z.enum(["user", "assistant"]),
+  content: z.string(),
+  images: z.array(z.string().startsWith("data:image/")).max(16).optional().describe("As data: addresses"),
+  thoughts: z.string().optional(),
+  toolCalls: z
+    .array(z.strictObject({ name: z.string(), arguments: z.string() }))
+    .max(100)
+    .optional(),
+  model: z.string().optional(),
+  tokens: z.number().min(0).optional(),
+  seconds: z.number().min(0).optional(),
+  failure: z.string().optional().describe("Why the answer ends before its end"),
+});
+
+const utcTime = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?Z$/;
+
+const head = {
+  id: conversationIdSchema,
+  title: z.string().max(200),
+  model: z.string().max(300),
+  updated_at: z.string().regex(utcTime, "a time in UTC, as in ISO 8601"),
+} as const;
+
+export const conversationHeadSchema = z.strictObject(head);
+export type ConversationHead = z.output<typeof conversationHeadSchema>;
+
+export const conversationSchema = z.strictObject({
+  ...head,
+  parameters: z.strictObject({
+    system: z.string(),
+    temperature: z.string().max(20).describe("Empty: the engine's own"),
+    maxTokens: z.string().max(20).describe("Empty: the engine's own"),
+  }),
+  messages: z.array(messageSchema).max(2000),
+});
+export type Conversation = z.output<typeof conversationSchema>;
+
+/** Conversations of the chat page, each readable by the caller who has kept it alone. */
+export const chatRoutes = {
+  listConversations: {
+    method: "GET",
+    path: "/api/conversations",
+    scope: "v1",
+    tag: "chat",
+    summary: "The caller's conversations, latest first",
+    answers: { 200: listOf(conversationHeadSchema) },
+  },
+  getConversation: {
+    method: "GET",
+    path: "/api/conversations/{id}",
+    names: conversationIdSchema,
+    scope: "v1",
+    tag: "chat",
+    summary: "One of them, with its messages",
+    answers: { 200: conversationSchema },
+  },
+  putConversation: {
+    method: "PUT",
+    path: "/api/conversations/{id}",
+    names: conversationIdSchema,
+    scope: "v1",
+    tag: "chat",
+    summary: "Keeps a conversation",
+    body: conversationSchema,
+    bodyLimitBytes: longestConversationBytes,
+    answers: { 200: conversationHeadSchema },
+  },
+  deleteConversation: {
+    method: "DELETE",
+    path: "/api/conversations/{id}",
+    names: conversationIdSchema,
+    scope: "v1",
+    tag: "chat",
+    summary: "Deletes a conversation",
+    answers: { 204: "nothing" },
+  },
+} as const satisfies Record<string, RouteShape>;

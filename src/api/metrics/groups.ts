@@ -1,0 +1,78 @@
+import type { Metric } from "./metric.ts";
+
+/** The operator's families of groups. */
+export const groupMetrics = {
+  grants: {
+    name: "berth_group_grants_total",
+    type: "counter",
+    labels: ["group", "slot"],
+    unit: "1",
+    help: "Places given to slots of a group",
+    bound: "slots of groups",
+  },
+  waits: {
+    name: "berth_group_wait_seconds",
+    type: "histogram",
+    labels: ["group"],
+    unit: "seconds",
+    help: "Time that a slot waited for its place, where none was free",
+    bound: "groups",
+    buckets: [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800],
+  },
+  evictions: {
+    name: "berth_group_evictions_total",
+    type: "counter",
+    labels: ["group", "slot", "reason"],
+    unit: "1",
+    help: "Slots that had to leave: idle, waited (busy, after another had waited too long), budget (an edit, or memory that grew), lent",
+    bound: "slots of groups × 4",
+  },
+  waiting: {
+    name: "berth_group_waiting",
+    type: "gauge",
+    labels: ["group"],
+    unit: "1",
+    help: "Slots of a group that wait for a place",
+    bound: "groups",
+  },
+  lent: {
+    name: "berth_group_lent",
+    type: "gauge",
+    labels: ["group"],
+    unit: "1",
+    help: "1 while a group is lent",
+    bound: "groups",
+  },
+  budgetBytes: {
+    name: "berth_group_budget_bytes",
+    type: "gauge",
+    labels: ["group", "device"],
+    unit: "bytes",
+    help: "Memory that the slots of a group share; device memory: a number of bytes of any device",
+    bound: "groups × (GPUs + 1)",
+  },
+  usedBytes: {
+    name: "berth_group_used_bytes",
+    type: "gauge",
+    labels: ["group", "device"],
+    unit: "bytes",
+    help: "The part of it that loaded slots need",
+    bound: "groups × (GPUs + 1)",
+  },
+  budgetSlots: {
+    name: "berth_group_budget_slots",
+    type: "gauge",
+    labels: ["group"],
+    unit: "1",
+    help: "Slots of a group that may be loaded at once, where that is its budget",
+    bound: "groups",
+  },
+  usedSlots: {
+    name: "berth_group_used_slots",
+    type: "gauge",
+    labels: ["group"],
+    unit: "1",
+    help: "Slots of such a group that are loaded",
+    bound: "groups",
+  },
+} as const satisfies Record<string, Metric>;

@@ -1,0 +1,70 @@
+import { z } from "zod";
+import { modelRecordSchema } from "./model.ts";
+import { modelRefSchema } from "./names.ts";
+
+const common = { schema: z.literal(1), id: z.uuid(), requestedAt: z.iso.datetime() };
+const bytes = z.int().min(0);
+
+/** A task of the operator on the files of models, requested over the API: a file in `<state>/model-tasks/`. */
+export const modelTaskSchema = z.discriminatedUnion("kind", [
+  z.strictObject({
+    ...common,
+    kind: z.literal("remove"),
+    ref: modelRefSchema,
+    /** Absolute paths outside the store of fetched files. */
+    files: z.array(z.string()),
+    isDryRun: z.boolean(),
+  }),
+  z.strictObject({ ...common, kind: z.literal("collect"), isDryRun: z.boolean() }),
+  z.strictObject({ ...common, kind: z.literal("scan"), directories: z.array(z.string()).max(100) }),
+]);
+export type ModelTask = z.output<typeof modelTaskSchema>;
+
+/** A file that stays, and why. */
+const keptFileSchema = z.strictObject({ path: z.string(), reason: z.string() });
+export type KeptFile = z.output<typeof keptFileSchema>;
+
+export const leftoverKinds = ["blob", "partial", "directory"] as const;
+
+export const leftoverSchema = z.strictObject({
+  path: z.string(),
+  kind: z.enum(leftoverKinds),
+  sizeBytes: bytes,
+  /** Of a file that was not fetched completely. */
+  source: z.string().optional(),
+});
+/** A file or directory that no ref needs. */
+export type Leftover = z.output<typeof leftoverSchema>;
+
+export const foundModelSchema = modelRecordSchema
+  .pick({
+    ref: true,
+    files: true,
+    projectorPath: true,
+    sizeBytes: true,
+    capabilities: true,
+    architecture: true,
+    quantization: true,
+    contextLength: true,
+    message: true,
+  })
+  .extend({
+    /** `registered`: the registry has these files; `taken`: it has another model of that ref. */
+    state: z.enum(["new", "registered", "taken", "invalid"]),
+  });
+/** A model that a scan has found. */
+export type FoundModel = z.output<typeof foundModelSchema>;
+
+/** The operator's answer: `<state>/model-tasks/<id>-answer.json`, until who asked has read it. */
+export const modelTaskAnswerSchema = z.strictObject({
+  schema: z.literal(1),
+  answers: z.uuid(),
+  answeredAt: z.iso.datetime(),
+  /** The task failed, or only a part of it was done. */
+  error: z.string().optional(),
+  freedBytes: bytes.optional(),
+  kept: z.array(keptFileSchema).optional(),
+  leftovers: z.array(leftoverSchema).optional(),
+  models: z.array(foundModelSchema).optional(),
+});
+export type ModelTaskAnswer = z.output<typeof modelTaskAnswerSchema>;

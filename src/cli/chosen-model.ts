@@ -1,0 +1,15 @@
+import { cell, isRecord } from "./output.ts";
+
+/** The models that requests may choose, and those that could not be loaded. */
+export function choiceLines(choice: unknown): string[] {
+  if (!isRecord(choice)) return [];
+  const refs = Array.isArray(choice["refs"]) ? choice["refs"].map(cell) : [];
+  const failed = Array.isArray(choice["failed"]) ? choice["failed"].filter(isRecord) : [];
+  return [
+    `${"on request:".padEnd(20)}${refs.join(", ")}; chosen is ${cell(choice["chosen"])}`,
+    ...failed.map(
+      ({ ref, reason, message, retry_at: retryAt }) =>
+        `${"not loaded:".padEnd(20)}${cell(ref)} ${cell(reason)}: ${cell(message)}; next try ${cell(retryAt)}`,
+    ),
+  ];
+}

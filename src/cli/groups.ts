@@ -1,0 +1,137 @@
+import { didYouMean, nearest } from "../api/nearest.ts";
+import { CommandError, type Client } from "./client.ts";
+import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
+
+type Row = Readonly<Record<string, unknown>>;
+
+const path = "/api/groups";
+
+function rowsOf(value: unknown): readonly Row[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
+}
+
+/** `3` of slots, `12.0 GiB` of memory or a device. */
+function amount(resource: unknown, value: unknown): string {
+  return resource === "slots" ? cell(value) : bytes(value);
+}
+
+function used(row: Row): string {
+  const shares = rowsOf(row["budget"]).map(({ resource, total, used: part }) => {
+    const what = resource === "memory" ? "" : ` ${cell(resource)}`;
+    return `${amount(resource, part)} of ${amount(resource, total)}${what}`;
+  });
+  return shares.length === 0 ? "-" : shares.join(", ");
+}
+
+function slotsIn(row: Row, ...states: readonly string[]): string {
+  const names = rowsOf(row["members"]).flatMap(({ slot, state }) => (states.includes(cell(state)) ? [cell(slot)] : []));
+  return names.length === 0 ? "-" : names.join(", ");
+}
+
+/** Why a file of the group is not in force. */
+function fault({ conditions }: Row): string | undefined {
+  const stalled = rowsOf(conditions).find(({ type, status }) => type === "Stalled" && status === "True");
+  return stalled === undefined ? undefined : cell(stalled["reason"]);
+}
+
+function fileOf(row: Row): unknown {
+  if (row["declared"] === true) return row["file"];
+  return fault(row) === undefined
+    ? "none: its slots share the memory of their devices"
+    : `${cell(row["file"])}, not in force`;
+}
+
+function stateOf(row: Row): string {
+  const { declared, lent_until: until, problems } = row;
+  if (typeof until === "string") return `lent until ${until}`;
+  const [problem] = rowsOf(problems);
+  if (problem !== undefined) return cell(problem["reason"]);
+  if (declared === true) return "ok";
+  return fault(row) ?? "not declared";
+}
+
+const columns: readonly Column[] = [
+  { title: "NAME", value: (row) => cell(row["name"]) },
+  { title: "STATE", value: stateOf, colour: (text) => (text === "ok" ? "green" : "yellow") },
+  { title: "USED", value: used },
+  { title: "LOADED", value: (row) => slotsIn(row, "loaded", "loading", "leaving") },
+  { title: "WAITING", value: (row) => slotsIn(row, "waiting") },
+];
+
+/** `berth group list`. Throws CommandError. */
+export async function groupTable(client: Client, format: Format): Promise<string> {
+  return await render(await client.list(path), columns, format, "name");
+}
+
+/** `berth group show`. Throws CommandError. */
+export async function groupShow(client: Client, name: string, format: Format): Promise<string> {
+  const all = await client.list(path);
+  const found = all.find((each) => each["name"] === name) ?? missing(name, all);
+  if (format === "json" || format === "yaml") return await renderOne(found, format);
+  if (format === "name") return `${name}\n`;
+  const spec = isRecord(found["spec"]) ? found["spec"] : {};
+  const fields: readonly (readonly [title: string, value: unknown])[] = [
+    ["name", name],
+    ["state", stateOf(found)],
+    ["file", fileOf(found)],
+    ["used", used(found)],
+    ["max wait", spec["maxWaitSeconds"] === undefined ? undefined : `${cell(spec["maxWaitSeconds"])} s`],
+    ["residency", spec["minResidencySeconds"] === undefined ? undefined : `${cell(spec["minResidencySeconds"])} s`],
+    ...rowsOf(found["problems"]).map(({ message }) => ["problem", message] as const),
+  ];
+  const { conditionLines } = await import("./conditions.ts");
+  const members = rowsOf(found["members"]).map(memberLine);
+  return [
+    ...fields.flatMap(([title, value]) => (value === undefined ? [] : [`${`${title}:`.padEnd(16)}${cell(value)}`])),
+    ...conditionLines(found),
+    ...(members.length === 0 ? ["slots:          none names it in group"] : ["slots:", ...members]),
+  ]
+    .map((line) => `${line}\n`)
+    .join("");
+}
+
+function memberLine({ slot, state, since, needs, message }: Row): string {
+  const takes = rowsOf(needs)
+    .filter(({ resource, amount: size }) => resource !== "slots" && size !== 0)
+    .map(({ resource, amount: size }) => `${bytes(size)} of ${cell(resource)}`);
+  const parts = [`  ${cell(slot).padEnd(16)}${cell(state)} since ${cell(since)}`, ...takes];
+  return typeof message === "string" ? `${parts.join(", ")}: ${message}` : parts.join(", ");
+}
+
+/** `berth lend`: for that many seconds; without a time, ends it. Throws CommandError. */
+export async function lendGroups(client: Client, name: string | undefined, time: number | undefined): Promise<string> {
+  const all = await client.list(path);
+  if (name !== undefined && !all.some((each) => each["name"] === name)) missing(name, all);
+  const names = name === undefined ? all.map((each) => cell(each["name"])) : [name];
+  if (names.length === 0) {
+    throw new CommandError(
+      "system.not_found",
+      "there is no group: slots leave with the others of their group",
+      'write group = "gpu" into the slots that use the GPU; docs/groups.md says more',
+    );
+  }
+  const lines: string[] = [];
+  for (const each of names) {
+    const route = `${path}/${encodeURIComponent(each)}/lend`;
+    const answer = await (time === undefined
+      ? client.send("DELETE", route)
+      : client.send("POST", route, { seconds: time }));
+    const until = isRecord(answer) ? cell(answer["lent_until"]) : "";
+    const loaded = isRecord(answer) ? slotsIn(answer, "loaded", "loading", "leaving") : "-";
+    const leave = loaded === "-" ? "" : `; unloaded once their requests have ended: ${loaded}`;
+    lines.push(time === undefined ? `${each}: no longer lent\n` : `${each}: lent until ${until}${leave}\n`);
+  }
+  return lines.join("");
+}
+
+function missing(name: string, all: readonly Row[]): never {
+  const near = nearest(
+    name,
+    all.map((each) => cell(each["name"])),
+  );
+  throw new CommandError(
+    "system.not_found",
+    `there is no group called ${name}${didYouMean(near)}`,
+    "see `berth group list`; docs/groups.md says how one is declared",
+  );
+}

@@ -1,0 +1,64 @@
+import type { BufferBudget } from "../admission/budget.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import type { Sender } from "../relay/relay-options.ts";
+import type { GatewayMetrics } from "../telemetry/metrics.ts";
+import { countTokens, TokenTimes } from "./token-times.ts";
+import { Relay } from "../relay/relay.ts";
+import { ModelRename } from "../relay/rename.ts";
+import type { ProviderRoute } from "../routing/route-request.ts";
+import type { Provider } from "../upstreams/provider.ts";
+import type { Call } from "./call.ts";
+
+const nothing = (): void => undefined;
+
+/** Sends the request to a provider and relays the answer. The provider handles the wait for a place and retries. */
+export function answerFromProvider(
+  call: Call,
+  route: ProviderRoute,
+  provider: Provider,
+  { budget, metrics }: { readonly budget: BufferBudget; readonly metrics: Pick<GatewayMetrics, "ofSlot"> },
+): void {
+  const { request, backendRequest, model } = route;
+  const { method, path, accept, contentType, body, format, served } = backendRequest;
+  // The provider counts the kept bytes of a complete body.
+  if (Array.isArray(body)) call.onBodyDone(false);
+  const began = steadyNow();
+  let tokens: TokenTimes | undefined;
+  const sender: Sender = {
+    onFirstByte: () => call.onFirstByte(),
+    onBodyDone: (isUnused) => call.onBodyDone(isUnused),
+    onByte: nothing,
+    onTokens: (count) => {
+      if (tokens === undefined) call.onFirstToken();
+      tokens ??= new TokenTimes(metrics.ofSlot(call.slot));
+      tokens.arrived(count);
+    },
+    onFailed: () => false,
+    onSettled: (usage) => {
+      const counts = { tokensIn: usage?.input, tokensOut: usage?.output ?? tokens?.count };
+      countTokens(metrics.ofSlot(call.slot), counts.tokensIn, counts.tokensOut);
+      call.onEngineDone({ startedAt: began, ms: steadyNow() - began, model: served, ...counts });
+      call.onSettled();
+    },
+  };
+  const rename = new ModelRename(served, request.model);
+  const relay = new Relay({ sender, sink: call.answer, rename, format, body: undefined, budget });
+  call.work = { abandon: () => relay.abort() };
+  const { requestId, principal } = call;
+  const exchange = provider.request(
+    {
+      method,
+      path,
+      accept,
+      ...(contentType === undefined ? {} : { contentType }),
+      body,
+      model: model.providerModel,
+      requestId,
+      traceparent: call.trace?.traceparent,
+      client: principal.client,
+    },
+    relay,
+  );
+  relay.start(exchange);
+  call.holdFor(exchange);
+}

@@ -1,0 +1,58 @@
+import { steadyNow } from "../../lib/steady-clock.ts";
+import type { Permit } from "../admission/admission.ts";
+import type { Answer } from "../relay/answer.ts";
+
+export interface HoldTimes {
+  /** Milliseconds of silence first, so that an early failure keeps its status. */
+  readonly silenceMs: number;
+  /** Milliseconds between two comments. */
+  readonly everyMs: number;
+}
+
+/** CONTRACT "Cold slots". */
+export const defaultHoldTimes: HoldTimes = { silenceMs: 5000, everyMs: 10_000 };
+
+/** A waiting client with its place. */
+export interface HeldClient {
+  readonly isWaiting: boolean;
+  readonly place: Permit;
+}
+
+/** Sends comments to a client that waits for its stream, so that neither it nor a proxy times out. */
+export class StreamHold {
+  readonly #answer: Answer;
+  readonly waiter: HeldClient;
+  readonly #since = steadyNow();
+  readonly #everyMs: number;
+  #timer: NodeJS.Timeout;
+
+  constructor(answer: Answer, waiter: HeldClient, { silenceMs, everyMs }: HoldTimes) {
+    this.#answer = answer;
+    this.waiter = waiter;
+    this.#everyMs = everyMs;
+    this.#timer = setTimeout(() => this.#tell(), silenceMs);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #tell(): void {
+    // An engine that could not be reached makes it wait once more.
+    if (this.#answer.isAnswered || this.#answer.isOver) return;
+    if (this.waiter.isWaiting) {
+      this.#answer.hold();
+      this.#answer.comment(`waiting ${describe(this.waiter.place, steadyNow() - this.#since)}`);
+    }
+    this.#timer = setTimeout(() => this.#tell(), this.#everyMs);
+  }
+}
+
+function describe({ at, name, state, position, progress, doing }: Permit, waitedMs: number): string {
+  const words = [`${at}=${name}`, `state=${state}`];
+  if (progress !== undefined) words.push(`progress=${progress}%`);
+  if (position > 0) words.push(`position=${position}`);
+  if (doing !== undefined) words.push(`doing="${doing}"`);
+  words.push(`waited=${Math.round(waitedMs / 1000)}s`);
+  return words.join(" ");
+}

@@ -1,0 +1,93 @@
+import { isAvailable, type SlotState } from "../../api/states.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import type { KnownSlot } from "../routing/index.ts";
+
+/** `serving` ends this long after the last request (DECISIONS 20). */
+const servingTailMs = 2000;
+
+export interface SlotTraffic {
+  inFlight: number;
+  held: number;
+  /** By the steady clock; 0 never. */
+  lastRequestAt: number;
+  lastByteAt: number;
+  lastEndAt: number;
+}
+
+/** This gateway's requests in progress, per slot. `serving` and `idle` follow from them. */
+export class Traffic {
+  readonly #slots = new Map<string, SlotTraffic>();
+  readonly #onEdge: (slot: string) => void;
+
+  /** `onEdge` is called when a slot changes between none and one request. */
+  constructor(onEdge: (slot: string) => void) {
+    this.#onEdge = onEdge;
+  }
+
+  of(slot: string): SlotTraffic {
+    let traffic = this.#slots.get(slot);
+    if (traffic === undefined) {
+      traffic = { inFlight: 0, held: 0, lastRequestAt: 0, lastByteAt: 0, lastEndAt: 0 };
+      this.#slots.set(slot, traffic);
+    }
+    return traffic;
+  }
+
+  inFlight(slot: string): number {
+    return this.#slots.get(slot)?.inFlight ?? 0;
+  }
+
+  begin(slot: string): SlotTraffic {
+    const traffic = this.of(slot);
+    traffic.inFlight += 1;
+    traffic.lastRequestAt = steadyNow();
+    if (traffic.inFlight === 1) {
+      // An engine's silence begins with its first request, not with the last answer of an earlier time.
+      traffic.lastByteAt = traffic.lastRequestAt;
+      this.#onEdge(slot);
+    }
+    return traffic;
+  }
+
+  end(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.inFlight -= 1;
+    traffic.lastEndAt = steadyNow();
+    if (traffic.inFlight === 0) this.#onEdge(slot);
+  }
+
+  /** A request waits for the slot. */
+  hold(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.held += 1;
+    traffic.lastRequestAt = steadyNow();
+    if (traffic.held === 1) this.#onEdge(slot);
+  }
+
+  /** A waiting request waits no longer. */
+  release(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.held -= 1;
+    if (traffic.held === 0) this.#onEdge(slot);
+  }
+
+  /** A request that could not be served counts as demand too. */
+  requested(slot: string): void {
+    const traffic = this.of(slot);
+    traffic.lastRequestAt = steadyNow();
+    this.#onEdge(slot);
+  }
+
+  entries(): IterableIterator<[string, SlotTraffic]> {
+    return this.#slots.entries();
+  }
+
+  /** The published state, overlaid with this gateway's own facts. */
+  stateOf(slot: KnownSlot, now = steadyNow()): SlotState {
+    const state = slot.status?.state ?? "offline";
+    if (!isAvailable(state)) return state;
+    const traffic = this.#slots.get(slot.name);
+    if (traffic === undefined || traffic.lastRequestAt === 0) return state;
+    return traffic.inFlight > 0 || now - traffic.lastEndAt < servingTailMs ? "serving" : "idle";
+  }
+}

@@ -1,0 +1,158 @@
+import type { IncomingMessage } from "node:http";
+import { ApiError } from "../../api/errors.ts";
+import { GatheredBytes } from "../../lib/gathered-bytes.ts";
+import { release } from "../../lib/release.ts";
+import type { Charge } from "../admission/charge.ts";
+
+/** How long the gateway reads a refused upload, so that its sender reads the answer. */
+const lingerMs = 10_000;
+/** A sender that sends nothing for this long within its body is gone, or an attacker. */
+export const silenceMs = 30_000;
+/**
+ * A body of this size that arrived in one piece costs no more than its connection: it is counted only while it waits.
+ */
+const smallBytes = 16_384;
+
+/** The limits of a request's body. */
+export interface BodyLimits {
+  readonly bodyBytes: number;
+  /** The bytes of the request count here, for every part of the gateway that keeps them; its owner ends it. */
+  readonly charge: Charge;
+}
+
+/**
+ * The whole body in one buffer, without a copy if it arrived in one piece. A Content-Length beyond the limit is refused
+ * before a byte is read. Received bytes are charged, and stay charged when the body is complete. Throws ApiError
+ * `dispatch.payload_too_large`; `system.overloaded` where the budget is used up; `dispatch.invalid_request` when the
+ * client stops half-way, with status 408 when it sends nothing for too long: nothing is charged then, and the memory is
+ * released at once.
+ */
+export function readRequestBody(
+  request: IncomingMessage,
+  limits: BodyLimits,
+  idleMs: number = silenceMs,
+): Promise<Buffer> {
+  const declared = Number(request.headers["content-length"] ?? 0);
+  if (declared > limits.bodyBytes) {
+    discard(request);
+    return Promise.reject(tooLarge(limits.bodyBytes));
+  }
+  const body = Promise.withResolvers<Buffer>();
+  const reading = new Reading(request, limits, declared, body);
+  reading.expectWithin(idleMs);
+  request.on("data", (chunk: Buffer) => reading.add(chunk));
+  request.on("end", () => reading.end());
+  const broken = (): void => reading.break();
+  request.on("error", broken);
+  request.on("close", broken);
+  return body.promise;
+}
+
+/**
+ * A body that is being read. The request holds listeners as long as the answer, which may be a stream of hours: once
+ * the body is settled, nothing here refers to the body any more, nor to a promise that holds it.
+ */
+class Reading {
+  readonly #request: IncomingMessage;
+  readonly #limits: BodyLimits;
+  readonly #declared: number;
+  #body: PromiseWithResolvers<Buffer> | undefined;
+  readonly #gathered = new GatheredBytes();
+  #silence: NodeJS.Timeout | undefined;
+
+  constructor(request: IncomingMessage, limits: BodyLimits, declared: number, body: PromiseWithResolvers<Buffer>) {
+    this.#request = request;
+    this.#limits = limits;
+    this.#declared = declared;
+    this.#body = body;
+  }
+
+  expectWithin(idleMs: number): void {
+    this.#silence = setTimeout(() => {
+      this.#refuse(tooSlow());
+    }, idleMs);
+    this.#silence.unref();
+  }
+
+  add(chunk: Buffer): void {
+    if (this.#body === undefined) return;
+    this.#silence?.refresh();
+    const { bodyBytes, charge } = this.#limits;
+    const size = this.#gathered.size + chunk.length;
+    if (size > bodyBytes) {
+      release(chunk);
+      this.#refuse(tooLarge(bodyBytes));
+      return;
+    }
+    const isSmall = chunk.length === this.#declared && chunk.length <= smallBytes;
+    if (!isSmall) {
+      try {
+        charge.take(chunk.length);
+      } catch (error) {
+        release(chunk);
+        this.#refuse(error);
+        return;
+      }
+    }
+    // Hundreds of copied chunks would otherwise stay until garbage collection.
+    if (this.#gathered.add(chunk)) release(chunk);
+  }
+
+  end(): void {
+    const body = this.#settle();
+    if (body === undefined) return;
+    const whole = this.#gathered.take();
+    this.#limits.charge.holds(whole);
+    body.resolve(whole);
+  }
+
+  break(): void {
+    // Every request is closed in the end, and an error costs more than reading the rest of its body.
+    if (this.#body === undefined) return;
+    this.#fail(new ApiError("dispatch.invalid_request", { message: "the body ended early" }));
+  }
+
+  #refuse(failure: unknown): void {
+    this.#fail(failure);
+    discard(this.#request);
+  }
+
+  #fail(failure: unknown): void {
+    const body = this.#settle();
+    if (body === undefined) return;
+    this.#gathered.clear();
+    this.#limits.charge.end();
+    body.reject(failure);
+  }
+
+  #settle(): PromiseWithResolvers<Buffer> | undefined {
+    const body = this.#body;
+    if (body === undefined) return undefined;
+    this.#body = undefined;
+    clearTimeout(this.#silence);
+    return body;
+  }
+}
+
+/**
+ * Reads and drops the rest. Closing now would reset the connection, and a client that writes everything before it reads
+ * could lose the answer.
+ */
+export function discard(request: IncomingMessage): void {
+  request.on("error", () => undefined);
+  request.on("data", release);
+  request.resume();
+  const limit = setTimeout(() => request.destroy(), lingerMs);
+  limit.unref();
+  request.once("close", () => clearTimeout(limit));
+}
+
+/** `dispatch.invalid_request` with status 408. */
+export function tooSlow(): ApiError {
+  return new ApiError("dispatch.invalid_request", { status: 408, message: "the body came too slowly" });
+}
+
+/** `dispatch.payload_too_large`. */
+export function tooLarge(limitBytes: number): ApiError {
+  return new ApiError("dispatch.payload_too_large", { message: `the body is larger than ${limitBytes} bytes` });
+}

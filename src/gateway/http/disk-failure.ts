@@ -1,0 +1,25 @@
+import { dirname } from "node:path";
+import { ApiError } from "../../api/errors.ts";
+import { isNoSpace } from "../../lib/disk-space.ts";
+
+/** The error for a client when a file could not be written: a full disk may have room again soon. */
+export function diskFailure(error: unknown, purpose: string): ApiError {
+  if (!isNoSpace(error)) return new ApiError("system.internal", { cause: error });
+  return full(error, `there is no disk space to ${purpose}`);
+}
+
+/** Like `diskFailure`, for the management API: it also names the directory whose disk is full, and the remedy. */
+export function managementFailure(error: unknown, purpose: string): ApiError {
+  const path = error instanceof Error && "path" in error && typeof error.path === "string" ? error.path : undefined;
+  if (!isNoSpace(error) || path === undefined) return diskFailure(error, purpose);
+  const directory = dirname(path);
+  return full(error, `there is no disk space to ${purpose}: make room on the disk of ${directory}`, {
+    reason: "NoSpace",
+    directory,
+  });
+}
+
+function full(cause: unknown, message: string, details?: Readonly<Record<string, unknown>>): ApiError {
+  const headers = { "retry-after": "30" };
+  return new ApiError("system.overloaded", { message, headers, cause, ...(details === undefined ? {} : { details }) });
+}

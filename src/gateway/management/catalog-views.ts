@@ -1,0 +1,78 @@
+import type { CatalogEntry } from "../../api/catalog.ts";
+import type { CatalogView } from "../../api/management/views.ts";
+import type { ModelRecord } from "../../api/model.ts";
+import { hostFit } from "../../models/fit/host-fit.ts";
+import type { ShapeCache } from "../../models/fit/shape-cache.ts";
+import type { ManagementContext } from "./context.ts";
+
+/** The curated models, each with a verdict for this machine. */
+export async function catalogViews(context: ManagementContext, shapes: ShapeCache): Promise<CatalogView[]> {
+  const { models } = context.index();
+  const views: CatalogView[] = [];
+  for (const entry of await context.catalog())
+    views.push(await catalogView(entry, models.get(refOf(entry)), context, shapes));
+  return views;
+}
+
+function refOf({ spec, metadata }: CatalogEntry): string {
+  return spec.ref ?? metadata.name;
+}
+
+async function catalogView(
+  entry: CatalogEntry,
+  record: ModelRecord | undefined,
+  { hardware }: ManagementContext,
+  shapes: ShapeCache,
+): Promise<CatalogView> {
+  const { spec, catalog } = entry;
+  const isHere = record?.state === "available" && record.path !== undefined;
+  const shape = isHere ? await shapes.of(record.files, record.fingerprint ?? "") : undefined;
+  return {
+    id: refOf(entry),
+    title: catalog.title,
+    engine: catalog.engine,
+    size_bytes: (isHere ? record.sizeBytes : undefined) ?? spec.sizeBytes ?? catalog.aboutBytes,
+    capabilities: spec.capabilities ?? [],
+    license: spec.license ?? "",
+    license_url: spec.licenseUrl ?? "",
+    must_accept: catalog.mustAccept,
+    source: spec.source ?? spec.files?.[0]?.source ?? "",
+    sha256: spec.sha256 ?? null,
+    unverified: catalog.unverified,
+    checked: catalog.checked ?? null,
+    note: catalog.note ?? null,
+    is_here: isHere,
+    fit: fitOf(entry, shape, hardware.found()?.hardware),
+  };
+}
+
+function fitOf(
+  entry: CatalogEntry,
+  shape: Parameters<typeof hostFit>[1],
+  hardware: NonNullable<ReturnType<ManagementContext["hardware"]["found"]>>["hardware"] | undefined,
+): CatalogView["fit"] {
+  const probe = "berth probe -o wide";
+  if (hardware === undefined) {
+    const message = "no operator has probed this machine yet";
+    return { verdict: "unknown", message, need_bytes: null, budget_bytes: null, inputs: [], check: probe };
+  }
+  const { engine } = entry.catalog;
+  const found = hostFit(entry, shape, hardware, hardware.suggested[engine]?.backend);
+  const { contextSize, gpuLayers } = found.settings ?? {};
+  return {
+    verdict: found.verdict,
+    message: found.message,
+    need_bytes: found.needBytes ?? null,
+    budget_bytes: found.budgetBytes ?? null,
+    ...(found.settings === undefined
+      ? {}
+      : {
+          settings: {
+            ...(contextSize === undefined ? {} : { context_size: contextSize }),
+            ...(gpuLayers === undefined ? {} : { gpu_layers: gpuLayers }),
+          },
+        }),
+    inputs: [...found.inputs],
+    check: shape === undefined ? probe : `berth slot show SLOT, once a slot holds it; the machine: ${probe}`,
+  };
+}

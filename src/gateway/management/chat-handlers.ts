@@ -1,0 +1,40 @@
+import type { FastifyRequest } from "fastify";
+import { ApiError } from "../../api/errors.ts";
+import { tokenOwner } from "../../api/token.ts";
+import type { Handlers } from "./api-server.ts";
+import type { ManagementContext } from "./context.ts";
+
+type ChatHandlers = Pick<Handlers, "listConversations" | "getConversation" | "putConversation" | "deleteConversation">;
+
+/** Handlers of the chat page's conversations. */
+export function chatHandlers({ conversations }: ManagementContext): ChatHandlers {
+  return {
+    listConversations: async ({ request }) => ({
+      object: "list",
+      data: [...(await conversations.list(ownerOf(request)))],
+    }),
+    getConversation: async ({ params: { id = "" }, request }) => await conversations.read(ownerOf(request), id),
+    putConversation: async ({ params: { id = "" }, body, request }) => {
+      if (body.id !== id) {
+        const message = `must be ${id}, as in the path`;
+        throw new ApiError("dispatch.invalid_request", {
+          status: 422,
+          message: `id: ${message}`,
+          details: { path: ["id"], message },
+        });
+      }
+      return await conversations.write(ownerOf(request), body);
+    },
+    deleteConversation: async ({ params: { id = "" }, request, reply }) => {
+      await conversations.remove(ownerOf(request), id);
+      return await reply.code(204).send();
+    },
+  };
+}
+
+/** Without authentication everybody is the same person; of a token's callers, each token is one. */
+function ownerOf({ identity }: FastifyRequest): string {
+  if (identity === undefined || identity.source === "none") return "none";
+  if (identity.tokenId !== undefined) return tokenOwner(identity.tokenId);
+  return `${identity.source} ${identity.identity}`;
+}

@@ -1,0 +1,62 @@
+import { relative } from "node:path";
+import { ShapeCache } from "../../models/fit/shape-cache.ts";
+import { slotRefusal } from "../../models/fit/slot-fit.ts";
+import type { Diagnostic } from "../../store/store.ts";
+import type { ManagementContext } from "./context.ts";
+import { emptiedDirectories } from "./emptied-directories.ts";
+import { fitFacts } from "./slot-fit.ts";
+
+type Problem = Omit<Diagnostic, "reason"> & { readonly reason: string };
+
+interface DiagnosticView {
+  reason: string;
+  file: string;
+  line?: number;
+  column?: number;
+  path?: (string | number)[];
+  message: string;
+}
+
+const shapes = new ShapeCache();
+
+/** The problems of manifests by file name, or of the configuration directory, also of models that cannot fit this machine. */
+export async function configProblems(
+  context: ManagementContext,
+  files: Readonly<Record<string, string>> | undefined,
+): Promise<DiagnosticView[]> {
+  const { manifests, config } = context;
+  const { configDir } = config;
+  const found = await (files === undefined ? manifests.validateDirectory(configDir) : manifests.validateFiles(files));
+  const emptied = files === undefined ? emptiedDirectories(context) : [];
+  const problems: Problem[] = [...found, ...emptied, ...(await unfitSlots(context, files ?? configDir))];
+  return problems.map((each) => diagnosticView(each, files === undefined ? configDir : undefined));
+}
+
+async function unfitSlots(
+  context: ManagementContext,
+  from: Parameters<ManagementContext["manifests"]["slotsIn"]>[0],
+): Promise<Problem[]> {
+  const facts = fitFacts(context, shapes);
+  const problems: Problem[] = [];
+  for (const { name, spec, ...place } of await context.manifests.slotsIn(from)) {
+    const refusal = await slotRefusal(name, spec, facts);
+    if (refusal === undefined) continue;
+    const message = `${refusal.model} ${refusal.message}`;
+    problems.push({ reason: "DoesNotFit", ...place, path: ["model"], message });
+  }
+  return problems;
+}
+
+function diagnosticView(
+  { reason, file, line, column, path, message }: Problem,
+  configDir: string | undefined,
+): DiagnosticView {
+  return {
+    reason,
+    file: configDir === undefined ? file : relative(configDir, file),
+    ...(line === undefined ? {} : { line }),
+    ...(column === undefined ? {} : { column }),
+    ...(path === undefined ? {} : { path: [...path] }),
+    message,
+  };
+}

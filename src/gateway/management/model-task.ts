@@ -1,0 +1,50 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { ApiError } from "../../api/errors.ts";
+import type { ModelTask, ModelTaskAnswer } from "../../api/model-task.ts";
+import { managementFailure } from "../http/disk-failure.ts";
+import type { ManagementContext } from "./context.ts";
+import { waitUntil } from "./wait.ts";
+
+/** A directory on a slow disk takes long to read. */
+const patienceMs = 60_000;
+
+type Wanted<Task extends ModelTask = ModelTask> = Task extends ModelTask
+  ? Omit<Task, "schema" | "id" | "requestedAt">
+  : never;
+
+/**
+ * Asks the operator, which alone changes files of models, and waits for its answer. Undefined where none came: a task
+ * that `mayWait` is done by the operator later, any other is withdrawn. Throws ApiError, also for a task that failed.
+ */
+export async function askOperator(
+  context: ManagementContext,
+  wanted: Wanted,
+  client: IncomingMessage,
+  mayWait: boolean,
+): Promise<ModelTaskAnswer | undefined> {
+  const { modelTasks, operatorLiveness, stopping } = context;
+  const isLive = operatorLiveness() === "live";
+  if (!isLive && !mayWait) throw noOperator();
+  const id = randomUUID();
+  await modelTasks.put({ ...wanted, schema: 1, id, requestedAt: new Date().toISOString() }).catch((error: unknown) => {
+    throw managementFailure(error, "ask the operator");
+  });
+  if (!isLive) return undefined;
+  const answer = (): ModelTaskAnswer | undefined => modelTasks.answers().find(({ answers }) => answers === id);
+  const watch = (onChange: () => void): Disposable => modelTasks.watch(onChange);
+  await waitUntil(() => answer() !== undefined, { watch, patienceMs, client, stopping });
+  const found = answer();
+  if (found === undefined && mayWait) return undefined;
+  await modelTasks.remove(id);
+  if (found === undefined) throw noOperator();
+  if (found.error === undefined) return found;
+  throw new ApiError("dispatch.invalid_request", { status: 409, message: found.error });
+}
+
+function noOperator(): ApiError {
+  return new ApiError("system.overloaded", {
+    message: "no operator has answered: see `berth status`",
+    headers: { "retry-after": "5" },
+  });
+}

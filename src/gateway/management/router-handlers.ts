@@ -1,0 +1,95 @@
+import { ApiError } from "../../api/errors.ts";
+import type { RouterModel } from "../../api/management/router-routes.ts";
+import { didYouMean, nearest } from "../../api/nearest.ts";
+import type { Handlers } from "./api-server.ts";
+import type { ManagementContext } from "./context.ts";
+import { openEvents, stayOpen } from "./event-response.ts";
+import { routedModels, type RoutedModel } from "./router-models.ts";
+import { changeSlot } from "./slot-changes.ts";
+
+type RouterHandlers = Pick<Handlers, "routerModels" | "routerEvents" | "routerLoad" | "routerUnload">;
+
+/** A reader that is further behind is disconnected: it reads the list anew when it connects again. */
+const behindLimitBytes = 1024 * 1024;
+/** No wait: the operator has the request, and its effect shows in the list and the events. */
+const atOnce = { wait: undefined, timeout: 0 } as const;
+
+/** Models in the dialect of llama-server's router. */
+export function routerHandlers(context: ManagementContext): RouterHandlers {
+  const models = (): readonly RoutedModel[] => routedModels(context.index(), context.startedAt);
+  const named = (name: string): RoutedModel => {
+    const all = models();
+    const found = all.find(({ item }) => item.id === name) ?? all.find(({ item }) => item.aliases.includes(name));
+    if (found !== undefined) return found;
+    const close = nearest(
+      name,
+      all.map(({ item }) => item.id),
+    );
+    throw new ApiError("model.not_found", {
+      message: `no slot holds a model called "${name}", or may be swapped to it${didYouMean(close)}`,
+      details: { suggestions: close === undefined ? [] : [close] },
+    });
+  };
+  return {
+    routerModels: () => ({ object: "list", data: models().map(({ item }) => item) }),
+    async routerLoad({ body, request }) {
+      const { slot, ref, item } = named(body.model);
+      const { value } = item.status;
+      if (value === "loaded" || value === "loading" || value === "downloading")
+        throw new ApiError("dispatch.invalid_request", { message: `model ${item.id} is already running: ${value}` });
+      const model = slot.status?.onRequest === undefined ? undefined : ref;
+      await changeSlot(context, slot.name, { kind: "load", model }, atOnce, request.raw);
+      return { success: true };
+    },
+    async routerUnload({ body, request }) {
+      const { slot, item } = named(body.model);
+      if (item.status.value === "unloaded")
+        throw new ApiError("dispatch.invalid_request", { message: `model ${item.id} is not running` });
+      await changeSlot(context, slot.name, { kind: "unload" }, atOnce, request.raw);
+      return { success: true };
+    },
+    async routerEvents({ reply }) {
+      const stream = openEvents(reply, context);
+      const { response } = stream;
+      let known = itemsById(models());
+      const send = (event: object): void => {
+        if (response.writableEnded) return;
+        if (response.writableLength > behindLimitBytes) response.destroy();
+        else response.write(`data: ${JSON.stringify(event)}\n\n`);
+      };
+      const onChange = (): void => {
+        const now = itemsById(models());
+        for (const event of eventsBetween(known, now)) send(event);
+        known = now;
+      };
+      using _watching = context.watch(onChange);
+      await stayOpen(stream);
+      return reply;
+    },
+  };
+}
+
+type Items = ReadonlyMap<string, RouterModel>;
+
+function itemsById(models: readonly RoutedModel[]): Items {
+  return new Map(models.map(({ item }) => [item.id, item]));
+}
+
+/** The events of llama-server's router for what has changed. */
+function* eventsBetween(before: Items, now: Items): Generator<object, void, undefined> {
+  for (const id of before.keys()) if (!now.has(id)) yield { model: id, event: "model_remove" };
+  if ([...now.keys()].some((id) => !before.has(id))) yield { model: "*", event: "models_reload" };
+  for (const [model, { status }] of now) {
+    const last = before.get(model)?.status;
+    if (JSON.stringify(last) === JSON.stringify(status)) continue;
+    const { value, args: _args, progress, ...failure } = status;
+    const wasDownloading = last?.value === "downloading";
+    if (value === "downloading" && wasDownloading) {
+      yield { model, event: "download_progress", data: progress };
+      continue;
+    }
+    if (wasDownloading) yield { model, event: failure.failed === true ? "download_failed" : "download_finished" };
+    const data = { status: value, ...failure, ...(progress === undefined ? {} : { progress }) };
+    yield { model, event: "model_status", data };
+  }
+}

@@ -1,0 +1,32 @@
+import { ApiError } from "../../api/errors.ts";
+import { slotSpecSchema } from "../../api/slot.ts";
+import type { ShapeCache } from "../../models/fit/shape-cache.ts";
+import { slotRefusal, type FitFacts } from "../../models/fit/slot-fit.ts";
+import type { ManagementContext } from "./context.ts";
+
+type FitContext = Pick<ManagementContext, "index" | "hardware">;
+
+/**
+ * Refuses to write a slot whose model cannot fit this machine, with the sum. A model that is not
+ * here yet, and a machine that was never probed, are left to the operator. Throws ApiError `config.fit`.
+ */
+export async function checkFit(
+  context: FitContext,
+  shapes: ShapeCache,
+  name: string,
+  written: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const { data } = slotSpecSchema.safeParse(written);
+  const refusal = data === undefined ? undefined : await slotRefusal(name, data, fitFacts(context, shapes));
+  if (refusal === undefined) return;
+  const { model, message, device, needBytes, budgetBytes } = refusal;
+  throw new ApiError("config.fit", {
+    message: `${model} ${message}`,
+    details: { path: ["model"], message, device, need_bytes: needBytes, budget_bytes: budgetBytes },
+  });
+}
+
+/** The facts by which the service judges now. */
+export function fitFacts({ index, hardware }: FitContext, shapes: ShapeCache): FitFacts {
+  return { models: index().models, machine: hardware.found()?.hardware, shapes };
+}

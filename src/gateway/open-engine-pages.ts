@@ -1,0 +1,90 @@
+import type { IncomingMessage } from "node:http";
+import type { Logger } from "pino";
+import type { Config } from "../api/config.ts";
+import { ApiError } from "../api/errors.ts";
+import { localUrl } from "../lib/listen-address.ts";
+import type { OperatorLiveness } from "../store/store.ts";
+import { availabilityOf } from "./admission/availability.ts";
+import type { Authenticator } from "./auth/authenticator.ts";
+import type { Gate } from "./auth/gate.ts";
+import type { Traffic } from "./dispatch/traffic.ts";
+import type { Listeners } from "./http/listeners.ts";
+import { EnginePages } from "./pages/engine-pages.ts";
+import type { PageEngine } from "./pages/engine-headers.ts";
+import type { ResolutionIndex } from "./routing/index.ts";
+
+interface EnginePagesDependencies {
+  readonly index: () => ResolutionIndex;
+  readonly published: { operatorLiveness(): OperatorLiveness };
+  readonly gate: Gate;
+  readonly authenticator: Authenticator;
+  readonly traffic: Traffic;
+  readonly listeners: Pick<Listeners, "with">;
+  readonly log: Logger;
+}
+
+/** Listens for engines' pages where SVC_ENGINE_PAGES names slots. Resolves with undefined where none are, or none can be. */
+export async function openEnginePages(
+  config: Config,
+  { index, published, gate, authenticator, traffic, listeners, log }: EnginePagesDependencies,
+): Promise<EnginePages | undefined> {
+  const { enginePages: slots, enginePagesPort: port, host, bodyLimit: bodyLimitBytes } = config;
+  if (slots.length === 0) return undefined;
+  const pages = new EnginePages({
+    slots,
+    bodyLimitBytes,
+    admit: (request) => {
+      takePassword(request);
+      // An engine's own interface changes the engine, and shows other callers' prompts.
+      gate.admit(request, "admin", "page");
+    },
+    mayStill: (request) => authenticator.mayStill(request, "admin"),
+    engineOf: (slot) => engineOf(slot, index(), published.operatorLiveness()),
+    begin: (slot) => {
+      traffic.begin(slot);
+      return () => traffic.end(slot);
+    },
+  });
+  const { promise, resolve } = Promise.withResolvers<Error | undefined>();
+  pages.server.once("error", resolve);
+  pages.server.listen({ host, port }, () => resolve(undefined));
+  const failure = await promise;
+  if (failure === undefined) {
+    pages.server
+      .off("error", resolve)
+      .on("error", (error) => log.warn({ err: error }, "an engine's page was not served"));
+    log.info(`the pages of the engines of ${slots.join(", ")} are at ${localUrl(host, port)}/upstream/SLOT/`);
+    listeners.with(() => pages.release());
+    return pages;
+  }
+  await pages[Symbol.asyncDispose]();
+  log.warn(`${failure.message}: no engine's page is served; SVC_ENGINE_PAGES_PORT names another port`);
+  return undefined;
+}
+
+/** A browser sends a token as a password. */
+function takePassword({ headers }: IncomingMessage): void {
+  const given = /^basic +([a-z0-9+/]+=*)$/i.exec(headers.authorization ?? "")?.[1];
+  if (given === undefined) return;
+  const text = Buffer.from(given, "base64").toString();
+  headers.authorization = `Bearer ${text.slice(text.indexOf(":") + 1)}`;
+}
+
+/** Throws ApiError where no engine of the slot is loaded. A page loads none: a forgotten tab would keep it loaded. */
+function engineOf(name: string, { slots }: ResolutionIndex, operator: OperatorLiveness): PageEngine {
+  const slot = slots.get(name);
+  if (slot === undefined) throw new ApiError("slot.not_found", { message: `no slot is called ${name}` });
+  const availability = availabilityOf(slot, "main", { operator, now: Date.now() });
+  const [endpoint] = availability.kind === "open" ? availability.endpoints : [];
+  if (endpoint !== undefined) {
+    const { firstByte, idle } = slot.spec.timeoutSeconds;
+    const { host, port, bearer } = endpoint;
+    return { host, port, bearer, timeoutMs: Math.max(firstByte, idle) * 1000 };
+  }
+  const { code, message, headers } =
+    availability.kind === "open" ? new ApiError("slot.not_ready") : availability.failure;
+  throw new ApiError(code, {
+    message: `Slot ${name} has no engine now: ${message}. Load it on its page of the dashboard or with berth slot load ${name}, then reload this page.`,
+    headers,
+  });
+}

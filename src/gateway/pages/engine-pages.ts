@@ -1,0 +1,219 @@
+import {
+  createServer,
+  request as ask,
+  type ClientRequest,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { Server as NetServer } from "node:net";
+import type { Duplex } from "node:stream";
+import { ApiError } from "../../api/errors.ts";
+import { toApiError } from "../http/answer.ts";
+import { headersForBrowser, headersForEngine, pagePath, type PageEngine } from "./engine-headers.ts";
+import { refusePage, refuseUpgrade } from "./engine-refusal.ts";
+
+export interface EnginePagesOptions {
+  /** The slots whose engine has a page here. */
+  readonly slots: readonly string[];
+  /** Throws ApiError `auth.*` for whoever may not see an engine's page. */
+  readonly admit: (request: IncomingMessage) => void;
+  /** Whether an admitted caller's credentials are still valid. */
+  readonly mayStill: (request: IncomingMessage) => boolean;
+  /** The slot's engine; throws ApiError where none is loaded. */
+  readonly engineOf: (slot: string) => PageEngine;
+  /** A request for the slot begins; the function that is returned ends it. */
+  readonly begin: (slot: string) => () => void;
+  readonly bodyLimitBytes: number;
+}
+
+/** Connections of browsers at once: each may need one to an engine. */
+const connectionLimit = 256;
+/** How soon a WebSocket ends after its token was revoked. */
+const recheckMs = 1000;
+
+/** Where a request leads: its slot, and the rest of its address as the engine has it. */
+interface Place {
+  readonly slot: string;
+  readonly engine: PageEngine;
+  readonly path: string;
+}
+
+/**
+ * Engines' own pages at `/upstream/SLOT/`, on a server of their own. What an engine sends runs in a browser: at another
+ * port it has another origin than the dashboard, cannot read the dashboard's token and answers of `/api`, and is foreign
+ * there. Nothing but engines is served here, and so nothing else is within an engine's reach.
+ */
+export class EnginePages implements AsyncDisposable {
+  readonly server: Server;
+  readonly #options: EnginePagesOptions;
+  readonly #open = new Map<Duplex, IncomingMessage>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(options: EnginePagesOptions) {
+    this.#options = options;
+    this.server = createServer({ headersTimeout: 30_000, requestTimeout: 0 }, (request, response) => {
+      try {
+        this.#relay(request, response);
+      } catch (error) {
+        refusePage(request, response, toApiError(error));
+        request.resume();
+      }
+    });
+    this.server.maxConnections = connectionLimit;
+    this.server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      socket.on("error", () => socket.destroy());
+      try {
+        this.#upgrade(request, socket, head);
+      } catch (error) {
+        refuseUpgrade(socket, toApiError(error));
+      }
+    });
+    this.#timer = setInterval(() => this.#recheck(), recheckMs);
+  }
+
+  /** Listens no more; what is connected stays. */
+  release(): void {
+    if (this.server.listening) NetServer.prototype.close.call(this.server);
+  }
+
+  /** Ends every connection. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    for (const socket of this.#open.keys()) socket.destroy();
+    this.release();
+    this.server.closeAllConnections();
+  }
+
+  #recheck(): void {
+    for (const [socket, request] of this.#open) if (!this.#options.mayStill(request)) socket.destroy();
+  }
+
+  #relay(request: IncomingMessage, response: ServerResponse): void {
+    const place = this.#placeOf(request);
+    if (place === undefined) {
+      const slot = slotOf(request.url ?? "");
+      response.writeHead(308, { location: pagePath(slot ?? "") });
+      response.end();
+      return;
+    }
+    const { slot, engine, path } = place;
+    const asked = this.#ask(request, place, headersForEngine(request.headers, slot, engine));
+    const end = this.#options.begin(slot);
+    response.once("close", () => {
+      asked.destroy();
+      end();
+    });
+    const refuse = (error: unknown): void => refusePage(request, response, failureOf(slot, error));
+    asked.on("error", refuse);
+    asked.on("response", (answer) => {
+      try {
+        response.writeHead(answer.statusCode ?? 502, headersForBrowser(answer.rawHeaders, slot, engine, path));
+      } catch (error) {
+        asked.destroy();
+        refuse(error);
+        return;
+      }
+      answer.on("error", () => response.destroy());
+      answer.pipe(response);
+    });
+    this.#send(request, asked, refuse);
+  }
+
+  /** The body, where there is one; a longer one than the limit is refused within. */
+  #send(request: IncomingMessage, asked: ClientRequest, refuse: (error: unknown) => void): void {
+    const { "content-length": length, "transfer-encoding": encoding } = request.headers;
+    if (length === undefined && encoding === undefined) {
+      asked.end();
+      return;
+    }
+    let bytes = 0;
+    request.on("data", (part: Buffer) => {
+      bytes += part.length;
+      if (bytes <= this.#options.bodyLimitBytes) return;
+      request.unpipe(asked);
+      asked.destroy();
+      refuse(new ApiError("dispatch.payload_too_large"));
+    });
+    request.pipe(asked);
+  }
+
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const place = this.#placeOf(request);
+    if (place === undefined || request.headers.upgrade?.toLowerCase() !== "websocket")
+      throw new ApiError("dispatch.invalid_request", {
+        message: "only a WebSocket below /upstream/SLOT/ is opened here",
+      });
+    const { slot, engine, path } = place;
+    const headers = { ...headersForEngine(request.headers, slot, engine), connection: "Upgrade", upgrade: "websocket" };
+    const asked = this.#ask(request, place, headers);
+    this.#open.set(socket, request);
+    socket.once("close", () => {
+      this.#open.delete(socket);
+      asked.destroy();
+    });
+    asked.on("error", (error) => refuseUpgrade(socket, failureOf(slot, error)));
+    asked.on("response", (answer) => {
+      answer.resume();
+      const message = `the engine of slot ${slot} opens no WebSocket there: it answered ${answer.statusCode ?? 0}`;
+      refuseUpgrade(socket, new ApiError("dispatch.upstream_failed", { message }));
+    });
+    asked.on("upgrade", (answer, other: Duplex, first: Buffer) => {
+      const named = headersForBrowser(answer.rawHeaders, slot, engine, path);
+      let lines = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n";
+      for (let at = 0; at < named.length; at += 2) lines += `${named[at]}: ${named[at + 1]}\r\n`;
+      socket.write(`${lines}\r\n`);
+      other.on("error", () => socket.destroy());
+      other.once("close", () => socket.destroy());
+      socket.once("close", () => other.destroy());
+      if (first.length > 0) socket.write(first);
+      if (head.length > 0) other.write(head);
+      other.pipe(socket);
+      socket.pipe(other);
+    });
+    asked.end();
+  }
+
+  #ask(request: IncomingMessage, { engine, path }: Place, headers: ReturnType<typeof headersForEngine>): ClientRequest {
+    const { host, port, timeoutMs } = engine;
+    const asked = ask({ host, port, path, method: request.method ?? "GET", headers, agent: false, setHost: false });
+    // Of a WebSocket, only until it is open.
+    asked.setTimeout(timeoutMs, () => asked.destroy(new Silence()));
+    asked.once("upgrade", (_, socket) => socket.setTimeout(0));
+    return asked;
+  }
+
+  /** Undefined: the address lacks the slash behind the slot's name. Throws ApiError for whoever may not, or where nothing is. */
+  #placeOf(request: IncomingMessage): Place | undefined {
+    this.#options.admit(request);
+    const url = request.url ?? "";
+    const slot = slotOf(url);
+    if (slot === undefined || !this.#options.slots.includes(slot))
+      throw new ApiError("system.not_found", {
+        message:
+          slot === undefined
+            ? "pages of engines are at /upstream/SLOT/"
+            : `the page of the engine of slot ${slot} is not open here: SVC_ENGINE_PAGES names the slots whose engine may show one`,
+      });
+    const rest = url.slice(pagePath(slot).length - 1);
+    if (!rest.startsWith("/")) return undefined;
+    return { slot, engine: this.#options.engineOf(slot), path: rest };
+  }
+}
+
+function slotOf(url: string): string | undefined {
+  return /^\/upstream\/([a-z0-9][a-z0-9-]{0,62})(?=[/?]|$)/.exec(url)?.[1];
+}
+
+class Silence extends Error {}
+
+function failureOf(slot: string, error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  const engine = `the engine of slot ${slot}`;
+  return error instanceof Silence
+    ? new ApiError("dispatch.upstream_timeout", { message: `${engine} did not answer in time` })
+    : new ApiError("dispatch.upstream_unavailable", {
+        message: `${engine} did not answer; its log may say why`,
+        cause: error,
+      });
+}

@@ -1,0 +1,104 @@
+import { createReadStream } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { ApiError } from "../../api/errors.ts";
+import { isAccepted } from "../../lib/accepted-encoding.ts";
+
+/** Scripts and styles of the page's own server alone: nothing of a model's or a person's text can act. */
+const pagePolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "media-src 'self' blob:",
+  "connect-src 'self'",
+  "base-uri 'self'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const types: Readonly<Record<string, string>> = {
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+};
+/** A file's name has the hash of its content. */
+const forEver = "public, max-age=31536000, immutable";
+const isPublic = { config: { scope: "public" as const } };
+
+/**
+ * The dashboard at `/` and below `/ui`, the chat page at `/chat/`. The pages themselves show nothing: what they show comes
+ * from the management API, which asks who the caller is.
+ */
+export function servePages(app: FastifyInstance, directory: string): void {
+  const dashboard = new Page(join(directory, "dashboard"));
+  const chat = new Page(join(directory, "chat"));
+  const sendDashboard = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const [path = ""] = request.url.split("?", 1);
+    // No page has a dot in the last part of its address: a file is meant, and the page in its place would be taken for it.
+    if (/\.[^/]*$/.test(path)) throw nothingAt(request.url);
+    return await dashboard.send(reply);
+  };
+  for (const url of ["/", "/ui", "/ui/*"]) app.get(url, isPublic, sendDashboard);
+  app.get("/chat", isPublic, async (request, reply) => {
+    const [path = ""] = request.url.split("?", 1);
+    // The page's own addresses are relative to its directory.
+    return path.endsWith("/") ? await chat.send(reply) : await reply.redirect("/chat/", 308);
+  });
+  for (const [url, page] of [
+    ["/ui/assets/:file", dashboard],
+    ["/chat/assets/:file", chat],
+  ] as const)
+    app.get<{ Params: { file: string } }>(url, isPublic, (request, reply) => page.sendAsset(request, reply));
+}
+
+function nothingAt(url: string): ApiError {
+  return new ApiError("system.not_found", { message: `there is nothing at ${url.slice(0, 200)}` });
+}
+
+/** A page with the files that belong to it, as the build has written them. */
+class Page {
+  readonly #directory: string;
+  #files: Promise<ReadonlySet<string>> | undefined;
+
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  async send(reply: FastifyReply): Promise<FastifyReply> {
+    let html: string;
+    try {
+      html = await readFile(join(this.#directory, "index.html"), "utf8");
+    } catch (error) {
+      const message = "the pages are not built here; `make setup` builds them";
+      throw new ApiError("system.not_found", { message, cause: error });
+    }
+    return await reply
+      .type("text/html; charset=utf-8")
+      .header("content-security-policy", pagePolicy)
+      // The names of its files change with each version.
+      .header("cache-control", "no-cache")
+      .send(html);
+  }
+
+  async sendAsset(request: FastifyRequest<{ Params: { file: string } }>, reply: FastifyReply): Promise<FastifyReply> {
+    const { file } = request.params;
+    const type = types[file.slice(file.lastIndexOf(".") + 1)];
+    // Only what the build has written: no name can lead elsewhere.
+    if (type === undefined || !(await this.#known()).has(file)) throw nothingAt(request.url);
+    const isPacked = isAccepted("gzip", request.headers["accept-encoding"]);
+    void reply.type(type).header("cache-control", forEver).header("vary", "accept-encoding");
+    if (isPacked) void reply.header("content-encoding", "gzip");
+    return await reply.send(createReadStream(join(this.#directory, "assets", isPacked ? `${file}.gz` : file)));
+  }
+
+  async #known(): Promise<ReadonlySet<string>> {
+    this.#files ??= readdir(join(this.#directory, "assets")).then((names) => new Set(names));
+    try {
+      return await this.#files;
+    } catch {
+      this.#files = undefined;
+      return new Set();
+    }
+  }
+}

@@ -1,0 +1,73 @@
+import type { AnswerTranslation } from "../relay/answer-format.ts";
+import { failed, readChatChunk } from "./chat-chunk.ts";
+import type { ChatChunk, ChatUsage } from "./chat-format.ts";
+import { SseDecoder } from "./sse-decoder.ts";
+
+export type ChatChoice = ChatChunk["choices"][number];
+export type ChatDelta = NonNullable<ChatChoice["delta"]>;
+
+/** A chat engine's stream on its way into the events of another protocol, which a subclass writes. */
+export abstract class ChatStream implements NonNullable<AnswerTranslation["stream"]> {
+  readonly #decoder = new SseDecoder();
+  #out = "";
+  /** No event may follow. */
+  protected isOver = false;
+  protected finish: string | null | undefined;
+  protected usage: ChatUsage | null | undefined;
+
+  push(chunk: Buffer): Buffer | undefined {
+    for (const item of this.#decoder.push(chunk)) {
+      if (this.isOver) break;
+      if (item.kind === "comment") this.onComment();
+      else if (item.data === "[DONE]") this.#close();
+      else this.#chunk(readChatChunk(item.data));
+    }
+    return this.#bytes();
+  }
+
+  end(): Buffer | undefined {
+    if (!this.isOver) {
+      if (typeof this.finish !== "string") throw failed("the engine ended the stream early");
+      this.#close();
+    }
+    return this.#bytes();
+  }
+
+  /** Writes the events of the beginning; called again with every chunk. */
+  protected abstract begin(id: string): void;
+  protected abstract onComment(): void;
+  protected abstract onDelta(delta: ChatDelta, choice: ChatChoice): void;
+  /** Writes the events of the end. */
+  protected abstract close(): void;
+
+  protected write(text: string): void {
+    this.#out += text;
+  }
+
+  /** Takes the events that are not sent yet. */
+  protected taken(): string {
+    const text = this.#out;
+    this.#out = "";
+    return text;
+  }
+
+  #chunk(chunk: ChatChunk): void {
+    this.begin(chunk.id);
+    this.usage = chunk.usage ?? this.usage;
+    const choice = chunk.choices.find(({ index }) => index === 0);
+    if (choice === undefined) return;
+    this.finish = choice.finish_reason ?? this.finish;
+    const { delta } = choice;
+    this.onDelta(delta ?? {}, choice);
+  }
+
+  #close(): void {
+    this.isOver = true;
+    this.begin("");
+    this.close();
+  }
+
+  #bytes(): Buffer | undefined {
+    return this.#out === "" ? undefined : Buffer.from(this.taken());
+  }
+}

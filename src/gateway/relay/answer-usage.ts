@@ -1,0 +1,81 @@
+import type { AnswerFormat } from "./answer-format.ts";
+
+/** Tokens as an engine has counted them; undefined: it did not say. */
+export interface Usage {
+  input: number | undefined;
+  output: number | undefined;
+}
+
+const usageMark = Buffer.from('"usage"');
+const timingsMark = Buffer.from('"timings"');
+const dataMark = Buffer.from("data: {");
+/** The object of the count is short, and stands at the end of an answer or, with embeddings, near its start. */
+const usageChars = 512;
+const nearStart = 1024;
+const nearEnd = 4096;
+const inputCount = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
+const outputCount = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
+/** Of llama.cpp: prompt tokens without those that it had in its cache, those, and the answer's. */
+const timedPrompt = /"prompt_n"\s*:\s*(\d+)/;
+const timedCache = /"cache_n"\s*:\s*(\d+)/;
+const timedOutput = /"predicted_n"\s*:\s*(\d+)/;
+/** Text, thoughts or arguments of an event, in any of the protocols; the first event of a chat has an empty text. */
+const token = /"(?:content|reasoning_content|reasoning|text|thinking|arguments|partial_json|delta)"\s*:\s*"[^"]/g;
+
+/** Adds the count within these bytes of an engine's answer to `usage`: whole JSON, or lines of a stream's end. */
+export function readUsage(bytes: Buffer, usage: Usage): void {
+  let at = bytes.subarray(Math.max(0, bytes.length - nearEnd)).lastIndexOf(usageMark);
+  if (at >= 0) at += Math.max(0, bytes.length - nearEnd);
+  else if (bytes.length > nearEnd) at = bytes.subarray(0, nearStart).indexOf(usageMark);
+  if (at >= 0) {
+    const text = bytes.toString("latin1", at, Math.min(bytes.length, at + usageChars));
+    usage.input = numberIn(inputCount, text) ?? usage.input;
+    usage.output = numberIn(outputCount, text) ?? usage.output;
+  }
+  if (usage.output !== undefined) return;
+  const timings = bytes.lastIndexOf(timingsMark);
+  if (timings < 0) return;
+  const text = bytes.toString("latin1", timings, Math.min(bytes.length, timings + usageChars));
+  const prompt = numberIn(timedPrompt, text);
+  usage.output = numberIn(timedOutput, text);
+  if (prompt !== undefined) usage.input = prompt + (numberIn(timedCache, text) ?? 0);
+}
+
+function numberIn(pattern: RegExp, text: string): number | undefined {
+  const digits = pattern.exec(text)?.[1];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** Counts the tokens of one answer as it passes by. */
+export class AnswerMeter {
+  usage: Usage | undefined;
+  #hasTokens = false;
+
+  /** Returns the answer as it is. */
+  whole(body: Buffer): Buffer {
+    readUsage(body, this.#counted());
+    return body;
+  }
+
+  /** Whole lines of an event stream. `isEnding`: its last token has come. Returns how many tokens they bring. */
+  events(lines: Buffer | undefined, isEnding: boolean, { endMark }: Pick<AnswerFormat, "endMark">): number {
+    if (lines === undefined) return 0;
+    // The stream of a chat has its count at the end; those of other protocols have parts of it in several events.
+    if (isEnding || (endMark !== undefined && lines.includes(usageMark))) readUsage(lines, this.#counted());
+    // The first and the last events may bring a role, a reason or a count alone; all others bring a token.
+    if (this.#hasTokens && !isEnding) return eventsIn(lines);
+    const count = lines.toString("latin1").match(token)?.length ?? 0;
+    this.#hasTokens ||= count > 0;
+    return count;
+  }
+
+  #counted(): Usage {
+    return (this.usage ??= { input: undefined, output: undefined });
+  }
+}
+
+function eventsIn(lines: Buffer): number {
+  let count = 0;
+  for (let at = lines.indexOf(dataMark); at >= 0; at = lines.indexOf(dataMark, at + dataMark.length)) count += 1;
+  return count;
+}

@@ -1,0 +1,79 @@
+import { ApiError } from "../../api/errors.ts";
+import type { ProcessRole, SlotCapability } from "../../api/names.ts";
+import type { UpstreamModel } from "../upstreams/catalog.ts";
+import type { BackendRequest, V1Request } from "../v1/route.ts";
+import type { KnownSlot, ResolutionIndex } from "./index.ts";
+import { meansReranker, notThatAnyMore, resolveAgain } from "./resolve.ts";
+
+/** A request that goes to a slot, and how an engine of the slot is asked. Made once; whatever comes later reads it. */
+export interface SlotRoute {
+  readonly request: V1Request;
+  readonly slot: KnownSlot;
+  readonly role: ProcessRole;
+  /** The model that must answer, where requests choose the slot's model. */
+  readonly ref: string | undefined;
+  readonly backendRequest: BackendRequest;
+}
+
+/** A request that goes to a provider. */
+export interface ProviderRoute {
+  readonly request: V1Request;
+  readonly model: UpstreamModel;
+  readonly backendRequest: BackendRequest;
+}
+
+/** Throws ApiError where the slot does not serve the request. */
+export function routeToSlot(request: V1Request, slot: KnownSlot, ref: string | undefined): SlotRoute {
+  const backendRequest = request.forSlot(slot);
+  const { capability } = backendRequest;
+  // The capabilities of another model of the slot are known once that model is loaded.
+  if (ref === undefined || slot.status?.model.ref === ref) checkCapability(slot, capability);
+  if (capability !== "rerank" && !slot.status?.aliases.includes(request.model) && meansReranker(slot, request.model)) {
+    throw new ApiError("dispatch.capability_mismatch", {
+      message: `slot ${slot.name} holds ${request.model.slice(0, 200)} to rerank with, not for ${capability}`,
+      details: { slot: slot.name, capability, capabilities: ["rerank"] },
+    });
+  }
+  const role = roleFor(slot, capability);
+  return { request, slot, role, ref: role === "main" ? ref : undefined, backendRequest };
+}
+
+/**
+ * The route by what is published now: while the request waited, its slot may have changed, down to the model that it
+ * holds. Throws ApiError where the request does not mean that slot any more, or the slot does not serve it.
+ */
+export function routeAgain(index: ResolutionIndex, route: SlotRoute): SlotRoute {
+  const { slot, ref } = resolveAgain(index, route.request, route.slot);
+  // Each request is answered by the model that it names, and by no other.
+  if (route.role === "main" && ref !== undefined && slot.status?.model.ref !== ref)
+    throw notThatAnyMore(slot.name, slot, `loaded with ${ref}`);
+  return slot === route.slot && ref === route.ref ? route : routeToSlot(route.request, slot, ref);
+}
+
+/** Throws ApiError where the provider does not serve the request. */
+export function routeToProvider(request: V1Request, model: UpstreamModel): ProviderRoute {
+  const { upstream, spec } = model;
+  const backendRequest = request.forProvider?.(model);
+  if (backendRequest === undefined || !spec.capabilities.includes(backendRequest.capability)) {
+    throw new ApiError("dispatch.capability_mismatch", {
+      message: `${request.model} of upstream ${upstream} does not serve this route`,
+      details: { upstream, capabilities: spec.capabilities },
+    });
+  }
+  return { request, model, backendRequest };
+}
+
+/** Throws ApiError `dispatch.capability_mismatch`. */
+export function checkCapability({ name, status }: KnownSlot, capability: SlotCapability): void {
+  if (status === undefined || status.capabilities.length === 0 || status.capabilities.includes(capability)) return;
+  throw new ApiError("dispatch.capability_mismatch", {
+    message: `slot ${name} does not serve ${capability}`,
+    details: { slot: name, capability, capabilities: status.capabilities },
+  });
+}
+
+/** The process of a slot with two that has that capability. */
+export function roleFor({ status, spec }: KnownSlot, capability: SlotCapability): ProcessRole {
+  const hasSecond = spec.model.rerank !== undefined || status?.processes.some(({ role }) => role === "rerank") === true;
+  return capability === "rerank" && hasSecond ? "rerank" : "main";
+}

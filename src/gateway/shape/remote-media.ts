@@ -1,0 +1,58 @@
+import { invalidRequest } from "../../api/problems.ts";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
+
+type Path = readonly (string | number)[];
+
+const remote = /^\s*(?:https?|file|ftp):/i;
+/** No client escapes letters of ASCII; an engine reads a name or an address that is spelt so all the same. */
+const escapedAscii = /\\u00[2-7]/;
+
+/**
+ * Refuses pictures, sounds and videos that a message names by address. A `llama-server` with a projector fetches such an
+ * address itself, from where the engine runs: any client could read services of the machine and of its network. Costs a
+ * search for bytes where no address is in the body. Throws ApiError `dispatch.invalid_request`.
+ */
+export function checkRemoteMedia(body: Buffer): void {
+  if (!mayNameAddress(body)) return;
+  const parsed = parseJson(body);
+  if (!isRecord(parsed)) return;
+  for (const field of ["messages", "input", "system"]) {
+    const path = addressIn(parsed[field], [field]);
+    if (path === undefined) continue;
+    const message = "must be a data: URL (data:image/png;base64,…): the engine of this slot must not fetch addresses";
+    throw invalidRequest([{ path, message }]);
+  }
+}
+
+function mayNameAddress(body: Buffer): boolean {
+  if (body.includes('url"') && (body.includes("://") || body.includes("file:") || body.includes("http"))) return true;
+  return body.includes("\\u00") && escapedAscii.test(body.toString("latin1"));
+}
+
+/** Where the first address stands: parts of a content are looked at, texts and arguments of tools are not. */
+function addressIn(value: unknown, path: Path): Path | undefined {
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      const found = addressIn(item, [...path, index]);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+  if (!isRecord(value)) return undefined;
+  for (const [name, item] of Object.entries(value)) {
+    const at = [...path, name];
+    if (typeof item === "string") {
+      if (/url$/i.test(name) && remote.test(item)) return at;
+    } else if (name === "content" || name === "source" || name === "output" || isMedia(name)) {
+      const found = addressIn(item, at);
+      if (found !== undefined) return found;
+    }
+  }
+  return undefined;
+}
+
+/** Of the OpenAI, Responses and Messages APIs, and of servers that go beyond them. */
+function isMedia(name: string): boolean {
+  return /^(?:input_)?(?:image|audio|video|file)(?:_url)?$/.test(name);
+}

@@ -1,0 +1,75 @@
+import type { Logger } from "pino";
+import type { ApiError } from "../../api/errors.ts";
+import type { RequestRecord } from "./request-record.ts";
+
+/** A request whose answer was sent, or whose client has disconnected (499). */
+export interface EndedRequest {
+  readonly requestId: string;
+  readonly path: string;
+  readonly slot: string;
+  readonly code: number;
+  readonly seconds: number;
+  readonly failure: ApiError | undefined;
+  readonly record: RequestRecord;
+}
+
+/** pino's number of the level "info". */
+const info = 30;
+
+/**
+ * One line per request, without any text of request or answer; and each internal failure, with its cause. The lines have
+ * pino's form, but pino does not write them: it needs as much time for a line as the rest of the gateway's telemetry.
+ */
+export class AccessLog {
+  readonly #log: Logger;
+  readonly #write: ((line: string) => void) | undefined;
+  readonly #part: number;
+
+  /**
+   * `write` gets the lines, each with its end; undefined: there are none. `part`: how many of the requests that were
+   * answered have a line; every other request has.
+   */
+  constructor(log: Logger, write: ((line: string) => void) | undefined, part = 1) {
+    this.#log = log;
+    this.#write = write;
+    this.#part = part;
+  }
+
+  /** A client gets no details of an internal failure: they are logged here. */
+  failed(failure: ApiError, requestId: string): void {
+    if (failure.code !== "system.internal") return;
+    this.#log.error({ err: failure.cause ?? failure, requestId }, "request failed");
+  }
+
+  /** The answer was sent completely, or the client disconnected: 499. */
+  closed(request: EndedRequest): void {
+    if (this.#write === undefined || !this.#log.isLevelEnabled("info")) return;
+    if (request.code < 400 && request.failure === undefined && this.#part < 1 && Math.random() >= this.#part) return;
+    this.#write(lineOf(request, Date.now()));
+  }
+}
+
+function lineOf({ requestId, path, slot, code, seconds, failure, record }: EndedRequest, time: number): string {
+  const name = JSON.stringify(slot);
+  let line =
+    `{"level":${info},"time":${time},"component":"gateway","requestId":${JSON.stringify(requestId)},"slot":${name}` +
+    `,"status":${code},"ms":${Math.round(seconds * 1000)}${fieldsOf(record)}`;
+  if (failure !== undefined) line += `,"failure":"${failure.code}"`;
+  // Neither a path of ours nor an error code has a character that JSON escapes.
+  return `${line},"msg":"${path} ${name.slice(1, -1)} ${code}${failure === undefined ? "" : ` ${failure.code}`}"}\n`;
+}
+
+/** Unknown fields are left out. */
+function fieldsOf({ asked, isStream, heldMs, queuedMs, firstTokenMs, engine }: RequestRecord): string {
+  let fields = "";
+  if (asked !== "") fields += `,"asked":${JSON.stringify(asked)}`;
+  if (isStream) fields += ',"stream":true';
+  if (heldMs >= 1) fields += `,"heldMs":${Math.round(heldMs)}`;
+  if (queuedMs >= 1) fields += `,"queuedMs":${Math.round(queuedMs)}`;
+  if (firstTokenMs > 0) fields += `,"firstTokenMs":${Math.round(firstTokenMs)}`;
+  if (engine === undefined) return fields;
+  fields += `,"resolved":${JSON.stringify(engine.model)},"engineMs":${Math.round(engine.ms)}`;
+  if (engine.tokensIn !== undefined) fields += `,"tokensIn":${engine.tokensIn}`;
+  if (engine.tokensOut !== undefined) fields += `,"tokensOut":${engine.tokensOut}`;
+  return fields;
+}

@@ -1,0 +1,136 @@
+import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import type { ApiError, ErrorCode } from "../../api/errors.ts";
+import { gatewayMetrics as families } from "../../api/metrics/gateway.ts";
+import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
+import type { ValueFamily, ValueSeries } from "../../lib/metrics/families.ts";
+import type { HistogramFamily, HistogramSeries } from "../../lib/metrics/histogram.ts";
+import { MetricPage } from "../../lib/metrics/page.ts";
+import type { EngineCaches } from "./engine-cache.ts";
+import { exportSlots, type SlotReaders } from "./slot-metrics.ts";
+
+/** The counters of one route and slot, looked up once and kept: labels cost more than counting. */
+export interface RouteMetrics {
+  readonly duration: HistogramSeries;
+  readonly firstByte: HistogramSeries;
+  /** Made by the first stream. */
+  readonly firstToken: () => HistogramSeries;
+  /** Requests by HTTP status. */
+  readonly codes: Map<number, ValueSeries>;
+}
+
+/** The counters of one slot or provider. */
+export interface SlotMetrics {
+  readonly tokensIn: ValueSeries;
+  readonly tokensOut: ValueSeries;
+  readonly betweenTokens: HistogramSeries;
+}
+
+/** The gateway's metric page (docs/metrics.md). */
+export class GatewayMetrics {
+  readonly page: MetricPage;
+  readonly #requests: ValueFamily<"route" | "slot" | "code">;
+  readonly #duration: HistogramFamily<"route" | "slot">;
+  readonly #firstByte: HistogramFamily<"route" | "slot">;
+  readonly #firstToken: HistogramFamily<"route" | "slot">;
+  readonly #betweenTokens: HistogramFamily<"slot">;
+  readonly #tokens: ValueFamily<"slot" | "direction">;
+  readonly #waits: HistogramFamily<"slot">;
+  readonly #holds: HistogramFamily<"slot">;
+  readonly #failures: ValueFamily<"slot" | "error" | "answer">;
+  readonly #sharedJoins: ValueFamily<"slot">;
+  readonly #routes = new Map<string, Map<string, RouteMetrics>>();
+  readonly #slots = new Map<string, SlotMetrics>();
+
+  constructor(slots: SlotReaders) {
+    const ofProcess = new Registry();
+    collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: hardlyEverMs });
+    mendProcessMetrics(ofProcess, (gauge) => new Gauge({ ...gauge, registers: [ofProcess] }));
+    const page = new MetricPage(ofProcess);
+    this.page = page;
+    this.#requests = page.values(families.requests);
+    this.#duration = page.histogram(families.duration);
+    this.#firstByte = page.histogram(families.firstByte);
+    this.#firstToken = page.histogram(families.firstToken);
+    this.#betweenTokens = page.histogram(families.betweenTokens);
+    this.#tokens = page.values(families.tokens);
+    this.#waits = page.histogram(families.wait);
+    this.#holds = page.histogram(families.hold);
+    this.#failures = page.values(families.failures);
+    this.#sharedJoins = page.values(families.sharedJoins);
+    exportSlots(page, slots);
+  }
+
+  onEngines(caches: EngineCaches): void {
+    this.page.before(() => caches.refresh());
+    this.page.read(families.cacheUsage, () => caches.samples());
+  }
+
+  /** Each is called at each scrape. */
+  onGateway(gateway: {
+    readonly sharedReaders: () => number;
+    readonly isDraining: () => boolean;
+    readonly isOperatorLive: () => boolean;
+  }): void {
+    this.page.read(families.sharedReaders, () => [["", gateway.sharedReaders()]]);
+    this.page.read(families.draining, () => [["", gateway.isDraining() ? 1 : 0]]);
+    this.page.read(families.operatorLive, () => [["", gateway.isOperatorLive() ? 1 : 0]]);
+  }
+
+  /** The wait of a request for that slot has ended: it was admitted, refused or abandoned. */
+  waited(slot: string, { waitMs, holdMs }: { readonly waitMs: number; readonly holdMs: number }): void {
+    this.#waits.series({ slot }).observe(waitMs / 1000);
+    if (holdMs > 0) this.#holds.series({ slot }).observe(holdMs / 1000);
+  }
+
+  /** A request of that slot got an error instead of an answer, or of its end. */
+  failed(slot: string, { code }: Pick<ApiError, "code">, hasBegun: boolean): void {
+    const error: ErrorCode = code;
+    this.#failures.add({ slot, error, answer: hasBegun ? "begun" : "none" });
+  }
+
+  joined(slot: string): void {
+    this.#sharedJoins.add({ slot });
+  }
+
+  ofSlot(slot: string): SlotMetrics {
+    let metrics = this.#slots.get(slot);
+    if (metrics === undefined) {
+      metrics = {
+        tokensIn: this.#tokens.series({ slot, direction: "in" }),
+        tokensOut: this.#tokens.series({ slot, direction: "out" }),
+        betweenTokens: this.#betweenTokens.series({ slot }),
+      };
+      this.#slots.set(slot, metrics);
+    }
+    return metrics;
+  }
+
+  of(route: string, slot: string): RouteMetrics {
+    let slots = this.#routes.get(route);
+    if (slots === undefined) this.#routes.set(route, (slots = new Map()));
+    let metrics = slots.get(slot);
+    if (metrics === undefined) {
+      const labels = { route, slot };
+      metrics = {
+        duration: this.#duration.series(labels),
+        firstByte: this.#firstByte.series(labels),
+        firstToken: () => this.#firstToken.series(labels),
+        codes: new Map(),
+      };
+      slots.set(slot, metrics);
+    }
+    return metrics;
+  }
+
+  /** The request has ended with that HTTP status. */
+  ended(route: string, slot: string, code: number, seconds: number): void {
+    const metrics = this.of(route, slot);
+    metrics.duration.observe(seconds);
+    let series = metrics.codes.get(code);
+    if (series === undefined) {
+      series = this.#requests.series({ route, slot, code: String(code) });
+      metrics.codes.set(code, series);
+    }
+    series.value += 1;
+  }
+}

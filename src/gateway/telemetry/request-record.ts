@@ -1,0 +1,34 @@
+/** The figures of an engine's work; undefined: it did not count. */
+interface EngineFigures {
+  /** By the steady clock. */
+  readonly startedAt: number;
+  readonly ms: number;
+  readonly model: string;
+  readonly tokensIn: number | undefined;
+  readonly tokensOut: number | undefined;
+}
+
+/** The model that one request names, and the outcome of the request. */
+export class RequestRecord {
+  /** `model` as the client wrote it, cut: records outlive requests, and a name may be as long as a body. */
+  asked = "";
+  isStream = false;
+  /** The part of the request's body that may be shown; undefined: bodies are not kept. */
+  body: string | undefined;
+  /** Milliseconds that it waited for its slot to load, and in the slot's queue. */
+  heldMs = 0;
+  queuedMs = 0;
+  /** The end of that wait, by the steady clock. */
+  waitEndedAt = 0;
+  /** After its header; 0: no token of a stream has arrived. */
+  firstTokenMs = 0;
+  /** Undefined: no engine answered. */
+  engine: EngineFigures | undefined;
+}
+
+const nameChars = 200;
+
+/** A copy: a part of a text keeps the whole text alive. */
+export function shortName(name: string): string {
+  return name.length <= nameChars ? name : Buffer.from(name.slice(0, nameChars)).toString();
+}

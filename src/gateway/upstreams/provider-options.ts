@@ -1,0 +1,39 @@
+import type { LookupFunction } from "node:net";
+import type { UpstreamSpec } from "../../api/upstream.ts";
+import type { ExchangeRequest } from "../../lib/exchange.ts";
+import type { BufferBudget } from "../admission/budget.ts";
+import type { Outcome } from "./provider-failure.ts";
+
+/**
+ * One request, without the client's headers. `path` is an engine's path, e.g. `/v1/chat/completions`: `baseUrl`
+ * replaces `/v1`.
+ */
+export interface ProviderRequest extends ExchangeRequest {
+  /** The provider's name for the model. */
+  readonly model: string;
+  readonly requestId: string;
+  readonly traceparent?: string | undefined;
+  /** The client: clients take turns where `maxConcurrent` bounds them. */
+  readonly client?: string;
+}
+
+export interface ProviderOptions {
+  readonly name: string;
+  readonly spec: UpstreamSpec;
+  readonly env: NodeJS.ProcessEnv;
+  /** Kept bodies are counted here. */
+  readonly budget: BufferBudget;
+  /** Milliseconds of a monotonic clock. */
+  readonly now: () => number;
+  /** An attempt has ended, or a request could not be attempted: then without a duration. */
+  readonly onOutcome: (outcome: Outcome, seconds: number | undefined) => void;
+  readonly onRetry: () => void;
+  /** A fault that a person must mend: a missing or refused key, a refused address. Never for a client. */
+  readonly onProblem: (message: string, of: "key" | "refused" | "address") => void;
+  /** Resolves its name for each connection, and may refuse; absent: the system's. */
+  readonly lookup?: LookupFunction;
+  /** Milliseconds before the first retry; doubled for each further one. */
+  readonly backoffMs?: number;
+  /** The time limit of reading a provider's error; default: ten seconds. */
+  readonly errorPatienceMs?: number;
+}

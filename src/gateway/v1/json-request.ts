@@ -1,0 +1,158 @@
+import type { EngineProtocol, SlotCapability } from "../../api/names.ts";
+import type { SlotSpec } from "../../api/slot.ts";
+import { scanBody, type ScannedBody } from "../../lib/json-scan.ts";
+import type { Charge } from "../admission/charge.ts";
+import type { Prompt } from "../admission/prefix-hashes.ts";
+import type { Translation } from "../protocols/translation.ts";
+import { applyRules } from "../routing/request-rules.ts";
+import type { KnownSlot } from "../routing/index.ts";
+import { checkShapes } from "../shape/check.ts";
+import { checkRemoteMedia } from "../shape/remote-media.ts";
+import type { UpstreamModel } from "../upstreams/catalog.ts";
+import { checkKinds, type Asks } from "./body-kinds.ts";
+import type { JsonTarget, JsonTargetOf } from "./json-target.ts";
+import { readModel, withModel } from "./request-model.ts";
+import type { BackendRequest, V1Request } from "./route.ts";
+
+interface JsonRequestOptions {
+  readonly hasStreams: boolean;
+  readonly asks: Asks | undefined;
+  readonly isKept: boolean;
+  readonly usualModel: (body: Buffer) => string | undefined;
+  readonly target: JsonTarget | JsonTargetOf;
+  readonly principal: string;
+}
+
+/** A request whose body is one JSON object, scanned once. */
+export class JsonRequest implements V1Request {
+  readonly body: Buffer;
+  readonly model: string;
+  readonly isStream: boolean;
+  readonly #scanned: ScannedBody;
+  /** The fields that constrain the answer were checked for the engine's safety. */
+  #isChecked = false;
+  readonly #target: JsonTarget | JsonTargetOf;
+  readonly #charge: Charge;
+  /** The charge of a copy beside the body. */
+  #copyBytes = 0;
+  readonly #principal: string;
+  readonly owner: string | undefined;
+
+  constructor(body: Buffer, charge: Charge, options: JsonRequestOptions) {
+    const { hasStreams, isKept, target, principal } = options;
+    const { scanned, model } = readModel(body, options.usualModel);
+    // Before a model is loaded for a request that its engine would refuse.
+    checkKinds(scanned, options);
+    this.body = body;
+    this.#charge = charge;
+    this.owner = isKept ? principal : undefined;
+    this.#principal = principal;
+    this.model = model;
+    this.isStream = hasStreams && scanned.isStream;
+    this.#scanned = scanned;
+    this.#target = target;
+  }
+
+  forSlot(slot: KnownSlot): BackendRequest {
+    if (!this.#isChecked) checkShapes(this.body, this.#scanned.shaping);
+    this.#isChecked = true;
+    const target =
+      typeof this.#target !== "function"
+        ? this.#target
+        : this.#target({
+            label: `slot ${slot.name}`,
+            isProvider: false,
+            principal: this.#principal,
+            body: this.body,
+            speaks: (protocol) => slot.status?.protocols.includes(protocol) === true,
+          });
+    const served = slot.status?.model.served ?? this.model;
+    const body = this.#body(target.translation, slot.spec.request);
+    if (slot.spec.engine === "llama") checkRemoteMedia(body);
+    return this.#request(target, served, body);
+  }
+
+  forProvider({ upstream, providerModel, spec }: UpstreamModel): BackendRequest {
+    const target =
+      typeof this.#target !== "function"
+        ? this.#target
+        : this.#target({
+            label: `upstream ${upstream}`,
+            isProvider: true,
+            principal: this.#principal,
+            body: this.body,
+            speaks: (protocol) => providerSpeaks(spec.capabilities, protocol),
+          });
+    return this.#request(target, providerModel, this.#body(target.translation, undefined));
+  }
+
+  #request(target: JsonTarget, served: string, body: Buffer): BackendRequest {
+    const scanned = body === this.body ? this.#scanned : scanBody(body);
+    return new JsonBackendRequest(target, served, { body, scanned }, { charge: this.#charge, isStream: this.isStream });
+  }
+
+  /** The client's own buffer, unless it must be changed. */
+  #body(translation: Translation | undefined, rules: SlotSpec["request"] | undefined): Buffer {
+    let body = translation === undefined ? this.body : translation.request(this.body);
+    if (rules !== undefined) body = applyRules(body, rules);
+    if (body !== this.body) this.#chargeCopy(body.length);
+    return body;
+  }
+
+  /** Small copies are counted while they wait, as their bodies are. */
+  #chargeCopy(bytes: number): void {
+    const more = bytes - this.#copyBytes;
+    if (more <= 0 || this.#charge.uncounted(bytes) > 0) return;
+    this.#charge.take(more);
+    this.#copyBytes = bytes;
+  }
+}
+
+/** A provider declares its protocols as capabilities; counting is part of Messages, and of Responses. */
+function providerSpeaks(capabilities: readonly SlotCapability[], protocol: EngineProtocol): boolean {
+  const isOfResponses = protocol === "responses" || protocol === "input_tokens";
+  return capabilities.includes(isOfResponses ? "responses" : "messages");
+}
+
+class JsonBackendRequest implements BackendRequest {
+  readonly method = "POST";
+  readonly contentType = "application/json";
+  readonly format: JsonTarget;
+  readonly served: string;
+  readonly accept: string;
+  /** Parts of the client's own buffer, where it can be sent. */
+  readonly body: readonly Buffer[];
+  readonly bytes: number;
+  readonly #whole: Buffer;
+  readonly #scanned: ScannedBody | undefined;
+
+  constructor(
+    target: JsonTarget,
+    served: string,
+    { body, scanned }: { body: Buffer; scanned: ScannedBody | undefined },
+    { charge, isStream }: { charge: Charge; isStream: boolean },
+  ) {
+    this.format = target;
+    this.served = served;
+    this.accept = target.accept ?? (isStream ? "text/event-stream" : "application/json");
+    this.body = withModel(body, scanned, served);
+    this.bytes = charge.uncounted(body.length);
+    this.#whole = body;
+    this.#scanned = scanned;
+  }
+
+  get path(): string {
+    return this.format.enginePath;
+  }
+
+  get capability(): SlotCapability {
+    return this.format.capability;
+  }
+
+  get prompt(): Prompt | undefined {
+    const start = this.#scanned?.inputStart ?? -1;
+    // An engine caches nothing of embeddings, ranking or speech.
+    const isContinued = this.capability === "chat" || this.capability === "completions";
+    return isContinued && start >= 0 ? { body: this.#whole, start } : undefined;
+  }
+}

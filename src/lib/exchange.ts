@@ -1,0 +1,92 @@
+/** One request and its answer, whoever carries them: `lib/http1/client.ts` to engines, undici to providers. */
+export interface Exchange {
+  /** Reads no more until `resume`, so that the other end feels the backpressure. */
+  pause(): void;
+  resume(): void;
+  /** Drops the connection; no event follows. */
+  abort(): void;
+  /** The kernel has all bytes of the request: nothing here reads its body any more. Absent: unknown. */
+  readonly isSent?: boolean;
+}
+
+/** The start of an answer. */
+export interface ResponseHead {
+  readonly status: number;
+  readonly contentType: string | undefined;
+  readonly contentLength: string | undefined;
+  /** The connection may carry another request afterwards. */
+  readonly isKeptAlive: boolean;
+  /** Of a provider alone. */
+  readonly retryAfter?: string | undefined;
+  readonly contentEncoding?: string | undefined;
+}
+
+/** The events of an exchange, in this order; no event comes while the exchange is being started. */
+export interface ExchangeEvents {
+  onHead(head: ResponseHead): void;
+  onData(chunk: Buffer): void;
+  onEnd(): void;
+  /**
+   * Exactly one of `onEnd` and `onError` is called, once. The error is an ExchangeError, or the error of the request's
+   * own body or of what has to be done before and after it.
+   */
+  onError(error: Error): void;
+}
+
+/** Why there is no (complete) answer. */
+export class ExchangeError extends Error {
+  override readonly name = "ExchangeError";
+  /**
+   * `connect`: nothing was sent. `shortage`: nothing was sent, since this process may open no more connections.
+   * `closed`: the connection ended before any byte of an answer. `broken`: the connection ended within the answer, or
+   * the answer is garbage.
+   */
+  readonly phase: "connect" | "shortage" | "closed" | "broken" | "timeout";
+
+  constructor(phase: ExchangeError["phase"], message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.phase = phase;
+  }
+}
+
+/** A body that is read while it is sent, and therefore only once. */
+export interface Upload {
+  /** `content-length` only where the length is known; otherwise the body is sent in chunks. */
+  readonly headers: { readonly "content-type": string; readonly "content-length"?: number };
+  /** An error of the iteration ends the exchange. A chunk is valid until the next one is asked for. */
+  readonly body: AsyncIterable<Buffer>;
+}
+
+/** All of it, which may be sent again; or an upload, which is opened once, when the request is about to be sent. */
+export type RequestBody = readonly Buffer[] | (() => Upload);
+
+/** A request without what its transport adds: host, credentials, lengths. */
+export interface ExchangeRequest {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly accept: string;
+  /** The type of a body that is here; an upload has its own. */
+  readonly contentType?: string;
+  readonly body?: RequestBody | undefined;
+}
+
+export interface Timeouts {
+  /** Milliseconds until the first byte of the answer, and between later ones; 0 none. */
+  readonly firstByteMs: number;
+  /** Of an upload too: as long as it may stand still. */
+  readonly idleMs: number;
+}
+
+export interface SendOptions {
+  readonly timeouts: Timeouts;
+  readonly requestId?: string | undefined;
+  /** W3C Trace Context. */
+  readonly traceparent?: string | undefined;
+  /** The request must not be sent twice: it gets a connection of its own, which no earlier request has used. */
+  readonly isOnce?: boolean;
+}
+
+/** Where requests are sent. */
+export interface Transport {
+  send(request: ExchangeRequest, options: SendOptions, events: ExchangeEvents): Exchange;
+}

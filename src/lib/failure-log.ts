@@ -1,0 +1,36 @@
+const repeatMs = 60_000;
+
+/**
+ * A lasting failure, such as a full disk, logged when it begins, once a minute while it lasts, and when it ends: a line
+ * per attempt would fill the log.
+ */
+export class FailureLog {
+  readonly #onFailing: (error: unknown) => void;
+  readonly #onEnd: () => void;
+  readonly #now: () => number;
+  #toldAt: number | undefined;
+
+  constructor(options: {
+    onFailing: (error: unknown) => void;
+    onEnd: () => void;
+    /** Milliseconds of a monotonic clock; replaced in tests. */
+    now?: () => number;
+  }) {
+    this.#onFailing = options.onFailing;
+    this.#onEnd = options.onEnd;
+    this.#now = options.now ?? (() => performance.now());
+  }
+
+  failed(error: unknown): void {
+    const now = this.#now();
+    if (this.#toldAt !== undefined && now - this.#toldAt < repeatMs) return;
+    this.#toldAt = now;
+    this.#onFailing(error);
+  }
+
+  succeeded(): void {
+    if (this.#toldAt === undefined) return;
+    this.#toldAt = undefined;
+    this.#onEnd();
+  }
+}

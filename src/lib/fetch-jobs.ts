@@ -1,0 +1,207 @@
+const firstRetryMs = 2000;
+const slowestRetryMs = 300_000;
+/** However long a server asks to be left alone. */
+const longestRetryMs = 3_600_000;
+const progressMs = 1000;
+
+/** Why an attempt has failed. */
+export interface FetchFailure {
+  /** Another attempt changes nothing until a person does something. */
+  readonly isTerminal: boolean;
+  /** No other attempt is made before that. */
+  readonly retryAfterMs?: number;
+}
+
+/** How the fetching of one thing stands. */
+export type FetchState<Progress, Failure> =
+  | { readonly state: "running" | "paused"; readonly progress: Progress }
+  | { readonly state: "failed"; readonly progress: Progress; readonly failure: Failure; readonly retryAt?: Date };
+
+export interface FetchJobsOptions<Progress, Failure extends FetchFailure> {
+  newProgress(key: string): Progress;
+  /** One attempt; resolves once the thing is there. `signal` ends it; what has come may stay for the next attempt. */
+  fetch(key: string, progress: Progress, signal: AbortSignal): Promise<void>;
+  failureOf(key: string, error: unknown): Failure;
+  /** Progress, an end, or another attempt that is due: `asker` asks again to learn which. */
+  onChange(asker: string): void;
+}
+
+interface Job<Progress, Failure> {
+  /** Why each asker wants it: another asker's reason is none to try again for this one. */
+  readonly attempts: Map<string, string>;
+  readonly progress: Progress;
+  /** Ends the attempt that runs; undefined when none does. */
+  running: AbortController | undefined;
+  isPaused: boolean;
+  failures: number;
+  failure: Failure | undefined;
+  /** Until another attempt is due, after a failure that may pass. */
+  timer: NodeJS.Timeout | undefined;
+  retryAt: Date | undefined;
+  isDue: boolean;
+}
+
+/**
+ * Fetches things in the background, each once however many askers wait for it. A failure that may pass is tried again
+ * with back-off for as long as somebody still asks. Nothing is known here of what is fetched.
+ */
+export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncDisposable {
+  readonly #options: FetchJobsOptions<Progress, Failure>;
+  readonly #jobs = new Map<string, Job<Progress, Failure>>();
+  /** The last attempt at each thing, which may have ended. */
+  readonly #ending = new Map<string, Promise<void>>();
+  #isClosed = false;
+
+  constructor(options: FetchJobsOptions<Progress, Failure>) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns the result of `find`, or else the job, which is started where there is none. `attempt` names the reason of this
+   * asker: a new attempt starts a job again that had failed for good. Rejects as `find` does.
+   */
+  async ask<Found>(
+    key: string,
+    { asker, attempt }: { readonly asker: string; readonly attempt: string },
+    find: () => Promise<Found | undefined>,
+  ): Promise<{ readonly found: Found } | { readonly job: FetchState<Progress, Failure> }> {
+    const before = this.#jobs.get(key);
+    const isAnother = before?.failure !== undefined && before.attempts.get(asker) !== attempt;
+    if (before !== undefined) {
+      if (before.isPaused || !(isAnother || before.isDue)) return { job: this.#joined(before, asker, attempt) };
+      this.#forget(key, before);
+    }
+    const found = await find();
+    if (found !== undefined) return { found };
+    const begun = this.#jobs.get(key) ?? this.#begin(key, before, isAnother ? 0 : (before?.failures ?? 0));
+    return { job: this.#joined(begun, asker, attempt) };
+  }
+
+  /**
+   * How the job stands that `asker` has asked for with that attempt; undefined: there is none, or another attempt is due,
+   * which `ask` begins. Begins nothing.
+   */
+  followed(
+    key: string,
+    { asker, attempt }: { readonly asker: string; readonly attempt: string },
+  ): FetchState<Progress, Failure> | undefined {
+    const job = this.#jobs.get(key);
+    if (job === undefined || job.attempts.get(asker) !== attempt || (job.isDue && !job.isPaused)) return undefined;
+    return stateOf(job);
+  }
+
+  /** How the job stands; undefined: there is none. */
+  stateOf(key: string): FetchState<Progress, Failure> | undefined {
+    const job = this.#jobs.get(key);
+    return job === undefined ? undefined : stateOf(job);
+  }
+
+  /** Ends the attempt that runs; none follows before `resume`. */
+  pause(key: string): void {
+    const job = this.#jobs.get(key);
+    if (job === undefined || job.isPaused) return;
+    job.isPaused = true;
+    job.running?.abort(new Error("paused"));
+    clearTimeout(job.timer);
+    this.#tell(job);
+  }
+
+  resume(key: string): void {
+    const job = this.#jobs.get(key);
+    if (job === undefined || !job.isPaused) return;
+    this.#forget(key, job);
+    this.#tell(this.#begin(key, job, 0));
+  }
+
+  /** Ends the job for this asker, and altogether when nobody else asks. Resolves once no attempt of it runs. */
+  async cancel(key: string, asker: string): Promise<void> {
+    const job = this.#jobs.get(key);
+    if (job === undefined) return;
+    job.attempts.delete(asker);
+    if (job.attempts.size > 0) return;
+    this.#forget(key, job);
+    job.running?.abort(new Error("cancelled"));
+    await this.#ending.get(key);
+  }
+
+  /** Ends every attempt. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    for (const job of this.#jobs.values()) {
+      clearTimeout(job.timer);
+      job.running?.abort(new Error("closing"));
+    }
+    await Promise.all(this.#ending.values());
+  }
+
+  #joined(job: Job<Progress, Failure>, asker: string, attempt: string): FetchState<Progress, Failure> {
+    job.attempts.set(asker, attempt);
+    return stateOf(job);
+  }
+
+  #begin(key: string, before: Job<Progress, Failure> | undefined, failures: number): Job<Progress, Failure> {
+    const running = new AbortController();
+    if (this.#isClosed) running.abort(new Error("closing"));
+    const job: Job<Progress, Failure> = {
+      attempts: new Map(before?.attempts),
+      progress: this.#options.newProgress(key),
+      running,
+      isPaused: false,
+      failures,
+      failure: undefined,
+      timer: undefined,
+      retryAt: undefined,
+      isDue: false,
+    };
+    this.#jobs.set(key, job);
+    const earlier = this.#ending.get(key) ?? Promise.resolve();
+    // An attempt that was ended may still hold the files that the next one needs.
+    const ending = earlier.then(() => this.#run(key, job, running.signal));
+    this.#ending.set(key, ending);
+    void ending.then(() => void (this.#ending.get(key) === ending && this.#ending.delete(key)));
+    return job;
+  }
+
+  async #run(key: string, job: Job<Progress, Failure>, signal: AbortSignal): Promise<void> {
+    const timer = setInterval(() => this.#tell(job), progressMs).unref();
+    try {
+      signal.throwIfAborted();
+      await this.#options.fetch(key, job.progress, signal);
+      this.#forget(key, job);
+    } catch (error) {
+      if (!signal.aborted) this.#failed(job, this.#options.failureOf(key, error));
+    } finally {
+      clearInterval(timer);
+      job.running = undefined;
+      this.#tell(job);
+    }
+  }
+
+  #failed(job: Job<Progress, Failure>, failure: Failure): void {
+    job.failure = failure;
+    job.failures += 1;
+    if (failure.isTerminal) return;
+    const backOffMs = Math.min(slowestRetryMs, firstRetryMs * 2 ** (job.failures - 1));
+    const waitMs = Math.min(longestRetryMs, Math.max(backOffMs, failure.retryAfterMs ?? 0));
+    job.retryAt = new Date(Date.now() + waitMs);
+    job.timer = setTimeout(() => {
+      job.isDue = true;
+      this.#tell(job);
+    }, waitMs).unref();
+  }
+
+  #forget(key: string, job: Job<Progress, Failure>): void {
+    clearTimeout(job.timer);
+    if (this.#jobs.get(key) === job) this.#jobs.delete(key);
+  }
+
+  #tell({ attempts }: Job<Progress, Failure>): void {
+    if (!this.#isClosed) for (const asker of attempts.keys()) this.#options.onChange(asker);
+  }
+}
+
+function stateOf<Progress, Failure>(job: Job<Progress, Failure>): FetchState<Progress, Failure> {
+  const { progress, failure, retryAt, isPaused } = job;
+  if (isPaused || failure === undefined) return { state: isPaused ? "paused" : "running", progress };
+  return { state: "failed", progress, failure, ...(retryAt === undefined ? {} : { retryAt }) };
+}

@@ -1,0 +1,266 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isRecord } from "../record.ts";
+import { Serial } from "../serial.ts";
+import { steadyNow } from "../steady-clock.ts";
+import { isStatus } from "./api-error.ts";
+import type { ApiClient } from "./client.ts";
+import { texts } from "./object.ts";
+
+/** Times as in client-go's leader election, and the same Lease fields: kubectl and other clients read them. */
+export interface ElectionTimes {
+  /** A holder that has not renewed for this long, as its observer has watched it, may be replaced. */
+  readonly durationMs: number;
+  /** A holder that could not renew for this long acts no more. Less than `durationMs`. */
+  readonly deadlineMs: number;
+  readonly renewMs: number;
+  /** Between two looks of a candidate. */
+  readonly lookMs: number;
+}
+
+export const usualTimes: ElectionTimes = { durationMs: 15_000, deadlineMs: 10_000, renewMs: 2000, lookMs: 1000 };
+
+export interface Candidate {
+  readonly client: ApiClient;
+  readonly name: string;
+  readonly identity: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** What the Lease says beside its own fields; read at each write. `before`: what it said when it was taken. */
+  readonly annotations: (before: Readonly<Record<string, string>>) => Readonly<Record<string, string>>;
+  readonly times?: ElectionTimes;
+  readonly onError?: (error: unknown) => void;
+}
+
+/** A Lease as it is now. */
+export interface LeaseView {
+  readonly holder: string | undefined;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly isFresh: (now: Date) => boolean;
+}
+
+interface Found extends LeaseView {
+  readonly resourceVersion: string;
+  readonly transitions: number;
+  readonly durationMs: number;
+  /** Differs after each renewal. */
+  readonly mark: string;
+}
+
+/** Another holder has the Lease, and renews it. */
+export class HeldByOther extends Error {
+  readonly view: LeaseView;
+  constructor(name: string, view: LeaseView) {
+    super(`Lease ${name} is held by ${view.holder ?? "nobody"}`);
+    this.name = "HeldByOther";
+    this.view = view;
+  }
+}
+
+/** Undefined without such a Lease. */
+export async function readLease(client: ApiClient, name: string): Promise<LeaseView | undefined> {
+  return await look(client, name);
+}
+
+export interface WaitOptions {
+  /** Absent: rejects with HeldByOther once the holder has renewed. */
+  readonly standby?: { readonly onWaiting: (view: LeaseView) => void; readonly signal: AbortSignal };
+  readonly onLost: () => void;
+}
+
+/** Resolves once this candidate holds the Lease. A holder is judged by this process's clock alone. */
+export async function acquireLease(candidate: Candidate, { standby, onLost }: WaitOptions): Promise<HeldLease> {
+  const { client, name, times = usualTimes } = candidate;
+  let seen: { readonly mark: string; readonly atMs: number } | undefined;
+  let isWaiting = false;
+  for (;;) {
+    standby?.signal.throwIfAborted();
+    try {
+      const found = await look(client, name);
+      const isFree = found?.holder === undefined;
+      if (found !== undefined && !isFree && seen?.mark !== found.mark) {
+        // A renewal while this process watches: the holder lives.
+        if (seen !== undefined && standby === undefined) throw new HeldByOther(name, found);
+        seen = { mark: found.mark, atMs: steadyNow() };
+      }
+      if (found === undefined || isFree || (seen !== undefined && steadyNow() - seen.atMs > found.durationMs)) {
+        const atMs = steadyNow();
+        const term = {
+          acquireTime: microTime(new Date()),
+          transitions: found === undefined ? 0 : found.transitions + 1,
+        };
+        const version = await write(candidate, {
+          ...term,
+          version: found?.resourceVersion,
+          before: found?.annotations,
+        });
+        return new HeldLease(candidate, { ...term, version, atMs, onLost });
+      }
+      if (!isWaiting) standby?.onWaiting(found);
+      isWaiting = true;
+    } catch (error) {
+      if (error instanceof HeldByOther || isStatus(error, 401, 403)) throw error;
+      // A conflict: another candidate was faster, or the holder has renewed.
+      if (!isStatus(error, 409)) {
+        if (standby === undefined && seen === undefined) throw error;
+        candidate.onError?.(error);
+      }
+    }
+    const waitMs = times.lookMs * (0.8 + Math.random() * 0.4);
+    await delay(waitMs, undefined, standby === undefined ? {} : { signal: standby.signal });
+  }
+}
+
+/** A Lease that this process holds and renews until it is released. */
+export class HeldLease implements AsyncDisposable {
+  readonly #candidate: Candidate;
+  readonly #times: ElectionTimes;
+  readonly #onLost: () => void;
+  readonly #writes = new Serial();
+  readonly #stop = new AbortController();
+  readonly #renewing: Promise<void>;
+  readonly #term: Term;
+  #version: string;
+  #renewedMs: number;
+  #isOver = false;
+
+  constructor(candidate: Candidate, held: Term & { version: string; atMs: number; onLost: () => void }) {
+    this.#candidate = candidate;
+    this.#term = { acquireTime: held.acquireTime, transitions: held.transitions };
+    this.#times = candidate.times ?? usualTimes;
+    this.#version = held.version;
+    this.#renewedMs = held.atMs;
+    this.#onLost = held.onLost;
+    this.#renewing = this.#renewAgain();
+  }
+
+  /** False where another may act by now, also while the API server does not answer for too long. */
+  isHeld(): boolean {
+    return !this.#isOver && steadyNow() - this.#renewedMs < this.#times.deadlineMs;
+  }
+
+  /** Renews now, with the present annotations. */
+  async renew(): Promise<void> {
+    await this.#writes.run(async () => await this.#renew());
+  }
+
+  /** Lets another candidate take it at once. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const wasOver = this.#isOver;
+    this.#isOver = true;
+    this.#stop.abort();
+    await this.#renewing;
+    if (wasOver) return;
+    const { client, name } = this.#candidate;
+    const found = await look(client, name).catch(() => undefined);
+    if (found?.holder !== this.#candidate.identity) return;
+    const { resourceVersion: version } = found;
+    const released = { ...this.#candidate, annotations: () => found.annotations };
+    await write(released, { ...this.#term, version, isReleased: true }).catch(() => undefined);
+  }
+
+  async #renewAgain(): Promise<void> {
+    const { signal } = this.#stop;
+    while (!this.#isOver) {
+      const waitMs = this.#times.renewMs * (0.9 + Math.random() * 0.2);
+      await delay(waitMs, undefined, { signal }).catch(() => undefined);
+      if (this.#isOver) return;
+      await this.renew().catch((error: unknown) => this.#candidate.onError?.(error));
+    }
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#isOver) return;
+    const { client, name, identity } = this.#candidate;
+    const atMs = steadyNow();
+    try {
+      this.#version = await write(this.#candidate, { ...this.#term, version: this.#version });
+    } catch (error) {
+      if (!isStatus(error, 404, 409)) throw error;
+      const found = await look(client, name);
+      if (found !== undefined && found.holder !== identity) {
+        this.#isOver = true;
+        this.#onLost();
+        return;
+      }
+      // Deleted, or changed by a person, and still this holder's.
+      this.#version = await write(this.#candidate, { ...this.#term, version: found?.resourceVersion });
+    }
+    this.#renewedMs = atMs;
+  }
+}
+
+const pathOf = ({ namespace }: ApiClient): string => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+
+async function look(client: ApiClient, name: string): Promise<Found | undefined> {
+  let value: unknown;
+  try {
+    value = await client.request("GET", `${pathOf(client)}/${name}`);
+  } catch (error) {
+    if (isStatus(error, 404)) return undefined;
+    throw error;
+  }
+  if (!isRecord(value) || !isRecord(value["metadata"])) throw new Error(`Lease ${name} has no metadata`);
+  const spec = isRecord(value["spec"]) ? value["spec"] : {};
+  const { holderIdentity, renewTime, leaseTransitions, leaseDurationSeconds } = spec;
+  const durationMs = (typeof leaseDurationSeconds === "number" ? leaseDurationSeconds : 15) * 1000;
+  const renewedAt = typeof renewTime === "string" ? Date.parse(renewTime) : 0;
+  const transitions = typeof leaseTransitions === "number" ? leaseTransitions : 0;
+  return {
+    holder: typeof holderIdentity === "string" && holderIdentity !== "" ? holderIdentity : undefined,
+    annotations: texts(value["metadata"]["annotations"]),
+    resourceVersion: String(value["metadata"]["resourceVersion"]),
+    isFresh: (now) => Math.abs(now.getTime() - renewedAt) < durationMs,
+    transitions,
+    durationMs,
+    mark: `${String(holderIdentity)} ${String(renewTime)} ${transitions}`,
+  };
+}
+
+/** What renewals keep. */
+interface Term {
+  readonly acquireTime: string;
+  readonly transitions: number;
+}
+
+/**
+ * Writes the whole Lease, only over the version that was read, or a new one: of two writers one gets 409. Returns its
+ * version.
+ */
+async function write(
+  { client, name, identity, labels, annotations, times = usualTimes }: Candidate,
+  {
+    acquireTime,
+    transitions,
+    version,
+    before = {},
+    isReleased = false,
+  }: Term & {
+    readonly version: string | undefined;
+    readonly before?: Readonly<Record<string, string>> | undefined;
+    readonly isReleased?: boolean;
+  },
+): Promise<string> {
+  const resourceVersion = version === undefined ? {} : { resourceVersion: version };
+  const body = {
+    apiVersion: "coordination.k8s.io/v1",
+    kind: "Lease",
+    metadata: { name, labels, annotations: annotations(before), ...resourceVersion },
+    spec: {
+      holderIdentity: isReleased ? "" : identity,
+      leaseDurationSeconds: isReleased ? 1 : Math.ceil(times.durationMs / 1000),
+      acquireTime,
+      renewTime: microTime(new Date()),
+      leaseTransitions: transitions,
+    },
+  };
+  const answer =
+    version === undefined
+      ? await client.request("POST", pathOf(client), { body })
+      : await client.request("PUT", `${pathOf(client)}/${name}`, { body });
+  if (!isRecord(answer) || !isRecord(answer["metadata"])) throw new Error(`Lease ${name}: the answer has no metadata`);
+  return String(answer["metadata"]["resourceVersion"]);
+}
+
+/** `metav1.MicroTime` has six digits, no more and no fewer. */
+export function microTime(date: Date): string {
+  return date.toISOString().replace("Z", "000Z");
+}

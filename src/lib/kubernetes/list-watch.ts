@@ -1,0 +1,273 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { parseJson } from "../json.ts";
+import { isRecord } from "../record.ts";
+import { steadyNow } from "../steady-clock.ts";
+import { isStatus, statusError } from "./api-error.ts";
+import type { ApiClient } from "./client.ts";
+import { isNewer, ObjectCache } from "./object-cache.ts";
+import { readObject, type KubeObject } from "./object.ts";
+
+export interface ListWatchOptions {
+  readonly client: ApiClient;
+  /** Of the collection: `/apis/berth.dev/v1alpha1/namespaces/x/slots`. */
+  readonly path: string;
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+  /** The names whose object appeared, changed or is gone. An exception is counted and reported. */
+  readonly onChange: (names: readonly string[]) => void;
+  /** Each failure; the list-watch goes on. */
+  readonly onError?: (error: unknown) => void;
+  /** An end without a watch after this long is suspicious; a test shortens it. */
+  readonly watchSeconds?: number;
+}
+
+/** Counts since the start. */
+export interface ListWatchCounts {
+  readonly lists: number;
+  readonly watches: number;
+  readonly events: number;
+  /** Events that said nothing new. */
+  readonly stale: number;
+  readonly errors: number;
+  readonly handlerErrors: number;
+}
+
+const pageSize = 500;
+const firstDelayMs = 100;
+const longestDelayMs = 2000;
+/** The API server ends a watch after this; its bookmarks come about once a minute. */
+const usualWatchSeconds = 50;
+/** A watch that is open for longer than it may be is hung. */
+const graceMs = 5000;
+/** What a list lacks is asked for again after this. */
+const secondLookMs = 250;
+/** A watch is opened again within 2 s, unless the API server does not answer. */
+const followingMs = 5000;
+
+/**
+ * The objects of one collection, followed: a paged list, then a watch with bookmarks, which is opened again from the last
+ * version after every end. After an error it waits, 2 s at most, and never gives up.
+ */
+export class ListWatch implements AsyncDisposable {
+  readonly #options: ListWatchOptions;
+  readonly #cache = new ObjectCache();
+  readonly #stop = new AbortController();
+  readonly #counts = { lists: 0, watches: 0, events: 0, stale: 0, errors: 0, handlerErrors: 0 };
+  readonly #synced = Promise.withResolvers<void>();
+  #running: Promise<void> = Promise.resolve();
+  #version: string | undefined;
+  #failures = 0;
+  #isSynced = false;
+  #isConnected = false;
+  #endedMs = -Infinity;
+
+  private constructor(options: ListWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Begins; `synced` resolves after the first list. */
+  static start(options: ListWatchOptions): ListWatch {
+    const started = new ListWatch(options);
+    started.#running = started.#run();
+    return started;
+  }
+
+  get(name: string): KubeObject | undefined {
+    return this.#cache.get(name);
+  }
+
+  values(): readonly KubeObject[] {
+    return this.#cache.values();
+  }
+
+  get counts(): ListWatchCounts {
+    return { ...this.#counts };
+  }
+
+  /** The first list is there. */
+  get isSynced(): boolean {
+    return this.#isSynced;
+  }
+
+  /** The watch is open now. */
+  get isConnected(): boolean {
+    return this.#isConnected;
+  }
+
+  /** The watch is open, or ended so shortly ago that the next one goes on where it was: no change is missing. */
+  get isFollowing(): boolean {
+    return this.#isConnected || (this.#isSynced && steadyNow() - this.#endedMs < followingMs);
+  }
+
+  async synced(signal?: AbortSignal): Promise<void> {
+    if (signal === undefined) return await this.#synced.promise;
+    signal.throwIfAborted();
+    const ended = Promise.withResolvers<never>();
+    const onAbort = (): void => ended.reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      await Promise.race([this.#synced.promise, ended.promise]);
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** What this process has written, as the API server answered: the watch would say it a moment later. */
+  note(value: unknown): void {
+    const object = readObject(value);
+    if (object !== undefined && this.#cache.put(object)) this.#tell([object.meta.name]);
+  }
+
+  /** Lists again unless the watch tells of every change anyway. */
+  async refresh(): Promise<void> {
+    if (!this.isFollowing) await this.#list();
+  }
+
+  /** Lists again now. */
+  async resync(): Promise<void> {
+    await this.#list();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    this.#synced.resolve();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      try {
+        if (this.#version === undefined) await this.#list();
+        await this.#watch();
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#failed(error);
+      }
+      if (this.#failures > 0) await delay(this.#backOffMs(), undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  #failed(error: unknown): void {
+    this.#failures += 1;
+    // The versions since are no longer kept. Another list tells what there is now.
+    if (isStatus(error, 410)) {
+      this.#version = undefined;
+      return;
+    }
+    this.#counts.errors += 1;
+    this.#options.onError?.(error);
+  }
+
+  /** Between a half and the whole of it, so that many clients of a server that is back do not come at once. */
+  #backOffMs(): number {
+    const wholeMs = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(this.#failures - 1, 10));
+    return wholeMs * (0.5 + Math.random() / 2);
+  }
+
+  async #list(): Promise<void> {
+    let found = await this.#pages();
+    const isMissing = (): boolean => this.#cache.names().some((name) => !found.objects.has(name));
+    if (isMissing() && !this.#stop.signal.aborted) {
+      // A list that lacks what was there may come from a server that has not read all of its own store yet.
+      await delay(secondLookMs, undefined, { signal: this.#stop.signal });
+      const again = await this.#pages();
+      for (const [name, object] of found.objects) if (!again.objects.has(name)) this.#cache.put(object);
+      found = again;
+    }
+    const changed = [...found.objects.values()].flatMap((object) =>
+      this.#cache.put(object) ? [object.meta.name] : [],
+    );
+    for (const { meta } of this.#cache.values()) {
+      // The watch may have told of an object since the list was made.
+      if (found.objects.has(meta.name) || isNewer(meta.resourceVersion, found.version)) continue;
+      if (this.#cache.delete(meta.name, meta.uid)) changed.push(meta.name);
+    }
+    this.#version = found.version;
+    this.#isSynced = true;
+    this.#synced.resolve();
+    if (changed.length > 0) this.#tell(changed);
+  }
+
+  async #pages(): Promise<{ readonly version: string; readonly objects: ReadonlyMap<string, KubeObject> }> {
+    const { client, path, labelSelector, fieldSelector } = this.#options;
+    const objects = new Map<string, KubeObject>();
+    let next: string | undefined;
+    for (;;) {
+      this.#counts.lists += 1;
+      const query = { limit: pageSize, continue: next, labelSelector, fieldSelector };
+      const page = await client.request("GET", path, { query, signal: this.#stop.signal });
+      if (!isRecord(page) || !Array.isArray(page["items"]) || !isRecord(page["metadata"]))
+        throw new Error(`${path}: the answer is no list`);
+      for (const item of page["items"]) {
+        const object = readObject(item);
+        if (object !== undefined) objects.set(object.meta.name, object);
+      }
+      const { continue: more, resourceVersion } = page["metadata"];
+      next = typeof more === "string" && more !== "" ? more : undefined;
+      if (next === undefined) return { version: String(resourceVersion), objects };
+    }
+  }
+
+  async #watch(): Promise<void> {
+    const { client, path, labelSelector, fieldSelector, watchSeconds = usualWatchSeconds } = this.#options;
+    const timeoutSeconds = Math.ceil(watchSeconds * (0.8 + Math.random() * 0.4));
+    const hung = AbortSignal.timeout(timeoutSeconds * 1000 + graceMs);
+    const signal = AbortSignal.any([this.#stop.signal, hung]);
+    const query = {
+      watch: true,
+      allowWatchBookmarks: true,
+      resourceVersion: this.#version,
+      timeoutSeconds,
+      labelSelector,
+      fieldSelector,
+    };
+    this.#counts.watches += 1;
+    const began = performance.now();
+    try {
+      const lines = await client.lines(path, { query, signal });
+      this.#isConnected = true;
+      for await (const line of lines) {
+        this.#event(line);
+        this.#failures = 0;
+      }
+      // An end in good order: the next watch begins at once, unless the server ends each of them at once.
+      if (performance.now() - began < 1000) this.#failures += 1;
+      else this.#failures = 0;
+    } finally {
+      if (this.#isConnected) this.#endedMs = steadyNow();
+      this.#isConnected = false;
+    }
+  }
+
+  #event(line: string): void {
+    if (line === "") return;
+    const event = parseJson(line);
+    if (!isRecord(event) || !isRecord(event["object"])) throw new Error("a watch event that is none");
+    const { type, object: value } = event;
+    if (type === "ERROR") throw statusError(event["object"]);
+    const object = readObject(value);
+    if (type === "BOOKMARK") {
+      const metadata = event["object"]["metadata"];
+      if (isRecord(metadata) && typeof metadata["resourceVersion"] === "string")
+        this.#version = metadata["resourceVersion"];
+      return;
+    }
+    if (object === undefined) throw new Error("a watch event without an object's name");
+    this.#counts.events += 1;
+    const { name, uid, resourceVersion } = object.meta;
+    const isNew = type === "DELETED" ? this.#cache.delete(name, uid) : this.#cache.put(object);
+    this.#version = resourceVersion;
+    if (isNew) this.#tell([name]);
+    else this.#counts.stale += 1;
+  }
+
+  #tell(names: readonly string[]): void {
+    try {
+      this.#options.onChange(names);
+    } catch (error) {
+      this.#counts.handlerErrors += 1;
+      this.#options.onError?.(error);
+    }
+  }
+}

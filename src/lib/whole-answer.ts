@@ -1,0 +1,64 @@
+import { ExchangeError, type ExchangeRequest, type Transport } from "./exchange.ts";
+
+export interface WholeAnswer {
+  readonly status: number;
+  readonly body: Buffer;
+}
+
+interface WholeAnswerOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** For all of it. */
+  readonly timeoutMs: number;
+  /** A longer answer is AnswerTooLarge. */
+  readonly limitBytes: number;
+  /** Of a longer answer the rest is dropped instead. */
+  readonly isCut?: boolean;
+  readonly requestId?: string | undefined;
+}
+
+export class AnswerTooLarge extends Error {
+  override readonly name = "AnswerTooLarge";
+}
+
+/**
+ * One request that is sent once, and its complete answer, whatever the status. Rejects as an exchange
+ * does, with AnswerTooLarge, and with the signal's reason once it is aborted.
+ */
+export async function wholeAnswer(
+  transport: Transport,
+  request: ExchangeRequest,
+  { signal, timeoutMs, limitBytes, isCut, requestId }: WholeAnswerOptions,
+): Promise<WholeAnswer> {
+  signal?.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<WholeAnswer>();
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let status = 0;
+  const exchange = transport.send(
+    request,
+    { timeouts: { firstByteMs: 0, idleMs: 0 }, isOnce: true, requestId },
+    {
+      onHead: (head) => (status = head.status),
+      onData(chunk) {
+        size += chunk.length;
+        if (size <= limitBytes) chunks.push(chunk);
+        else if (isCut !== true) fail(new AnswerTooLarge("the answer is too large"));
+      },
+      onEnd: () => resolve({ status, body: Buffer.concat(chunks) }),
+      onError: reject,
+    },
+  );
+  function fail(error: unknown): void {
+    exchange.abort();
+    reject(error);
+  }
+  const timer = setTimeout(() => fail(new ExchangeError("timeout", "no complete answer in time")), timeoutMs);
+  const onAbort = (): void => fail(signal?.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+  }
+}

@@ -1,0 +1,95 @@
+import type { PartialFile } from "./partial-file.ts";
+import { blockBytes } from "./partial-journal.ts";
+
+/** The longest chunk: the read buffer of connections, and the rest of a header before it. */
+const longestChunk = 256 * 1024;
+
+/**
+ * Collects the bytes of one connection into blocks, and writes them. One buffer is filled while the other is written,
+ * so the memory of a connection does not depend on its speed.
+ */
+export class BlockWriter {
+  readonly #partial: PartialFile;
+  readonly #buffers: [Buffer, Buffer] = [Buffer.allocUnsafeSlow(blockBytes), Buffer.allocUnsafeSlow(blockBytes)];
+  readonly #writing: [Promise<void> | undefined, Promise<void> | undefined] = [undefined, undefined];
+  #current: 0 | 1 = 0;
+  #filled = 0;
+  #position = 0;
+  #end = 0;
+  #error: unknown;
+  #onRoom: (() => void) | undefined;
+
+  constructor(partial: PartialFile) {
+    this.#partial = partial;
+  }
+
+  /** Begins a range that starts at a block boundary. */
+  begin({ from, to }: { readonly from: number; readonly to: number }): void {
+    this.#position = from;
+    this.#end = to;
+    this.#filled = 0;
+  }
+
+  /** The position of the next byte; equal to the end once the whole range was received. */
+  get position(): number {
+    return this.#position;
+  }
+
+  get isWhole(): boolean {
+    return this.#position === this.#end;
+  }
+
+  /**
+   * Copies a chunk, and no byte beyond the range. False: no more may be pushed until `onRoom` was called. Throws
+   * the error of the last write.
+   */
+  push(chunk: Buffer, onRoom: () => void): boolean {
+    if (this.#error !== undefined) throw this.#error;
+    for (let at = 0; at < chunk.length && !this.isWhole;) {
+      const block = this.#buffers[this.#current];
+      const copied = chunk.copy(
+        block,
+        this.#filled,
+        at,
+        at + Math.min(blockBytes - this.#filled, this.#end - this.#position),
+      );
+      at += copied;
+      this.#filled += copied;
+      this.#position += copied;
+      if (this.#filled === blockBytes || this.isWhole) this.#flush();
+    }
+    const other = this.#writing[this.#current === 0 ? 1 : 0];
+    const isFull = this.#writing[this.#current] !== undefined;
+    if (!isFull && (other === undefined || blockBytes - this.#filled > longestChunk)) return true;
+    this.#onRoom = onRoom;
+    return false;
+  }
+
+  /** Resolves once all pushed bytes are on disk. Rejects with the error of the write. */
+  async settled(): Promise<void> {
+    for (const writing of this.#writing) await writing;
+    if (this.#error !== undefined) throw this.#error;
+  }
+
+  #flush(): void {
+    const which = this.#current;
+    const block = this.#buffers[which].subarray(0, this.#filled);
+    const index = Math.floor((this.#position - 1) / blockBytes);
+    this.#filled = 0;
+    this.#current = which === 0 ? 1 : 0;
+    this.#writing[which] = this.#write(index, block).finally(() => {
+      this.#writing[which] = undefined;
+      const onRoom = this.#onRoom;
+      this.#onRoom = undefined;
+      onRoom?.();
+    });
+  }
+
+  async #write(index: number, block: Buffer): Promise<void> {
+    try {
+      await this.#partial.write(index, block);
+    } catch (error) {
+      this.#error ??= error;
+    }
+  }
+}

@@ -1,0 +1,34 @@
+/** The reasons why a file cannot be fetched. */
+export type FetchReason =
+  /** The source may not be fetched: an unknown scheme, plain HTTP, or an address of this machine. */
+  | "SourceRefused"
+  | "SourceNotFound"
+  /** The source needs a token, or a licence that was not accepted. */
+  | "Unauthorized"
+  | "ChecksumMismatch"
+  | "SizeMismatch"
+  | "NoSpace"
+  | "FetchFailed"
+  /** The engine's own tool is missing or has failed. */
+  | "ToolFailed";
+
+/** A file cannot be fetched. The message names the file, the source, and what to do. */
+export class FetchError extends Error {
+  override readonly name = "FetchError";
+  readonly reason: FetchReason;
+  /** Whether another attempt fails too until a person acts. */
+  readonly isTerminal: boolean;
+  /** For how many milliseconds the server wants no other attempt. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    reason: FetchReason,
+    message: string,
+    options: ErrorOptions & { readonly isTerminal?: boolean; readonly retryAfterMs?: number } = {},
+  ) {
+    super(message, options);
+    this.reason = reason;
+    this.isTerminal = options.isTerminal ?? (reason !== "NoSpace" && reason !== "FetchFailed");
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}

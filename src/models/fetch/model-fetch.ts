@@ -1,0 +1,212 @@
+import { rm, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import type { WantedFile } from "../../api/model.ts";
+import type { PulledFile, PulledModel } from "../../api/pulled-model.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { Serial } from "../../lib/serial.ts";
+import type { Address, Network } from "./address.ts";
+import type { BlobStore } from "./blob-store.ts";
+import { addressOf, contentOf, download } from "./download.ts";
+import { FetchError } from "./fetch-error.ts";
+import type { HashThread } from "./hash-thread.ts";
+import { doneLine, headLine, isSameContent, readJournal, type Content } from "./partial-journal.ts";
+import { within, type DownloadProgress } from "./progress.ts";
+import type { RateLimit } from "./rate-limit.ts";
+import type { WantedModel } from "./wanted-model.ts";
+import { parseSource, safeFileName, type Source } from "./source.ts";
+
+export interface ModelFetchOptions {
+  readonly store: BlobStore;
+  readonly hashes: HashThread;
+  readonly network: Omit<Network, "isOpen">;
+  readonly rate: RateLimit;
+  readonly reserveBytes: number;
+  readonly connections: number;
+}
+
+type WebSource = Extract<Source, { scheme: "hf" | "https" }>;
+
+interface Part {
+  readonly wanted: WantedFile;
+  readonly source: WebSource;
+  readonly name: string;
+  readonly address: Address;
+  readonly content: Content;
+}
+
+/** Fetches the files of models into the store, one file at a time per source. */
+export class ModelFetch {
+  readonly #options: ModelFetchOptions;
+  readonly #sources = new Map<string, Serial>();
+
+  constructor(options: ModelFetchOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Fetches the missing files, and installs the model under its ref. An early end keeps the received bytes. Rejects
+   * with FetchError, or as `signal` was aborted.
+   */
+  async fetch(model: WantedModel, progress: DownloadProgress, signal: AbortSignal): Promise<PulledModel> {
+    const network = { ...this.#options.network, isOpen: model.isOpen };
+    const parts = await this.#locate(model, network, signal);
+    const total = totalOf(parts);
+    progress.bytesTotal = total;
+    await this.#checkRoom(model, parts, total);
+    const files: PulledFile[] = [];
+    let before = 0;
+    // Another ref with the same contents may be removed while the rest is fetched.
+    using claims = new DisposableStack();
+    for (const part of parts) {
+      const file = await this.#once(part, network, within(progress, before, total), signal, claims);
+      files.push(file);
+      before += file.sizeBytes;
+      progress.bytesDone = before;
+    }
+    const pulled: PulledModel = { schema: 1, ref: model.ref, files, pulledAt: new Date().toISOString() };
+    await this.#options.store.install(pulled);
+    await this.discard(model);
+    return pulled;
+  }
+
+  /** Deletes the received bytes of a model that is no longer wanted. */
+  async discard(model: WantedModel): Promise<void> {
+    const { store } = this.#options;
+    for (const { source } of model.files) await rm(store.partialDirectory(source), { recursive: true, force: true });
+  }
+
+  async #locate(model: WantedModel, network: Network, signal: AbortSignal): Promise<readonly Part[]> {
+    const parts: Part[] = [];
+    const names = new Set<string>();
+    // All files of one repository come from one commit.
+    const commits = new Map<string, string>();
+    for (const wanted of model.files) {
+      const source = pinned(webSource(wanted.source), commits);
+      const name = wanted.as === undefined ? source.fileName : safeFileName(wanted.as, wanted.source);
+      if (names.has(name)) throw new FetchError("SourceRefused", `${model.ref} has two files of the name ${name}`);
+      names.add(name);
+      const address = await addressOf({ source, network, signal });
+      if (source.scheme === "hf" && address.commit !== undefined) commits.set(repositoryOf(source), address.commit);
+      const isOnly = model.files.length === 1;
+      const expected = {
+        ...(wanted.sha256 === undefined ? {} : { sha256: wanted.sha256 }),
+        ...(isOnly && model.sizeBytes !== undefined ? { sizeBytes: model.sizeBytes } : {}),
+      };
+      parts.push({ wanted, source, name, address, content: contentOf({ text: wanted.source, expected }, address) });
+    }
+    const total = totalOf(parts);
+    if (model.sizeBytes !== undefined && model.sizeBytes !== total) {
+      const message = `the files of ${model.ref} have ${total} bytes, not the ${model.sizeBytes} that are declared`;
+      throw new FetchError("SizeMismatch", message);
+    }
+    return parts;
+  }
+
+  /** Checks the disk before the first byte is fetched: a model of which one file does not fit is not started. */
+  async #checkRoom({ ref }: WantedModel, parts: readonly Part[], total: number): Promise<void> {
+    const { store, reserveBytes } = this.#options;
+    if (parts.length < 2) return;
+    let there = 0;
+    for (const { content } of parts) {
+      const { sha256, sizeBytes } = content;
+      if (sha256 !== undefined && (await store.hasBlob({ sha256, sizeBytes }))) there += sizeBytes;
+    }
+    const partial = (await store.leftovers(new Set())).filter(({ kind }) => kind === "partial");
+    const begun = new Set(parts.map(({ wanted }) => store.partialDirectory(wanted.source)));
+    for (const { path, sizeBytes } of partial) if (begun.has(path)) there += sizeBytes;
+    const { bavail, bsize } = await statfs(store.root);
+    const [free, needed] = [bavail * bsize, Math.max(0, total - there)];
+    if (free - reserveBytes >= needed) return;
+    const sum = `${needed} bytes are needed and ${free} are free, of which ${reserveBytes} stay free`;
+    throw new FetchError("NoSpace", `${ref} does not fit on the disk of ${store.root}: ${sum}`);
+  }
+
+  /** Two models that share a source wait for each other, and the second uses the file that the first has fetched. */
+  async #once(
+    part: Part,
+    network: Network,
+    progress: DownloadProgress,
+    signal: AbortSignal,
+    claims: DisposableStack,
+  ): Promise<PulledFile> {
+    const { source } = part.wanted;
+    const turn = this.#sources.get(source) ?? new Serial();
+    this.#sources.set(source, turn);
+    return await turn.run(async () => {
+      signal.throwIfAborted();
+      return await this.#file(part, network, progress, signal, claims);
+    });
+  }
+
+  async #file(
+    part: Part,
+    network: Network,
+    progress: DownloadProgress,
+    signal: AbortSignal,
+    claims: DisposableStack,
+  ): Promise<PulledFile> {
+    const { store, hashes, rate, reserveBytes, connections } = this.#options;
+    const { wanted, source, name, address, content } = part;
+    const { sizeBytes } = content;
+    const { commit } = address;
+    const done = (sha256: string): PulledFile => ({
+      source: wanted.source,
+      name,
+      sha256,
+      sizeBytes,
+      ...(commit === undefined ? {} : { commit }),
+    });
+    const isClaimed = async (sha256: string): Promise<boolean> => {
+      claims.use(store.claim(sha256));
+      return await store.hasBlob({ sha256, sizeBytes });
+    };
+    const { sha256 } = content;
+    if (sha256 !== undefined && (await isClaimed(sha256))) return done(sha256);
+    const directory = store.partialDirectory(wanted.source);
+    const journal = join(directory, "journal");
+    const known = await readJournal(journal);
+    if (known?.digest !== undefined && isSameContent(known.content, content)) {
+      if (await isClaimed(known.digest)) return done(known.digest);
+    }
+    const expected = { sizeBytes, ...(wanted.sha256 === undefined ? {} : { sha256: wanted.sha256 }) };
+    const found = await download({
+      text: wanted.source,
+      source,
+      directory,
+      expected,
+      network,
+      hashes,
+      rate,
+      reserveBytes,
+      connections,
+      progress,
+      signal,
+      address,
+    });
+    claims.use(store.claim(found.sha256));
+    await store.addBlob(found.path, found.sha256);
+    const text = headLine(content) + doneLine(found.sha256);
+    await writeFileAtomic(journal, text, { fsync: true, mode: 0o640 });
+    return done(found.sha256);
+  }
+}
+
+function totalOf(parts: readonly Part[]): number {
+  return parts.reduce((sum, { content }) => sum + content.sizeBytes, 0);
+}
+
+/** Throws FetchError for sources with a scheme that is not fetched here. */
+function webSource(text: string): WebSource {
+  const source = parseSource(text);
+  if (source.scheme === "hf" || source.scheme === "https") return source;
+  throw new FetchError("SourceRefused", `${text} is not fetched over the network`);
+}
+
+function repositoryOf({ owner, repo, revision }: Extract<Source, { scheme: "hf" }>): string {
+  return `${owner}/${repo}@${revision}`;
+}
+
+function pinned(source: WebSource, commits: ReadonlyMap<string, string>): WebSource {
+  if (source.scheme !== "hf") return source;
+  return { ...source, revision: commits.get(repositoryOf(source)) ?? source.revision };
+}

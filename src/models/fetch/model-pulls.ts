@@ -1,0 +1,247 @@
+import { canonicalJson, sha256 } from "../../lib/canonical.ts";
+import { errorMessage } from "../../lib/error-code.ts";
+import { FetchJobs, type FetchFailure, type FetchState } from "../../lib/fetch-jobs.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
+import { isNoSpace } from "../../lib/disk-space.ts";
+import type { BlobStore } from "./blob-store.ts";
+import { FetchError, type FetchReason } from "./fetch-error.ts";
+import { flmTag, type FlmTool } from "./flm.ts";
+import type { HashThread } from "./hash-thread.ts";
+import type { ModelFetch } from "./model-fetch.ts";
+import { newProgress, Speed, type DownloadProgress } from "./progress.ts";
+import { isWanted, type WantedModel } from "./wanted-model.ts";
+
+export interface PullFailure extends FetchFailure {
+  readonly reason: FetchReason;
+  readonly message: string;
+}
+
+/** The progress of one model, with its speed over the last seconds. */
+export interface PullProgress extends DownloadProgress {
+  readonly speed: Speed;
+}
+
+export type PullState = FetchState<PullProgress, PullFailure>;
+
+export interface ModelPullsOptions {
+  readonly store: BlobStore;
+  readonly fetch: Pick<ModelFetch, "fetch" | "discard">;
+  readonly hashes: HashThread;
+  /** Fetches the models of FastFlowLM; absent: nobody does. */
+  readonly flm?: Pick<FlmTool, "look" | "fetch" | "sizeOf">;
+  /** Called when the installed files cannot be synced to the disk. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** How many bytes were received. */
+export interface PullAmount {
+  readonly bytesDone: number;
+  readonly bytesTotal?: number;
+  readonly bytesPerSecond?: number;
+}
+
+const none: PullAmount = { bytesDone: 0 };
+
+export function amountOf({ bytesDone, bytesTotal, receivedBytes, speed }: PullProgress): PullAmount {
+  const bytesPerSecond = speed.of(receivedBytes);
+  return {
+    bytesDone,
+    ...(bytesTotal === undefined ? {} : { bytesTotal }),
+    ...(bytesPerSecond === undefined ? {} : { bytesPerSecond }),
+  };
+}
+
+/** Whether a model must be fetched for a slot, and the progress of that pull. */
+export type ModelPreparation =
+  | { readonly state: "absent"; readonly message: string }
+  | { readonly state: "fetching"; readonly message: string; readonly progress: PullAmount }
+  | {
+      readonly state: "failed";
+      readonly reason: string;
+      readonly message: string;
+      readonly isTerminal: boolean;
+      readonly retryAt?: Date;
+    };
+
+/** The slot or request that wants a model, and its attempt: a new attempt retries a pull that had failed for good. */
+export interface Asker {
+  readonly asker: string;
+  readonly attempt: string;
+}
+
+/** Fetches models in the background: each model once, however many slots and requests ask for it. */
+export class ModelPulls implements AsyncDisposable {
+  readonly #options: ModelPullsOptions;
+  readonly #jobs: FetchJobs<PullProgress, PullFailure>;
+  /** The model of each job, for as long as a slot or a request may ask for it. */
+  readonly #models = new Map<string, WantedModel>();
+  readonly #subscribers = new Subscribers<[asker: string]>();
+  readonly #running = new Set<PullProgress>();
+  #receivedBytes = 0;
+  #stalls = 0;
+  #syncing: Promise<void>;
+
+  constructor(options: ModelPullsOptions) {
+    this.#options = options;
+    // An earlier operator may have installed files without syncing them.
+    this.#syncing = options.store.sync().catch(options.onError);
+    this.#jobs = new FetchJobs({
+      newProgress: () => ({ ...newProgress(), speed: new Speed() }),
+      fetch: async (key, progress, signal) => await this.#run(key, progress, signal),
+      failureOf: (_key, error) => failureOf(error),
+      onChange: (asker) => this.#subscribers.notify(asker),
+    });
+  }
+
+  /** Names the job that fetches these files for that ref. */
+  keyOf({ ref, files }: WantedModel): string {
+    return `${ref} ${sha256(canonicalJson(files)).slice(0, 16)}`;
+  }
+
+  /** Whether all of the model's files are in the store. */
+  async isThere({ ref, files }: WantedModel): Promise<boolean> {
+    const { store, flm } = this.#options;
+    const tag = flmTag(files);
+    if (tag !== undefined) return (await flm?.look(tag))?.state === "whole";
+    const found = store.find(ref);
+    if (found === undefined || !isWanted(found, files)) return false;
+    const present = await Promise.all(found.files.map((file) => store.hasBlob(file)));
+    return present.every(Boolean);
+  }
+
+  /** The bytes of a model that is in the store; 0 for any other model. */
+  sizeOf({ ref, files = [] }: Pick<WantedModel, "ref"> & Partial<WantedModel>): number {
+    const tag = flmTag(files);
+    if (tag !== undefined) return this.#options.flm?.sizeOf(tag) ?? 0;
+    return (this.#options.store.find(ref)?.files ?? []).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  }
+
+  /** The bytes received since this object was made, and the number of stalled connections. */
+  counts(): { readonly receivedBytes: number; readonly stalls: number } {
+    const running = [...this.#running];
+    return {
+      receivedBytes: running.reduce((sum, { receivedBytes }) => sum + receivedBytes, this.#receivedBytes),
+      stalls: running.reduce((sum, { stalls }) => sum + stalls, this.#stalls),
+    };
+  }
+
+  /** The state of the job that `asker` has asked for with that attempt. Starts nothing. */
+  async preparation(model: WantedModel, asker: Asker): Promise<ModelPreparation> {
+    const { ref } = model;
+    const job = this.#jobs.followed(this.keyOf(model), asker);
+    if (job === undefined) {
+      if (await this.isThere(model))
+        return { state: "fetching", message: `the model ${ref} was fetched`, progress: none };
+      return { state: "absent", message: `the model ${ref} is not on this machine` };
+    }
+    if (job.state === "failed") {
+      const { failure, retryAt } = job;
+      return { state: "failed", ...failure, ...(retryAt === undefined ? {} : { retryAt }) };
+    }
+    const message = `the model ${ref} is ${job.state === "paused" ? "paused on its way: resume its pull" : "being fetched"}`;
+    return { state: "fetching", message, progress: amountOf(job.progress) };
+  }
+
+  /** Starts to fetch the model, or joins the job that fetches it. Does nothing if the model is in the store. */
+  async ask(model: WantedModel, asker: Asker): Promise<{ readonly job: PullState } | "there"> {
+    const key = this.keyOf(model);
+    this.#models.set(key, model);
+    const answer = await this.#jobs.ask(key, asker, async () => ((await this.isThere(model)) ? true : undefined));
+    return "job" in answer ? { job: answer.job } : "there";
+  }
+
+  /** Every job that is not over, with its model. */
+  list(): readonly { readonly key: string; readonly model: WantedModel; readonly job: PullState }[] {
+    return [...this.#models].flatMap(([key, model]) => {
+      const job = this.#jobs.stateOf(key);
+      if (job === undefined) this.#models.delete(key);
+      return job === undefined ? [] : [{ key, model, job }];
+    });
+  }
+
+  /** Calls `onAsker` with the asker of a job that has progressed, has ended, or is due for another attempt. */
+  watch(onAsker: (asker: string) => void): Disposable {
+    return this.#subscribers.add(onAsker);
+  }
+
+  pause(model: WantedModel): void {
+    this.#jobs.pause(this.keyOf(model));
+  }
+
+  resume(model: WantedModel): void {
+    this.#jobs.resume(this.keyOf(model));
+  }
+
+  /** The asker no longer wants the model. Received bytes are kept. */
+  async leave(model: WantedModel, asker: string): Promise<void> {
+    await this.#jobs.cancel(this.keyOf(model), asker);
+  }
+
+  /** Ends the job for that asker. Received bytes are deleted unless another asker wants them. */
+  async cancel(model: WantedModel, asker: string): Promise<void> {
+    const key = this.keyOf(model);
+    await this.#jobs.cancel(key, asker);
+    if (this.#jobs.stateOf(key) === undefined && !(await this.isThere(model))) await this.#options.fetch.discard(model);
+  }
+
+  /**
+   * Reads every file of a ref that was fetched, and compares its SHA-256 with what it had when it came. Rejects with
+   * FetchError for the first that differs, or as `signal` was aborted.
+   */
+  async verify({ ref }: Pick<WantedModel, "ref">, progress: PullProgress, signal: AbortSignal): Promise<void> {
+    const { store, hashes } = this.#options;
+    const model = store.find(ref);
+    if (model === undefined)
+      throw new FetchError("SourceNotFound", `${ref} was not fetched: no checksum of it is known`);
+    progress.bytesTotal = this.sizeOf({ ref });
+    for (const { name, sha256: expected, sizeBytes } of model.files) {
+      await using hash = hashes.begin(store.blobPath(expected));
+      const before = progress.bytesDone;
+      const found = await hash.digest(sizeBytes, signal, (bytes) => {
+        progress.bytesDone = before + bytes;
+        progress.receivedBytes = progress.bytesDone;
+      });
+      if (found === expected) continue;
+      const message = `${name} of ${ref} has the SHA-256 ${found}, and had ${expected} when it was fetched: remove the model with its files, and pull it again`;
+      throw new FetchError("ChecksumMismatch", message);
+    }
+  }
+
+  /** Deletes the files of a ref that no other ref uses. Returns the number of freed bytes. */
+  async remove({ ref }: Pick<WantedModel, "ref">): Promise<number> {
+    return await this.#options.store.remove(ref);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#jobs[Symbol.asyncDispose]();
+    await this.#syncing;
+  }
+
+  async #run(key: string, progress: PullProgress, signal: AbortSignal): Promise<void> {
+    const model = this.#models.get(key);
+    if (model === undefined) throw new Error(`nobody has asked for ${key}`);
+    this.#running.add(progress);
+    const { fetch, flm, store, onError } = this.#options;
+    try {
+      const tag = flmTag(model.files);
+      if (tag === undefined) await fetch.fetch(model, progress, signal);
+      else if (flm === undefined) throw new FetchError("ToolFailed", `nobody fetches flm://${tag} here`);
+      else await flm.fetch(tag, progress, signal);
+    } finally {
+      this.#receivedBytes += progress.receivedBytes;
+      this.#stalls += progress.stalls;
+      this.#running.delete(progress);
+    }
+    // A slot does not wait for the sync: after a power cut the store detects lost content, and fetches it again.
+    this.#syncing = this.#syncing.then(async () => await store.sync()).catch(onError);
+  }
+}
+
+function failureOf(error: unknown): PullFailure {
+  if (error instanceof FetchError) {
+    const { reason, message, isTerminal, retryAfterMs } = error;
+    return { reason, message, isTerminal, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  }
+  const reason = isNoSpace(error) ? "NoSpace" : "FetchFailed";
+  return { reason, message: errorMessage(error), isTerminal: false };
+}

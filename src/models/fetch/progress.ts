@@ -1,0 +1,67 @@
+/** The counters of a download. */
+export interface DownloadProgress {
+  bytesDone: number;
+  bytesTotal: number | undefined;
+  /** Bytes received over the network, discarded bytes included. */
+  receivedBytes: number;
+  stalls: number;
+  restarts: number;
+}
+
+export function newProgress(): DownloadProgress {
+  return { bytesDone: 0, bytesTotal: undefined, receivedBytes: 0, stalls: 0, restarts: 0 };
+}
+
+/** The progress of one file, counted within the progress of the whole model. */
+export function within(whole: DownloadProgress, before: number, total: number): DownloadProgress {
+  const { restarts } = whole;
+  return {
+    get bytesDone() {
+      return whole.bytesDone - before;
+    },
+    set bytesDone(bytes) {
+      whole.bytesDone = before + bytes;
+    },
+    get bytesTotal() {
+      return total;
+    },
+    set bytesTotal(_bytes) {
+      // The size of the whole model is known.
+    },
+    get receivedBytes() {
+      return whole.receivedBytes;
+    },
+    set receivedBytes(bytes) {
+      whole.receivedBytes = bytes;
+    },
+    get stalls() {
+      return whole.stalls;
+    },
+    set stalls(count) {
+      whole.stalls = count;
+    },
+    get restarts() {
+      return whole.restarts - restarts;
+    },
+    set restarts(count) {
+      whole.restarts = restarts + count;
+    },
+  };
+}
+
+const windowMs = 5000;
+
+/** Bytes a second over the last few seconds. */
+export class Speed {
+  readonly #samples: { readonly at: number; readonly bytes: number }[] = [];
+
+  /** Takes a sample. Returns the speed since the oldest sample of the period; undefined for the first sample. */
+  of(bytes: number, now = performance.now()): number | undefined {
+    const last = this.#samples.at(-1);
+    if (last === undefined || now - last.at >= 250) this.#samples.push({ at: now, bytes });
+    while ((this.#samples[1]?.at ?? now) < now - windowMs) this.#samples.shift();
+    const [first] = this.#samples;
+    if (first === undefined || now - first.at < 250) return undefined;
+    return Math.max(0, Math.round(((bytes - first.bytes) * 1000) / (now - first.at)));
+  }
+}

@@ -1,0 +1,87 @@
+import { canonicalJson } from "../../lib/canonical.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
+import { shapeOf, type ModelShape } from "../fit/shape.ts";
+import { readGgufHeader, type GgufHeader } from "../gguf-header.ts";
+import { isProjector } from "../model-files.ts";
+import { findAddress, type Address, type Network } from "./address.ts";
+import { remoteSource } from "./remote-source.ts";
+import { parseSource } from "./source.ts";
+import type { WantedModel } from "./wanted-model.ts";
+
+export interface RemoteShapesOptions {
+  readonly network: Omit<Network, "isOpen">;
+  /** Smaller models are fetched without a look at their header: that takes hardly longer, and most of them fit. */
+  readonly leastBytes: number;
+  /** A header that has not come by then is not waited for: the model is fetched. */
+  readonly limitMs: number;
+}
+
+/** How many models are kept in mind. */
+const most = 32;
+
+/** Shapes of models that are not on this machine, by the headers of their files, which are read by ranges. */
+export class RemoteShapes implements AsyncDisposable {
+  readonly #options: RemoteShapesOptions;
+  /** Undefined: it cannot be told. */
+  readonly #known = new Map<string, ModelShape | undefined>();
+  readonly #reading = new Map<string, { readonly askers: Set<string>; readonly done: Promise<void> }>();
+  readonly #subscribers = new Subscribers<[asker: string]>();
+  readonly #closing = new AbortController();
+
+  constructor(options: RemoteShapesOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to read at the first question; `asker` is told when that has ended. Undefined: it cannot be told. */
+  of(model: WantedModel, asker: string): ModelShape | "reading" | undefined {
+    const key = canonicalJson([model.files, model.isOpen]);
+    if (this.#known.has(key)) return this.#known.get(key);
+    const running = this.#reading.get(key);
+    if (running !== undefined) {
+      running.askers.add(asker);
+      return "reading";
+    }
+    const askers = new Set([asker]);
+    const done = this.#read(model)
+      .catch(() => undefined)
+      .then((shape) => {
+        this.#reading.delete(key);
+        if (this.#closing.signal.aborted) return;
+        this.#known.set(key, shape);
+        for (const [oldest] of this.#known) if (this.#known.size > most) this.#known.delete(oldest);
+        for (const each of askers) this.#subscribers.notify(each);
+      });
+    this.#reading.set(key, { askers, done });
+    return "reading";
+  }
+
+  /** Calls `onAsker` with who should ask again. */
+  watch(onAsker: (asker: string) => void): Disposable {
+    return this.#subscribers.add(onAsker);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort();
+    await Promise.all([...this.#reading.values()].map(({ done }) => done));
+  }
+
+  async #read({ files, isOpen }: WantedModel): Promise<ModelShape | undefined> {
+    const { limitMs, leastBytes } = this.#options;
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(limitMs)]);
+    const network = { ...this.#options.network, isOpen };
+    const addresses: (Address & { readonly sizeBytes: number })[] = [];
+    for (const { source: text } of files) {
+      const source = parseSource(text);
+      if (source.scheme !== "hf" && source.scheme !== "https") return undefined;
+      if (isProjector(source.fileName)) continue;
+      if (!source.fileName.endsWith(".gguf")) return undefined;
+      const address = await findAddress(source, network, signal);
+      if (address.sizeBytes === undefined) return undefined;
+      addresses.push({ ...address, sizeBytes: address.sizeBytes });
+    }
+    if (addresses.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0) < leastBytes) return undefined;
+    const headers: GgufHeader[] = [];
+    for (const address of addresses) headers.push(await readGgufHeader(remoteSource(address, network, signal)));
+    return shapeOf(headers);
+  }
+}

@@ -1,0 +1,71 @@
+import type { FitStage } from "../../api/fit.ts";
+import { byteText } from "../../api/byte-text.ts";
+import type { Budget } from "./budget.ts";
+import type { Need, Requirement } from "./need.ts";
+
+/** Whether an engine can be loaded here. */
+export interface Verdict {
+  /** `busy`: the engine would fit if other programs freed memory; `unknown`: a needed device has no known budget. */
+  readonly kind: "fits" | "busy" | "does_not_fit" | "unknown";
+  /** The device that decides the result. */
+  readonly device: string;
+  readonly needBytes: number;
+  readonly budgetBytes: number | undefined;
+  /** The sum, for people. */
+  readonly message: string;
+}
+
+/** The largest relative error by which an estimate is too high. A smaller excess over the budget is not refused. */
+const doubt: Readonly<Record<FitStage, number>> = { declared: 0, header: 0.03, engine: 0.01, measured: 0 };
+
+/**
+ * Compares need and budget of each device; the worst device decides. Mapped files count as needed memory: an engine that
+ * cannot keep its weights in memory reads them again for every token. `ownBytes`: the memory of the slot's present
+ * engine, which is freed before the next engine starts.
+ */
+export function judge(
+  { stage, needs }: Requirement,
+  budgets: readonly Budget[],
+  ownBytes: ReadonlyMap<string, number> = new Map(),
+): Verdict {
+  const judged = needs.map((need): Verdict => {
+    const budget = budgets.find(({ id }) => id === need.id);
+    const needBytes = need.bytes;
+    const base = { device: need.id, needBytes, budgetBytes: budget?.totalBytes };
+    if (budget === undefined) {
+      return { kind: "unknown", ...base, message: `${sumText(need)} on ${need.id}; what it has is not known` };
+    }
+    const least = needBytes * (1 - doubt[stage]);
+    const { totalBytes, reason } = budget;
+    if (least > totalBytes) {
+      const message = `${sumText(need)} on ${need.id}, which has ${byteText(totalBytes)} (${reason})`;
+      return { kind: "does_not_fit", ...base, message };
+    }
+    const free = budget.freeBytes === undefined ? undefined : budget.freeBytes + (ownBytes.get(need.id) ?? 0);
+    if (free !== undefined && least > free) {
+      const message = `${sumText(need)} on ${need.id}, which has ${byteText(free)} free of ${byteText(totalBytes)}`;
+      return { kind: "busy", ...base, budgetBytes: free, message };
+    }
+    return { kind: "fits", ...base, message: `${sumText(need)} on ${need.id}, which has ${byteText(totalBytes)}` };
+  });
+  const ranks = ["does_not_fit", "busy", "unknown", "fits"] as const;
+  for (const kind of ranks) {
+    const found = judged
+      .filter((verdict) => verdict.kind === kind)
+      .toSorted((one, other) => fullness(other) - fullness(one));
+    if (found[0] !== undefined) return found[0];
+  }
+  return { kind: "unknown", device: "host", needBytes: 0, budgetBytes: undefined, message: "nothing is known of it" };
+}
+
+function fullness({ needBytes, budgetBytes = Infinity }: Verdict): number {
+  return needBytes / budgetBytes;
+}
+
+/** `needs 9.2 GiB (weights 4.3 GiB, context 4.0 GiB, work 116 MiB, driver 600 MiB)`. */
+function sumText({ bytes, parts }: Need): string {
+  const sum = parts.map((part) => `${part.name} ${byteText(part.bytes)}`).join(", ");
+  return parts.length > 1
+    ? `needs ${byteText(bytes)} (${sum})`
+    : `needs ${byteText(bytes)} (${parts[0]?.name ?? "nothing"})`;
+}

@@ -1,0 +1,154 @@
+import { constants } from "node:fs";
+import { open, readdir, realpath } from "node:fs/promises";
+import { basename, dirname, extname, join } from "node:path";
+import type { ModelRecord } from "../api/model.ts";
+import type { FoundModel } from "../api/model-task.ts";
+import type { ModelCapability } from "../api/names.ts";
+import { modelRefSchema } from "../api/names.ts";
+import { errorCode, errorMessage } from "../lib/error-code.ts";
+import { mapLimited } from "../lib/map-limited.ts";
+import { FactCache } from "./facts.ts";
+import { modelFiles, projectorsAmong, type ModelFiles } from "./model-files.ts";
+import { fileRecord } from "./record.ts";
+
+/** A cache of the hub has its files four levels deep. */
+const depth = 6;
+const mostFiles = 100_000;
+const readsAtOnce = 16;
+/** Formats of engines that are not llama.cpp. */
+const others = new Set([".safetensors", ".onnx", ".bin"]);
+/** The first bytes of whisper.cpp's models: "ggml" as a number. */
+const ggmlMagic = 0x67676d6c;
+
+/** Looks for models in directories. A second scan opens only files that were changed since. */
+export class ModelScan {
+  readonly #modelsDir: string;
+  readonly #cache = new FactCache();
+
+  constructor(modelsDir: string) {
+    this.#modelsDir = modelsDir;
+  }
+
+  /**
+   * The models below the directories, or else below the models directory, ordered by path. `records`: what the registry
+   * has. Rejects with an Error that names the directory that cannot be read, or as `signal` was aborted.
+   */
+  async find(
+    directories: readonly string[],
+    records: readonly ModelRecord[],
+    signal: AbortSignal,
+  ): Promise<readonly FoundModel[]> {
+    const roots = directories.length === 0 ? [this.#modelsDir] : directories;
+    const files = new Set<string>();
+    const visited = new Set<string>();
+    for (const root of roots) await this.#walk(root, files, visited, signal);
+    const paths = [...files].toSorted();
+    this.#cache.keep(files);
+    const ggufs = paths.filter((path) => path.endsWith(".gguf"));
+    const projectors = projectorsAmong(ggufs);
+    const known = new Set(records.flatMap((record) => record.files));
+    const refs = new Map(records.map((record) => [record.ref, record]));
+    const single = await mapLimited(
+      paths.filter((path) => !path.endsWith(".gguf")),
+      readsAtOnce,
+      otherModel,
+    );
+    const all: Candidate[] = [...modelFiles(ggufs), ...single.flatMap((model) => model ?? [])];
+    const found = await mapLimited(all, readsAtOnce, async (model) => {
+      signal.throwIfAborted();
+      const record = await fileRecord(this.#cache, model, projectors.get(dirname(model.paths[0] ?? "")));
+      return { record, capabilities: model.capabilities ?? record.capabilities };
+    });
+    return found.map(({ record, capabilities }) => {
+      const isKnown = record.files.every((path) => known.has(path));
+      const holder = refs.get(record.ref);
+      return foundModel(record, capabilities, isKnown, isKnown ? undefined : holder);
+    });
+  }
+
+  async #walk(root: string, files: Set<string>, visited: Set<string>, signal: AbortSignal): Promise<void> {
+    const visit = async (directory: string, left: number): Promise<void> => {
+      signal.throwIfAborted();
+      // A link may lead back to where it lies.
+      const real = await realpath(directory);
+      if (visited.has(real)) return;
+      visited.add(real);
+      for (const entry of await readdir(directory, { withFileTypes: true })) {
+        if (entry.name.startsWith(".")) continue;
+        const path = join(directory, entry.name);
+        const isModel = path.endsWith(".gguf") || others.has(extname(path));
+        if (isModel && !entry.isDirectory()) files.add(path);
+        else if (left > 0 && (entry.isDirectory() || entry.isSymbolicLink()))
+          await visit(path, left - 1).catch((error: unknown) => {
+            if (!["ENOENT", "ENOTDIR", "EACCES", "EPERM", "ELOOP"].includes(errorCode(error) ?? "")) throw error;
+          });
+        if (files.size > mostFiles)
+          throw new Error(`${root} has more than ${mostFiles} model files: scan a directory in it`);
+      }
+    };
+    try {
+      await visit(root, depth);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw errorCode(error) === undefined ? error : new Error(`${root} cannot be scanned: ${whyNot(error)}`);
+    }
+  }
+}
+
+function whyNot(error: unknown): string {
+  const texts: Readonly<Record<string, string>> = {
+    ENOENT: "it is not there",
+    ENOTDIR: "it is no directory",
+    EACCES: "the operator's user may not read it",
+  };
+  return texts[errorCode(error) ?? ""] ?? errorMessage(error);
+}
+
+function foundModel(
+  record: ModelRecord,
+  capabilities: readonly ModelCapability[],
+  isKnown: boolean,
+  holder: ModelRecord | undefined,
+): FoundModel {
+  const { ref, files, projectorPath, sizeBytes, architecture, quantization, contextLength } = record;
+  const base = {
+    ref,
+    files,
+    capabilities: [...capabilities],
+    ...(projectorPath === undefined ? {} : { projectorPath }),
+    ...(sizeBytes === undefined ? {} : { sizeBytes }),
+    ...(architecture === undefined ? {} : { architecture }),
+    ...(quantization === undefined ? {} : { quantization }),
+    ...(contextLength === undefined ? {} : { contextLength }),
+  };
+  if (record.state !== "available") {
+    return { ...base, state: "invalid", ...(record.message === undefined ? {} : { message: record.message }) };
+  }
+  if (isKnown) return { ...base, state: "registered" };
+  if (!modelRefSchema.safeParse(ref).success)
+    return { ...base, ref: "unnamed", state: "invalid", message: `"${ref}" is no ref: rename ${files[0] ?? ""}` };
+  if (holder === undefined) return { ...base, state: "new" };
+  return { ...base, state: "taken", message: `the ref ${ref} is that of ${holder.path ?? holder.source}` };
+}
+
+interface Candidate extends ModelFiles {
+  /** Absent: the file's header tells. */
+  readonly capabilities?: readonly ModelCapability[];
+}
+
+/** A file in another format than GGUF; undefined: a `.bin` file that is no model of whisper.cpp. */
+async function otherModel(path: string): Promise<Candidate | undefined> {
+  const ref = basename(path, extname(path));
+  const model = { ref, paths: [path], shardCount: 1 };
+  if (path.endsWith(".onnx")) return { ...model, capabilities: /kokoro/i.test(ref) ? ["tts"] : [] };
+  if (!path.endsWith(".bin")) return { ...model, capabilities: [] };
+  try {
+    // Opening a named pipe would wait for its writer, on one of the few threads that all reads share.
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    if (!(await file.stat()).isFile()) return undefined;
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
+    return bytesRead === 4 && buffer.readUInt32LE() === ggmlMagic ? { ...model, capabilities: ["stt"] } : undefined;
+  } catch {
+    return undefined;
+  }
+}

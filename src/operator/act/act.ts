@@ -1,0 +1,233 @@
+import { processIn, processOf, type Step } from "../../api/plan.ts";
+import type { Observed, Workload } from "../../api/workload.ts";
+import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
+import { errorMessage } from "../../lib/error-code.ts";
+import { startOf, workloadsOf } from "../plan/facts.ts";
+import { attemptOf } from "../plan/preparing.ts";
+import type { Gathered } from "../observe/gather.ts";
+import { healthOf, type SlotInput } from "../plan/input.ts";
+import { unreachableReason } from "../plan/unreachable.ts";
+import type { Decision } from "../plan/decision.ts";
+import { isSameProcess, processName, type ProcessRef } from "../../api/process-ref.ts";
+import { portOwner } from "../../runtimes/process/ports.ts";
+import type { Dependencies } from "../dependencies.ts";
+
+export interface Acted {
+  readonly started: readonly ProcessRef[];
+  readonly hasChanged: boolean;
+  readonly failure?: { readonly step: Step; readonly error: unknown };
+  /** Another slot was faster: no step was carried out, and the decision must be taken again. */
+  readonly isOvertaken?: true;
+}
+
+export const nothing: Acted = { started: [], hasChanged: false };
+
+/**
+ * Carries out the steps in order; processes are stopped concurrently. No decision is taken here. A failed step about a
+ * process ends the steps of that process; another failed step ends the acting. Rejects once `signal` is aborted, before
+ * the next step or during a stop: the next operator completes the stop.
+ */
+export async function act(
+  dependencies: Dependencies,
+  gathered: Gathered,
+  steps: readonly Step[],
+  signal: AbortSignal,
+): Promise<Acted> {
+  const { input } = gathered;
+  const started: ProcessRef[] = [];
+  const stops = new Map<string, Promise<void>>();
+  // Processes that gateways still have requests at are not touched.
+  const untouched = new Set(steps.flatMap((step) => (step.do === "drain" ? (processIn(step) ?? []) : [])));
+  let failure: Acted["failure"];
+  let hasChanged = false;
+  const leaving = steps.filter((step) => step.do === "stop").filter((step) => !untouched.has(processIn(step) ?? ""));
+  for (const step of steps) {
+    signal.throwIfAborted();
+    const name = processIn(step);
+    if (name !== undefined && untouched.has(name)) continue;
+    try {
+      switch (step.do) {
+        case "lease":
+          if (!lease(dependencies, input.name, step.ports)) return { ...nothing, isOvertaken: true };
+          break;
+        case "stop":
+          if (stops.size === 0)
+            for (const each of leaving) stops.set(processIn(each) ?? "", begun(stopped(dependencies, input, each)));
+          hasChanged = true;
+          await unlessAborted(stops.get(name ?? "") ?? Promise.resolve(), signal);
+          break;
+        case "start": {
+          const workload = workloadOf(input, processOf(step));
+          // A process that is stopped now starts in the next reconcile, from a fresh observation: its memory is free by
+          // then.
+          if (workload === undefined || leaving.some((each) => processIn(each) === name)) break;
+          const prepared = await dependencies.contexts.prepared(workload, input.held.ref);
+          await dependencies.runtime.ensure(sendBearers(dependencies) ? prepared : withoutBearer(prepared));
+          started.push(processOf(step));
+          hasChanged = true;
+          break;
+        }
+        case "fetch":
+        case "pin":
+        case "repair":
+        case "warm":
+        case "drain":
+        case "wait":
+          hasChanged = (await carryOut(dependencies, gathered, step)) || hasChanged;
+          break;
+        default:
+          step satisfies never;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      failure ??= { step, error };
+      hasChanged = true;
+      if (name === undefined) break;
+      untouched.add(name);
+    }
+  }
+  return { started, hasChanged, ...(failure === undefined ? {} : { failure }) };
+}
+
+/** True where the running processes may have changed. */
+async function carryOut(
+  dependencies: Dependencies,
+  { input, engine, engineInput }: Gathered,
+  step: Exclude<Step, { do: "lease" | "stop" | "start" }>,
+): Promise<boolean> {
+  switch (step.do) {
+    case "fetch": {
+      const attempt = attemptOf(input);
+      const model = input.unprepared?.model;
+      const workload = workloadOf(input, processOf(step));
+      if (model !== undefined) await dependencies.pulls.ask(model, { asker: input.name, attempt });
+      else if (workload !== undefined) await dependencies.runtime.fetch?.(workload, attempt);
+      return false;
+    }
+    case "pin":
+      await dependencies.images.record(step.image, step.digest);
+      return false;
+    case "repair": {
+      const workload = workloadOf(input, processOf(step));
+      if (workload !== undefined) await dependencies.runtime.ensure(workload);
+      return workload !== undefined;
+    }
+    case "warm": {
+      const process = input.observed.find((each) => isSameProcess(each, processOf(step)));
+      if (process === undefined || engine === undefined || engineInput === undefined) return false;
+      const target = engine.probe({ ...engineInput, endpoint: process }, step.role);
+      const { spec } = input;
+      const onWarm = async (signal: AbortSignal): Promise<void> => {
+        if (spec !== undefined) await dependencies.contexts.restore(process, spec, signal);
+      };
+      dependencies.health.warm(process, target, warmUpTimeoutMs(input, process), onWarm);
+      return false;
+    }
+    case "drain":
+    case "wait":
+      return false;
+    default:
+      return step satisfies never;
+  }
+}
+
+/** Saving its context is part of the time that an engine has to stop. */
+async function stopped(
+  { runtime, ports, contexts }: Dependencies,
+  { name, spec, observed }: SlotInput,
+  step: Extract<Step, { do: "stop" }>,
+): Promise<void> {
+  const stopSeconds = spec?.stopSeconds ?? 30;
+  const process = observed.find((each) => isSameProcess(each, processOf(step)));
+  const isSaved = step.savesContext === true && process !== undefined && spec !== undefined;
+  const tookMs = isSaved ? await contexts.save(process, spec, stopSeconds * 1000) : 0;
+  await runtime.remove(name, processOf(step), { stopSeconds: Math.max(0, stopSeconds - tookMs / 1000) });
+  ports.release(name, processOf(step));
+  if (isSaved) await contexts.left(process, spec);
+}
+
+/** Acting may end before it comes to that stop: its rejection must not end the program. */
+function begun(work: Promise<void>): Promise<void> {
+  work.catch(() => undefined);
+  return work;
+}
+
+function workloadOf(input: SlotInput, process: ProcessRef): Workload | undefined {
+  return workloadsOf(input).find((each) => isSameProcess(each, process));
+}
+
+/** All of the ports or none; false: another slot has taken one of them since it was found free. */
+function lease({ ports }: Dependencies, slot: string, wanted: Extract<Step, { do: "lease" }>["ports"]): boolean {
+  const processes = wanted.map((each) => ({ ...processOf(each), slot, port: each.port }));
+  const isLeased = processes.every((process) => ports.reserve(process, process.port) !== undefined);
+  if (!isLeased)
+    for (const process of processes)
+      if (ports.holder(process.port) === portOwner(process)) ports.release(slot, process);
+  return isLeased;
+}
+
+/** Sends the due probes: those that a decision waits for, or the others. */
+export async function probe(
+  dependencies: Dependencies,
+  { input, engine, engineInput }: Gathered,
+  which: "awaited" | "other",
+): Promise<void> {
+  const { spec, now } = input;
+  if (spec === undefined || engine === undefined || engineInput === undefined) return;
+  const probes = input.observed.flatMap((process) => {
+    const due = healthOf(input, process)?.probeDue;
+    if (process.phase !== "running" || due === undefined || due.isAwaited !== (which === "awaited")) return [];
+    const target = engine.probe({ ...engineInput, endpoint: process }, process.role);
+    const timeoutMs = spec.probe.timeoutSeconds * 1000;
+    return [dependencies.health.probe(process, target, { timeoutMs, now, isAdopted: due.isAdopted })];
+  });
+  if (which === "awaited") await Promise.all(probes);
+}
+
+/** An engine with a bearer would refuse a gateway of an earlier version that serves now. */
+function sendBearers(dependencies: Dependencies): boolean {
+  return dependencies.demand.list().every(({ sendsBearers }) => sendsBearers === true);
+}
+
+function withoutBearer({ bearer: _none, ...workload }: Workload): Workload {
+  return workload;
+}
+
+async function unlessAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(new Error("the operator is being stopped"));
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** The rest of this process's start-up time: a large model's first token may take long. */
+function warmUpTimeoutMs(input: SlotInput, process: Observed): number {
+  const limitMs = (input.spec?.probe.startupSeconds ?? 600) * 1000;
+  return Math.min(limitMs, Math.max(1000, limitMs - (input.now.getTime() - startOf(input, process))));
+}
+
+/** The decision when one of its steps could not be carried out. */
+export function actFailed(decision: Decision, { step, error }: NonNullable<Acted["failure"]>): Decision {
+  const message = `${step.do} failed: ${errorMessage(error)}`;
+  const isUnreachable = error instanceof RuntimeUnavailable;
+  const reason = isUnreachable ? unreachableReason : "ActFailed";
+  const failure = { reason, message, isTerminal: false, isSteady: false };
+  // An unreachable runtime is not the engine's fault.
+  const again = { reason, message, steps: decision.steps, ...(isUnreachable ? {} : { failure }), requeueMs: 1000 };
+  const parts = decision.parts?.map((part) =>
+    processName(part) === processIn(step) ? { ...part, decision: actFailed(part.decision, { step, error }) } : part,
+  );
+  const own = parts === undefined ? {} : { parts };
+  if (decision.state === "ready") return { ...again, ...own, state: "ready", row: "loadedRetrying" };
+  // Stopping is retried until the engine is gone.
+  if (decision.state === "unloading")
+    return { ...decision, message: `${decision.message}; ${message}`, requeueMs: 1000 };
+  // Another process of the slot is coming up.
+  if (decision.parts?.some((part) => processName(part) !== processIn(step) && part.decision.row === "progressing"))
+    return { ...decision, ...own, requeueMs: Math.min(1000, decision.requeueMs ?? Infinity) };
+  return { ...again, ...own, state: "error", row: "retrying" };
+}

@@ -1,0 +1,292 @@
+import { statfs } from "node:fs/promises";
+import type { Logger } from "pino";
+import { duration } from "../../api/duration.ts";
+import type { ModelRecord } from "../../api/model.ts";
+import { processName, type SlotProcess } from "../../api/process-ref.ts";
+import type { SavedContext, SavedPlace } from "../../api/saved-context.ts";
+import type { SlotSpec } from "../../api/slot.ts";
+import type { KeptContext } from "../../api/kept-context.ts";
+import type { Observed, Workload } from "../../api/workload.ts";
+import { savePathFlag } from "../../engines/kept-context.ts";
+import { byteText } from "../../api/byte-text.ts";
+import { errorMessage } from "../../lib/error-code.ts";
+import type { ContextFiles, ContextLimits } from "../../store/state/context-files.ts";
+import type { Clock } from "../queue.ts";
+import { ContextCalls, type Place } from "./context-calls.ts";
+import { contextKey } from "./context-key.ts";
+
+/** An unload waits no longer for an engine that saves, and a start no longer for one that reads. */
+const saveLimitMs = 10_000;
+const restoreLimitMs = 30_000;
+/** A shorter prompt is read again in no time. */
+const leastTokens = 64;
+
+export interface EngineContextsOptions {
+  readonly files: ContextFiles;
+  readonly clock: Pick<Clock, "now" | "elapsedMs">;
+  readonly log: Pick<Logger, "info" | "warn">;
+  /** Free disk space that a context leaves free. */
+  readonly reserveBytes: number;
+  readonly models: () => ReadonlyMap<string, ModelRecord>;
+}
+
+/**
+ * The context of prompts over an unload: an engine saves it before it is stopped, and the next engine of the same model,
+ * settings and program reads it before it is ready. No failure here keeps a slot from being unloaded or loaded.
+ */
+export class EngineContexts {
+  readonly #files: ContextFiles;
+  readonly #clock: Pick<Clock, "now" | "elapsedMs">;
+  readonly #log: Pick<Logger, "info" | "warn">;
+  readonly #reserveBytes: number;
+  readonly #models: () => ReadonlyMap<string, ModelRecord>;
+  readonly #latest = new Map<string, KeptContext>();
+  /** Processes whose files are being written or read. */
+  readonly #busy = new Set<string>();
+
+  constructor({ files, clock, log, reserveBytes, models }: EngineContextsOptions) {
+    this.#files = files;
+    this.#clock = clock;
+    this.#log = log;
+    this.#reserveBytes = reserveBytes;
+    this.#models = models;
+  }
+
+  /** The last result about the slot, of this operator. */
+  latest(slot: string): KeptContext | undefined {
+    return this.#latest.get(slot);
+  }
+
+  /** The workload to start: without its directory for contexts where that cannot be made. */
+  async prepared(workload: Workload, ref: string | undefined): Promise<Workload> {
+    const { hash, command } = workload;
+    const model = ref === undefined ? undefined : this.#models().get(ref);
+    const at = command.indexOf(savePathFlag);
+    if (at < 0) {
+      if (workload.role === "main") await this.#files.end(workload).catch(() => undefined);
+      return workload;
+    }
+    try {
+      if (model === undefined) throw new Error(`the model ${ref ?? ""} is not known any more`);
+      await this.#files.begin(workload, { hash, key: await contextKey(workload, model), ref: model.ref });
+      return workload;
+    } catch (error) {
+      this.#note(workload, "dropped", `it starts without a place for its context: ${errorMessage(error)}`);
+      return { ...workload, command: command.toSpliced(at, 2) };
+    }
+  }
+
+  /**
+   * Has the engine save the context of its places, within `saveLimitMs` and `limitMs`. Never rejects. The milliseconds
+   * that it took.
+   */
+  async save(process: Observed, spec: SlotSpec, limitMs: number): Promise<number> {
+    const limits = limitsOf(spec);
+    if (limits === undefined) return 0;
+    const began = this.#clock.elapsedMs();
+    const allowedMs = Math.min(saveLimitMs, limitMs);
+    await this.#during(process, async () => {
+      const running = await this.#files.running(process, process.hash);
+      if (running === undefined) return;
+      // The engine's present context replaces what was saved for it.
+      const before = await this.#files.take(process, running.key);
+      for (const { file } of before?.places ?? []) await this.#files.remove(process, file);
+      using calls = new ContextCalls(process, AbortSignal.timeout(allowedMs));
+      const places: SavedPlace[] = [];
+      const room = await this.#room(limits);
+      const perToken = this.#models().get(running.ref)?.contextBytesPerToken ?? 0;
+      let failure: string | undefined;
+      try {
+        for (const place of await placesOf(calls, spec)) {
+          const needed = (place.tokens ?? 0) * perToken;
+          const used = places.reduce((sum, { bytes }) => sum + bytes, 0);
+          if (needed > room - used) failure = `a context of about ${byteText(needed)} has no room`;
+          else
+            places.push(
+              ...(await this.#savePlace(calls, process, `${running.key.slice(0, 16)}-${place.id}.bin`, place)),
+            );
+        }
+      } catch (error) {
+        failure = textOf(error, allowedMs);
+      }
+      if (places.length > 0) {
+        const savedAt = this.#clock.now().toISOString();
+        const context: SavedContext = { key: running.key, ref: running.ref, savedAt, places };
+        if (await this.#files.put(process, context, limits, this.#clock.now())) {
+          this.#note(process, "saved", sizeText(places), places);
+          return;
+        }
+        failure = `${sizeText(places)} are more than its limit of ${byteText(limits.maxBytes)}`;
+      }
+      await this.#files.trim(process, limits, this.#clock.now());
+      if (failure !== undefined) this.#note(process, "dropped", `it was not saved: ${failure}`);
+    });
+    return this.#clock.elapsedMs() - began;
+  }
+
+  /**
+   * Has a new engine read what its predecessor saved, once, before it is ready. Its own count of tokens must be the one
+   * that was saved; else its place is emptied. Never rejects.
+   */
+  async restore(process: Observed, spec: SlotSpec, signal: AbortSignal): Promise<void> {
+    const limits = limitsOf(spec);
+    if (limits === undefined) return;
+    await this.#during(process, async () => {
+      const running = await this.#files.running(process, process.hash);
+      if (running === undefined) return;
+      await this.#files.trim(process, limits, this.#clock.now());
+      // Deleted from the record first: an engine that a file ends does not get the file again.
+      const context = await this.#files.take(process, running.key);
+      if (context === undefined) return;
+      using calls = new ContextCalls(process, AbortSignal.any([signal, AbortSignal.timeout(restoreLimitMs)]));
+      const restored: SavedPlace[] = [];
+      let failure: string | undefined;
+      try {
+        for (const saved of context.places) {
+          const why = await this.#restorePlace(calls, process, saved);
+          if (why === undefined) restored.push(saved);
+          else failure = why;
+        }
+      } catch (error) {
+        failure = textOf(error, restoreLimitMs);
+      }
+      for (const { file } of context.places) await this.#files.remove(process, file);
+      const since = `saved ${duration(Math.round((this.#clock.now().getTime() - Date.parse(context.savedAt)) / 1000))} before`;
+      if (restored.length > 0) this.#note(process, "restored", `${sizeText(restored)}, ${since}`, restored);
+      if (failure !== undefined) this.#note(process, "dropped", `it was not restored: ${failure}`, restored);
+    });
+  }
+
+  /** Deletes what is left of a process that has ended: files that were not whole. */
+  async left(process: SlotProcess, spec: SlotSpec | undefined): Promise<void> {
+    const limits = spec && limitsOf(spec);
+    if (limits === undefined || process.role !== "main") return;
+    await this.#during(process, () => this.#files.trim(process, limits, this.#clock.now()));
+  }
+
+  /** Deletes everything of a slot that is gone. */
+  async forget(slot: string): Promise<void> {
+    this.#latest.delete(slot);
+    await this.#files.forget(slot).catch((error: unknown) => this.#warn(slot, error));
+  }
+
+  /** Deletes what is too old, and what belongs to no slot or process that keeps its context. Never rejects. */
+  async sweep(specOf: (slot: string) => SlotSpec | undefined): Promise<void> {
+    for (const [slot, names] of await this.#files.list()) {
+      const spec = specOf(slot);
+      const limits = spec && limitsOf(spec);
+      if (spec === undefined || limits === undefined) {
+        await this.forget(slot);
+        continue;
+      }
+      const count = spec.replicas ?? 1;
+      for (const name of names) {
+        const ordinal = [...Array(count).keys()].find((each) => processName({ role: "main", ordinal: each }) === name);
+        const process = { slot, role: "main", ordinal: ordinal ?? Number(name.split("-")[1]) } as const;
+        if (this.#busy.has(keyIn(process))) continue;
+        const work =
+          ordinal === undefined ? this.#files.end(process) : this.#files.trim(process, limits, this.#clock.now());
+        await work.catch((error: unknown) => this.#warn(slot, error));
+      }
+    }
+  }
+
+  async #savePlace(
+    calls: ContextCalls,
+    process: Observed,
+    file: string,
+    { id }: Place,
+  ): Promise<readonly SavedPlace[]> {
+    const { tokens, bytes } = await calls.save(id, file);
+    const sealed = tokens < leastTokens ? undefined : await this.#files.seal(process, file, bytes);
+    if (tokens >= leastTokens && sealed === undefined)
+      throw new Error(`the engine wrote another size than ${bytes} bytes`);
+    if (sealed !== undefined) return [{ place: id, file, bytes, tokens, ...sealed }];
+    await this.#files.remove(process, file);
+    return [];
+  }
+
+  /** Why the place is empty; undefined: it was restored. */
+  async #restorePlace(calls: ContextCalls, process: Observed, saved: SavedPlace): Promise<string | undefined> {
+    // llama-server aborts on a file that was cut.
+    if (!(await this.#files.isWhole(process, saved))) return "its file is not as it was saved";
+    const { tokens, bytes } = await calls.restore(saved.place, saved.file);
+    if (tokens === saved.tokens && bytes === saved.bytes) return undefined;
+    await calls.erase(saved.place);
+    return `the engine counts ${tokens} tokens, and saved ${saved.tokens}`;
+  }
+
+  /** The bytes that may be written: within the slot's limit, and without filling the disk. */
+  async #room({ maxBytes }: ContextLimits): Promise<number> {
+    const { bavail, bsize } = await statfs(this.#files.directory);
+    return Math.min(maxBytes, bavail * bsize - this.#reserveBytes);
+  }
+
+  async #during(process: SlotProcess, work: () => Promise<void>): Promise<void> {
+    const key = keyIn(process);
+    this.#busy.add(key);
+    try {
+      await work();
+    } catch (error) {
+      this.#note(process, "dropped", errorMessage(error));
+    } finally {
+      this.#busy.delete(key);
+    }
+  }
+
+  #note(
+    process: SlotProcess,
+    result: KeptContext["result"],
+    message: string,
+    places: readonly SavedPlace[] = [],
+  ): void {
+    const { slot } = process;
+    const tokens = places.reduce((sum, place) => sum + place.tokens, 0);
+    const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
+    const which = process.ordinal === 0 ? "" : `${processName(process)}: `;
+    this.#latest.set(slot, {
+      at: this.#clock.now().toISOString(),
+      result,
+      message: `${which}${message}`,
+      tokens,
+      bytes,
+    });
+    const level = result === "dropped" ? "warn" : "info";
+    this.#log[level](
+      { slot, process: processName(process), result, tokens, bytes },
+      `${slot}: context ${result}: ${which}${message}`,
+    );
+  }
+
+  #warn(slot: string, error: unknown): void {
+    this.#log.warn({ slot, err: error }, `${slot}: its saved context could not be deleted`);
+  }
+}
+
+const keyIn = (process: SlotProcess): string => `${process.slot}/${processName(process)}`;
+
+/** Of one process: replicas share the slot's limit. */
+function limitsOf({ model: { keepContext }, replicas = 1 }: SlotSpec): ContextLimits | undefined {
+  if (keepContext === undefined) return undefined;
+  const { maxBytes, maxAgeSeconds } = keepContext;
+  return { maxBytes: Math.floor(maxBytes / replicas), maxAgeSeconds };
+}
+
+/** The places without a request, the longest context first. */
+async function placesOf(calls: ContextCalls, { model: { parallel } }: SlotSpec): Promise<readonly Place[]> {
+  const listed = (await calls.places()) ?? Array.from({ length: parallel }, (_, id) => ({ id, isBusy: false }));
+  return listed
+    .filter(({ isBusy }) => !isBusy)
+    .toSorted((one: Place, other: Place) => (other.tokens ?? 0) - (one.tokens ?? 0));
+}
+
+function sizeText(places: readonly SavedPlace[]): string {
+  const tokens = places.reduce((sum, place) => sum + place.tokens, 0);
+  const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
+  return `${tokens} tokens, ${byteText(bytes)}`;
+}
+
+function textOf(error: unknown, limitMs: number): string {
+  const isLate = error instanceof Error && error.name === "TimeoutError";
+  return isLate ? `it took more than ${duration(limitMs / 1000)}` : errorMessage(error);
+}

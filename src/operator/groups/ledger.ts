@@ -1,0 +1,151 @@
+import type { GroupStatus } from "../../api/group-status.ts";
+import { admit, type Admission, type Entries, type Entry, type GroupRules } from "./admit.ts";
+import type { Member } from "./member.ts";
+import type { Grant, LeavingCause } from "../plan/grant.ts";
+
+/** A slot's use of its place, by its own plan: it would start, it occupies one, or neither. */
+export type Use = "asking" | "present" | "none";
+
+/** A slot got its place, after a wait, or must leave it. */
+export type GroupMove =
+  | { readonly to: "granted"; readonly slot: string; readonly waitedMs: number }
+  | { readonly to: "leaving"; readonly slot: string; readonly cause: LeavingCause };
+
+interface Group {
+  readonly entries: Entries;
+  readonly grants: ReadonlyMap<string, Grant>;
+  readonly lentUntil?: string;
+}
+
+const nothing: Group = { entries: new Map(), grants: new Map() };
+
+/**
+ * Places of groups: written by the reconciler of a group, read by the plans of its slots. After a restart of the operator
+ * running slots have their places, and the others wait in the published order.
+ */
+export class GroupLedger {
+  readonly #uses = new Map<string, Use>();
+  readonly #groups = new Map<string, Group>();
+  /** Slots without a plan: since when a group waits for them. */
+  readonly #unread = new Map<string, number>();
+  /** By group: why nothing can be decided yet. */
+  readonly #pending = new Map<string, string>();
+  /** The status of each group, as it is published. */
+  readonly #statuses = new Map<string, GroupStatus>();
+
+  /** `before`: the groups as an earlier operator published them. */
+  constructor(before: readonly GroupStatus[] = [], now = new Date(), nowMs = 0) {
+    for (const status of before) {
+      const entries = status.members.flatMap((member) => restored(member, now, nowMs));
+      this.#groups.set(status.name, { ...nothing, entries: new Map(entries) });
+      this.#statuses.set(status.name, status);
+    }
+  }
+
+  /** Records the last plan of the slot. */
+  note(slot: string, use: Use): void {
+    this.#uses.set(slot, use);
+    this.#unread.delete(slot);
+  }
+
+  forget(slot: string): void {
+    this.#uses.delete(slot);
+    this.#unread.delete(slot);
+  }
+
+  /** How long a group has waited for the slot's first plan. */
+  unreadMs(slot: string, nowMs: number): number {
+    const sinceMs = this.#unread.get(slot) ?? nowMs;
+    this.#unread.set(slot, sinceMs);
+    return nowMs - sinceMs;
+  }
+
+  /** Undefined: this operator has made no plan for the slot yet. */
+  useOf(slot: string): Use | undefined {
+    return this.#uses.get(slot);
+  }
+
+  /** Pending: nothing was decided about the slot yet. */
+  grantOf(group: string, slot: string): Grant {
+    const message = this.#pending.get(group) ?? `group ${group} has not decided about it yet`;
+    return this.#groups.get(group)?.grants.get(slot) ?? { state: "pending", message };
+  }
+
+  /** Until when the group is lent; undefined: it is not. */
+  lentUntil(group: string): string | undefined {
+    return this.#groups.get(group)?.lentUntil;
+  }
+
+  /** Nothing can be decided yet: `message` says why. Returns whether that is new. */
+  wait(group: string, message: string): boolean {
+    const isNew = this.#pending.get(group) !== message;
+    this.#pending.set(group, message);
+    return isNew;
+  }
+
+  entriesOf(group: string): Entries {
+    return this.#groups.get(group)?.entries ?? nothing.entries;
+  }
+
+  /** Decides which slots of the group may be loaded from now on. Returns the slots whose answer changed. */
+  admit(
+    group: string,
+    members: readonly Member[],
+    rules: GroupRules,
+    nowMs: number,
+  ): { readonly changed: readonly string[]; readonly moves: readonly GroupMove[] } & Pick<Admission, "againMs"> {
+    const before = this.#groups.get(group) ?? nothing;
+    this.#pending.delete(group);
+    const { entries, grants, againMs } = admit(members, rules, before.entries, nowMs);
+    const { lentUntil } = rules;
+    this.#groups.set(group, { entries, grants, ...(lentUntil === undefined ? {} : { lentUntil }) });
+    const changed = members.flatMap(({ name }) =>
+      JSON.stringify(before.grants.get(name)) === JSON.stringify(grants.get(name)) && before.lentUntil === lentUntil
+        ? []
+        : [name],
+    );
+    const moves = [...entries].flatMap(([slot, entry]) => moveOf(slot, before.entries.get(slot), entry, nowMs));
+    return { changed, moves, ...(againMs === undefined ? {} : { againMs }) };
+  }
+
+  /** Forgets a group that no slot names any more. Returns the slots that had an answer. */
+  drop(group: string): readonly string[] {
+    const { grants } = this.#groups.get(group) ?? nothing;
+    this.#groups.delete(group);
+    this.#pending.delete(group);
+    this.#statuses.delete(group);
+    return [...grants.keys()];
+  }
+
+  statusOf(group: string): GroupStatus | undefined {
+    return this.#statuses.get(group);
+  }
+
+  keep(status: GroupStatus): void {
+    this.#statuses.set(status.name, status);
+  }
+
+  /** Every group's, by name. */
+  statuses(): readonly GroupStatus[] {
+    return [...this.#statuses.values()].toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  }
+}
+
+/** A slot that waited keeps its turn; a slot that was ready keeps its time of residency. */
+function restored(
+  { slot, state, since }: GroupStatus["members"][number],
+  now: Date,
+  nowMs: number,
+): readonly (readonly [string, Entry])[] {
+  const sinceMs = nowMs - Math.max(0, now.getTime() - Date.parse(since));
+  if (state === "waiting") return [[slot, { state, sinceMs }]];
+  return state === "loaded" ? [[slot, { state: "granted", sinceMs, readySinceMs: sinceMs }]] : [];
+}
+
+function moveOf(slot: string, before: Entry | undefined, now: Entry, nowMs: number): readonly GroupMove[] {
+  if (before?.state === now.state) return [];
+  if (now.state === "leaving") return [{ to: "leaving", slot, cause: now.cause ?? "idle" }];
+  if (now.state !== "granted") return [];
+  // A slot that is seen for the first time may have been loaded by an earlier operator.
+  return [{ to: "granted", slot, waitedMs: before?.state === "waiting" ? nowMs - before.sinceMs : 0 }];
+}

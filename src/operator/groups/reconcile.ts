@@ -1,0 +1,151 @@
+import { slotGroupSpecSchema } from "../../api/slot-group.ts";
+import { isAvailable } from "../../api/states.ts";
+import type { Dependencies } from "../dependencies.ts";
+import { preemption } from "../plan/group.ts";
+import { at } from "../plan/input.ts";
+import type { Done } from "../queue.ts";
+import type { Amounts } from "./amounts.ts";
+import type { GroupMove } from "./ledger.ts";
+import type { Member } from "./member.ts";
+import { capacityOf, needsOf } from "./needs.ts";
+import { groupProblems } from "./problems.ts";
+import { groupStatus } from "./status.ts";
+
+type GroupDependencies = Pick<
+  Dependencies,
+  "source" | "published" | "demand" | "requests" | "groups" | "groupStore" | "clock" | "machine"
+>;
+
+/** A slot that cannot be read for this long counts by its published state: the others must not wait for it. */
+const unreadLimitMs = 10_000;
+
+/** The result for one group. */
+export interface GroupOutcome extends Done {
+  readonly moves: readonly GroupMove[];
+  /** The group has other conditions than before. */
+  readonly hasNewProblems: boolean;
+}
+
+/**
+ * Decides again which slots of the group may be loaded. Reads the declared, published and demanded state, and the slots'
+ * own last plans; writes the ledger. Calls `enqueue` for every slot whose answer changed.
+ */
+export function reconcileGroup(
+  dependencies: GroupDependencies,
+  group: string,
+  enqueue: (slot: string) => void,
+): GroupOutcome {
+  const { source, groups, clock } = dependencies;
+  const names = membersOf(dependencies, group);
+  const spec = source.get("SlotGroup", group)?.spec;
+  const nowMs = clock.elapsedMs();
+  const before = groups.statusOf(group);
+  if (names.length === 0 && spec === undefined) {
+    for (const slot of groups.drop(group)) enqueue(slot);
+    return { moves: [], hasNewProblems: before !== undefined };
+  }
+  // The running slots must be known before another is started beside them.
+  const unread = names.filter((name) => groups.useOf(name) === undefined);
+  const missing = unread.filter((name) => groups.unreadMs(name, nowMs) < unreadLimitMs);
+  if (missing.length > 0) {
+    const message = `group ${group} waits until slot ${missing.join(", ")} has been read once`;
+    if (groups.wait(group, message)) for (const name of names) if (groups.useOf(name) === "asking") enqueue(name);
+    const requeueMs = unreadLimitMs - Math.max(...missing.map((name) => groups.unreadMs(name, nowMs)));
+    return { moves: [], hasNewProblems: false, requeueMs };
+  }
+  const { capacity, problem } = capacityOf(spec?.budget, dependencies.machine.facts?.());
+  const isDeclared = spec !== undefined;
+  const members = names.map((name) => memberOf(dependencies, name, { capacity, isDeclared }));
+  const { maxWaitSeconds, minResidencySeconds } = spec ?? usualTimes;
+  const lent = loanOf(dependencies, group);
+  const rules = {
+    group,
+    capacity,
+    maxWaitMs: maxWaitSeconds * 1000,
+    minResidencyMs: minResidencySeconds * 1000,
+    ...(lent === undefined ? {} : { lentUntil: lent.until }),
+  };
+  const { changed, moves, againMs } = groups.admit(group, members, rules, nowMs);
+  for (const slot of changed) enqueue(slot);
+  const status = groupStatus(
+    {
+      name: group,
+      isDeclared,
+      capacity,
+      members,
+      entries: groups.entriesOf(group),
+      grants: (slot) => groups.grantOf(group, slot),
+      ...(lent === undefined ? {} : { lentUntil: lent.until }),
+      problems: groupProblems({ group, capacity, members, unread, devices: problem }),
+    },
+    before,
+    clock.now(),
+  );
+  groups.keep(status);
+  const hasNewProblems = JSON.stringify(status.problems) !== JSON.stringify(before?.problems ?? []);
+  const soonest = Math.min(againMs ?? Infinity, lent?.leftMs ?? Infinity);
+  return { moves, hasNewProblems, ...(soonest === Infinity ? {} : { requeueMs: soonest }) };
+}
+
+const usualTimes = slotGroupSpecSchema.parse({});
+
+/** The loan in force. */
+function loanOf(
+  { groupStore, clock }: GroupDependencies,
+  group: string,
+): { readonly until: string; readonly leftMs: number } | undefined {
+  const until = groupStore.loan(group)?.until;
+  const leftMs = at(until) - clock.now().getTime();
+  return until === undefined || leftMs <= 0 ? undefined : { until, leftMs };
+}
+
+/** Declared slots of the group, and running slots whose manifest is gone. */
+function membersOf({ source, published }: GroupDependencies, group: string): readonly string[] {
+  const names = source.list("Slot").flatMap(({ name, spec }) => (spec?.group === group ? [name] : []));
+  for (const [name, { spec, status }] of published) {
+    if (spec.group === group && status.processes.length > 0 && source.get("Slot", name) === undefined) names.push(name);
+  }
+  return names;
+}
+
+/** A person has asked for the slot. */
+function isLoadRequested({ requests }: GroupDependencies, name: string): boolean {
+  return requests.list(name).some(({ kind }) => kind === "load" || kind === "restart");
+}
+
+function memberOf(
+  dependencies: GroupDependencies,
+  name: string,
+  budget: { readonly capacity: Amounts; readonly isDeclared: boolean },
+): Member {
+  const { source, published, demand, groups, clock, machine } = dependencies;
+  const slot = published.get(name);
+  const spec = source.get("Slot", name)?.spec ?? slot?.spec;
+  const status = slot?.status;
+  const use = groups.useOf(name);
+  let requests = 0;
+  let lastUsedAt = Math.max(at(status?.idleSince), at(status?.readySince));
+  for (const { slots } of demand.list()) {
+    const demand = slots[name];
+    if (demand === undefined) continue;
+    requests += demand.held + demand.inFlight;
+    lastUsedAt = Math.max(lastUsedAt, at(demand.lastRequestAt));
+  }
+  const { startSeconds, warmSeconds } = status?.lastLoad ?? {};
+  return {
+    name,
+    ...needsOf(status, budget, machine.facts?.()),
+    isAsking: use === "asking",
+    isUnattended: requests === 0 && spec?.load !== "always" && !isLoadRequested(dependencies, name),
+    isPresent: use === "present" || (status?.processes.length ?? 0) > 0,
+    isReady: status !== undefined && isAvailable(status.state),
+    isLeaving: preemption(status) !== undefined,
+    isBusy: requests > 0,
+    isAlways: spec?.load === "always",
+    isPinned: spec?.pinned === true,
+    priority: spec?.priority ?? 0,
+    ...(spec === undefined ? {} : { startupSeconds: spec.probe.startupSeconds }),
+    idleMs: Math.max(0, clock.now().getTime() - lastUsedAt),
+    ...(startSeconds === undefined ? {} : { loadSeconds: startSeconds + (warmSeconds ?? 0) }),
+  };
+}

@@ -1,0 +1,60 @@
+import type { GroupStatus } from "../../api/group-status.ts";
+import { amountOf, sumOf, type Amounts } from "./amounts.ts";
+import type { Entries } from "./admit.ts";
+import type { Member } from "./member.ts";
+import type { Grant } from "../plan/grant.ts";
+
+type MemberStatus = GroupStatus["members"][number];
+
+export interface GroupFacts {
+  readonly name: string;
+  readonly isDeclared: boolean;
+  readonly capacity: Amounts;
+  readonly members: readonly Member[];
+  readonly entries: Entries;
+  readonly grants: (slot: string) => Grant;
+  readonly lentUntil?: string;
+  readonly problems: GroupStatus["problems"];
+}
+
+/** A group as it is published. `before`: the last published one, whose times stay for what has not changed. */
+export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, now: Date): GroupStatus {
+  const { name, isDeclared, capacity, members, entries, grants, lentUntil, problems } = facts;
+  const holding = members.filter((member) => member.isPresent || entries.get(member.name)?.state === "granted");
+  const order = [...entries].flatMap(([slot, { state }]) => (state === "waiting" ? [slot] : []));
+  const place = (member: Member): number => {
+    const at = order.indexOf(member.name);
+    return at < 0 ? Infinity : at;
+  };
+  const sorted = members.toSorted((one, other) => {
+    const [left, right] = [place(one), place(other)];
+    return left === right ? (one.name < other.name ? -1 : 1) : left - right;
+  });
+  return {
+    name,
+    isDeclared,
+    budget: [...capacity].map(([resource, total]) => ({ resource, total, used: sumOf(holding, resource) })),
+    members: sorted.map((member) => {
+      const state = stateOf(member, entries);
+      const known = before?.members.find(({ slot }) => slot === member.name);
+      const grant = grants(member.name);
+      const message = grant.state === "waiting" ? grant.message : undefined;
+      return {
+        slot: member.name,
+        state,
+        since: known?.state === state ? known.since : now.toISOString(),
+        needs: [...capacity.keys()].map((resource) => ({ resource, amount: amountOf(member.needs, resource) })),
+        ...(message === undefined ? {} : { message }),
+      };
+    }),
+    ...(lentUntil === undefined ? {} : { lentUntil }),
+    problems,
+  };
+}
+
+function stateOf(member: Member, entries: Entries): MemberStatus["state"] {
+  const state = entries.get(member.name)?.state;
+  if (state === "waiting") return "waiting";
+  if (member.isPresent) return state === "leaving" ? "leaving" : member.isReady ? "loaded" : "loading";
+  return state === "granted" ? "loading" : "unloaded";
+}

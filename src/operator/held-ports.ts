@@ -1,0 +1,18 @@
+import type { HeldPort } from "../runtimes/process/ports.ts";
+import { RuntimeUnavailable } from "../runtimes/runtime-unavailable.ts";
+import type { Runtimes } from "../runtimes/runtime.ts";
+
+/** Ports of running engines: not every runtime has a record on disk. */
+export async function heldPorts(runtime: Runtimes): Promise<readonly HeldPort[]> {
+  const held: HeldPort[] = [];
+  for (const slot of await runtime.list()) {
+    try {
+      for (const { role, ordinal, port, phase } of await runtime.observe(slot))
+        if (phase === "running") held.push({ slot, role, ordinal, port });
+    } catch (error) {
+      // Found when its slot is looked at: until then an automatic port passes over it because somebody listens there.
+      if (!(error instanceof RuntimeUnavailable)) throw error;
+    }
+  }
+  return held;
+}

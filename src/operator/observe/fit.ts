@@ -1,0 +1,255 @@
+import { stat } from "node:fs/promises";
+import type { Fit } from "../../api/fit.ts";
+import type { HardwareFacts } from "../../api/hardware.ts";
+import type { EngineRefusal, SlotInputs } from "../../engines/engine.ts";
+import { engineEstimate, printArguments } from "../../models/fit/engine-figures.ts";
+import { estimate, type Estimate } from "../../models/fit/estimate.ts";
+import { isBeyondHeader, isBeyondPrint, settingsOf } from "../../models/fit/flags.ts";
+import { declaredRequirement, measuredRequirement } from "../../models/fit/need.ts";
+import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
+import { ShapeCache } from "../../models/fit/shape-cache.ts";
+import { specFit } from "../../models/fit/spec-fit.ts";
+import { judge } from "../../models/fit/verdict.ts";
+import type { FitFigureFile } from "../../store/state/fit-figures.ts";
+import { fitQuestion, type FitQuestion } from "./fit-question.ts";
+import {
+  figureOf,
+  fitOf,
+  measuredBytes,
+  onEngineDevices,
+  refusalOf,
+  totalOf,
+  type KnownModel,
+  type StageFigure,
+} from "./fit-stages.ts";
+import { doesNotFit } from "../plan/facts.ts";
+import type { SlotInput } from "../plan/input.ts";
+import type { Measured } from "./memory.ts";
+
+/**
+ * The output of an engine's own allocator for a launch line, without loading anything; undefined: there is no such
+ * program.
+ */
+export type EnginePrint = (
+  server: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+) => Promise<string | undefined>;
+
+/** The known memory needs of a slot, and why it must not be started. */
+export interface FitLook {
+  readonly fit?: Fit;
+  readonly refusal?: EngineRefusal;
+}
+
+/** The facts of a slot that decide its needs, and its present memory. */
+export interface FitRequest {
+  readonly workloads: SlotInput["workloads"];
+  readonly engineInput: SlotInputs;
+  /** A process that does not run is to be started. */
+  readonly isDue: boolean;
+  /** Since when the slot is ready: its present memory is its need then. Undefined: not ready. */
+  readonly readySince: Date | undefined;
+  readonly measured: Measured | undefined;
+  readonly now: Date;
+}
+
+/**
+ * Figures of memory in stages, each taking precedence over the one before: header, the engine's allocator, the
+ * processes themselves.
+ */
+export class FitRecords {
+  readonly #figures: FitFigureFile;
+  readonly #hardware: () => Pick<HardwareFacts, "memory" | "gpus">;
+  readonly #probeNow: () => Promise<Pick<HardwareFacts, "memory" | "gpus">>;
+  readonly #print: EnginePrint;
+  readonly #onError: (error: unknown) => void;
+  readonly #remote: Pick<RemoteShapes, "of">;
+  readonly #shapes = new ShapeCache();
+
+  constructor(options: {
+    readonly figures: FitFigureFile;
+    /** As of the last probe. */
+    readonly hardware: () => Pick<HardwareFacts, "memory" | "gpus">;
+    /** As of now, above all the free memory of GPUs. */
+    readonly probeNow: () => Promise<Pick<HardwareFacts, "memory" | "gpus">>;
+    readonly print: EnginePrint;
+    readonly remote: Pick<RemoteShapes, "of">;
+    readonly onError: (error: unknown) => void;
+  }) {
+    this.#figures = options.figures;
+    this.#hardware = options.hardware;
+    this.#probeNow = options.probeNow;
+    this.#print = options.print;
+    this.#remote = options.remote;
+    this.#onError = options.onError;
+  }
+
+  /** Never rejects: without a figure nothing is refused, and a start reports a missing file itself. */
+  async estimate(request: FitRequest): Promise<FitLook> {
+    try {
+      return await this.#estimate(request);
+    } catch (error) {
+      this.#onError(error);
+      return {};
+    }
+  }
+
+  /**
+   * Decides about a model that is not on this machine. The model is refused if its header says that it cannot fit; the slot
+   * waits while the header is read; else the model is fetched, as `unprepared` says.
+   */
+  beforeFetch(
+    { slot, spec, placement }: SlotInputs,
+    unprepared: NonNullable<SlotInput["unprepared"]>,
+  ): NonNullable<SlotInput["unprepared"]> | EngineRefusal {
+    if (unprepared.state !== "absent" || unprepared.model === undefined) return unprepared;
+    if (spec.engine !== "llama" || spec.command !== undefined || placement.inCluster === true) return unprepared;
+    const { role, model } = unprepared;
+    const shape = this.#remote.of(model, slot);
+    if (shape === undefined) return unprepared;
+    if (shape === "reading") {
+      const message = `the header of the model ${model.ref} is being read`;
+      return { state: "fetching", role, model, message, progress: { bytesDone: 0 } };
+    }
+    const here = { ...spec, backend: placement.backend };
+    const refusal = specFit(here, shape, this.#hardware(), placement.backend);
+    return refusal === undefined
+      ? unprepared
+      : { reason: doesNotFit, message: `${refusal.message}; ${model.ref} was not fetched` };
+  }
+
+  async #estimate(request: FitRequest): Promise<FitLook> {
+    const { workloads, engineInput } = request;
+    const known = this.#hardware();
+    const stamp = await stampOf(engineInput);
+    const latest = fitQuestion(workloads, engineInput, known, stamp);
+    if (latest === undefined) return {};
+    // The free memory of a GPU changes with every start; of the machine's memory only the limit counts.
+    const question =
+      request.isDue && latest.gpus.length > 0
+        ? (fitQuestion(workloads, engineInput, await this.#probeNow(), stamp) ?? latest)
+        : latest;
+    const models = await this.#modelsOf(question);
+    this.#remember(request, question);
+    const stages = await this.#stagesOf(request, question, models);
+    const [best] = stages.toReversed();
+    if (best === undefined) return {};
+    const verdict = judge(best.requirement, question.budgets, ownBytes(request, question));
+    const refusal = request.isDue ? refusalOf(verdict, question, models, engineInput) : undefined;
+    return { fit: fitOf(verdict, stages, best, question), ...(refusal === undefined ? {} : { refusal }) };
+  }
+
+  /** Undefined where one process has no readable model. */
+  async #modelsOf(question: FitQuestion): Promise<readonly KnownModel[] | undefined> {
+    const { processes, gpus, unaskedContext } = question;
+    if (processes.length === 0 || processes.some(({ words }) => isBeyondPrint(words))) return undefined;
+    const models: KnownModel[] = [];
+    for (const process of processes) {
+      const { words, env, files, fingerprint, projector } = process;
+      const shape = await this.#shapes.of(files, fingerprint);
+      if (shape === undefined) return undefined;
+      const projectorBytes = projector === undefined ? 0 : (await stat(projector)).size;
+      const longest = shape.contextLength ?? 4096;
+      const contextLength = Math.min(longest, unaskedContext ?? longest);
+      const settings = settingsOf(words, env, { contextLength, gpus, projectorBytes });
+      models.push({ process, shape, settings, estimate: estimate(shape, settings) });
+    }
+    return models;
+  }
+
+  /** The figures for it, the least reliable first. */
+  async #stagesOf(
+    { isDue, now }: FitRequest,
+    question: FitQuestion,
+    models: readonly KnownModel[] | undefined,
+  ): Promise<readonly StageFigure[]> {
+    const found: StageFigure[] = [];
+    const { beside, gpus, key, declared } = question;
+    const said = declaredRequirement(declared, gpus[0]?.id);
+    if (said !== undefined) found.push({ requirement: said, bytes: totalOf(said, gpus.length > 0) });
+    const isPlain = models?.every(({ process }) => !isBeyondHeader(process.words)) === true;
+    if (models !== undefined && isPlain)
+      found.push(
+        figureOf(
+          "header",
+          models.map((model) => model.estimate),
+          beside,
+        ),
+      );
+    const figure = this.#figures.get(key);
+    const engine =
+      figure?.engine === undefined && isDue && models !== undefined
+        ? await this.#askEngine(question, models, now)
+        : this.#engineOf(figure?.engine, models);
+    if (engine !== undefined) found.push(figureOf("engine", engine, beside));
+    if (figure?.measured !== undefined) {
+      const first = models?.[0]?.estimate;
+      const requirement = measuredRequirement(onEngineDevices(figure.measured, question, models), first, beside);
+      found.push({ requirement, bytes: measuredBytes(figure.measured) });
+    }
+    return found;
+  }
+
+  async #askEngine(
+    { program, key }: FitQuestion,
+    models: readonly KnownModel[],
+    now: Date,
+  ): Promise<readonly Estimate[] | undefined> {
+    if (program === undefined) return undefined;
+    const texts: string[] = [];
+    for (const { process, settings, shape } of models) {
+      const args = printArguments(process.words, settings, shape);
+      const text = args === undefined ? undefined : await this.#print(program, args, process.env);
+      if (text === undefined) return undefined;
+      texts.push(text);
+    }
+    const estimates = this.#engineOf(texts, models);
+    if (estimates !== undefined) this.#figures.put(key, { engine: texts }, now);
+    return estimates;
+  }
+
+  #engineOf(
+    texts: readonly string[] | undefined,
+    models: readonly KnownModel[] | undefined,
+  ): readonly Estimate[] | undefined {
+    if (texts === undefined || models?.length !== texts.length) return undefined;
+    const found = models.flatMap(
+      ({ shape, settings }, index) => engineEstimate(texts[index] ?? "", shape, settings) ?? [],
+    );
+    return found.length === models.length ? found : undefined;
+  }
+
+  /**
+   * Records the memory of the processes, if it was measured after they had loaded; of a GPU the largest measurement.
+   */
+  #remember({ readySince, measured: latest, now }: FitRequest, { key, gpus }: FitQuestion): void {
+    if (readySince === undefined || latest === undefined || latest.at < readySince) return;
+    const { memory } = latest;
+    if (memory === undefined) return;
+    if (gpus.length > 0 && memory.devices.length === 0) return;
+    if (gpus.length === 0 && (memory.hostBytes === undefined || memory.devices.length > 0)) return;
+    const before = this.#figures.get(key)?.measured;
+    const had = (id: string): number | undefined => before?.find((known) => known.id === id)?.bytes;
+    const measured = [
+      ...memory.devices.map(({ id, bytes }) => ({ id, bytes: Math.max(bytes, had(id) ?? 0) })),
+      // Cached prompts make it grow later: its memory after loading counts.
+      ...(memory.hostBytes === undefined ? [] : [{ id: "host", bytes: had("host") ?? memory.hostBytes }]),
+    ];
+    if (JSON.stringify(measured) !== JSON.stringify(before)) this.#figures.put(key, { measured }, now);
+  }
+}
+
+/** The identity of the program, so that a figure of another version is not used. */
+async function stampOf({ host }: SlotInputs): Promise<string> {
+  if (host.llamaServer === undefined) return host.embedded?.join(" ") ?? "";
+  const { size, mtimeMs } = await stat(host.llamaServer);
+  return `${host.llamaServer} ${size} ${mtimeMs}`;
+}
+
+/** The memory of its own engine, which is released before the next one starts. */
+function ownBytes({ measured }: FitRequest, { gpus }: FitQuestion): ReadonlyMap<string, number> {
+  const [only] = gpus;
+  const held = (measured?.memory?.devices ?? []).reduce((sum, { bytes }) => sum + bytes, 0);
+  return only === undefined || gpus.length > 1 ? new Map() : new Map([[only.id, held]]);
+}

@@ -1,0 +1,287 @@
+import { publishedId } from "../../api/engine-identity.ts";
+import type { RuntimeKind } from "../../api/names.ts";
+import { isBuiltin } from "../../api/names.ts";
+import { completeSlot, unconfiguredSlot, type SlotSpec } from "../../api/slot.ts";
+import type { PublishedSlot } from "../../api/status.ts";
+import { bearerFor } from "../../api/published-slot.ts";
+import type { Observed, Workload } from "../../api/workload.ts";
+import { isRefusal, workloadsOf, type Engine, type SlotInputs } from "../../engines/engine.ts";
+import { canonicalJson, sha256 } from "../../lib/canonical.ts";
+import { describeOrigin } from "../../store/origin.ts";
+import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
+import type { FitLook } from "./fit.ts";
+import { doesNotFit } from "../plan/facts.ts";
+import type { Health, SlotInput } from "../plan/input.ts";
+import { demandOf } from "./demand.ts";
+import { fitInGroup, groupOf } from "./group.ts";
+import { chosenModel, declaredModel, unknownRefs } from "./held-model.ts";
+import { modelPreparation, preparationOf } from "./preparation.ts";
+import { isRefused, portsOf, processesOf, unleasedOf, workloadsFor } from "./ports.ts";
+import { pendingRequests } from "./requested.ts";
+import { onRequestOf } from "../plan/on-request.ts";
+import { place, runtimeOf } from "../plan/placing.ts";
+import { attemptOf } from "../plan/preparing.ts";
+import { threadsOf } from "../plan/threads.ts";
+import { wanted } from "../plan/wanted.ts";
+import { isSameProcess, processName } from "../../api/process-ref.ts";
+import type { Dependencies } from "../dependencies.ts";
+
+/** The input of one decision, and the adapter's facts for the status. */
+export interface Gathered {
+  readonly input: SlotInput;
+  readonly engine: Engine | undefined;
+  readonly engineInput: SlotInputs | undefined;
+}
+
+/**
+ * Reads everything about one slot again: spec, requests, demand, processes, health, models, ports, and the state of
+ * preparation. Only reads: nothing is sent, started, leased, fetched or written before a decision says so.
+ */
+export async function gather(dependencies: Dependencies, name: string): Promise<Gathered> {
+  const desired = dependencies.source.get("Slot", name);
+  const builtin = desired === undefined && isBuiltin(name) ? unconfiguredSlot(name) : undefined;
+  const before = dependencies.published.get(name);
+  // A slot whose manifest is gone is stopped by the rules of its last spec.
+  const leftover =
+    desired === undefined
+      ? completeSlot(name, { ...(before?.spec ?? unconfiguredSlot("primary")), enabled: true })
+      : undefined;
+  const spec = desired?.spec ?? builtin ?? leftover;
+  const pending = pendingRequests(dependencies.requests.list(name), dependencies.clock.now());
+  const { requests } = pending;
+  const observation = await observe(dependencies, name, spec, before);
+  const { observed } = observation;
+  let { silence } = observation;
+  const now = dependencies.clock.now();
+  const demand = demandOf(dependencies.demand.list(), name, now, desired?.since);
+  const base = {
+    name,
+    now,
+    spec,
+    specHash: desired?.specHash ?? (builtin === undefined ? (before?.specHash ?? "") : sha256(canonicalJson(builtin))),
+    isDeclared: desired !== undefined,
+    ...pending,
+    demand,
+    observed,
+    before,
+  };
+  const usual = declaredModel(spec, requests);
+  const onRequest = onRequestOf(base, usual.ref);
+  const held = chosenModel(onRequest, usual);
+  const model = held.ref === undefined ? undefined : dependencies.models().get(held.ref);
+  const engine = spec === undefined ? undefined : dependencies.engines[spec.engine];
+  const placement = spec === undefined ? undefined : place(dependencies, name, spec, before, observed);
+  let engineInput: SlotInputs | undefined =
+    spec === undefined || placement === undefined
+      ? undefined
+      : {
+          slot: name,
+          spec,
+          ref: held.ref,
+          model,
+          rerankModel: spec.model.rerank === undefined ? undefined : dependencies.models().get(spec.model.rerank),
+          host: dependencies.host,
+          placement: placement.placement,
+          knownRefs: [...dependencies.models().keys()],
+        };
+  const refusal = placement?.refusal;
+  const roles = engine === undefined || engineInput === undefined ? [] : engine.roles(engineInput);
+  const threads = threadsOf(dependencies, name, spec, placement?.placement.backend, observed);
+  let workloads: SlotInput["workloads"] = [];
+  let unleased: SlotInput["unleased"] = [];
+  let lacking = 0;
+  let preparation: Awaited<ReturnType<typeof preparationOf>> = { digests: {} };
+  let fit: FitLook = {};
+  const want = wanted(base);
+  const group = groupOf(dependencies, name, spec);
+  if (engine !== undefined && engineInput !== undefined && want.load) {
+    const where = { slot: name, spec: engineInput.spec, addressing: engineInput.placement.addressing };
+    const wantedProcesses = processesOf(roles, engineInput.spec);
+    const placed = refusal ?? portsOf(dependencies, where, wantedProcesses, observed);
+    if (!isRefused(placed)) {
+      unleased = unleasedOf(dependencies, name, placed, observed);
+      lacking = wantedProcesses.length - placed.length;
+    }
+    const make = (given: SlotInputs): SlotInput["workloads"] =>
+      isRefused(placed)
+        ? placed
+        : workloadsFor(placed, (ports, ordinal) =>
+            workloadsOf(engine, { ...given, threads: threads.value, ordinal, ports }),
+          );
+    workloads = make(engineInput);
+    const lacks = await modelPreparation(dependencies, engineInput, workloads, observed, attemptOf(base));
+    const unprepared = lacks === undefined ? undefined : dependencies.fit.beforeFetch(engineInput, lacks);
+    if (unprepared !== undefined && !("state" in unprepared)) workloads = unprepared;
+    else if (unprepared !== undefined) preparation = { ...preparation, unprepared };
+    else if (silence === undefined && !isRefusal(workloads)) {
+      const found = await unlessUnreachable(preparationOf(dependencies, workloads, observed, attemptOf(base)));
+      if ("silence" in found) silence = found.silence;
+      else {
+        preparation = found;
+        engineInput = withDigests(engineInput, found.digests);
+        workloads = make(engineInput);
+      }
+    }
+    if (silence === undefined) fit = fitInGroup(await fitOf(dependencies, engineInput, workloads, base), base, group);
+    workloads = fit.refusal ?? workloads;
+  }
+  if (engine !== undefined && engineInput !== undefined && !want.load && want.reason === "ScaledToZero") {
+    // No port is looked up: the question is only whether the slot could be loaded.
+    const ports = Object.fromEntries(roles.map((role, index) => [role, index + 1]));
+    const made = refusal ?? workloadsOf(engine, { ...engineInput, threads: threads.value, ports });
+    if (isRefusal(made)) workloads = made;
+    else fit = await fitOf(dependencies, engineInput, made, base);
+    if (fit.refusal?.reason === doesNotFit) workloads = fit.refusal;
+  }
+  const health: Record<string, Health> = {};
+  if (spec !== undefined) {
+    for (const process of observed) {
+      if (process.phase !== "running") continue;
+      health[processName(process)] = dependencies.health.stateOf(process, spec, before, now, silence !== undefined);
+    }
+  }
+  const main = observed.find(
+    (process) =>
+      process.role === "main" && process.phase === "running" && health[processName(process)]?.isWarm === true,
+  );
+  const compute =
+    main !== undefined && engine !== undefined && engineInput !== undefined
+      ? await dependencies.compute.read(main, engine, engineInput, before)
+      : undefined;
+  const memory = dependencies.memory.of(name);
+  const context = dependencies.contexts.latest(name);
+  const input: SlotInput = Object.freeze({
+    ...base,
+    want,
+    now: dependencies.clock.now(),
+    file: desired && describeOrigin(desired.origin),
+    generation: desired?.generation,
+    labels: desired?.labels ?? {},
+    diagnostics: desired?.diagnostics ?? [],
+    conflicts: dependencies.conflicts.of(name),
+    held,
+    ...(onRequest === undefined ? {} : { onRequest, unknownRefs: unknownRefs(spec, dependencies.models()) }),
+    model,
+    health,
+    workloads,
+    unleased,
+    ...(lacking === 0 ? {} : { lacking }),
+    runtime: placement?.placement.runtime ?? dependencies.runtime.alwaysThere,
+    ...(placement === undefined ? {} : { backend: placement.placement.backend, reasons: placement.reasons }),
+    ...(engine?.derived === undefined || engineInput === undefined ? {} : { derived: engine.derived(engineInput) }),
+    ...preparation,
+    ...(silence === undefined ? {} : { silence }),
+    ...(compute === undefined ? {} : { compute }),
+    ...(memory === undefined ? {} : { memory }),
+    ...(fit.fit === undefined ? {} : { fit: fit.fit }),
+    ...(context === undefined ? {} : { context }),
+    ...freedBeside(dependencies, name),
+    ...group,
+    threads,
+  });
+  return { input, engine, engineInput };
+}
+
+/** As if the digests were recorded already, which the decision to start does. */
+function withDigests(input: SlotInputs, digests: SlotInput["digests"]): SlotInputs {
+  const { placement } = input;
+  return { ...input, placement: { ...placement, lock: { ...placement.lock, ...digests } } };
+}
+
+/** The slot's memory needs, and whether the processes that do not run yet may be started. */
+async function fitOf(
+  { fit, memory, clock }: Dependencies,
+  engineInput: SlotInputs,
+  workloads: SlotInput["workloads"],
+  { name, observed, before }: Pick<SlotInput, "name" | "observed" | "before">,
+): Promise<FitLook> {
+  if (isRefusal(workloads)) return {};
+  const isRunning = (workload: Workload): boolean =>
+    observed.some(
+      (process) => isSameProcess(process, workload) && process.hash === workload.hash && process.phase === "running",
+    );
+  const isDue = !workloads.every(isRunning);
+  const { state, readySince } = before?.status ?? {};
+  const since = !isDue && state === "ready" && readySince !== undefined ? new Date(readySince) : undefined;
+  const measured = memory.latest(name);
+  // The memory of the loaded slot is the figure for the next start; a changed measurement reconciles the slot again.
+  if (since !== undefined && (measured === undefined || measured.at < since)) void memory.measure();
+  return await fit.estimate({
+    workloads,
+    engineInput,
+    isDue,
+    readySince: since,
+    measured,
+    now: clock.now(),
+  });
+}
+
+function freedBeside(dependencies: Dependencies, name: string): Pick<SlotInput, "freedAt"> {
+  const freedAt = dependencies.freed.beside(name);
+  return freedAt === undefined ? {} : { freedAt };
+}
+
+/**
+ * The running processes of the slot. Where a runtime that concerns it is unreachable, the last published processes
+ * count as running: only probes can check them then, and nothing is started or stopped.
+ */
+async function observe(
+  dependencies: Dependencies,
+  name: string,
+  spec: SlotSpec | undefined,
+  before: PublishedSlot | undefined,
+): Promise<{ readonly observed: readonly Observed[]; readonly silence?: string }> {
+  const concerned = runtimesOf(dependencies, spec, before);
+  try {
+    return { observed: await dependencies.runtime.observe(name, concerned) };
+  } catch (error) {
+    if (!(error instanceof RuntimeUnavailable)) throw error;
+    return { observed: lastPublished(dependencies, name, before), silence: error.message };
+  }
+}
+
+/** A runtime may become unreachable between two calls. */
+async function unlessUnreachable<T extends object>(answer: Promise<T>): Promise<T | { readonly silence: string }> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof RuntimeUnavailable)) throw error;
+    return { silence: error.message };
+  }
+}
+
+/**
+ * The runtimes that concern the slot: its present one, and those of its processes. If one of them is unreachable,
+ * nothing is known about the slot.
+ */
+function runtimesOf(
+  { runtime, defaultRuntime }: Dependencies,
+  spec: SlotSpec | undefined,
+  before: PublishedSlot | undefined,
+): readonly RuntimeKind[] {
+  const declared = spec?.runtime === "auto" ? defaultRuntime : spec?.runtime;
+  const { processes = [], runtime: ranIn } = before?.status ?? {};
+  return runtime.kinds.filter((kind) => {
+    const identity = runtime.traitsOf(kind)?.identity;
+    const isFound = identity !== undefined && processes.some((process) => process[identity] !== undefined);
+    return isFound || ranIn === kind || (declared === kind && spec?.enabled === true);
+  });
+}
+
+/** Of the unreachable runtimes. */
+function lastPublished(
+  { runtime }: Pick<Dependencies, "runtime">,
+  slot: string,
+  before: PublishedSlot | undefined,
+): readonly Observed[] {
+  const { processes = [], workloadHash = "" } = before?.status ?? {};
+  return processes.flatMap((process) => {
+    const { role, ordinal, host, port, startedAt } = process;
+    const id = publishedId(process);
+    const kind = id === undefined ? undefined : runtimeOf(runtime, { id });
+    if (id === undefined || startedAt === undefined || kind === undefined || runtime.answers(kind)) return [];
+    const seen = { phase: "running", isListening: true, isPortTaken: false, startedAt: new Date(startedAt) } as const;
+    const bearer = bearerFor(before, { role, ordinal });
+    return [{ slot, role, ordinal, host, port, hash: workloadHash, ...seen, ...bearer, id }];
+  });
+}

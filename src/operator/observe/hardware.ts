@@ -1,0 +1,129 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Cpu, HardwareFacts } from "../../api/hardware.ts";
+import type { PublishedSlot } from "../../api/status.ts";
+import { devicesBehind, devicesOf, type Devices } from "../../engines/placement.ts";
+import { withSuggestions } from "../../engines/suggestion.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
+import type { HardwareStore } from "../../store/state/hardware.ts";
+
+/** Probes the machine. Vendors' programs are run until the signal is aborted; undefined: not at all. */
+export type ProbeHardware = (asking: AbortSignal | undefined) => Promise<HardwareFacts>;
+
+export interface KnownHardware extends AsyncDisposable {
+  /**
+   * The devices that decide an automatic backend. Of a running slot: those at the time when it last did not run, so
+   * that a driver that is loaded meanwhile restarts no engine (DECISIONS 2).
+   */
+  devicesFor(slot: string, isRunning: boolean): Devices;
+  /** Bytes that engines may use of this machine's memory, and of its largest GPU; undefined: not known. */
+  memory(): { readonly hostBytes: number | undefined; readonly gpuBytes: number | undefined };
+  /** Cores that engines may compute on; undefined: not known. */
+  cores(): { readonly count: number; readonly what: string } | undefined;
+  /** As of the last probe; facts of vendors' programs are missing until these were first run. */
+  facts(): HardwareFacts;
+  /** Calls `onChange` when a probe has found other devices. */
+  watch(onChange: () => void): Disposable;
+}
+
+/** Probes at once, then at every request of a gateway, and publishes the result. Resolves after the first probe. */
+export async function followHardware(options: {
+  store: HardwareStore;
+  probe: ProbeHardware;
+  /** The state of an earlier operator: running engines keep their backend. */
+  published?: Iterable<PublishedSlot>;
+  onError: (error: unknown) => void;
+  /** The delay before a result that could not be published is written again. */
+  againMs?: number;
+}): Promise<KnownHardware> {
+  const { store, probe } = options;
+  const closing = new AbortController();
+  const { signal } = closing;
+  let current = withSuggestions(await probe(undefined));
+  const subscribers = new Subscribers<[]>();
+  let running: Promise<void> | undefined;
+  let again: NodeJS.Timeout | undefined;
+  const probeOnce = async (): Promise<void> => {
+    // The token of the request before the probe: a request during the probe is answered by another one.
+    const answers = store.pending()?.token ?? store.found()?.answers;
+    const facts = await probe(signal);
+    if (signal.aborted) return;
+    const before = devicesOf(current);
+    current = withSuggestions(facts);
+    if (!isDeepStrictEqual(devicesOf(current), before)) subscribers.notify();
+    await store.publish({ schema: 1, ...(answers === undefined ? {} : { answers }), hardware: current });
+  };
+  const start = (): void => {
+    clearTimeout(again);
+    running ??= probeOnce()
+      .then(
+        () => true,
+        (error: unknown) => {
+          if (signal.aborted) return false;
+          options.onError(error);
+          again = setTimeout(start, options.againMs ?? 5000);
+          again.unref();
+          return false;
+        },
+      )
+      .then((isDone) => {
+        running = undefined;
+        if (isDone && store.pending() !== undefined && !signal.aborted) start();
+      });
+  };
+  const watching = store.watch(() => {
+    if (store.pending() !== undefined) start();
+  });
+  start();
+  const decided = new Map<string, Devices>();
+  for (const { name, spec, status } of options.published ?? []) {
+    const backend = spec.backend === "auto" ? status.decisions["backend"] : undefined;
+    if (backend !== undefined) decided.set(name, devicesBehind(backend.value));
+  }
+  return {
+    devicesFor(slot, isRunning) {
+      const known = isRunning ? decided.get(slot) : undefined;
+      const devices = known ?? devicesOf(current);
+      decided.set(slot, devices);
+      return devices;
+    },
+    facts: () => current,
+    cores: () => coresOf(current.cpu),
+    memory: () => ({
+      hostBytes: current.memory.usable_bytes ?? undefined,
+      // Vendors' programs are run after the first probe: until then an earlier operator's result counts.
+      gpuBytes: gpuBytesOf(current) ?? gpuBytesOf(store.found()?.hardware),
+    }),
+    watch: (onChange) => subscribers.add(onChange),
+    async [Symbol.asyncDispose]() {
+      closing.abort();
+      subscribers.clear();
+      watching[Symbol.dispose]();
+      clearTimeout(again);
+      await running;
+    },
+  };
+}
+
+/**
+ * Physical cores: a second thread of a core computes nothing more (llama.cpp waits for the slowest), and neither does a
+ * core that the control group does not pay for.
+ */
+export function coresOf({ cores, engine_cores: ours, usable }: Cpu): ReturnType<KnownHardware["cores"]> {
+  const known = ours ?? cores;
+  if (known === null) return undefined;
+  const limit = usable === null ? known : Math.max(1, Math.floor(usable));
+  if (limit < known)
+    return { count: limit, what: `${limit} of ${cores ?? known} cores, as affinity or control group allow` };
+  return {
+    count: known,
+    what: ours === undefined ? `${known} cores` : `${known} of ${cores ?? known} cores, the fastest that may be used`,
+  };
+}
+
+function gpuBytesOf(hardware: Pick<HardwareFacts, "gpus"> | undefined): number | undefined {
+  const known = (hardware?.gpus ?? []).flatMap((gpu) => {
+    if (gpu.backends.length === 0 || gpu.memory_bytes === null) return [];
+    return gpu.memory_usable_bytes ?? gpu.memory_bytes + (gpu.integrated === true ? (gpu.shared_memory_bytes ?? 0) : 0);
+  });
+  return known.length === 0 ? undefined : Math.max(...known);
+}

@@ -1,0 +1,263 @@
+import { isSameStart } from "../../api/engine-identity.ts";
+import type { EngineProtocol } from "../../api/names.ts";
+import { isSameProcess, processName, type ProcessRef } from "../../api/process-ref.ts";
+import type { SlotSpec } from "../../api/slot.ts";
+import type { PublishedSlot } from "../../api/status.ts";
+import type { Observed } from "../../api/workload.ts";
+import type { ProbeTarget } from "../../engines/engine.ts";
+import type { Health } from "../plan/input.ts";
+import type { Probe, ProbeResult } from "./probe.ts";
+import { earlyMs, nextProbe } from "../plan/facts.ts";
+import { spokenProtocols } from "./protocol-probe.ts";
+
+interface Memory extends Health {
+  /** Identifies the process; another process starts without memory. */
+  readonly process: string;
+  readonly probedAt: number;
+  /** When it started, by the monotonic clock; undefined: before its first observation. */
+  readonly startedMs?: number;
+  /** When its socket was first missed, by the same clock; undefined: it listens, or was never ready. */
+  readonly lostMs?: number;
+  /** The last failure of the warm-up request; passed probes do not change it. */
+  readonly warmUpMessage: string;
+  /** In a row. */
+  readonly warmUpFailures: number;
+}
+
+/** One or more requests to one process. Never rejects. */
+type Exchange<Result> = (request: {
+  readonly host: string;
+  readonly port: number;
+  readonly bearer: string | undefined;
+  readonly signal: AbortSignal;
+}) => Promise<Result>;
+
+interface RequestInProgress {
+  readonly process: string;
+  readonly kind: "probe" | "warmUp";
+  readonly done: Promise<void>;
+}
+
+interface Warmed {
+  readonly result: ProbeResult;
+  readonly protocols?: readonly EngineProtocol[];
+}
+
+/** A warm engine answers at once whether it has a route. */
+const protocolTimeoutMs = 3000;
+
+/** After the first failed warm-up request; twice as long after each further one. */
+const warmUpAgainMs = 250;
+const slowestWarmUpMs = 5000;
+
+const unknown: Health = { isHealthy: false, isWarm: false, failures: 0, message: "", listeningAt: undefined };
+
+/**
+ * The results of probing, per process. Engines are probed in the background, so that one that hangs or takes minutes
+ * for its first answer delays no reconcile; a watcher is notified when a result changes something. Only the owner of a
+ * slot's key calls `look` and `warm` for that slot.
+ */
+export class HealthRecords implements Disposable {
+  readonly #memory = new Map<string, Memory>();
+  /** Requests in progress: at most one per process. */
+  readonly #inProgress = new Map<string, RequestInProgress>();
+  readonly #probe: Probe;
+  readonly #elapsedMs: () => number;
+  readonly #closing = new AbortController();
+  #onChange: (slot: string) => void = () => undefined;
+
+  /** `elapsedMs`: a monotonic clock. */
+  constructor(probe: Probe, elapsedMs: () => number = () => performance.now()) {
+    this.#probe = probe;
+    this.#elapsedMs = elapsedMs;
+  }
+
+  /** Calls `onSlot` when an engine became healthy or warm, or failed during that. One watcher. */
+  watch(onSlot: (slot: string) => void): Disposable {
+    this.#onChange = onSlot;
+    return {
+      [Symbol.dispose]: () => {
+        this.#onChange = () => undefined;
+      },
+    };
+  }
+
+  /** Aborts requests in progress. */
+  [Symbol.dispose](): void {
+    this.#closing.abort();
+  }
+
+  /**
+   * The present knowledge, and whether a probe is due: at every observation until the process is warm, then once per
+   * interval. A process that an earlier operator had published as ready is probed before anything is decided: it is
+   * adopted, not warmed again. Sends nothing.
+   */
+  stateOf(
+    process: Observed,
+    spec: SlotSpec,
+    published: PublishedSlot | undefined,
+    now: Date,
+    /** Only a probe can show the state of the process. */
+    isBlind = false,
+  ): Health {
+    const key = keyOf(process);
+    const aged = this.#aged(process, now);
+    const lost = this.#lost(process, aged, published, now);
+    if (lost !== undefined) return lost;
+    const { lostMs: _back, ...known } = aged;
+    const listening = process.isListening ? { ...known, listeningAt: known.listeningAt ?? now } : known;
+    const memory = withRest(listening, now);
+    this.#memory.set(key, memory);
+    const isPast = now.getTime() < memory.probedAt || now.getTime() >= nextProbe(memory.probedAt, spec) - earlyMs;
+    // A healthy process that is not warm waits for its warm-up request, not for another probe.
+    const isDue = memory.isWarm ? isPast : !memory.isHealthy;
+    if (!process.isListening || !(isDue || isBlind)) return memory;
+    const isAdopted = memory.probedAt === 0 && wasReady(process, published);
+    return { ...memory, probeDue: { isAdopted, isAwaited: isAdopted || isBlind } };
+  }
+
+  /** Sends the probe that `look` called due. Resolves with its answer; never rejects. */
+  async probe(
+    process: Observed,
+    { path, warmUp }: ProbeTarget,
+    { timeoutMs, now, isAdopted }: { readonly timeoutMs: number; readonly now: Date; readonly isAdopted: boolean },
+  ): Promise<void> {
+    const exchange: Exchange<ProbeResult> = (request) => this.#probe({ ...request, path, timeoutMs });
+    await this.#exchange(process, "probe", exchange, (before, result) => {
+      const isHealthy = result.outcome === "healthy";
+      return {
+        ...before,
+        probedAt: now.getTime(),
+        isHealthy,
+        isWarm: before.isWarm || (isHealthy && (warmUp === undefined || isAdopted)),
+        failures: isHealthy ? 0 : before.failures + 1,
+        message: isHealthy ? before.warmUpMessage : result.message,
+      };
+    });
+  }
+
+  /**
+   * Sends the warm-up request, once at a time. A failure leaves the process warming until its start-up time is over.
+   * `onAnswered`: what is done before the process counts as warm; never rejects.
+   */
+  warm(
+    process: Observed,
+    target: ProbeTarget,
+    timeoutMs: number,
+    onAnswered: (signal: AbortSignal) => Promise<void> = async () => undefined,
+  ): void {
+    const { warmUp } = target;
+    if (warmUp === undefined) return;
+    const kind = "body" in warmUp ? { body: warmUp.body } : { form: warmUp };
+    const exchange: Exchange<Warmed> = async (request) => {
+      const result = await this.#probe({ ...request, path: warmUp.path, timeoutMs, ...kind });
+      const claimed = result.outcome === "healthy" ? (target.protocols ?? []) : [];
+      const protocols = await spokenProtocols(this.#probe, claimed, { ...request, timeoutMs: protocolTimeoutMs });
+      if (result.outcome === "healthy") await onAnswered(request.signal);
+      return { result, ...(claimed.length === 0 ? {} : { protocols }) };
+    };
+    void this.#exchange(process, "warmUp", exchange, (before, { result, ...seen }) => {
+      const isWarm = result.outcome === "healthy";
+      const message = isWarm ? "" : result.message;
+      const { warmUpAt: _past, ...rest } = before;
+      // The probe has passed: the warm-up is repeated after its delay, and the other facts do not change meanwhile.
+      const warmUpFailures = isWarm ? 0 : before.warmUpFailures + 1;
+      return { ...rest, isWarm, message, warmUpMessage: message, warmUpFailures, ...seen };
+    });
+  }
+
+  forget(slot: string): void {
+    for (const key of this.#memory.keys()) if (key.startsWith(`${slot}/`)) this.#memory.delete(key);
+  }
+
+  /**
+   * A ready engine that does not listen on its port any more, which no probe could show: no program answers there, or
+   * another one does. A foreign change that is being corrected, such as a pause, is no loss.
+   */
+  #lost(process: Observed, memory: Memory, published: PublishedSlot | undefined, now: Date): Health | undefined {
+    if (process.isListening || process.drift !== undefined) return undefined;
+    const wasAdopted = memory.probedAt === 0 && wasReady(process, published);
+    if (!memory.isWarm && memory.lostMs === undefined && !wasAdopted) return undefined;
+    const elapsedMs = this.#elapsedMs();
+    const lostMs = memory.lostMs ?? elapsedMs;
+    this.#memory.set(keyOf(process), { ...memory, lostMs });
+    return { ...memory, isWarm: true, lostAt: new Date(now.getTime() - (elapsedMs - lostMs)) };
+  }
+
+  /**
+   * The age of a process is independent of the clock's setting: a loading engine must neither run out of time when the
+   * clock is set, nor get more.
+   */
+  #aged(process: Observed, now: Date): Memory {
+    const known = this.#of(process);
+    const elapsedMs = this.#elapsedMs();
+    const startedMs = known.startedMs ?? elapsedMs - (now.getTime() - process.startedAt.getTime());
+    return { ...known, startedMs, startedAt: new Date(now.getTime() - (elapsedMs - startedMs)) };
+  }
+
+  #of(process: Observed): Memory {
+    const remembered = this.#memory.get(keyOf(process));
+    const identity = identityOf(process);
+    return remembered?.process === identity
+      ? remembered
+      : { ...unknown, process: identity, probedAt: 0, warmUpMessage: "", warmUpFailures: 0 };
+  }
+
+  /**
+   * Sends unless a request to that very process is in progress. Resolves with the answer to that `question`, at once
+   * where another request is in progress: a warm-up request may take minutes. Never rejects.
+   */
+  #exchange<Result>(
+    { slot, role, ordinal, host, port, bearer, ...rest }: Observed,
+    kind: RequestInProgress["kind"],
+    exchange: Exchange<Result>,
+    conclude: (before: Memory, result: Result) => Memory,
+  ): Promise<void> {
+    const key = keyOf({ slot, role, ordinal });
+    const identity = identityOf(rest);
+    const current = this.#inProgress.get(key);
+    if (current?.process === identity) return current.kind === kind ? current.done : Promise.resolve();
+    const done = exchange({ host, port, bearer, signal: this.#closing.signal }).then((result) => {
+      if (this.#inProgress.get(key)?.process === identity) this.#inProgress.delete(key);
+      const before = this.#memory.get(key);
+      // The answer of a process that has been replaced meanwhile is dropped.
+      if (before?.process !== identity || this.#closing.signal.aborted) return;
+      const after = conclude(before, result);
+      this.#memory.set(key, after);
+      if (isNews(before, after)) this.#onChange(slot);
+    });
+    this.#inProgress.set(key, { process: identity, kind, done });
+    return done;
+  }
+}
+
+/** When a failed warm-up request is sent again: the delay begins with the first observation after it. */
+function withRest(memory: Memory, now: Date): Memory {
+  if (memory.isWarm || memory.warmUpFailures === 0) return memory;
+  const restMs = Math.min(slowestWarmUpMs, warmUpAgainMs * 2 ** (memory.warmUpFailures - 1));
+  // A time further ahead is from before the clock was set back.
+  if (memory.warmUpAt !== undefined && memory.warmUpAt.getTime() - now.getTime() <= restMs) return memory;
+  return { ...memory, warmUpAt: new Date(now.getTime() + restMs) };
+}
+
+/** While it loads a failed probe is no news: the slot is reconciled again by itself. */
+function isNews(before: Memory, after: Memory): boolean {
+  if (!after.isWarm) {
+    return (after.isHealthy && !before.isHealthy) || after.warmUpFailures !== before.warmUpFailures;
+  }
+  return !before.isWarm || before.failures !== after.failures;
+}
+
+const keyOf = ({ slot, role, ordinal }: Pick<Observed, "slot"> & ProcessRef): string =>
+  `${slot}/${processName({ role, ordinal })}`;
+
+function identityOf(process: Pick<Observed, "id" | "startedAt">): string {
+  return `${JSON.stringify(process.id)} ${process.startedAt.toISOString()}`;
+}
+
+function wasReady(process: Observed, published: PublishedSlot | undefined): boolean {
+  const before = published?.status.processes.find((each) => isSameProcess(each, process));
+  if (before?.isReady !== true) return false;
+  // A process that was restarted from outside has loaded nothing yet.
+  return isSameStart(before, process);
+}

@@ -1,0 +1,60 @@
+import { isSameProcess } from "../../api/process-ref.ts";
+import type { Observed, Workload } from "../../api/workload.ts";
+import { isRefusal, type SlotInputs } from "../../engines/engine.ts";
+import { notFetched } from "../plan/preparing.ts";
+import type { Dependencies } from "../dependencies.ts";
+import type { SlotInput } from "../plan/input.ts";
+
+/**
+ * How the fetching stands of the first model that is not on this machine and can be fetched; undefined where there is
+ * none. The models of what runs already are not asked about. Fetches nothing.
+ */
+export async function modelPreparation(
+  { pulls }: Pick<Dependencies, "pulls">,
+  { slot, model, rerankModel }: SlotInputs,
+  workloads: SlotInput["workloads"],
+  observed: readonly Observed[],
+  attempt: string,
+): Promise<SlotInput["unprepared"]> {
+  // A refusal for another reason comes first: nothing is fetched for a slot that cannot run.
+  if (isRefusal(workloads) && workloads.reason !== notFetched) return undefined;
+  for (const [role, record] of [["main", model] as const, ["rerank", rerankModel] as const]) {
+    if (record?.fetch === undefined || record.state !== "missing") continue;
+    const next = isRefusal(workloads) ? [] : workloads.filter((workload) => workload.role === role);
+    if (next.length > 0 && next.every((workload) => isRunning(workload, observed))) continue;
+    const { files, sizeBytes } = record.fetch;
+    const wanted = { ref: record.ref, files, isOpen: false, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
+    return { ...(await pulls.preparation(wanted, { asker: slot, attempt })), role, model: wanted };
+  }
+  return undefined;
+}
+
+function isRunning(workload: Workload, observed: readonly Observed[]): boolean {
+  return observed.some(
+    (seen) => isSameProcess(seen, workload) && seen.hash === workload.hash && seen.phase === "running",
+  );
+}
+
+/**
+ * The missing preparation of the next engine, and the digests of images that were named without one. Running processes
+ * need none. Fetches and records nothing.
+ */
+export async function preparationOf(
+  { runtime }: Pick<Dependencies, "runtime">,
+  workloads: readonly Workload[],
+  observed: readonly Observed[],
+  attempt: string,
+): Promise<Pick<SlotInput, "unprepared" | "digests">> {
+  let unprepared: SlotInput["unprepared"];
+  const digests: Record<string, string> = {};
+  for (const workload of workloads) {
+    const { role, container } = workload;
+    if (container === undefined || isRunning(workload, observed)) continue;
+    const preparation = await runtime.preparation?.(workload, attempt);
+    if (preparation === undefined) continue;
+    if (preparation.state !== "ready") unprepared ??= { ...preparation, role };
+    else if (preparation.digest !== undefined && !container.image.includes("@"))
+      digests[container.image] = preparation.digest;
+  }
+  return { digests, ...(unprepared === undefined ? {} : { unprepared }) };
+}

@@ -1,0 +1,24 @@
+/**
+ * Why a slot must leave: it is idle and another one waits; another one has waited too long; the loaded slots are over
+ * the budget; the group is lent.
+ */
+export const leavingCauses = ["idle", "waited", "budget", "lent"] as const;
+export type LeavingCause = (typeof leavingCauses)[number];
+
+/** The answer that a slot's plan reads. */
+export type Grant =
+  | { readonly state: "granted" }
+  /** Nothing was decided about the slot yet; `message`: what that waits for. */
+  | { readonly state: "pending"; readonly message: string }
+  | {
+      readonly state: "waiting";
+      /** The slots with a place. */
+      readonly holders: readonly string[];
+      /** Slots that are never preempted leave it no place: only an edit helps. */
+      readonly isHopeless: boolean;
+      readonly message: string;
+    }
+  /** The group is lent until that time: no slot of it is loaded. */
+  | { readonly state: "lent"; readonly until: string }
+  /** The slot must unload for the slot that waits longest; undefined: for none. */
+  | { readonly state: "leaving"; readonly cause: LeavingCause; readonly for: string | undefined };

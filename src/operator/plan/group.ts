@@ -1,0 +1,137 @@
+import type { Step } from "../../api/plan.ts";
+import type { SlotStatus } from "../../api/status.ts";
+import { at, isFromAhead, type SlotInput } from "./input.ts";
+import type { Decision } from "./decision.ts";
+import { isRefusal } from "../../engines/engine.ts";
+import { needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
+import { isInTrouble, type ProcessInput } from "./processes.ts";
+
+/** The slot was preempted for another one of its group. */
+const preemptedReason = "Preempted";
+export const lentReason = "Lent";
+const groupFullReason = "GroupFull";
+const leavingReasons: ReadonlySet<string> = new Set([preemptedReason, lentReason]);
+const groupPendingReason = "GroupPending";
+const memoryHeldReason = "MemoryHeld";
+
+/** The end of a gateway causes no event. */
+const drainAgainMs = 5000;
+
+/**
+ * When the slot last began to leave for another, milliseconds since the epoch; 0: never, or before the clock was set
+ * back.
+ */
+export function preemptedAt({ before, now }: Pick<SlotInput, "before" | "now">): number {
+  const moved = before?.status.transitions.findLast(
+    ({ to, reason }) => to === "unloading" && leavingReasons.has(reason),
+  );
+  const time = at(moved?.at);
+  return isFromAhead(time, now) ? 0 : time;
+}
+
+/** The published unloading, if it is one for another slot. */
+export function preemption(status: SlotStatus | undefined): SlotStatus["transitions"][number] | undefined {
+  if (status?.state !== "unloading") return undefined;
+  const began = status.transitions.findLast(({ to }) => to === "unloading");
+  return began !== undefined && leavingReasons.has(began.reason) ? began : undefined;
+}
+
+/**
+ * The slot leaves for another one of its group. Gateways send nothing new once they know; requests in flight are waited
+ * for without a limit, unless the engine hangs: no request is lost to a swap.
+ */
+export function preempted(input: SlotInput): Decision | undefined {
+  const { before, demand, group, observed, want } = input;
+  // An unload for another reason does not wait like this.
+  if (observed.length === 0 || !(want.load || want.reason === "ScaledToZero")) return undefined;
+  const began = preemption(before?.status);
+  if (began === undefined && (group?.grant.state !== "leaving" || wasState(input) === "unloading")) return undefined;
+  const message = began?.message ?? leavingMessage(group);
+  const steps = stopAfterUse(input, observed, message);
+  const reason = began?.reason ?? leavingReason(group);
+  const decision = { state: "unloading", row: "unloading", reason, message } as const;
+  const isDrained = demand.inFlight === 0 && demand.seenRevision >= (before?.revision ?? 0);
+  const isReleased = began !== undefined && (isDrained || isHung(input));
+  if (isReleased || !observed.some(({ phase }) => phase === "running")) return { ...decision, steps };
+  const drain: Step = { do: "drain", reason: message };
+  return { ...decision, steps: [drain, ...steps], requeueMs: drainAgainMs };
+}
+
+/** The requests in flight get no answer any more: a slot that does not leave would be restarted for that. */
+export function isHung(input: SlotInput): boolean {
+  const { demand, now, spec } = input;
+  const silentMs = now.getTime() - at(demand.lastByteAt ?? demand.lastRequestAt);
+  const isSilent = spec !== undefined && silentMs > spec.probe.hungSeconds * 1000;
+  return isSilent && running(input).every((process) => isInTrouble(input, process));
+}
+
+function leavingReason(group: SlotInput["group"]): string {
+  return group?.grant.state === "leaving" && group.grant.cause === "lent" ? lentReason : preemptedReason;
+}
+
+function leavingMessage(group: SlotInput["group"]): string {
+  const grant = group?.grant;
+  if (leavingReason(group) === lentReason) return `group ${group?.name ?? ""} is lent`;
+  return grant?.state === "leaving" && grant.for !== undefined
+    ? `slot ${grant.for} waits for its place in group ${group?.name ?? ""}`
+    : `group ${group?.name ?? ""} holds more slots than its budget allows`;
+}
+
+/** The slot would be started, and its group has no place for it. */
+export function ungranted(input: ProcessInput): Decision | undefined {
+  const { group, slot } = input;
+  if (group === undefined || slot.observed.length > 0 || needsStart(input).length === 0) return undefined;
+  const { grant } = group;
+  switch (grant.state) {
+    case "granted":
+      return undefined;
+    case "lent":
+      return waiting(lentReason, lentMessage(group.name, grant.until));
+    case "pending":
+      return waiting(groupPendingReason, grant.message);
+    case "leaving":
+      return waiting(groupFullReason, `group ${group.name} is full: its other slots come first`);
+    case "waiting": {
+      const { message, isHopeless } = grant;
+      if (!isHopeless) return waiting(groupFullReason, message);
+      return { state: "error", row: "stalled", reason: groupFullReason, message, steps: [] };
+    }
+    default:
+      return grant satisfies never;
+  }
+}
+
+function waiting(reason: string, message: string): Decision {
+  return { state: "offline", row: "waiting", reason, message, steps: [{ do: "wait", reason: message }] };
+}
+
+/** The group is lent: the slot is not loaded, whoever asks for it, and gateways refuse its requests. */
+export function lent(input: SlotInput): Decision | undefined {
+  const { group, want, observed, spec } = input;
+  if (group?.grant.state !== "lent" || observed.length > 0) return undefined;
+  if (!want.load && want.reason !== "ScaledToZero") return undefined;
+  const message = lentMessage(group.name, group.grant.until);
+  if (spec?.load === "always") return waiting(lentReason, message);
+  return { state: "offline", row: "offline", reason: lentReason, message, steps: [] };
+}
+
+function lentMessage(group: string, until: string): string {
+  return `group ${group} is lent until ${until}; \`berth lend --end --group ${group}\` ends that`;
+}
+
+/** How long a driver may take to release the memory of an engine that is gone. */
+const releaseMs = 10_000;
+const releaseAgainMs = 500;
+
+/**
+ * The slot has its place, and the memory that another slot has left is not free yet: no start would succeed, and it is
+ * no failure of this slot.
+ */
+export function memoryAwaited(input: SlotInput): Decision | undefined {
+  const { group, workloads, freedAt, observed, now } = input;
+  if (group?.grant.state !== "granted" || observed.length > 0 || freedAt === undefined) return undefined;
+  if (!isRefusal(workloads) || workloads.reason !== noMemory) return undefined;
+  if (Math.abs(now.getTime() - freedAt.getTime()) > releaseMs) return undefined;
+  const message = `another slot has left, and its memory is not free yet: ${workloads.message}`;
+  return { ...waiting(memoryHeldReason, message), requeueMs: releaseAgainMs };
+}

@@ -1,0 +1,135 @@
+import { stepProcess, type Step } from "../../api/plan.ts";
+import type { Observed, Workload } from "../../api/workload.ts";
+import {
+  failuresInForce,
+  isMainServing,
+  needsStart,
+  nextProbe,
+  running,
+  start,
+  startOf,
+  workloadsOf,
+} from "./facts.ts";
+import { healthOf, type SlotInput } from "./input.ts";
+import type { Decision } from "./decision.ts";
+import { isServedByOthers, type ProcessInput } from "./processes.ts";
+import { isSameProcess, processName } from "../../api/process-ref.ts";
+import { idleInMs } from "./wanted.ts";
+
+/** A wanted process does not run. */
+export function missing(input: ProcessInput): Decision | undefined {
+  const starts = needsStart(input);
+  if (starts.length === 0) return undefined;
+  const failures = failuresInForce(input);
+  const reason =
+    failures > 0 ? `try again after failure ${failures}` : input.want.load ? input.want.reason : "it is wanted";
+  const isServing = isServedByOthers(input);
+  // A Pod's image is fetched between its start and its program's.
+  const first = starts.some(({ container }) => container?.pod !== undefined) ? "pulling" : "starting";
+  return {
+    state: isServing ? "ready" : first,
+    row: isServing ? "loadedProgressing" : "progressing",
+    reason: "Starting",
+    message: reason,
+    steps: [...pins(input), ...leases(input, starts), ...starts.map((workload) => start(workload, reason))],
+    requeueMs: 20,
+  };
+}
+
+function pins({ digests }: SlotInput): Step[] {
+  const reason = "the image was named without a digest";
+  return Object.entries(digests).map(([image, digest]) => ({ do: "pin", image, digest, reason }));
+}
+
+function leases({ unleased }: SlotInput, starts: readonly Workload[]): Step[] {
+  const ports = unleased.filter((process) => starts.some((workload) => isSameProcess(workload, process)));
+  if (ports.length === 0) return [];
+  const reason = `${ports.map(({ port }) => port).join(" and ")} ${ports.length === 1 ? "is" : "are"} free`;
+  return [{ do: "lease", ports: ports.map((each) => ({ ...stepProcess(each), port: each.port })), reason }];
+}
+
+/** A foreign change is corrected without a restart. */
+export function drifted(input: ProcessInput): Decision | undefined {
+  const process = running(input).find(({ drift }) => drift !== undefined);
+  const workload = workloadsOf(input).find((each) => process !== undefined && isSameProcess(each, process));
+  if (process?.drift === undefined || workload === undefined) return undefined;
+  const isServing = isMainServing(input.slot);
+  return {
+    state: isServing ? "ready" : "starting",
+    row: isServing ? "loadedRetrying" : "progressing",
+    ...process.drift,
+    steps: [{ do: "repair", ...stepProcess(workload), reason: process.drift.message }],
+    requeueMs: 0,
+  };
+}
+
+/** Short intervals at first, then longer ones: a tenth of its loading time so far, within 20 to 200 ms. */
+function reconcileAgainMs(input: SlotInput, process: Observed): number {
+  return Math.min(200, Math.max(20, (input.now.getTime() - startOf(input, process)) / 10));
+}
+
+/** A process was asked for, and its program has not begun: no time to become healthy runs yet. */
+export function pending(input: ProcessInput): Decision | undefined {
+  const process = running(input).find((each) => each.pending !== undefined);
+  if (process?.pending === undefined) return undefined;
+  const { reason, message, isStuck } = process.pending;
+  const isServing = isServedByOthers(input);
+  const rows = isServing ? (["loadedProgressing", "loadedRetrying"] as const) : (["progressing", "retrying"] as const);
+  return {
+    // The runtime still fetches or prepares the process: `starting` begins with its program.
+    state: isServing ? "ready" : isStuck ? "error" : "pulling",
+    row: rows[isStuck ? 1 : 0],
+    reason,
+    message,
+    steps: [{ do: "wait", reason: message }],
+    requeueMs: 5000,
+  };
+}
+
+/** A process has been started and is not ready yet. */
+export function coming(input: ProcessInput): Decision | undefined {
+  const process = running(input).find((each) => healthOf(input, each)?.isWarm !== true);
+  if (process === undefined) return undefined;
+  const health = healthOf(input, process);
+  const isServing = isServedByOthers(input);
+  const decision = (state: "starting" | "warming", message: string, step: Step): Decision => ({
+    state: isServing ? "ready" : state,
+    row: isServing ? "loadedProgressing" : "progressing",
+    reason: state === "starting" ? "Starting" : "Warming",
+    message,
+    steps: [step],
+    requeueMs: reconcileAgainMs(input, process),
+  });
+  if (!process.isListening) {
+    const message = `the ${processName(process)} process does not listen on port ${process.port} yet`;
+    return decision("starting", message, { do: "wait", reason: message });
+  }
+  if (health?.isHealthy !== true) {
+    const message = "the engine loads its model";
+    return decision("warming", message, { do: "wait", reason: message });
+  }
+  const why = health.message === "" ? "the probe passed" : `the last try failed: ${health.message}`;
+  const proof = "a first request proves that the model answers";
+  const message = health.message === "" ? proof : `${proof}; ${why}`;
+  const restMs = (health.warmUpAt?.getTime() ?? 0) - input.now.getTime();
+  if (health.warmUpAt === undefined || restMs <= 0) {
+    return decision("warming", message, { do: "warm", ...stepProcess(process), reason: why });
+  }
+  const step = { do: "wait", reason: `${why}; next try`, until: health.warmUpAt.toISOString() } as const;
+  return { ...decision("warming", message, step), requeueMs: restMs };
+}
+
+/** Every wanted process runs and answers: the last rule, which always applies. */
+export function loaded(input: ProcessInput): Decision {
+  const { spec } = input;
+  const now = input.now.getTime();
+  const soonest = [spec === undefined ? 5000 : nextProbe(now, spec) - now, idleInMs(input.slot)];
+  const requeueMs = Math.max(1, Math.min(...soonest.filter((ms) => ms !== undefined)));
+  if (input.lacking !== undefined && input.process.role === "main") {
+    const message = `${input.lacking} of ${input.spec?.replicas ?? 1} replicas find no port: every engine port is taken`;
+    const steps: Step[] = [{ do: "wait", reason: message }];
+    return { state: "ready", row: "loadedRetrying", reason: "NoFreePort", message, steps, requeueMs: 5000 };
+  }
+  const held = input.held.ref === undefined ? "its command" : input.held.ref;
+  return { state: "ready", row: "loaded", reason: "Loaded", message: `${held} is loaded`, steps: [], requeueMs };
+}

@@ -1,0 +1,27 @@
+import { isMainServing, running, wasState } from "./facts.ts";
+import type { SlotInput } from "./input.ts";
+import { withoutFailures } from "./compose.ts";
+import type { Decision } from "./decision.ts";
+
+/**
+ * The decision of an operator that may not act: the same plan, and the state without it. Pure, and stable: a published
+ * failure is not counted again.
+ */
+export function whilePaused(input: SlotInput, decided: Decision): Decision {
+  const { failure } = decided;
+  const acts = decided.steps.some((step) => step.do !== "wait");
+  if (failure !== undefined) {
+    const status = input.before?.status;
+    const isKnown = (status?.failures ?? 0) > 0 && status?.lastError?.message === failure.message.slice(0, 2000);
+    return isKnown ? withoutFailures(decided) : decided;
+  }
+  if (!acts) return decided;
+  const held = { reason: "Paused", message: `paused: ${decided.message}`, steps: decided.steps } as const;
+  const state = wasState(input);
+  const main = running(input).find(({ role }) => role === "main");
+  if (state === "unloading" && running(input).length > 0) return { ...held, state, row: "unloading" };
+  if (main === undefined) return { ...held, state: "offline", row: "paused" };
+  if (isMainServing(input)) return { ...held, state: "ready", row: "loadedProgressing" };
+  const isStarting = !main.isListening && state !== "ready";
+  return { ...held, state: isStarting ? "starting" : "warming", row: "progressing" };
+}

@@ -1,0 +1,42 @@
+import type { Step } from "../../api/plan.ts";
+import { isSameProcess } from "../../api/process-ref.ts";
+import { isAvailable } from "../../api/states.ts";
+import { isRefusal } from "../../engines/engine.ts";
+import type { Decision } from "./decision.ts";
+import { stopAfterUse, wasState, workloadsOf } from "./facts.ts";
+import { isHung } from "./group.ts";
+import type { SlotInput } from "./input.ts";
+import { swappingReason } from "./on-request.ts";
+import { unloadingSince } from "./unloading.ts";
+
+/** The end of a gateway causes no event. */
+const drainAgainMs = 5000;
+
+/**
+ * The loaded model leaves for the chosen one. Gateways send nothing new once they know; requests in flight are waited
+ * for without a limit, unless the engine hangs: no request is lost to a swap. All engines of a slot hold one model at
+ * any time, also where it has replicas.
+ */
+export function swapping(input: SlotInput): Decision | undefined {
+  const { onRequest, before, demand, held } = input;
+  if (onRequest === undefined || isRefusal(input.workloads)) return undefined;
+  const leaving = input.observed.filter(
+    (process) => !workloadsOf(input).some((each) => isSameProcess(each, process) && each.hash === process.hash),
+  );
+  if (!leaving.some(({ role, phase }) => role === "main" && phase === "running")) return undefined;
+  const began = unloadingSince(input);
+  if (began === undefined ? !isAvailable(wasState(input)) : began.reason !== swappingReason) return undefined;
+  const loaded = before?.status.model.ref;
+  if (began === undefined && (loaded === undefined || loaded === held.ref)) return undefined;
+  const message = began?.message ?? messageOf(input, loaded);
+  const steps = stopAfterUse(input, leaving, message);
+  const decision = { state: "unloading", row: "unloading", reason: swappingReason, message } as const;
+  const isDrained = demand.inFlight === 0 && demand.seenRevision >= (before?.revision ?? 0);
+  if (began !== undefined && (isDrained || isHung(input))) return { ...decision, steps };
+  const drain: Step = { do: "drain", reason: message };
+  return { ...decision, steps: [drain, ...steps], requeueMs: drainAgainMs };
+}
+
+function messageOf({ onRequest, held }: SlotInput, loaded: string | undefined): string {
+  return `${loaded ?? "its model"} leaves for ${held.ref ?? "another"}: ${onRequest?.reason ?? "a person has asked for it"}`;
+}

@@ -1,0 +1,41 @@
+import { at, healthOf, type SlotInput } from "./input.ts";
+import type { Decision } from "./decision.ts";
+
+export const unreachableReason = "RuntimeUnavailable";
+/** A restarting daemon is back within this time; requests wait that long (DECISIONS 9). */
+const shortSilenceMs = 10_000;
+const longSilenceMs = 30_000;
+
+/**
+ * The runtime does not answer. Nothing is started, stopped or counted as a failure; an engine that still answers its
+ * probe stays in service, and the others report the reason.
+ */
+export function runtimeUnreachable(input: SlotInput): Decision | undefined {
+  if (input.silence === undefined) return undefined;
+  if (!input.want.load && input.observed.length === 0) return undefined;
+  const isServing =
+    input.observed.length > 0 &&
+    input.observed.every((process) => {
+      const health = healthOf(input, process);
+      return health?.isWarm === true && health.isHealthy;
+    });
+  return {
+    state: isServing ? "ready" : "error",
+    row: isServing ? "loadedRetrying" : "retrying",
+    reason: unreachableReason,
+    message: input.silence,
+    steps: [{ do: "wait", reason: `${input.silence}; it must answer first` }],
+    requeueMs: 1000,
+  };
+}
+
+/** The runtime is tried continuously; this is the time for the clients' next attempt. */
+export function runtimeUnreachableUntil({ before, now }: SlotInput): Date {
+  const wasSilent = before?.status.conditions.some(
+    ({ type, reason }) => type === "Ready" && reason === unreachableReason,
+  );
+  const planned = wasSilent === true ? at(before?.status.nextRetryAt) : undefined;
+  if (planned === undefined) return new Date(now.getTime() + shortSilenceMs);
+  const leftMs = planned - now.getTime();
+  return leftMs > 0 && leftMs <= longSilenceMs ? new Date(planned) : new Date(now.getTime() + longSilenceMs);
+}

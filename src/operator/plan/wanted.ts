@@ -1,0 +1,125 @@
+import { unloadedMessage } from "../../api/plan.ts";
+import { at, isFromAhead, requestOf, type SlotInput, type Wanted } from "./input.ts";
+import { lentReason, preemptedAt } from "./group.ts";
+
+type WantedInput = Pick<
+  SlotInput,
+  "name" | "now" | "spec" | "specHash" | "isDeclared" | "requests" | "demand" | "observed" | "before"
+>;
+
+const leftMessage = "it left for another slot of its group; the next request loads it";
+const wasLentMessage = "it left when its group was lent; the next request loads it";
+
+/** Whether the slot should be loaded now, with the reason. */
+export function wanted(input: WantedInput): Wanted {
+  const { spec, demand } = input;
+  if (spec === undefined) return { load: false, reason: "NotConfigured", message: "no valid spec" };
+  if (!input.isDeclared && spec.enabled) {
+    return { load: false, reason: "Deleted", message: "its manifest is gone" };
+  }
+  if (!spec.enabled) {
+    return input.isDeclared
+      ? { load: false, reason: "Disabled", message: "enabled is false" }
+      : { load: false, reason: "NotConfigured", message: "no manifest configures this slot" };
+  }
+  const unload = requestOf(input, "unload");
+  const load = requestOf(input, "load");
+  const restart = requestOf(input, "restart");
+  const loadAt = Math.max(at(load?.requestedAt), at(restart?.requestedAt));
+  const unloadAt = Math.max(at(unload?.requestedAt), spec.load === "always" ? 0 : preemptedAt(input));
+  if (spec.load === "always") {
+    const isEdited = unload !== undefined && unload.specHash !== input.specHash;
+    if (unload !== undefined && !isEdited && unloadAt >= loadAt) {
+      return { load: false, reason: "Unloaded", message: `unloaded by request at ${unload.requestedAt}` };
+    }
+    return { load: true, reason: "it is always loaded" };
+  }
+  const lastUse = Math.max(at(demand.lastRequestAt), loadAt);
+  const running = input.observed.filter((process) => process.phase === "running");
+  // A process that was started since is for requests that waited through the unload, which does not apply to it.
+  const isHandled =
+    running.length > 0 &&
+    running.every(({ startedAt }) => {
+      const startedMs = startedAt.getTime();
+      return startedMs >= unloadAt && !isFromAhead(startedMs, input.now);
+    });
+  if (unloadAt > lastUse && !isHandled) {
+    // Held requests stay in the queue: they load the slot again once it is unloaded.
+    if (demand.held > 0 && running.length === 0)
+      return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
+    return {
+      load: false,
+      reason: "ScaledToZero",
+      message: unloadAt > at(unload?.requestedAt) ? leftReason(input) : unloadedMessage,
+    };
+  }
+  if (demand.held > 0) return { load: true, reason: counted(demand.held, "waits for it", "wait for it") };
+  if (demand.inFlight > 0) return { load: true, reason: counted(demand.inFlight, "is in flight", "are in flight") };
+  const idleMs = spec.idleSeconds * 1000;
+  // A gateway that ends takes its demand with it: the published last use outlives it.
+  const usedAt = Math.max(lastUse, knownUse(input));
+  if (usedAt > 0 && isComing(input)) return { load: true, reason: "it was requested and still loads" };
+  if (usedAt > 0 && (idleMs === 0 || input.now.getTime() - idleFrom(input, usedAt) < idleMs)) {
+    return { load: true, reason: "it was used within its idle time" };
+  }
+  return { load: false, reason: "ScaledToZero", message: "no request needs it" };
+}
+
+function leftReason({ before }: WantedInput): string {
+  const left = before?.status.transitions.findLast(({ to }) => to === "unloading");
+  return left?.reason === lentReason ? wasLentMessage : leftMessage;
+}
+
+function counted(requests: number, one: string, many: string): string {
+  return requests === 1 ? `1 request ${one}` : `${requests} requests ${many}`;
+}
+
+/** A requested slot is not idle while it loads, for any time: a failure or its time limit ends it. */
+function isComing({ before, observed }: WantedInput): boolean {
+  const state = before?.status.state;
+  if (state === "pulling") return true;
+  return (state === "starting" || state === "warming") && observed.some(({ phase }) => phase === "running");
+}
+
+/** The last published use, in milliseconds since the epoch; now, where the clock was set back since. */
+function knownUse({ before, now }: WantedInput): number {
+  const known = at(before?.status.idleSince);
+  return isFromAhead(known, now) ? now.getTime() : known;
+}
+
+/** When the idle time began, in milliseconds since the epoch: at the last use, and not before it was ready. */
+function idleFrom({ before, now }: WantedInput, lastUse: number): number {
+  const readyAt = at(before?.status.readySince);
+  return isFromAhead(readyAt, now) ? lastUse : Math.max(lastUse, readyAt);
+}
+
+/** Milliseconds until a loaded on-demand slot becomes idle; undefined when that is not due. */
+export function idleInMs(input: WantedInput): number | undefined {
+  const { spec, demand } = input;
+  if (spec === undefined || spec.load !== "onDemand" || spec.idleSeconds === 0) return undefined;
+  if (demand.held > 0 || demand.inFlight > 0) return undefined;
+  const lastUse = Math.max(
+    at(demand.lastRequestAt),
+    knownUse(input),
+    at(requestOf(input, "load")?.requestedAt),
+    at(requestOf(input, "restart")?.requestedAt),
+  );
+  return Math.max(0, idleFrom(input, lastUse) + spec.idleSeconds * 1000 - input.now.getTime());
+}
+
+const idleStepMs = 10_000;
+
+/**
+ * `status.idleSince` of a wanted on-demand slot: its last use by the gateways' demand, exact to a tenth of its idle
+ * time and at most ten seconds, so that status is not written with every request. Undefined without any use.
+ */
+export function idleSince(input: WantedInput & Pick<SlotInput, "want">): string | undefined {
+  const { spec, demand, now } = input;
+  if (spec?.load !== "onDemand" || !input.want.load) return undefined;
+  const published = input.before?.status.idleSince;
+  const known = published === undefined ? undefined : new Date(knownUse(input)).toISOString();
+  const lastUse = demand.held + demand.inFlight > 0 ? now.getTime() : at(demand.lastRequestAt);
+  const stepMs = spec.idleSeconds === 0 ? idleStepMs : Math.min(idleStepMs, spec.idleSeconds * 100);
+  if (lastUse === 0 || (known !== undefined && lastUse - at(known) <= stepMs)) return known;
+  return new Date(lastUse).toISOString();
+}

@@ -1,0 +1,150 @@
+import type { Logger } from "pino";
+import type { ModelRecord } from "../../api/model.ts";
+import type { ModelTask, ModelTaskAnswer } from "../../api/model-task.ts";
+import { errorMessage } from "../../lib/error-code.ts";
+import { Serial } from "../../lib/serial.ts";
+import type { BlobStore } from "../../models/fetch/blob-store.ts";
+import { collect, exclusiveBytes } from "../../models/fetch/collect.ts";
+import type { ModelPulls } from "../../models/fetch/model-pulls.ts";
+import { removeFiles } from "../../models/remove-files.ts";
+import type { ModelScan } from "../../models/scan.ts";
+import type { ModelTaskStore } from "../../store/state/model-tasks.ts";
+import type { PullStore } from "../../store/state/pulls.ts";
+
+export interface ModelTasksOptions {
+  readonly tasks: ModelTaskStore;
+  readonly modelsDir: string;
+  readonly store: BlobStore;
+  readonly pulls: Pick<ModelPulls, "list" | "remove">;
+  /** Pulls that were asked for: one that is paused has received bytes, and may have no job. */
+  readonly requests: Pick<PullStore, "requests">;
+  readonly scan: ModelScan;
+  readonly records: () => readonly ModelRecord[];
+  readonly log: Logger;
+  /** Whether files stay as they are. */
+  readonly isPaused: boolean;
+  /** Milliseconds after which an answer that nobody has read is deleted; less in tests. */
+  readonly keepMs?: number;
+}
+
+type Outcome = Pick<ModelTaskAnswer, "error" | "freedBytes" | "kept" | "leftovers" | "models">;
+
+const usualKeepMs = 600_000;
+
+/** Deletes and looks for files of models as the API asks: one task after the other, each again after a crash. */
+export class ModelTasks implements AsyncDisposable {
+  readonly #options: ModelTasksOptions;
+  readonly #serial = new Serial();
+  readonly #begun = new Set<string>();
+  readonly #closing = new AbortController();
+  readonly #watching: Disposable;
+  #sweeping: NodeJS.Timeout | undefined;
+
+  constructor(options: ModelTasksOptions) {
+    this.#options = options;
+    this.#watching = options.tasks.watch(() => this.#look());
+    this.#look();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#watching[Symbol.dispose]();
+    clearTimeout(this.#sweeping);
+    this.#closing.abort(new Error("closing"));
+    await this.#serial.settled();
+  }
+
+  #look(): void {
+    this.#begin();
+    this.#sweep();
+  }
+
+  #begin(): void {
+    const { tasks } = this.#options;
+    for (const task of tasks.tasks()) {
+      if (this.#begun.has(task.id)) continue;
+      this.#begun.add(task.id);
+      void this.#serial.run(async () => await this.#run(task));
+    }
+  }
+
+  /** Deletes old answers, and comes back when the next one is old enough: no event may happen until then. */
+  #sweep(): void {
+    const { tasks, log, keepMs = usualKeepMs } = this.#options;
+    clearTimeout(this.#sweeping);
+    if (this.#closing.signal.aborted) return;
+    const now = Date.now();
+    let nextMs = Infinity;
+    for (const { answers, answeredAt } of tasks.answers()) {
+      const leftMs = Date.parse(answeredAt) + keepMs - now;
+      if (leftMs > 0) {
+        // An answer from before the clock was set back is not kept for longer.
+        nextMs = Math.min(nextMs, leftMs, keepMs);
+        continue;
+      }
+      nextMs = Math.min(nextMs, keepMs);
+      void this.#serial
+        .run(async () => await tasks.remove(answers))
+        .catch((error: unknown) => log.warn({ err: error }, "an old answer about models cannot be deleted"));
+    }
+    if (nextMs < Infinity) this.#sweeping = setTimeout(() => this.#sweep(), nextMs).unref();
+  }
+
+  async #run(task: ModelTask): Promise<void> {
+    const { tasks, log } = this.#options;
+    // The next operator does it.
+    if (this.#closing.signal.aborted) return;
+    try {
+      const answeredAt = (): string => new Date().toISOString();
+      const outcome = await this.#outcome(task);
+      await tasks.answer({ schema: 1, answers: task.id, answeredAt: answeredAt(), ...outcome });
+    } catch (error) {
+      log.error({ err: error }, `the task ${task.kind} of models cannot be answered`);
+    } finally {
+      this.#begun.delete(task.id);
+    }
+  }
+
+  async #outcome(task: ModelTask): Promise<Outcome> {
+    const { log, isPaused } = this.#options;
+    if (isPaused) return { error: "this operator was started with --paused: it changes nothing" };
+    try {
+      return await this.#done(task);
+    } catch (error) {
+      this.#closing.signal.throwIfAborted();
+      log.warn(`the task ${task.kind} of models has failed: ${errorMessage(error)}`);
+      return { error: errorMessage(error) };
+    }
+  }
+
+  async #done(task: ModelTask): Promise<Outcome> {
+    const { log, pulls, modelsDir, records, requests, scan, store } = this.#options;
+    switch (task.kind) {
+      case "remove": {
+        const { ref, files, isDryRun } = task;
+        const { freedBytes, kept } = await removeFiles({ modelsDir, ref, files, records: records(), isDryRun });
+        if (isDryRun) return { freedBytes: freedBytes + exclusiveBytes(store, ref), kept: [...kept] };
+        const freed = (await pulls.remove({ ref })) + freedBytes;
+        log.info(`the files of model ${ref} were removed; ${freed} bytes are free`);
+        for (const { path, reason } of kept) log.warn(`${path} of model ${ref} stays: ${reason}`);
+        return { freedBytes: freed, kept: [...kept] };
+      }
+      case "collect": {
+        const active = (): ReadonlySet<string> =>
+          new Set(
+            [...pulls.list().map(({ model }) => model), ...requests.requests()].flatMap(({ files }) =>
+              files.map(({ source }) => source),
+            ),
+          );
+        const isFetching = (): boolean => pulls.list().some(({ job }) => job.state === "running");
+        const { signal } = this.#closing;
+        const found = await collect({ store, active, isFetching, isDryRun: task.isDryRun, signal });
+        if (!task.isDryRun) log.info(`${found.leftovers.length} unused files were removed; ${found.freedBytes} bytes`);
+        return { leftovers: [...found.leftovers], freedBytes: found.freedBytes, kept: [...found.kept] };
+      }
+      case "scan":
+        return { models: [...(await scan.find(task.directories, records(), this.#closing.signal))] };
+      default:
+        return task satisfies never;
+    }
+  }
+}

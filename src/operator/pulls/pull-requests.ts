@@ -1,0 +1,224 @@
+import type { Logger } from "pino";
+import type { PullRequest, PullStatus } from "../../api/pull.ts";
+import { sha256 } from "../../lib/canonical.ts";
+import type { RemoteShapes } from "../../models/fetch/remote-shapes.ts";
+import { errorMessage } from "../../lib/error-code.ts";
+import { FetchError } from "../../models/fetch/fetch-error.ts";
+import { amountOf, type ModelPulls, type PullProgress, type PullState } from "../../models/fetch/model-pulls.ts";
+import { newProgress, Speed } from "../../models/fetch/progress.ts";
+import type { WantedModel } from "../../models/fetch/wanted-model.ts";
+import type { PullStore } from "../../store/state/pulls.ts";
+import type { Done } from "../queue.ts";
+
+export interface PullRequestsOptions {
+  readonly store: PullStore;
+  readonly pulls: ModelPulls;
+  /** Headers that are read before a slot's model is fetched. */
+  readonly shapes: Pick<RemoteShapes, "watch">;
+  readonly log: Logger;
+  /** Whether requested pulls are not fetched. */
+  readonly isPaused: boolean;
+}
+
+const prefix = "Pull/";
+/** The number of ended pulls that are still shown. */
+const mostEnded = 50;
+const publishMs = 500;
+
+/** Carries out requests to fetch models, and publishes the state of every pull, also of those that slots caused. */
+export class PullRequests implements AsyncDisposable {
+  readonly #options: PullRequestsOptions;
+  readonly #ended = new Map<string, PullStatus>();
+  /** Models whose files are being read. */
+  readonly #checks = new Map<string, { readonly progress: PullProgress; readonly done: Promise<void> }>();
+  readonly #closing = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #publishing: Promise<void> = Promise.resolve();
+
+  constructor(options: PullRequestsOptions) {
+    this.#options = options;
+    for (const status of options.store.published())
+      if (status.endedAt !== undefined) this.#ended.set(status.id, status);
+  }
+
+  /** Calls `onKey` with the key of a request, or `onSlot` with the name of a slot, that must be reconciled again. */
+  watch(onKey: (key: string) => void, onSlot: (slot: string) => void): Disposable {
+    const { store, pulls, shapes } = this.#options;
+    const stack = new DisposableStack();
+    stack.use(shapes.watch(onSlot));
+    stack.use(store.watch((ids) => ids.forEach((id) => onKey(`${prefix}${id}`))));
+    stack.use(
+      pulls.watch((asker) => {
+        this.#schedule();
+        if (asker.startsWith(prefix)) onKey(asker);
+        else onSlot(asker);
+      }),
+    );
+    for (const { id } of store.requests()) onKey(`${prefix}${id}`);
+    this.#schedule();
+    return stack;
+  }
+
+  static isKey(key: string): boolean {
+    return key.startsWith(prefix);
+  }
+
+  /** Carries out the request as far as is possible now. */
+  async sync(key: string): Promise<Done> {
+    const { store, isPaused } = this.#options;
+    const request = store.request(key.slice(prefix.length));
+    if (request === undefined || isPaused) return {};
+    await this.#handle(request, key);
+    this.#schedule();
+    return {};
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new Error("closing"));
+    await Promise.all([...this.#checks.values()].map(({ done }) => done));
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    await this.#publishing;
+  }
+
+  async #handle(request: PullRequest, asker: string): Promise<void> {
+    const { pulls, log, store } = this.#options;
+    const model = modelOf(request);
+    switch (request.action) {
+      case "cancel":
+        await pulls.cancel(model, asker);
+        await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
+        return;
+      case "remove": {
+        const freed = await pulls.remove(model);
+        log.info(`model ${request.ref} was removed; ${freed} bytes are free`);
+        await store.remove(request.id);
+        return;
+      }
+      case "verify":
+        this.#verify(request);
+        return;
+      case "pause":
+        // The request joins first: only a job can be paused, and there may be none yet.
+        if ((await pulls.ask(model, { asker, attempt: request.requestedAt })) !== "there") pulls.pause(model);
+        return;
+      case "run": {
+        pulls.resume(model);
+        const answer = await pulls.ask(model, { asker, attempt: request.requestedAt });
+        if (answer === "there") {
+          const bytesTotal = pulls.sizeOf(model);
+          log.info(`model ${request.ref} was fetched`);
+          await this.#end(request, { state: "completed", bytesDone: bytesTotal, bytesTotal, stalls: 0 });
+          return;
+        }
+        const { job } = answer;
+        if (job.state !== "failed") return;
+        const { reason, message, isTerminal } = job.failure;
+        log.warn({ reason }, `model ${request.ref} cannot be fetched: ${message}`);
+        if (!isTerminal) return;
+        await pulls.leave(model, asker);
+        await this.#end(request, { ...countsOf(job), state: "failed", error: { reason, message } });
+        return;
+      }
+      default:
+        request.action satisfies never;
+    }
+  }
+
+  #verify(request: PullRequest): void {
+    if (this.#checks.has(request.id)) return;
+    const { pulls, log } = this.#options;
+    const progress = { ...newProgress(), speed: new Speed() };
+    const check = async (): Promise<void> => {
+      try {
+        await pulls.verify(request, progress, this.#closing.signal);
+        const { bytesDone } = progress;
+        await this.#end(request, { state: "completed", bytesDone, bytesTotal: bytesDone, stalls: 0 });
+      } catch (error) {
+        // The next operator begins again.
+        if (this.#closing.signal.aborted) return;
+        const message = errorMessage(error);
+        log.error(message);
+        const reason = error instanceof FetchError ? error.reason : "Unreadable";
+        await this.#end(request, { ...amountOf(progress), stalls: 0, state: "failed", error: { reason, message } });
+      } finally {
+        this.#checks.delete(request.id);
+      }
+    };
+    this.#checks.set(request.id, { progress, done: check() });
+  }
+
+  async #end(request: PullRequest, counts: Pick<PullStatus, "state" | "bytesDone" | "stalls"> & Partial<PullStatus>) {
+    const { id, ref, files, requestedAt } = request;
+    this.#ended.set(id, { ...counts, id, ref, files, requestedAt, endedAt: new Date().toISOString() });
+    for (const oldest of this.#ended.keys()) {
+      if (this.#ended.size <= mostEnded) break;
+      this.#ended.delete(oldest);
+    }
+    await this.#publish();
+    await this.#options.store.remove(id);
+  }
+
+  #schedule(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      void this.#publish();
+    }, publishMs).unref();
+  }
+
+  async #publish(): Promise<void> {
+    const { store, log } = this.#options;
+    const publish = async (): Promise<void> => {
+      try {
+        await store.publish(this.#statuses());
+      } catch (error) {
+        log.error({ err: error }, "the state of pulls cannot be published; trying again");
+        this.#schedule();
+      }
+    };
+    this.#publishing = this.#publishing.then(publish);
+    await this.#publishing;
+  }
+
+  #statuses(): readonly PullStatus[] {
+    const { store, pulls } = this.#options;
+    const jobs = new Map(pulls.list().map(({ key, model, job }) => [key, { model, job }]));
+    const asked = new Set<string>();
+    const requested = store.requests().flatMap((request): PullStatus[] => {
+      if (this.#ended.has(request.id) || request.action === "remove") return [];
+      const { id, ref, files, sizeBytes, requestedAt } = request;
+      const check = this.#checks.get(id)?.progress;
+      if (check !== undefined)
+        return [{ ...amountOf(check), state: "running", stalls: 0, id, ref, files, requestedAt }];
+      const key = pulls.keyOf(modelOf(request));
+      asked.add(key);
+      const size = sizeBytes === undefined ? {} : { sizeBytes };
+      return [{ ...countsOf(jobs.get(key)?.job), id, ref, files, ...size, requestedAt }];
+    });
+    const needed = [...jobs].flatMap(([key, { model, job }]): PullStatus[] => {
+      if (asked.has(key)) return [];
+      const { ref, files, sizeBytes } = model;
+      const size = sizeBytes === undefined ? {} : { sizeBytes };
+      return [
+        { ...countsOf(job), id: `slot-${sha256(key).slice(0, 16)}`, ref, files: [...files], ...size, isForSlot: true },
+      ];
+    });
+    return [...requested, ...needed, ...[...this.#ended.values()].toReversed()];
+  }
+}
+
+function modelOf({ ref, files, sizeBytes, isOpen }: PullRequest): WantedModel {
+  return { ref, files, isOpen, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
+}
+
+type Counts = Pick<PullStatus, "state" | "bytesDone" | "stalls"> &
+  Partial<Pick<PullStatus, "bytesTotal" | "bytesPerSecond" | "retryAt" | "error">>;
+
+function countsOf(job: PullState | undefined): Counts {
+  if (job === undefined) return { state: "queued", bytesDone: 0, stalls: 0 };
+  const counts = { ...amountOf(job.progress), stalls: job.progress.stalls };
+  if (job.state !== "failed") return { ...counts, state: job.state };
+  const { reason, message, isTerminal } = job.failure;
+  const retry = job.retryAt === undefined ? {} : { retryAt: job.retryAt.toISOString() };
+  return { ...counts, state: isTerminal ? "failed" : "queued", error: { reason, message }, ...retry };
+}

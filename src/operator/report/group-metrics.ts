@@ -1,0 +1,78 @@
+import type { GroupStatus } from "../../api/group-status.ts";
+import { groupMetrics as families } from "../../api/metrics/groups.ts";
+import type { ValueFamily } from "../../lib/metrics/families.ts";
+import type { HistogramFamily } from "../../lib/metrics/histogram.ts";
+import type { MetricPage } from "../../lib/metrics/page.ts";
+import { leavingCauses, type LeavingCause } from "../plan/grant.ts";
+
+/** A budget of a number of slots; every other resource is counted in bytes. */
+const slotsResource = "slots";
+
+/** Metrics of groups, on the operator's page. */
+export class GroupMetrics {
+  readonly #grants: ValueFamily<"group" | "slot">;
+  readonly #waits: HistogramFamily<"group">;
+  readonly #evictions: ValueFamily<"group" | "slot" | "reason">;
+  readonly #waiting: ValueFamily<"group">;
+  readonly #lent: ValueFamily<"group">;
+  readonly #budget: ValueFamily<"group" | "device">;
+  readonly #used: ValueFamily<"group" | "device">;
+  readonly #slotBudget: ValueFamily<"group">;
+  readonly #slotsUsed: ValueFamily<"group">;
+
+  constructor(page: MetricPage) {
+    this.#grants = page.values(families.grants);
+    this.#waits = page.histogram(families.waits);
+    this.#evictions = page.values(families.evictions);
+    this.#waiting = page.values(families.waiting);
+    this.#lent = page.values(families.lent);
+    this.#budget = page.values(families.budgetBytes);
+    this.#used = page.values(families.usedBytes);
+    this.#slotBudget = page.values(families.budgetSlots);
+    this.#slotsUsed = page.values(families.usedSlots);
+  }
+
+  granted(group: string, slot: string, waitedSeconds: number): void {
+    this.#grants.add({ group, slot });
+    if (waitedSeconds > 0) this.#waits.series({ group }).observe(waitedSeconds);
+  }
+
+  evicted(group: string, slot: string, reason: LeavingCause): void {
+    this.#evictions.add({ group, slot, reason });
+  }
+
+  /** Shows the present status. `before`: the last one; `after` is undefined where the group is gone. */
+  published(after: GroupStatus | undefined, before: GroupStatus | undefined): void {
+    if (before !== undefined) this.#remove(before, after === undefined);
+    if (after === undefined) return;
+    const group = after.name;
+    this.#waiting.set({ group }, after.members.filter(({ state }) => state === "waiting").length);
+    this.#lent.set({ group }, after.lentUntil === undefined ? 0 : 1);
+    for (const { resource, total, used } of after.budget) {
+      if (resource === slotsResource) {
+        this.#slotBudget.set({ group }, total);
+        this.#slotsUsed.set({ group }, used);
+      } else {
+        this.#budget.set({ group, device: resource }, total);
+        this.#used.set({ group, device: resource }, used);
+      }
+    }
+  }
+
+  #remove({ name: group, budget, members }: GroupStatus, isGone: boolean): void {
+    this.#slotBudget.remove({ group });
+    this.#slotsUsed.remove({ group });
+    for (const { resource: device } of budget) {
+      this.#budget.remove({ group, device });
+      this.#used.remove({ group, device });
+    }
+    if (!isGone) return;
+    this.#waiting.remove({ group });
+    this.#lent.remove({ group });
+    this.#waits.remove({ group });
+    for (const { slot } of members) {
+      this.#grants.remove({ group, slot });
+      for (const reason of leavingCauses) this.#evictions.remove({ group, slot, reason });
+    }
+  }
+}

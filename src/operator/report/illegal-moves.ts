@@ -1,0 +1,39 @@
+import type { Logger } from "pino";
+import type { SlotState } from "../../api/states.ts";
+
+export interface IllegalMove {
+  readonly slot: string;
+  readonly from: SlotState;
+  readonly to: SlotState;
+  /** The decision's reason. */
+  readonly reason: string;
+}
+
+/** Transitions that the table of states forbids: each is counted, and logged once per slot and pair of states. */
+export class IllegalMoves {
+  readonly #log: Logger;
+  readonly #onMove: (move: IllegalMove) => void;
+  readonly #logged = new Map<string, Set<string>>();
+
+  constructor(log: Logger, onMove: (move: IllegalMove) => void) {
+    this.#log = log;
+    this.#onMove = onMove;
+  }
+
+  note(move: IllegalMove): void {
+    const { slot, from, to, reason } = move;
+    this.#onMove(move);
+    const logged = this.#logged.get(slot) ?? new Set();
+    this.#logged.set(slot, logged);
+    if (logged.has(`${from} ${to}`)) return;
+    logged.add(`${from} ${to}`);
+    this.#log.error(
+      { slot, from, to, reason },
+      `${slot}: ${from} may not become ${to} (${reason}); error is published between them. Please report this fault of Berth's`,
+    );
+  }
+
+  forget(slot: string): void {
+    this.#logged.delete(slot);
+  }
+}

@@ -1,0 +1,32 @@
+import type { SlotStatus } from "../../api/status.ts";
+import { at, type SlotInput } from "../plan/input.ts";
+import type { Decision } from "../plan/decision.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** Timings of the last load; seconds with millisecond precision. */
+export function loadOf(
+  input: SlotInput,
+  before: SlotStatus,
+  decision: Decision,
+  outcome: Outcome,
+): Pick<SlotStatus, "lastLoad"> | undefined {
+  const { now } = input;
+  if (outcome.started.length > 0 && decision.state === "starting") {
+    const pulledAt =
+      before.state === "pulling" ? before.transitions.findLast(({ to }) => to === "pulling")?.at : undefined;
+    const pull = pulledAt === undefined ? {} : { pullSeconds: (now.getTime() - at(pulledAt)) / 1000 };
+    return { lastLoad: { startedAt: now.toISOString(), ...pull } };
+  }
+  const load = before.lastLoad;
+  if (load === undefined) return undefined;
+  const startedAt = at(load.startedAt);
+  const seconds = (fromMs: number): number => Math.max(0, Math.round(now.getTime() - fromMs) / 1000);
+  if (decision.state === "warming" && load.startSeconds === undefined) {
+    return { lastLoad: { ...load, startSeconds: seconds(startedAt) } };
+  }
+  if (decision.state === "ready" && load.warmSeconds === undefined) {
+    const startSeconds = load.startSeconds ?? seconds(startedAt);
+    return { lastLoad: { ...load, startSeconds, warmSeconds: seconds(startedAt + startSeconds * 1000) } };
+  }
+  return { lastLoad: load };
+}

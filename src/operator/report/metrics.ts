@@ -1,0 +1,152 @@
+import { totalmem } from "node:os";
+import { collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { fitStages } from "../../api/fit.ts";
+import { operatorMetrics as families } from "../../api/metrics/operator.ts";
+import { slotStates } from "../../api/states.ts";
+import type { PublishedSlot } from "../../api/status.ts";
+import { GroupMetrics } from "./group-metrics.ts";
+import type { IllegalMove } from "./illegal-moves.ts";
+import type { WorkQueue } from "../queue.ts";
+import { hardlyEverMs, mendProcessMetrics } from "../../lib/loop-delays.ts";
+import type { ValueFamily } from "../../lib/metrics/families.ts";
+import type { HistogramFamily } from "../../lib/metrics/histogram.ts";
+import { MetricPage } from "../../lib/metrics/page.ts";
+
+export type ReconcileOutcome = "success" | "requeue" | "error";
+
+/** The operator's metric page (docs/metrics.md). Names are a contract with people's dashboards. */
+export class OperatorMetrics {
+  readonly page: MetricPage;
+  readonly groups: GroupMetrics;
+  readonly #reconciles: ValueFamily<"kind" | "outcome">;
+  readonly #duration: HistogramFamily<"kind">;
+  readonly #transitions: ValueFamily<"slot" | "to">;
+  readonly #illegal: ValueFamily<"slot" | "from" | "to">;
+  readonly #restarts: ValueFamily<"slot" | "reason">;
+  readonly #repairs: ValueFamily<"slot" | "reason">;
+  readonly #load: HistogramFamily<"slot" | "phase">;
+  readonly #state: ValueFamily<"slot" | "state">;
+  readonly #memory: ValueFamily<"slot" | "device">;
+  readonly #replicas: ValueFamily<"slot" | "state">;
+  readonly #fitError: ValueFamily<"slot" | "stage">;
+  /** The reasons of each slot's restarts so far. */
+  readonly #reasons = new Map<string, Set<string>>();
+
+  constructor(
+    queue: () => Pick<WorkQueue, "depth" | "oldestAgeMs">,
+    pulls: () => { readonly receivedBytes: number; readonly stalls: number } = () => ({ receivedBytes: 0, stalls: 0 }),
+  ) {
+    const ofProcess = new Registry();
+    collectDefaultMetrics({ register: ofProcess, eventLoopMonitoringPrecision: hardlyEverMs });
+    mendProcessMetrics(ofProcess, (gauge) => new Gauge({ ...gauge, registers: [ofProcess] }));
+    const page = new MetricPage(ofProcess);
+    this.page = page;
+    page.read(families.pullBytes, () => [["", pulls().receivedBytes]]);
+    page.read(families.pullStalls, () => [["", pulls().stalls]]);
+    this.#reconciles = page.values(families.reconciles);
+    this.#duration = page.histogram(families.reconcileDuration);
+    this.#transitions = page.values(families.transitions);
+    this.#illegal = page.values(families.illegalTransitions);
+    this.#restarts = page.values(families.restarts);
+    this.#repairs = page.values(families.repairs);
+    this.#load = page.histogram(families.load);
+    this.#state = page.values(families.state);
+    this.#replicas = page.values(families.replicas);
+    this.#memory = page.values(families.memory);
+    this.#fitError = page.values(families.fitError);
+    page.read(families.queueDepth, () => [["", queue().depth]]);
+    page.read(families.queueOldest, () => [["", queue().oldestAgeMs / 1000]]);
+    page.read(families.hostMemoryTotal, () => [["", machineBytes()]]);
+    page.read(families.hostMemoryAvailable, () => [["", process.availableMemory()]]);
+    this.groups = new GroupMetrics(page);
+  }
+
+  reconciled(kind: string, outcome: ReconcileOutcome, seconds: number): void {
+    this.#reconciles.add({ kind, outcome });
+    this.#duration.series({ kind }).observe(seconds);
+  }
+
+  /** Counts the changes of a new status. Counters continue from an earlier operator's published values. */
+  published(after: PublishedSlot, before: PublishedSlot | undefined): void {
+    const slot = after.name;
+    for (const [to, count] of Object.entries(after.status.counters.transitions)) {
+      const grown = count - (before?.status.counters.transitions[to] ?? 0);
+      if (grown > 0) this.#transitions.add({ slot, to }, grown);
+    }
+    const restarts = after.status.counters.restarts - (before?.status.counters.restarts ?? 0);
+    this.#restarted(after, before, restarts);
+    for (const state of slotStates) this.#state.set({ slot, state }, after.status.state === state ? 1 : 0);
+    const mains = after.status.processes.filter(({ role }) => role === "main");
+    this.#replicas.set({ slot, state: "wanted" }, after.spec.replicas ?? 1);
+    this.#replicas.set({ slot, state: "ready" }, mains.filter(({ isReady }) => isReady).length);
+    for (const device of devicesIn(before)) this.#memory.remove({ slot, device });
+    const { hostBytes, devices = [] } = after.status.memory ?? {};
+    if (hostBytes !== undefined) this.#memory.set({ slot, device: host }, hostBytes);
+    for (const { id, bytes } of devices) this.#memory.set({ slot, device: id }, bytes);
+    for (const stage of fitStages) {
+      const error = after.status.fit?.stages.find((figure) => figure.stage === stage)?.errorRatio;
+      if (error === undefined) this.#fitError.remove({ slot, stage });
+      else this.#fitError.set({ slot, stage }, error);
+    }
+    const load = after.status.lastLoad;
+    const earlier = before?.status.lastLoad;
+    if (load === undefined || before === undefined) return;
+    const isNew = earlier?.startedAt !== load.startedAt;
+    for (const [phase, key] of [
+      ["pull", "pullSeconds"],
+      ["start", "startSeconds"],
+      ["warm", "warmSeconds"],
+    ] as const) {
+      const seconds = load[key];
+      if (seconds !== undefined && (isNew || earlier?.[key] === undefined))
+        this.#load.series({ slot, phase }).observe(seconds);
+    }
+  }
+
+  /** The reason of a restart is that of the failure before. */
+  #restarted(after: PublishedSlot, before: PublishedSlot | undefined, count: number): void {
+    const slot = after.name;
+    const isOwn = before !== undefined && count > 0;
+    const reason = isOwn ? ((before.status.lastError ?? after.status.lastError)?.reason ?? "Unknown") : "Earlier";
+    if (before !== undefined && count <= 0) return;
+    this.#restarts.add({ slot, reason }, Math.max(0, count));
+    this.#reasons.set(slot, (this.#reasons.get(slot) ?? new Set()).add(reason));
+  }
+
+  repaired(slot: string, reason: string): void {
+    this.#repairs.add({ slot, reason });
+  }
+
+  movedIllegally({ slot, from, to }: IllegalMove): void {
+    this.#illegal.add({ slot, from, to });
+  }
+
+  /** `last`: its last published state. */
+  deleted(slot: string, last: PublishedSlot | undefined): void {
+    for (const device of devicesIn(last)) this.#memory.remove({ slot, device });
+    for (const state of ["wanted", "ready"]) this.#replicas.remove({ slot, state });
+    for (const stage of fitStages) this.#fitError.remove({ slot, stage });
+    for (const state of slotStates) this.#state.remove({ slot, state });
+    for (const reason of ["Paused", "Renamed"]) this.#repairs.remove({ slot, reason });
+    for (const reason of this.#reasons.get(slot) ?? []) this.#restarts.remove({ slot, reason });
+    this.#reasons.delete(slot);
+    for (const to of slotStates) {
+      this.#transitions.remove({ slot, to });
+      for (const from of slotStates) this.#illegal.remove({ slot, from, to });
+    }
+    for (const phase of ["pull", "start", "warm"]) this.#load.remove({ slot, phase });
+  }
+}
+
+/** Label of the machine's own memory, beside GPUs' addresses. */
+const host = "host";
+
+function devicesIn(published: PublishedSlot | undefined): readonly string[] {
+  return [host, ...(published?.status.memory?.devices ?? []).map(({ id }) => id)];
+}
+
+/** What this machine has, or the cgroup of this process where that is less. */
+function machineBytes(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+}

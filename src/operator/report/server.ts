@@ -1,0 +1,72 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Config } from "../../api/config.ts";
+import type { MetricPage } from "../../lib/metrics/page.ts";
+import { http2Preface, http2Refusal } from "../../lib/http1/http2-refusal.ts";
+
+export interface OperatorServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** The facts that a command needs to act on this instance and to reach it. No secret: every local user may read it, in a Pod every one who reaches the Pod. */
+export type OperatorPlaces = Pick<Config, "configDir" | "stateDir" | "modelsDir" | "host" | "port" | "authEnabled"> & {
+  /** The address of the page itself; absent: loopback. */
+  readonly operatorHost?: string;
+};
+
+/** Page of the operator: `/metrics`, `/livez`, `/readyz`, `/instance`. Throws when the port is taken. */
+export async function serveOperator(options: {
+  port: number;
+  /** Undefined until metrics exist. */
+  metrics: () => MetricPage | undefined;
+  state: () => "starting" | "standby" | "ready";
+  /** The directories for commands on this machine. */
+  places: OperatorPlaces;
+}): Promise<OperatorServer> {
+  const server = createServer((request, response) => {
+    const path = request.url?.split("?")[0];
+    const send = (status: number, type: string, body: string | Buffer): void => {
+      response.writeHead(status, { "content-type": type, "cache-control": "no-store" }).end(body);
+    };
+    if (request.method !== "GET" && request.method !== "HEAD") send(405, "text/plain", "only GET\n");
+    else if (path === "/livez") send(200, "text/plain", "ok\n");
+    else if (path === "/readyz") {
+      const state = options.state();
+      send(state === "starting" ? 503 : 200, "text/plain", state === "ready" ? "ok\n" : `${state}\n`);
+    } else if (path === "/metrics") {
+      const page = options.metrics();
+      if (page === undefined) send(200, "text/plain", "");
+      else
+        page.render(request.headers.accept).then(
+          ({ type, body }) => send(200, type, body),
+          (error: unknown) => send(500, "text/plain", `${String(error)}\n`),
+        );
+    } else if (path === "/instance") {
+      const { configDir, stateDir, modelsDir, host, port, authEnabled } = options.places;
+      const places = { name: "berth", configDir, stateDir, modelsDir, host, port, authEnabled };
+      send(200, "application/json", JSON.stringify(places));
+    } else send(404, "text/plain", "see /metrics, /livez, /readyz, /instance\n");
+  });
+  server.on("clientError", (error: Error & { code?: string }, socket) => {
+    if (!socket.writable || error.code !== http2Preface) {
+      socket.destroy();
+      return;
+    }
+    socket.end(http2Refusal("HTTP/2 is not supported: send HTTP/1.1"));
+    socket.resume();
+  });
+  await new Promise<void>((resolve, reject) => {
+    // For good: a connection that cannot be accepted later, for want of a descriptor, is ignored.
+    server.on("error", reject);
+    server.listen(options.port, options.places.operatorHost ?? "127.0.0.1", resolve);
+  });
+  const address: AddressInfo | string | null = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : options.port;
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}

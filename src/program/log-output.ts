@@ -1,0 +1,126 @@
+import { write, writeSync } from "node:fs";
+import { errorCode } from "../lib/error-code.ts";
+
+/** The size of one write. */
+const pieceBytes = 64 * 1024;
+/** After a write, lines that may wait do so for this time, until there are more of them: each write wakes a thread. */
+const pauseMs = 100;
+/** A write that would block is repeated after this time. */
+const retryMs = 100;
+/** How long the last lines wait for a reader when the process ends. */
+const lastMs = 1000;
+
+export interface LogOutputOptions {
+  readonly fd: number;
+  /** The limit of buffered bytes; further lines are lost. */
+  readonly limitBytes: number;
+  /** Called when the output can be read again, with the number of lost lines. */
+  readonly onLost: (lines: number) => void;
+}
+
+/**
+ * Writes lines in their order without blocking the process. Lines that may wait are written together when they follow
+ * each other closely: a tenth of a second later, once there are 64 KiB, or with a line that may not. A terminal or pipe that is gone (EIO, EPIPE) gets no more
+ * lines and no wait: pino's own destination repeats the write for ever when the process ends, which kept every process
+ * of a closed terminal alive.
+ */
+export class LogOutput {
+  readonly #options: LogOutputOptions;
+  readonly #waiting: string[] = [];
+  /** Of the lines above, and of those that are being written. */
+  #waitingBytes = 0;
+  #lostLines = 0;
+  /** A line that comes now waits for the write before it, or for the end of the pause after that write. */
+  #isWriting = false;
+  #pause: NodeJS.Timeout | undefined;
+  #isGone = false;
+  /** A waiting line may not wait for the end of a pause. */
+  #isUrgent = false;
+
+  constructor(options: LogOutputOptions) {
+    this.#options = options;
+    process.on("exit", () => this.#writeLast());
+  }
+
+  write(line: string, mayWait = false): void {
+    if (this.#isGone) return;
+    const bytes = Buffer.byteLength(line);
+    if (this.#waitingBytes + bytes > this.#options.limitBytes) {
+      this.#lostLines += 1;
+      return;
+    }
+    this.#waiting.push(line);
+    this.#waitingBytes += bytes;
+    if (!mayWait) this.#isUrgent = true;
+    if (this.#isWriting) {
+      if (this.#pause !== undefined && (this.#isUrgent || this.#waitingBytes >= pieceBytes)) this.#next();
+      return;
+    }
+    this.#isWriting = true;
+    // Lines of the same turn are one write.
+    queueMicrotask(() => this.#next());
+  }
+
+  #next(): void {
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
+    const piece = this.#take();
+    if (piece === undefined) {
+      this.#isWriting = false;
+      const lost = this.#lostLines;
+      this.#lostLines = 0;
+      if (lost > 0) this.#options.onLost(lost);
+    } else this.#write(piece);
+  }
+
+  #write(piece: Buffer): void {
+    write(this.#options.fd, piece, (error, written) => {
+      if (error === null) {
+        this.#waitingBytes -= written;
+        if (written < piece.length) this.#write(piece.subarray(written));
+        else if (this.#isUrgent || this.#waitingBytes >= pieceBytes || this.#lostLines > 0) this.#next();
+        else this.#pause = setTimeout(() => this.#next(), pauseMs).unref();
+      } else if (errorCode(error) === "EAGAIN") setTimeout(() => this.#write(piece), retryMs);
+      else if (["EIO", "EPIPE", "EBADF"].includes(errorCode(error) ?? "")) this.#giveUp();
+      else {
+        // A full disk may have room for the next write.
+        this.#waitingBytes -= piece.length;
+        this.#lostLines += piece.toString("latin1").split("\n").length - 1;
+        setTimeout(() => this.#next(), retryMs);
+      }
+    });
+  }
+
+  #take(): Buffer | undefined {
+    let size = 0;
+    let count = 0;
+    for (const line of this.#waiting) {
+      if (count > 0 && size + line.length > pieceBytes) break;
+      size += line.length;
+      count += 1;
+    }
+    if (count === this.#waiting.length) this.#isUrgent = false;
+    return count === 0 ? undefined : Buffer.from(this.#waiting.splice(0, count).join(""));
+  }
+
+  #giveUp(): void {
+    this.#isGone = true;
+    this.#waiting.length = 0;
+    this.#waitingBytes = 0;
+  }
+
+  /** A write that the thread pool has begun counts as done. */
+  #writeLast(): void {
+    if (this.#isGone) return;
+    const until = performance.now() + lastMs;
+    let rest = Buffer.from(this.#waiting.splice(0).join(""));
+    while (rest.length > 0) {
+      try {
+        rest = rest.subarray(writeSync(this.#options.fd, rest));
+      } catch (error) {
+        if (errorCode(error) !== "EAGAIN" || performance.now() > until) return;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+      }
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import { pino, type Logger } from "pino";
+import { writeUnheld } from "./log-hold.ts";
+import { LogOutput } from "./log-output.ts";
+import { goOnWithoutReaders } from "./lost-output.ts";
+import { parseJson } from "../lib/json.ts";
+import { isRecord } from "../lib/record.ts";
+
+const names: Readonly<Record<number, string>> = {
+  10: "trace",
+  20: "debug",
+  30: "info",
+  40: "warn",
+  50: "error",
+  60: "fatal",
+};
+
+/** The limit of buffered bytes for a reader that has stopped reading. Further lines are lost, and counted. */
+const waitingBytes = 4 * 1024 * 1024;
+
+export interface ServiceLog {
+  readonly log: Logger;
+  /**
+   * Writes a line that has pino's form already, with its end, a tenth of a second late at most: for lines of which there
+   * may be thousands a second. The caller looks at the level.
+   */
+  readonly write: (line: string) => void;
+}
+
+/** The log of a process: `openServiceLog` without its other entry. */
+export function openLog(options: { level: string; component: string; env: NodeJS.ProcessEnv }): Logger {
+  return openServiceLog(options).log;
+}
+
+/**
+ * JSON lines, or one readable line each on a terminal or with BERTH_LOG=text. Callers never log secrets or prompts. The
+ * process does not depend on a reader: a terminal or pipe that goes away ends nothing, and a full one, such as a
+ * terminal stopped with Ctrl-S, delays no request and no engine.
+ */
+export function openServiceLog(options: { level: string; component: string; env: NodeJS.ProcessEnv }): ServiceLog {
+  const asText = options.env["BERTH_LOG"] === "text" || (options.env["BERTH_LOG"] !== "json" && process.stdout.isTTY);
+  const base = { level: options.level, base: { component: options.component } };
+  goOnWithoutReaders();
+  const output = new LogOutput({
+    fd: 1,
+    limitBytes: waitingBytes,
+    onLost: (lines) => log.warn(`${lines} lines of this log are lost: its output was not read for a while`),
+  });
+  const put = asText
+    ? (line: string, mayWait: boolean) => writeUnheld(() => output.write(readable(line), mayWait))
+    : (line: string, mayWait: boolean) => output.write(line, mayWait);
+  const log: Logger = pino(base, { write: (line) => put(line, false) });
+  return { log, write: (line) => put(line, true) };
+}
+
+/** `12:00:01 info  operator  primary: starting: …`; a line that is not pino's stays unchanged. */
+export function readable(line: string): string {
+  const entry = parseJson(line);
+  if (!isRecord(entry)) return line;
+  const { time, level, component, msg, err } = entry;
+  const clock = new Date(typeof time === "number" ? time : Date.now()).toTimeString().slice(0, 8);
+  const name = typeof level === "number" ? (names[level] ?? String(level)) : "info";
+  const cause =
+    typeof err === "object" && err !== null && "message" in err && typeof err.message === "string"
+      ? ` (${err.message})`
+      : "";
+  return `${clock} ${name.padEnd(5)} ${String(component).padEnd(8)} ${typeof msg === "string" ? msg : ""}${cause}\n`;
+}

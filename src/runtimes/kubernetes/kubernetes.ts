@@ -1,0 +1,251 @@
+import {
+  compareProcesses,
+  isSameProcess,
+  processName,
+  type ProcessRef,
+  type SlotProcess,
+} from "../../api/process-ref.ts";
+import type { Container, Observed, Workload } from "../../api/workload.ts";
+import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
+import { isRecord } from "../../lib/record.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
+import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+import type { RemoveOptions, Runtime } from "../runtime.ts";
+import { BadWorkload } from "../start-failure.ts";
+import { observedOf } from "./observed.ts";
+import { endPod } from "./pod-end.ts";
+import { refuseOutsideLinks } from "./model-links.ts";
+import { podName } from "./pod-label.ts";
+import { firstPodLines } from "./pod-logs.ts";
+import { PodMemory } from "./pod-memory.ts";
+import { readPod, type Pod } from "./pod-object.ts";
+import { PodSecrets } from "./pod-secrets.ts";
+import { podOf, type OwnerReference, type PodSite } from "./pod.ts";
+import { PodView } from "./pod-view.ts";
+import { refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
+import { kubernetesTraits } from "./traits.ts";
+
+/** Who owns the fields that Berth writes. */
+const fieldManager = "berth";
+/** More than the output of any engine while it loads. */
+const firstOutputBytes = 1024 ** 2;
+/** How long the first list is waited for; reads throw RuntimeUnavailable until it is there. */
+const firstListMs = 5000;
+
+export interface KubernetesRuntimeOptions {
+  /** Closed with the runtime. */
+  readonly client: ApiClient;
+  readonly site: Omit<PodSite, "namespace">;
+  readonly signal?: AbortSignal;
+}
+
+/** Runs engines as Pods of one namespace. */
+export async function openKubernetesRuntime(options: KubernetesRuntimeOptions): Promise<Runtime> {
+  const runtime = new KubernetesRuntime(options);
+  await runtime.tried(options.signal);
+  return runtime;
+}
+
+class KubernetesRuntime implements Runtime {
+  readonly traits = kubernetesTraits;
+  readonly #client: ApiClient;
+  readonly #site: PodSite;
+  readonly #view: PodView;
+  readonly #secrets: PodSecrets;
+  readonly #subscribers = new Subscribers<[slot: string]>();
+  readonly #answering = new Subscribers<[]>();
+  readonly #refused = new Map<string, RefusedStart>();
+  /** Pods that this operator deletes. */
+  readonly #removed = new Set<string>();
+  /** The first end of each Pod that was seen: the kubelet starts its container again and again. */
+  readonly #firstEnds = new PodMemory<NonNullable<Observed["exit"]>>();
+  readonly #closing = new AbortController();
+
+  constructor({ client, site }: KubernetesRuntimeOptions) {
+    this.#client = client;
+    this.#site = { ...site, namespace: client.namespace };
+    this.#view = new PodView({
+      client,
+      instance: site.instance,
+      onSlot: (slot) => this.#subscribers.notify(slot),
+      onAnswering: () => this.#answering.notify(),
+    });
+    this.#secrets = new PodSecrets(this.#view);
+  }
+
+  async tried(signal: AbortSignal | undefined): Promise<void> {
+    const limit = AbortSignal.timeout(firstListMs);
+    await this.#view.synced(signal === undefined ? limit : AbortSignal.any([limit, signal])).catch(() => undefined);
+  }
+
+  isAnswering(): boolean {
+    return this.#view.isUp;
+  }
+
+  watchAnswering(onChange: () => void): Disposable {
+    return this.#answering.add(onChange);
+  }
+
+  async observe(slot: string): Promise<readonly Observed[]> {
+    const found: Observed[] = [];
+    for (const pod of this.#view.of(slot)) found.push(await this.#observed(pod));
+    for (const refused of this.#refused.values())
+      if (refused.slot === slot && !found.some((seen) => isSameProcess(seen, refused))) found.push(refused);
+    return found.toSorted(compareProcesses);
+  }
+
+  async list(): Promise<readonly string[]> {
+    await this.#view.refresh();
+    const pods = this.#view.lastKnown();
+    this.#firstEnds.keepOnly(pods);
+    this.#secrets.keepOnly(pods);
+    const refused = [...this.#refused.values()].map(({ slot }) => slot);
+    return [...new Set([...pods.map(({ label }) => label.slot), ...refused])];
+  }
+
+  async ensure(workload: Workload): Promise<void> {
+    const { slot, container } = workload;
+    if (container === undefined) throw new Error(`the workload of ${slot} is no container`);
+    const known = await this.#find(podName(workload));
+    if (known !== undefined) {
+      const seen = await this.#observed(known);
+      if (seen.phase === "running" && known.metadata.deletionTimestamp == null) {
+        if (seen.hash === workload.hash && seen.port === workload.port) return;
+        throw new Error(
+          `another version of ${slot} (${processName(workload)}) still runs as Pod ${known.metadata.name}`,
+        );
+      }
+      await this.#end(known, { stopSeconds: 0 });
+    }
+    this.#refused.delete(keyOf(workload));
+    try {
+      await this.#start(workload, container);
+    } catch (error) {
+      const refusal =
+        error instanceof BadWorkload
+          ? ({ reason: "StartFailed", message: error.message } as const)
+          : startRefusal(error, this.#site.namespace);
+      if (refusal === undefined) throw error;
+      // Without a Pod nothing reads it, and nothing would remove it with the Pod.
+      await this.#secrets.remove(podName(workload));
+      this.#refused.set(keyOf(workload), refusedStart(workload, refusal));
+      this.#subscribers.notify(slot);
+    }
+  }
+
+  async remove(slot: string, process: ProcessRef | undefined, options: RemoveOptions): Promise<void> {
+    for (const [key, refused] of this.#refused) {
+      if (refused.slot !== slot || (process !== undefined && !isSameProcess(refused, process))) continue;
+      this.#refused.delete(key);
+      this.#subscribers.notify(slot);
+    }
+    await this.#view.relist(slot);
+    const pods = this.#view.lastKnown().filter(({ label }) => label.slot === slot);
+    const concerned = pods.filter(({ label }) => process === undefined || isSameProcess(label, process));
+    await Promise.all(concerned.map((pod) => this.#end(pod, options)));
+  }
+
+  async firstOutput({ id }: Observed): Promise<string> {
+    return "podName" in id ? await firstPodLines(this.#client, id.podName, firstOutputBytes) : "";
+  }
+
+  async watch(onSlot: (slot: string) => void): Promise<Disposable> {
+    return this.#subscribers.add(onSlot);
+  }
+
+  /** Pods keep running; those that are being ended are left to the next operator. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new Error("the operator is being stopped"));
+    this.#subscribers.clear();
+    this.#answering.clear();
+    await this.#view.close();
+    this.#client[Symbol.dispose]();
+  }
+
+  async #observed(pod: Pod): Promise<Observed> {
+    const { uid } = pod.metadata;
+    const exit = this.#firstEnds.get(pod);
+    const bearer = exit === undefined ? await this.#secrets.bearerOf(pod) : undefined;
+    const seen = observedOf(pod, {
+      isBeingRemoved: this.#removed.has(uid),
+      ...(bearer === undefined ? {} : { bearer }),
+      ...(exit === undefined ? {} : { exit }),
+    });
+    if (exit === undefined && seen.exit !== undefined) this.#firstEnds.set(pod, seen.exit);
+    return seen;
+  }
+
+  /** As the API server has it now. Throws BadWorkload where the Pod of that name is not ours. */
+  async #find(name: string): Promise<Pod | undefined> {
+    let object: unknown;
+    try {
+      object = await this.#view.request("GET", "pods", name);
+    } catch (error) {
+      if (isStatus(error, 404)) return undefined;
+      throw error;
+    }
+    const pod = readPod(object, this.#site.instance);
+    if (pod !== undefined) {
+      this.#view.note(object);
+      return pod;
+    }
+    throw new Error(
+      `the Pod ${name} in namespace ${this.#site.namespace} belongs to another installation of Berth, or to somebody ` +
+        "else: give each installation a namespace of its own, or delete that Pod",
+    );
+  }
+
+  async #start(workload: Workload, container: Container): Promise<void> {
+    await refuseOutsideLinks(container, this.#site.models);
+    const given = await this.#secrets.givenTo(workload);
+    const owner = await this.#ownerOf(workload.slot);
+    const start = { given, ...(owner === undefined ? {} : { owner }) };
+    const { pod, secret } = podOf(workload, container, this.#site, start);
+    const name = podName(workload);
+    if (secret !== undefined) await this.#apply("secrets", name, secret);
+    const made = await this.#apply("pods", name, pod);
+    const read = readPod(made, this.#site.instance);
+    if (read === undefined || read.metadata.deletionTimestamp != null)
+      throw new RuntimeUnavailable(`the former Pod ${name} is still being deleted`);
+    if (given.bearer !== undefined) this.#secrets.remember(read, given.bearer);
+    this.#view.note(made);
+    this.#subscribers.notify(workload.slot);
+  }
+
+  async #apply(kind: string, name: string, body: unknown): Promise<unknown> {
+    const query = { fieldManager, force: true };
+    return await this.#view.request("PATCH", kind, name, { body, contentType: patchTypes.apply, query });
+  }
+
+  /** Undefined where the slot is a file, or is gone. */
+  async #ownerOf(slot: string): Promise<OwnerReference | undefined> {
+    const apiVersion = "berth.dev/v1alpha1";
+    try {
+      const object = await this.#view.request("GET", `${apiVersion}/slots`, slot);
+      const metadata = isRecord(object) && isRecord(object["metadata"]) ? object["metadata"] : {};
+      const { uid } = metadata;
+      return typeof uid === "string" ? { apiVersion, kind: "Slot", name: slot, uid } : undefined;
+    } catch (error) {
+      if (isStatus(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Its Secret goes after it: a container that the kubelet starts again still reads it. */
+  async #end(pod: Pod, options: RemoveOptions): Promise<void> {
+    const { uid, name } = pod.metadata;
+    this.#removed.add(uid);
+    try {
+      await endPod(this.#view, pod, options, this.#closing.signal);
+      await this.#secrets.remove(name);
+      this.#firstEnds.forget(pod);
+      this.#secrets.forget(pod);
+    } finally {
+      this.#removed.delete(uid);
+    }
+    this.#subscribers.notify(pod.label.slot);
+  }
+}
+
+const keyOf = (process: SlotProcess): string => `${process.slot}.${processName(process)}`;

@@ -1,0 +1,92 @@
+import type { Observed, Pending } from "../../api/workload.ts";
+import { exitOf } from "./pod-exit.ts";
+import type { Pod } from "./pod-object.ts";
+import { engineContainer } from "./pod.ts";
+
+export interface Seen {
+  /** This operator is removing the Pod: it runs until it is gone. */
+  readonly isBeingRemoved: boolean;
+  /** The bearer in the Pod's Secret. */
+  readonly bearer?: string;
+  /** The end that was seen first: a container that the kubelet starts again and again has many. */
+  readonly exit?: Observed["exit"];
+}
+
+/** What a Pod says of its engine. */
+export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Seen): Observed {
+  const { slot, role, ordinal, hash, port } = pod.label;
+  const { name, creationTimestamp } = pod.metadata;
+  const base = {
+    slot,
+    role,
+    ordinal,
+    hash,
+    // Nothing is sent there before the engine listens.
+    host: pod.status.podIP ?? name,
+    port,
+    isPortTaken: false,
+    startedAt: new Date(creationTimestamp),
+    id: { podName: name },
+  } as const;
+  const exit = known ?? exitOf(pod);
+  const isDeletedByUs = isBeingRemoved && typeof pod.metadata.deletionTimestamp === "string";
+  if (exit !== undefined && !isDeletedByUs) return { ...base, phase: "exited", isListening: false, exit };
+  const engine = pod.status.containerStatuses.find((each) => each.name === engineContainer);
+  const begunAt = engine?.state.running?.startedAt;
+  const pending = pendingOf(pod);
+  return {
+    ...base,
+    phase: "running",
+    isListening: engine?.started === true && engine.state.running !== undefined && pod.status.podIP !== undefined,
+    ...(bearer === undefined ? {} : { bearer }),
+    ...(typeof begunAt === "string" ? { begunAt: new Date(begunAt) } : {}),
+    ...(pending === undefined ? {} : { pending }),
+  };
+}
+
+/** What the Pod waits for before its engine begins. */
+function pendingOf({ metadata, spec, status }: Pod): Pending | undefined {
+  const engine = status.containerStatuses.find((each) => each.name === engineContainer);
+  if (engine?.state.running !== undefined) return undefined;
+  const condition = (type: string): Pod["status"]["conditions"][number] | undefined =>
+    status.conditions.find((each) => each.type === type);
+  const scheduled = condition("PodScheduled");
+  if (scheduled?.status === "False") {
+    const said = scheduled.message ?? "no node takes it";
+    if (scheduled.reason === "SchedulingGated")
+      return { reason: "SchedulingGated", message: `its Pod waits behind a scheduling gate: ${said}`, isStuck: true };
+    return { reason: "Unschedulable", message: `no node takes its Pod: ${said}${advice(said)}`, isStuck: true };
+  }
+  if (spec.nodeName === undefined) return { reason: "Scheduling", message: "its Pod waits for a node", isStuck: false };
+  const waiting = engine?.state.waiting;
+  if (waiting?.reason === "CreateContainerConfigError") {
+    const said = waiting.message ?? "its configuration is incomplete";
+    return { reason: "NoSecret", message: `its Pod waits for what it names: ${said}; create it`, isStuck: true };
+  }
+  const starter = status.initContainerStatuses.find(({ state }) => state.terminated?.exitCode !== 0);
+  if (starter !== undefined) {
+    const why = starter.state.waiting?.message ?? starter.lastState.terminated?.message ?? "";
+    const message = `its init container ${starter.name} has not ended yet${why === "" ? "" : `: ${why}`}`;
+    return { reason: "Initializing", message, isStuck: starter.restartCount > 0 };
+  }
+  // The node has made the Pod's network and volumes: what is left is the image.
+  if (condition("PodReadyToStartContainers")?.status === "True") {
+    const image = spec.containers.find(({ name }) => name === engineContainer)?.image ?? "";
+    return { reason: "Pulling", message: `node ${spec.nodeName} fetches the image ${image}`, isStuck: false };
+  }
+  const message = `node ${spec.nodeName} prepares its volumes and network; kubectl describe pod ${metadata.name} shows more`;
+  return { reason: "Preparing", message, isStuck: false };
+}
+
+function advice(said: string): string {
+  const resource = /Insufficient ([a-z0-9.-]+\/[A-Za-z0-9._-]*[A-Za-z0-9])/.exec(said)?.[1];
+  if (resource !== undefined)
+    return ` (other Pods hold every ${resource}, or its device plugin does not run: give slots that share it one SlotGroup)`;
+  if (/Insufficient memory/.test(said)) return " (lower resources.memoryBytes, or free memory)";
+  if (/Insufficient cpu/.test(said)) return " (lower resources.cpus, or free processors)";
+  if (/untolerated taint/.test(said)) return " (tolerate it in podTemplate.spec.tolerations)";
+  if (/unbound immediate PersistentVolumeClaims|persistentvolumeclaim ".*" not found/.test(said))
+    return " (its volume claim is not bound: see kubectl get pvc)";
+  if (/node affinity|node selector/.test(said)) return " (change podTemplate.spec.nodeSelector or affinity)";
+  return "";
+}

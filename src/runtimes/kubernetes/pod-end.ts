@@ -1,0 +1,88 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { RuntimeUnavailable } from "../runtime-unavailable.ts";
+import type { RemoveOptions } from "../runtime.ts";
+import type { Pod } from "./pod-object.ts";
+import type { PodView } from "./pod-view.ts";
+
+/** A Pod that stays this long after its time to stop is on a node that does not answer. */
+const lateMs = 60_000;
+/** In case the event of its end was lost. */
+const lookMs = 5000;
+
+/**
+ * Deletes the Pod: TERM, then KILL after `stopSeconds` or on abort. Resolves once the node has confirmed that nothing of
+ * it runs. Rejects when `closing` aborts: the next operator continues.
+ */
+export async function endPod(
+  view: PodView,
+  pod: Pod,
+  { stopSeconds, signal }: RemoveOptions,
+  closing: AbortSignal,
+): Promise<void> {
+  const { name, uid } = pod.metadata;
+  // 0 would remove the object alone, whatever its node does.
+  const graceSeconds = Math.max(1, Math.ceil(stopSeconds));
+  const ask = async (gracePeriodSeconds: number): Promise<boolean> => {
+    const body = { gracePeriodSeconds, preconditions: { uid }, propagationPolicy: "Background" };
+    try {
+      await view.request("DELETE", "pods", name, { body, signal: closing });
+      return true;
+    } catch (error) {
+      // This Pod is gone, or another Pod has the name by now.
+      if (isStatus(error, 404, 409)) return false;
+      throw error;
+    }
+  };
+  if (!(await ask(graceSeconds))) return;
+  const gone = Promise.withResolvers<void>();
+  const isGone = (): boolean => view.get(name)?.metadata.uid !== uid;
+  const look = (): void => {
+    if (isGone()) gone.resolve();
+  };
+  using _changes = view.onChange(name, look);
+  const ended = new AbortController();
+  const waiting = AbortSignal.any([closing, ended.signal]);
+  const hurry = (): void => void ask(1).catch(() => undefined);
+  signal?.addEventListener("abort", hurry, { once: true });
+  if (signal?.aborted === true) hurry();
+  const deadline = performance.now() + graceSeconds * 1000 + lateMs;
+  try {
+    look();
+    for (;;) {
+      const isOver = await Promise.race([gone.promise.then(() => true), pause(lookMs, waiting)]);
+      if (isOver || (await isMissing(view, pod))) return;
+      closing.throwIfAborted();
+      if (performance.now() > deadline) throw new Error(lateMessage(pod, graceSeconds));
+    }
+  } finally {
+    ended.abort();
+    signal?.removeEventListener("abort", hurry);
+  }
+}
+
+function lateMessage({ metadata, spec }: Pod, graceSeconds: number): string {
+  const node = spec.nodeName ?? "its node";
+  return (
+    `the Pod ${metadata.name} is still there ${Math.round(graceSeconds + lateMs / 1000)} s after it was deleted: node ${node} ` +
+    `does not confirm its end. See kubectl describe node ${node}; where that machine is off for good, ` +
+    `kubectl delete pod ${metadata.name} --force`
+  );
+}
+
+async function isMissing(view: PodView, { metadata }: Pod): Promise<boolean> {
+  try {
+    const object = await view.request("GET", "pods", metadata.name);
+    view.note(object);
+    return view.get(metadata.name)?.metadata.uid !== metadata.uid;
+  } catch (error) {
+    if (isStatus(error, 404)) return true;
+    if (error instanceof RuntimeUnavailable) return false;
+    throw error;
+  }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<false> {
+  await delay(ms, undefined, { ref: false, signal }).catch(() => undefined);
+  return false;
+}

@@ -1,0 +1,79 @@
+import { processRoles, slotNameSchema } from "../../api/names.ts";
+import { readOrdinal, type SlotProcess } from "../../api/process-ref.ts";
+import type { Workload } from "../../api/workload.ts";
+import { isRecord } from "../../lib/record.ts";
+
+/** Identifies a Pod as ours; a Pod without it is never touched. */
+export interface PodLabel extends SlotProcess {
+  readonly hash: string;
+  readonly port: number;
+  /** The variable of its environment, and the key of its Secret, that holds its bearer. */
+  readonly bearer?: string;
+}
+
+const podPrefix = "berth.dev/";
+export const instanceLabel = `${podPrefix}instance`;
+export const slotLabel = `${podPrefix}slot`;
+const roleLabel = `${podPrefix}role`;
+const ordinalLabel = `${podPrefix}ordinal`;
+const hashLabel = `${podPrefix}hash`;
+const portAnnotation = `${podPrefix}port`;
+const bearerAnnotation = `${podPrefix}bearer`;
+
+/**
+ * The name of a process's Pod, and of its Secret: the same at every start, so that two operators cannot start two. No
+ * two processes share one, since a role holds no dash.
+ */
+export function podName({ slot, role, ordinal }: SlotProcess): string {
+  return `berth-${slot}-${role}-${ordinal}`;
+}
+
+export function podLabels(workload: Workload, instance: string): Record<string, string> {
+  return {
+    "app.kubernetes.io/name": "berth-engine",
+    "app.kubernetes.io/managed-by": "berth",
+    [instanceLabel]: instance,
+    [slotLabel]: workload.slot,
+    [roleLabel]: workload.role,
+    [ordinalLabel]: String(workload.ordinal),
+    [hashLabel]: workload.hash,
+  };
+}
+
+/** `hasBearer`: the engine requires a bearer of its clients. */
+export function podAnnotations({ port, bearer }: Workload, hasBearer: boolean): Record<string, string> {
+  return {
+    [portAnnotation]: String(port),
+    ...(hasBearer && bearer !== undefined ? { [bearerAnnotation]: bearer.env } : {}),
+  };
+}
+
+/** Selects the Pods of one slot, of whichever installation: their names leave room for one in a namespace. */
+export function slotSelector(slot: string): string {
+  return `app.kubernetes.io/managed-by=berth,${slotLabel}=${slot}`;
+}
+
+/** Undefined for labels of another installation than `instance`, or incomplete ones. */
+export function podLabelIn(
+  labels: Readonly<Record<string, string>>,
+  annotations: Readonly<Record<string, string>>,
+  instance = labels[instanceLabel],
+): PodLabel | undefined {
+  const slot = slotNameSchema.safeParse(labels[slotLabel]).data;
+  const role = processRoles.find((known) => known === labels[roleLabel]);
+  if (labels[instanceLabel] !== instance || slot === undefined || role === undefined) return undefined;
+  const bearer = annotations[bearerAnnotation];
+  return {
+    slot,
+    role,
+    ordinal: readOrdinal(labels[ordinalLabel]),
+    hash: labels[hashLabel] ?? "",
+    port: Number(annotations[portAnnotation] ?? 0),
+    ...(bearer === undefined ? {} : { bearer }),
+  };
+}
+
+/** What a template may not change: by these the Pod is found again. */
+export function ownKeys(map: unknown): Record<string, unknown> {
+  return isRecord(map) ? Object.fromEntries(Object.entries(map).filter(([key]) => key.startsWith(podPrefix))) : {};
+}

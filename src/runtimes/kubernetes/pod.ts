@@ -1,0 +1,214 @@
+import type { Container, Workload } from "../../api/workload.ts";
+import { isRecord } from "../../lib/record.ts";
+import type { Given } from "../process/child.ts";
+import { BadWorkload } from "../start-failure.ts";
+import { strategicMerge } from "./merge.ts";
+import { devicesOf } from "./pod-devices.ts";
+import { ownKeys, podAnnotations, podLabels, podName } from "./pod-label.ts";
+import { refuseNodeAccess } from "./pod-guard.ts";
+import { volumesOf, type ModelVolume } from "./pod-volumes.ts";
+import { unexpanded } from "./references.ts";
+
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** The facts of an installation in a cluster that its Pods depend on. */
+export interface PodSite {
+  readonly namespace: string;
+  readonly instance: string;
+  readonly models?: ModelVolume;
+  /** The operator's node, where the models are a directory of that node. */
+  readonly node?: string;
+  /** Pods may have the node's files, network and rights. */
+  readonly allowsHostMounts?: boolean;
+  /** The user and group of engines: they may read what the operator has fetched. */
+  readonly user: number;
+}
+
+/** With the values of secrets that the operator holds. */
+export interface PodStart {
+  /** The slot's custom resource: deleting it deletes the Pod. Absent: the slot is no resource of this cluster. */
+  readonly owner?: OwnerReference;
+  readonly given: Given;
+}
+
+export interface PodManifests {
+  readonly pod: Readonly<Record<string, unknown>>;
+  /** What would otherwise be plain in the Pod: the bearer, and values that the operator has read from files. */
+  readonly secret?: Readonly<Record<string, unknown>>;
+}
+
+/** The container that runs the engine; templates name it to change it. */
+export const engineContainer = "engine";
+
+/** Longer than any `probe.startupSeconds`: Berth itself ends an engine that does not become healthy. */
+const startupTries = 100_000;
+
+/**
+ * The whole Pod of a workload, and the Secret that it reads. Pure; tests compare it whole. Throws BadWorkload, naming
+ * the field, for what no Pod can have.
+ */
+export function podOf(workload: Workload, container: Container, site: PodSite, start: PodStart): PodManifests {
+  const name = podName(workload);
+  const hasBearer = start.given.bearer !== undefined;
+  const labels = podLabels(workload, site.instance);
+  const metadata = {
+    name,
+    namespace: site.namespace,
+    labels,
+    ...(start.owner === undefined
+      ? {}
+      : { ownerReferences: [{ ...start.owner, controller: true, blockOwnerDeletion: false }] }),
+  };
+  const { env, secrets } = environment(workload, name, start.given);
+  const devices = devicesOf(container);
+  const { volumes, own, mounts } = volumesOf(container, devices.paths, site.models);
+  const isPinned = site.node !== undefined && site.models !== undefined && "path" in site.models.source;
+  const generated = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { ...metadata, annotations: podAnnotations(workload, hasBearer) },
+    spec: {
+      // Others read as Progressing for ever in Argo CD. The operator counts restarts, and replaces the Pod.
+      restartPolicy: "Always",
+      terminationGracePeriodSeconds: Math.max(1, Math.ceil(workload.stopSeconds)),
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      // The engine is then not the first process, which would ignore TERM without a handler.
+      ...(container.hasInit ? { shareProcessNamespace: true } : {}),
+      ...(isPinned ? { nodeSelector: { "kubernetes.io/hostname": site.node } } : {}),
+      securityContext: podSecurity(site),
+      ...(devices.resourceClaims.length === 0 ? {} : { resourceClaims: devices.resourceClaims }),
+      containers: [
+        {
+          name: engineContainer,
+          image: container.image,
+          imagePullPolicy: "IfNotPresent",
+          ...launch(workload, container),
+          ...(workload.workingDir === undefined ? {} : { workingDir: workload.workingDir }),
+          env,
+          ports: [{ name: "http", containerPort: container.port, protocol: "TCP" }],
+          resources: {
+            ...(Object.keys(devices.limits).length === 0 ? {} : { limits: devices.limits }),
+            ...(devices.claims.length === 0 ? {} : { claims: devices.claims }),
+          },
+          // Says that a socket listens; whether the engine is healthy, the operator asks itself.
+          startupProbe: { tcpSocket: { port: container.port }, periodSeconds: 1, failureThreshold: startupTries },
+          readinessProbe: { tcpSocket: { port: container.port }, periodSeconds: 10, failureThreshold: 3 },
+          securityContext: containerSecurity(container, devices.paths),
+          // The last lines of an engine that fails: its cause for people.
+          terminationMessagePolicy: "FallbackToLogsOnError",
+          volumeMounts: mounts,
+        },
+      ],
+      volumes,
+    },
+  };
+  const pod = templated(generated, container.pod?.template);
+  if (site.allowsHostMounts !== true && isRecord(pod["spec"]))
+    refuseNodeAccess(pod["spec"], { own, models: site.models, isPrivileged: devices.paths.length > 0 });
+  return {
+    pod,
+    ...(Object.keys(secrets).length === 0
+      ? {}
+      : {
+          secret: {
+            apiVersion: "v1",
+            kind: "Secret",
+            metadata,
+            type: "Opaque",
+            data: Object.fromEntries(
+              Object.entries(secrets).map(([key, value]) => [key, Buffer.from(value).toString("base64")]),
+            ),
+          },
+        }),
+  };
+}
+
+function launch({ command }: Workload, { replacesEntrypoint }: Container): object {
+  const words = command.map(unexpanded);
+  if (!replacesEntrypoint) return words.length === 0 ? {} : { args: words };
+  const [program = "", ...args] = words;
+  return { command: [program], ...(args.length === 0 ? {} : { args }) };
+}
+
+/** Secret values come from the Secret of the Pod's name, or from a Secret that the manifest names. */
+function environment(
+  { env, bearer }: Workload,
+  secretName: string,
+  given: Given,
+): { readonly env: readonly unknown[]; readonly secrets: Readonly<Record<string, string>> } {
+  const secrets: Record<string, string> = {};
+  const names = new Set([...Object.keys(env), ...Object.keys(given.env)]);
+  const list = [...names].toSorted().flatMap((name): unknown[] => {
+    const declared = env[name];
+    if (typeof declared === "object" && "secretKeyRef" in declared && name !== bearer?.env)
+      return [
+        { name, valueFrom: { secretKeyRef: { name: declared.secretKeyRef.name, key: declared.secretKeyRef.key } } },
+      ];
+    const value = given.env[name];
+    if (value === undefined) return [];
+    if (typeof declared === "string" && name !== bearer?.env) return [{ name, value: unexpanded(value) }];
+    secrets[name] = value;
+    return [{ name, valueFrom: { secretKeyRef: { name: secretName, key: name } } }];
+  });
+  // The user of the engine has no home in the image.
+  return { env: names.has("HOME") ? list : [...list, { name: "HOME", value: "/tmp" }], secrets };
+}
+
+/** The `restricted` Pod Security level, unless device files of the node forbid it. */
+function podSecurity({ user }: PodSite): object {
+  return {
+    runAsNonRoot: true,
+    runAsUser: user,
+    runAsGroup: user,
+    seccompProfile: { type: "RuntimeDefault" },
+  };
+}
+
+function containerSecurity({ capabilities, isRootReadOnly }: Container, devices: readonly string[]): object {
+  const rest = isRootReadOnly ? { readOnlyRootFilesystem: true } : {};
+  // Without a device plugin only a privileged container may open a device file of the node.
+  if (devices.length > 0) return { privileged: true, ...rest };
+  return {
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"], ...(capabilities.length === 0 ? {} : { add: [...capabilities] }) },
+    ...rest,
+  };
+}
+
+/** The manifest's template over the Pod; what identifies the Pod stays. */
+function templated(pod: Readonly<Record<string, unknown>>, template: unknown): Readonly<Record<string, unknown>> {
+  if (template === undefined) return pod;
+  if (!isRecord(template)) throw new BadWorkload("podTemplate: a map with metadata and spec, as of a Pod");
+  const unknown = Object.keys(template).find((key) => key !== "metadata" && key !== "spec");
+  if (unknown !== undefined)
+    throw new BadWorkload(`podTemplate.${unknown}: a Pod template has metadata and spec, and nothing else`);
+  const merged = strategicMerge(pod, template);
+  const { metadata: before, spec: specBefore } = pod;
+  if (!isRecord(merged) || !isRecord(before) || !isRecord(specBefore)) return pod;
+  const metadata = isRecord(merged["metadata"]) ? merged["metadata"] : {};
+  const spec = isRecord(merged["spec"]) ? merged["spec"] : {};
+  const { containers } = spec;
+  const hasEngine =
+    Array.isArray(containers) && containers.some((each) => isRecord(each) && each["name"] === engineContainer);
+  if (!hasEngine) throw new BadWorkload(`podTemplate.spec.containers: the container ${engineContainer} must stay`);
+  return {
+    ...pod,
+    metadata: {
+      ...before,
+      labels: { ...mapIn(metadata, "labels"), ...ownKeys(before["labels"]) },
+      annotations: { ...mapIn(metadata, "annotations"), ...ownKeys(before["annotations"]) },
+    },
+    spec: { ...spec, restartPolicy: specBefore["restartPolicy"] },
+  };
+}
+
+function mapIn(metadata: Readonly<Record<string, unknown>>, key: string): Record<string, unknown> {
+  const map = metadata[key];
+  return isRecord(map) ? map : {};
+}

@@ -1,0 +1,75 @@
+import { existsSync } from "node:fs";
+import type { Config } from "../api/config.ts";
+import type { PublishedSlot } from "../api/status.ts";
+import { socketPath } from "./docker/socket.ts";
+import { openProcessRuntime } from "./process/process.ts";
+import { dockerTraits } from "./docker/traits.ts";
+import { isInCluster } from "./kubernetes/in-cluster.ts";
+import { kubernetesTraits } from "./kubernetes/traits.ts";
+import { RuntimeSet, type RuntimeEntry } from "./set.ts";
+
+export interface RegistryOptions {
+  /** How long a runtime may be silent before a list of it fails. */
+  readonly listTimeoutMs?: number;
+  /** Throws where this operator may not act any more. */
+  readonly check?: () => void;
+  /** Says where a cluster is. */
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/**
+ * Every runtime of this installation: the one list of them. A daemon or cluster is asked at once where
+ * slots run in it or may come to, otherwise only when a slot names it: what an earlier configuration has left there must
+ * be found.
+ */
+export async function openRuntimes(
+  config: Config,
+  instance: string,
+  published: Iterable<PublishedSlot>,
+  { listTimeoutMs, check, env = process.env }: RegistryOptions = {},
+): Promise<RuntimeSet> {
+  const { stateDir, configDir, modelsDir, engineUser, dockerHost, allowHostMounts } = config;
+  const processes = await openProcessRuntime({
+    stateDir,
+    instance,
+    ...(engineUser === undefined ? {} : { engineUser }),
+    ...(check === undefined ? {} : { check }),
+  });
+  const docker: RuntimeEntry = {
+    traits: dockerTraits,
+    async open(signal) {
+      // Imported only here, since its client is large.
+      const { openDockerRuntime } = await import("./docker/docker.ts");
+      const places = { stateDir, configDir, modelsDir };
+      const how = {
+        instance,
+        dockerHost,
+        allowsHostMounts: allowHostMounts,
+        signal,
+        ...(listTimeoutMs === undefined ? {} : { listTimeoutMs }),
+      };
+      return await openDockerRuntime({ ...places, ...how });
+    },
+  };
+  const isStoreInCluster = config.store === "kubernetes";
+  const pods: RuntimeEntry = {
+    traits: kubernetesTraits,
+    // A KUBECONFIG of this machine says where a cluster is, and not that engines belong there.
+    isNamedOnly: !isStoreInCluster,
+    async open(signal) {
+      const { openPodRuntime } = await import("./kubernetes/open.ts");
+      return await openPodRuntime({ config, instance, env, signal });
+    },
+  };
+  const mayBe =
+    config.runtime === "auto"
+      ? [...(existsSync(socketPath(dockerHost) ?? "") ? ["docker"] : []), ...(isStoreInCluster ? ["kubernetes"] : [])]
+      : [];
+  // Preferred first, by `runtime: auto`.
+  const entries = isInCluster(config, env) ? [pods, docker] : [docker];
+  const set = new RuntimeSet(processes, entries, check);
+  const wanted = new Set<string | undefined>([config.runtime, ...mayBe]);
+  for (const { status } of published) wanted.add(status.runtime);
+  for (const { traits } of entries) if (wanted.has(traits.kind)) await set.need(traits.kind);
+  return set;
+}

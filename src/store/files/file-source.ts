@@ -1,0 +1,292 @@
+import { readFileSync, statSync } from "node:fs";
+import type { Kind } from "../../api/names.ts";
+import type { PublishedRegistry, PublishedSlot } from "../../api/status.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
+import { refuseLargeFile } from "../../lib/small-file.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
+import { DeclaredFiles, keyOf, type FileEntry } from "./declared-files.ts";
+import { DirectoryWatch } from "./directory-watch.ts";
+import { listFile, listManifests, manifestLimitBytes, youngMs, type ListedFile } from "./listing.ts";
+import { directoryOfKind, readManifests } from "./manifest.ts";
+import { MissingFiles, removalMs } from "./missing-files.ts";
+import { declarationsBefore } from "./published-declarations.ts";
+import type { Removals } from "../state/removals.ts";
+import type { Desired, DesiredSource, Diagnostic, SourceProblem } from "../store.ts";
+
+export interface FileSourceOptions {
+  readonly configDir: string;
+  /** The slots that an earlier operator published: their specs stay in force until the files say otherwise. */
+  readonly seed?: readonly PublishedSlot[];
+  readonly seedRegistry?: PublishedRegistry;
+  /** The resources that the API was asked to remove. */
+  readonly removals?: Removals;
+  readonly now?: () => Date;
+  /** Between looks without any event. */
+  readonly sweepMs?: number;
+}
+
+/** A file that was written this recently may still be half-written: a broken one is looked at again first. */
+const settleMs = 250;
+
+/** The time of day as it was at the start, going on by a clock that nobody sets: ages must not jump with the other. */
+const steadyNow = (): Date => new Date(performance.timeOrigin + performance.now());
+
+/** Watches a configuration directory. Throws nothing on what people write: problems are diagnostics. */
+export async function openFileSource(options: FileSourceOptions): Promise<DesiredSource> {
+  const source = new FileSource(options);
+  await source.open();
+  return source;
+}
+
+/**
+ * The directory as an API server. Events only hint; one look (`readdir`, `stat`) decides, reads the files whose
+ * stamp changed, and tells the keys whose resource is now another. Where events name only plain files that are known,
+ * a glance at these is enough: whatever appears, goes or is linked takes a look at everything.
+ */
+class FileSource implements DesiredSource {
+  readonly #configDir: string;
+  readonly #now: () => Date;
+  readonly #sweepMs: number;
+  readonly #declared: DeclaredFiles;
+  readonly #removals: Removals | undefined;
+  readonly #missing: MissingFiles;
+  readonly #subscribers = new Subscribers<[kind: Kind, name: string]>();
+  readonly #watch = new DirectoryWatch((path) => this.#hint(path));
+  readonly #stack = new AsyncDisposableStack();
+  #problems: readonly SourceProblem[] = [];
+  #resyncing: Promise<void> | undefined;
+  #isDirty = false;
+  /** Known files that events have named since they were read. */
+  readonly #named = new Set<string>();
+  /** The files that were read since the last full listing began. */
+  #readSince = new Set<string>();
+  /** When files that had a text were first seen without one. */
+  readonly #emptySince = new Map<string, number>();
+  #soon: NodeJS.Timeout | undefined;
+  #isLookDueSoon = false;
+  #again: { readonly at: number; readonly timer: NodeJS.Timeout } | undefined;
+  #isClosed = false;
+
+  constructor(options: FileSourceOptions) {
+    this.#configDir = options.configDir;
+    this.#now = options.now ?? steadyNow;
+    this.#sweepMs = options.sweepMs ?? 10_000;
+    this.#declared = new DeclaredFiles(this.#now);
+    this.#removals = options.removals;
+    this.#missing = new MissingFiles(this.#declared, this.#removals, this.#now);
+    const { configDir, seed = [], seedRegistry } = options;
+    for (const declaration of declarationsBefore(configDir, seed, seedRegistry)) this.#declared.plant(declaration);
+  }
+
+  async open(): Promise<void> {
+    this.#stack.use(this.#watch);
+    this.#removals?.watch(() => void this.resync());
+    const sweep = setInterval(() => void this.resync(), this.#sweepMs);
+    sweep.unref();
+    this.#stack.defer(() => clearInterval(sweep));
+    await this.resync();
+  }
+
+  get<K extends Kind>(kind: K, name: string): Desired<K> | undefined {
+    return this.#declared.get(kind, name);
+  }
+
+  list<K extends Kind>(kind: K): readonly Desired<K>[] {
+    return this.#declared.list(kind);
+  }
+
+  problems(): readonly SourceProblem[] {
+    return [...this.#problems, ...this.#declared.nameless()];
+  }
+
+  watch(onKey: (kind: Kind, name: string) => void): Disposable {
+    return this.#subscribers.add(onKey);
+  }
+
+  resync(): Promise<void> {
+    this.#isDirty = true;
+    this.#resyncing ??= this.#resyncWhileDirty();
+    return this.#resyncing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#soon);
+    clearTimeout(this.#again?.timer);
+    this.#subscribers.clear();
+    await this.#stack.disposeAsync();
+    await this.#resyncing;
+  }
+
+  #hint(path: string | undefined): void {
+    if (this.#isClosed) return;
+    if (path !== undefined && this.#declared.file(path) !== undefined) this.#named.add(path);
+    else this.#isLookDueSoon = true;
+    // Long enough for the events of one save to fall together, short against what a person notices.
+    this.#soon ??= setTimeout(() => {
+      this.#soon = undefined;
+      const isFullReadDue = this.#isLookDueSoon;
+      this.#isLookDueSoon = false;
+      if (!this.#readNamed() || isFullReadDue) void this.resync();
+    }, 5);
+  }
+
+  #resyncIn(ms: number): void {
+    clearTimeout(this.#again?.timer);
+    const timer = setTimeout(() => {
+      this.#again = undefined;
+      void this.resync();
+    }, ms);
+    timer.unref();
+    this.#again = { at: performance.now() + ms, timer };
+  }
+
+  async #resyncWhileDirty(): Promise<void> {
+    try {
+      while (this.#isDirty && !this.#isClosed) {
+        this.#isDirty = false;
+        await this.#look();
+      }
+    } finally {
+      // In the same step as the last test: a caller either joins a look to come or starts one.
+      this.#resyncing = undefined;
+    }
+  }
+
+  /** Takes what was named. False: not all of them are plain files that are known, and nothing was done. */
+  #readNamed(): boolean {
+    if (this.#isClosed) return true;
+    const files = [...this.#named].map((file) => ({ file, listed: listFile(file), known: this.#declared.file(file) }));
+    this.#named.clear();
+    if (files.some(({ listed, known }) => listed === undefined || known?.missedAt !== undefined)) return false;
+    for (const { file } of files) this.#readSince.add(file);
+    const touched = new Set<string>();
+    let laterMs = Infinity;
+    for (const { file, listed, known } of files) {
+      if (listed === undefined || known?.stamp === listed.stamp) continue;
+      this.#take(file, listed, known, touched);
+      laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
+    }
+    if (laterMs < (this.#again?.at ?? Infinity) - performance.now()) this.#resyncIn(laterMs);
+    this.#settle(touched);
+    return true;
+  }
+
+  async #look(): Promise<void> {
+    const readSince = new Set<string>();
+    this.#readSince = readSince;
+    const listing = await listManifests(this.#configDir, Object.values(directoryOfKind));
+    // After the listing: whatever it lacks at the API's word was recorded before.
+    if ([...this.#declared.files().keys()].some((file) => !listing.files.has(file))) await this.#removals?.look();
+    if (!this.#isClosed) this.#watch.follow(listing.watched);
+    const touched = new Set<string>();
+    let laterMs = Infinity;
+    for (const [file, listed] of listing.files) {
+      // A file that was read while the list was made is younger than the list.
+      if (readSince.has(file)) continue;
+      const known = this.#declared.file(file);
+      if (known?.stamp === listed.stamp) {
+        if (known.missedAt !== undefined) this.#declared.replace(file, { ...known, missedAt: undefined }, touched);
+      } else this.#take(file, listed, known, touched);
+      laterMs = Math.min(laterMs, this.#forgetDropped(file, touched));
+    }
+    const missing = this.#missing.judge(listing, readSince, touched);
+    laterMs = Math.min(laterMs, missing.laterMs);
+    this.#problems = [...listing.problems, ...missing.problems];
+    if (Number.isFinite(laterMs)) this.#resyncIn(laterMs);
+    this.#settle(touched);
+  }
+
+  #settle(touched: ReadonlySet<string>): void {
+    for (const key of touched) {
+      const changed = this.#declared.settle(key);
+      if (changed !== undefined) this.#subscribers.notify(changed.kind, changed.name);
+    }
+  }
+
+  /** Reads a file that is new or another, and glances at it again where it may be another soon. */
+  #take(file: string, listed: ListedFile, known: FileEntry | undefined, touched: Set<string>): void {
+    const { stamp, isYoung } = listed;
+    const read = this.#read(file, listed.sizeBytes, known);
+    if (read === undefined) return;
+    if (isYoung) this.#readNamedIn(file, youngMs + 5);
+    if (read.text !== undefined && read.declarations.some(({ diagnostics }) => diagnostics.length > 0)) {
+      const ageMs = Math.min(ageOf(file, listed), this.#emptyForMs(file, read.text, known));
+      if (ageMs < settleMs) {
+        this.#readNamedIn(file, settleMs - ageMs + 5);
+        return;
+      }
+    }
+    this.#emptySince.delete(file);
+    // A stamp that may serve twice, or stands for nothing that was read, is not kept.
+    const kept = isYoung || read.text === undefined ? "again" : stamp;
+    const declared = new Set(read.declarations.map(({ kind, name }) => keyOf(kind, name)));
+    const now = this.#now().getTime();
+    const before = known?.declarations.map((declaration) => ({ declaration, at: now })) ?? [];
+    const dropped = [...(known?.dropped ?? []), ...before].filter(
+      ({ declaration: { kind, name } }) => !declared.has(keyOf(kind, name)),
+    );
+    this.#declared.replace(file, { ...read, stamp: kept, dropped, missedAt: undefined }, touched);
+  }
+
+  /** ext4 shows for a moment that a file was emptied, and not yet when: its age is then that of its last text. */
+  #emptyForMs(file: string, text: string, known: FileEntry | undefined): number {
+    if (text !== "" || known?.text === undefined || known.text === "") return Infinity;
+    const now = this.#now().getTime();
+    const since = this.#emptySince.get(file) ?? now;
+    this.#emptySince.set(file, since);
+    return now - since;
+  }
+
+  #readNamedIn(file: string, ms: number): void {
+    setTimeout(() => this.#hint(file), ms).unref();
+  }
+
+  /** Removes what a file has not declared for long enough. Returns when to look again. */
+  #forgetDropped(file: string, touched: Set<string>): number {
+    const entry = this.#declared.file(file);
+    if (entry === undefined || entry.dropped.length === 0) return Infinity;
+    const now = this.#now().getTime();
+    const dropped = entry.dropped.filter(({ at }) => now - at < removalMs);
+    if (dropped.length < entry.dropped.length) this.#declared.replace(file, { ...entry, dropped }, touched);
+    return Math.min(...dropped.map(({ at }) => removalMs - (now - at) + 5));
+  }
+
+  #read(
+    file: string,
+    sizeBytes: number,
+    known: FileEntry | undefined,
+  ): Pick<FileEntry, "text" | "declarations"> | undefined {
+    let text: string;
+    try {
+      refuseLargeFile(sizeBytes, manifestLimitBytes);
+      // A small local file: blocking for it costs a tenth of a promise, which counts when a thousand have changed.
+      text = readFileSync(file, "utf8");
+    } catch (error) {
+      // Gone since it was listed: the next look tells.
+      if (errorCode(error) === "ENOENT") return undefined;
+      const message = `cannot be read (${errorCode(error) ?? errorMessage(error)})`;
+      const diagnostics: Diagnostic[] = [{ reason: "Unreadable", file, message }];
+      const before = known?.declarations ?? [];
+      const declarations = before.length > 0 ? before : readManifests(file, "");
+      return { text: undefined, declarations: declarations.map((declaration) => ({ ...declaration, diagnostics })) };
+    }
+    if (known?.text === text) return { text, declarations: known.declarations };
+    const declarations = readManifests(file, text);
+    const [only] = declarations;
+    // A text that does not parse says nothing of which resources it declares: those it declared before keep it.
+    const isUnparsed =
+      declarations.length === 1 && only?.spec === undefined && only?.diagnostics[0]?.path === undefined;
+    const before = known?.declarations ?? [];
+    if (!isUnparsed || before.length === 0) return { text, declarations };
+    const diagnostics = only?.diagnostics ?? [];
+    return { text, declarations: before.map((declaration) => ({ ...declaration, spec: undefined, diagnostics })) };
+  }
+}
+
+/** How long ago it was written; 0 also where that was since it was listed, between which and now it was read. */
+function ageOf(file: string, listed: ListedFile): number {
+  const now = statSync(file, { throwIfNoEntry: false });
+  if (now?.mtimeMs !== listed.mtimeMs || now.size !== listed.sizeBytes) return 0;
+  return Math.abs(Date.now() - now.mtimeMs);
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { errorCode } from "../../lib/error-code.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { readText } from "../../lib/read-text.ts";
+import { documentsInFiles } from "../documents.ts";
+import { ContextFiles } from "../state/context-files.ts";
+import { openDemandStore } from "../state/demand.ts";
+import { EngineLockFile } from "../state/engine-images.ts";
+import { FitFigureFile } from "../state/fit-figures.ts";
+import { openGroupStore } from "../state/groups.ts";
+import { openHardwareStore } from "../state/hardware.ts";
+import { openModelTaskStore } from "../state/model-tasks.ts";
+import { openPullStore } from "../state/pulls.ts";
+import { readOperator, readRegistry } from "../state/published.ts";
+import { openPublisher } from "../state/publisher.ts";
+import { openRemovals } from "../state/removals.ts";
+import { openRequestStore } from "../state/requests.ts";
+import { keepReserve } from "../state/reserve.ts";
+import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
+import type { Lease } from "../store.ts";
+import { openFileSource } from "./file-source.ts";
+
+/** The store of the operator that leads. `lease`: nothing is published once it is lost. */
+export async function openLeaderStore(config: StoreConfig, lease: Lease, options: LeaderOptions): Promise<LeaderStore> {
+  const { stateDir, configDir } = config;
+  const instance = await instanceId(stateDir);
+  const publisher = await openPublisher(stateDir, { check: () => lease.check(), onUnknown: options.onUnknown });
+  const slots = await publisher.readSlots();
+  const registry = readRegistry(stateDir);
+  const before = { slots, registry, boot: (await readOperator(stateDir))?.record.bootId };
+  return {
+    instance,
+    before,
+    publisher,
+    async inputs(): Promise<OperatorInputs> {
+      await using stack = new AsyncDisposableStack();
+      await keepReserve(stateDir);
+      const removals = stack.use(await openRemovals(stateDir));
+      const seedRegistry = registry === undefined ? {} : { seedRegistry: registry };
+      const source = stack.use(await openFileSource({ configDir, seed: slots, ...seedRegistry, removals }));
+      const demand = stack.use(await openDemandStore(stateDir));
+      const requests = stack.use(await openRequestStore(stateDir));
+      const hardware = stack.use(await openHardwareStore(documentsInFiles(stateDir)));
+      const groups = stack.use(await openGroupStore(documentsInFiles(stateDir)));
+      const pulls = stack.use(await openPullStore(documentsInFiles(stateDir)));
+      const modelTasks = stack.use(await openModelTaskStore(documentsInFiles(stateDir)));
+      const engineLock = await EngineLockFile.openAnyway(stateDir, options.onWarning);
+      const fitFigures = await FitFigureFile.open(stateDir, () =>
+        options.onWarning(`${stateDir}/fit.json cannot be kept: figures of memory are made anew`),
+      );
+      stack.defer(() => fitFigures.settled());
+      const owned = stack.move();
+      const dispose = { [Symbol.asyncDispose]: () => owned.disposeAsync() };
+      const contextFiles: OperatorInputs["contextFiles"] = (boot, owner) => new ContextFiles(stateDir, boot, owner);
+      return {
+        source,
+        demand,
+        requests,
+        hardware,
+        groups,
+        pulls,
+        modelTasks,
+        engineLock,
+        fitFigures,
+        contextFiles,
+        ...dispose,
+      };
+    },
+    restoreInstance: () => keepInstance(stateDir, instance),
+  };
+}
+
+/** The name of this installation on shared runtimes; made once. */
+async function instanceId(stateDir: string): Promise<string> {
+  const path = join(stateDir, "instance");
+  const known = (await readText(path))?.trim() ?? "";
+  if (known !== "") return known;
+  const made = randomUUID();
+  // Permanent: under another name this installation would not find its own containers again.
+  await writeFileAtomic(path, `${made}\n`, { fsync: true });
+  return made;
+}
+
+/**
+ * Writes the name again, and looks whether it stays: the deletion of a directory takes a while, and deletes what is written
+ * into it meanwhile.
+ */
+async function keepInstance(stateDir: string, instance: string): Promise<void> {
+  const path = join(stateDir, "instance");
+  for (let looks = 0; looks < 5; looks += 1) {
+    if (looks > 0) await pause(100);
+    if ((await readText(path)) !== undefined) continue;
+    await mkdir(stateDir, { recursive: true });
+    await writeFileAtomic(path, `${instance}\n`, { fsync: true }).catch((error: unknown) => {
+      if (errorCode(error) !== "ENOENT") throw error;
+    });
+  }
+}

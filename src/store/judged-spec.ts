@@ -1,0 +1,65 @@
+import { modelRules, modelSpecSchema } from "../api/model.ts";
+import type { Kind } from "../api/names.ts";
+import { problemsOf } from "../api/problems.ts";
+import { completeSlot, slotRules, slotSpecSchema, type FieldProblem } from "../api/slot.ts";
+import { slotGroupRules, slotGroupSpecSchema } from "../api/slot-group.ts";
+import { upstreamRules, upstreamSpecSchema } from "../api/upstream.ts";
+import { canonicalJson, sha256 } from "../lib/canonical.ts";
+import type { SpecByKind } from "./store.ts";
+
+const schemas = {
+  Slot: slotSpecSchema,
+  Model: modelSpecSchema,
+  Upstream: upstreamSpecSchema,
+  SlotGroup: slotGroupSpecSchema,
+} as const;
+
+/** A spec that a person wrote, as every store judges it. */
+export type JudgedSpec =
+  /** The spec has not the form of its kind. */
+  | { readonly isWellFormed: false; readonly problems: readonly FieldProblem[] }
+  /** Complete; with problems where the rules between its fields do not hold. */
+  | {
+      readonly isWellFormed: true;
+      readonly spec: SpecByKind[Kind];
+      /** Of the canonical spec: the same in every store. */
+      readonly specHash: string;
+      readonly problems: readonly FieldProblem[];
+    };
+
+/** `spell`: how the person writes a field's name. */
+export function judgeSpec(
+  kind: Kind,
+  name: string,
+  spec: unknown,
+  spell: (key: string) => string = (key) => key,
+): JudgedSpec {
+  const schema = schemas[kind];
+  const result = schema.safeParse(spec);
+  if (!result.success) return { isWellFormed: false, problems: problemsOf(result.error, schema, spell) };
+  const complete = completed(kind, name, result.data);
+  return { isWellFormed: true, ...complete, specHash: sha256(canonicalJson(complete.spec)) };
+}
+
+function completed(kind: Kind, name: string, parsed: unknown): { spec: SpecByKind[Kind]; problems: FieldProblem[] } {
+  switch (kind) {
+    case "Slot": {
+      const spec = slotSpecSchema.parse(parsed);
+      return { spec: completeSlot(name, spec), problems: slotRules(name, spec) };
+    }
+    case "Model": {
+      const spec = modelSpecSchema.parse(parsed);
+      return { spec, problems: modelRules(spec) };
+    }
+    case "Upstream": {
+      const spec = upstreamSpecSchema.parse(parsed);
+      return { spec, problems: upstreamRules(spec) };
+    }
+    case "SlotGroup": {
+      const spec = slotGroupSpecSchema.parse(parsed);
+      return { spec, problems: slotGroupRules(spec) };
+    }
+    default:
+      return kind satisfies never;
+  }
+}

@@ -1,0 +1,59 @@
+import { connect } from "../../lib/kubernetes/connection.ts";
+import { openApiClient, type ApiClient } from "../../lib/kubernetes/client.ts";
+import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
+import type { OpenDocuments } from "../documents.ts";
+import { follow } from "./followed.ts";
+import { Maps, type OpenMaps } from "./maps.ts";
+import { collectionOf } from "./names.ts";
+import type { SlotObjects } from "./requests.ts";
+
+/** One client's view of the namespace. */
+export interface Cluster extends AsyncDisposable {
+  readonly client: ApiClient;
+  readonly maps: OpenMaps;
+  /** Of the engines' bearers. */
+  readonly bearers: OpenDocuments;
+}
+
+/** How a client is made: by this process's environment, or as a test says. */
+export type OpenClient = () => Promise<ApiClient>;
+
+export const clientOfEnvironment: OpenClient = async () => openApiClient(await connect(process.env));
+
+/** Each Secret is followed by its name: the rights of this installation reach no other. */
+export async function openCluster(openClient: OpenClient, onError: (error: unknown) => void): Promise<Cluster> {
+  await using stack = new AsyncDisposableStack();
+  const client = stack.use(await openClient());
+  const maps = stack.use(await Maps.open({ client, kind: "ConfigMap", onError }));
+  const bearers = stack.use(await Maps.open({ client, kind: "Secret", only: "berth-bearers", onError }));
+  const owned = stack.move();
+  return {
+    client,
+    maps: (set, options) => maps.documents(set, options),
+    bearers: (set, options) => bearers.documents(set, options),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+export interface FollowedSlots extends SlotObjects, AsyncDisposable {
+  readonly watched: ListWatch;
+}
+
+/** The Slots of the namespace, followed once for all who read them. */
+export async function followSlots(client: ApiClient, onError: (error: unknown) => void): Promise<FollowedSlots> {
+  const subscribers = new Subscribers<[names: readonly string[]]>();
+  const watched = await follow({
+    client,
+    path: collectionOf("Slot", client.namespace),
+    onError,
+    onChange: (names) => subscribers.notify(names),
+  });
+  return {
+    watched,
+    get: (name) => watched.get(name),
+    note: (answer) => watched.note(answer),
+    watch: (onChange) => subscribers.add(onChange),
+    [Symbol.asyncDispose]: () => watched[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,164 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { knownPart } from "../../api/known-part.ts";
+import { demandSchema, heartbeatTtlMs, type Demand } from "../../api/status.ts";
+import { bootId } from "../../lib/boot-id.ts";
+import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
+import { microTime } from "../../lib/kubernetes/lease-election.ts";
+import { texts } from "../../lib/kubernetes/object.ts";
+import { parseJson } from "../../lib/json.ts";
+import { isRecord } from "../../lib/record.ts";
+import { Serial } from "../../lib/serial.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { demandStore } from "../state/demand.ts";
+import { LivenessWatch } from "../state/liveness.ts";
+import type { DemandReport, DemandStore, DemandWriter } from "../store.ts";
+import { follow } from "./followed.ts";
+import { demandAnnotation, gatewayLease, leasesPath, managed, partLabel } from "./names.ts";
+
+const labels = { ...managed, [partLabel]: "gateway" } as const;
+const labelSelector = Object.entries(labels)
+  .map(([name, value]) => `${name}=${value}`)
+  .join(",");
+
+function demandIn(annotations: Readonly<Record<string, string>>): unknown {
+  return parseJson(annotations[demandAnnotation] ?? "");
+}
+
+/** The demand of every live gateway of the namespace, each in a Lease of its own. */
+export async function openDemandLeases(client: ApiClient, onError: (error: unknown) => void): Promise<DemandStore> {
+  return await demandStore(async ({ parse, onChange }) => {
+    const watch = await follow({ client, path: leasesPath(client.namespace), labelSelector, onError, onChange });
+    return {
+      *values() {
+        for (const { meta } of watch.values()) {
+          const demand = parse(demandIn(meta.annotations));
+          if (demand !== undefined) yield [meta.name, demand];
+        }
+      },
+      [Symbol.asyncDispose]: () => watch[Symbol.asyncDispose](),
+    };
+  });
+}
+
+/** Many times the age at which demand is void. */
+const voidMs = 12 * heartbeatTtlMs;
+
+/** Leases of gateways that were killed: nobody else removes them. */
+export async function removeVoidDemand(client: ApiClient): Promise<void> {
+  for (const { name, renewTime } of await listed(client)) {
+    if (Math.abs(Date.now() - Date.parse(renewTime)) < voidMs) continue;
+    await client.request("DELETE", `${leasesPath(client.namespace)}/${name}`).catch((error: unknown) => {
+      if (!isStatus(error, 404)) throw error;
+    });
+  }
+}
+
+/** Whether a gateway lives, in one read; its clock counts, unless it runs elsewhere. */
+export async function hasLiveGatewayLease(client: ApiClient): Promise<boolean | undefined> {
+  const liveness = new LivenessWatch();
+  try {
+    return (await listed(client)).some(({ name, demand }) => {
+      const read = knownPart(demandSchema, demand);
+      return read !== undefined && liveness.of(name, read) === "live";
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+async function listed(
+  client: ApiClient,
+): Promise<readonly { readonly name: string; readonly renewTime: string; readonly demand: unknown }[]> {
+  const page = await client.request("GET", leasesPath(client.namespace), { query: { labelSelector } });
+  const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
+  return items.flatMap((item) => {
+    if (!isRecord(item) || !isRecord(item["metadata"]) || !isRecord(item["spec"])) return [];
+    const { name, annotations } = item["metadata"];
+    return [{ name: String(name), renewTime: String(item["spec"]["renewTime"]), demand: demandIn(texts(annotations)) }];
+  });
+}
+
+/** Without news a gateway writes this often: readers count it as live for `heartbeatTtlMs`. */
+const beatMs = 2000;
+/** News waits this long for more of it. */
+const gapMs = 200;
+
+/**
+ * One gateway's Lease; disposing removes it. News is written within `gapMs`, mere heartbeats every `beatMs`: at most
+ * five writes a second, whatever the traffic.
+ */
+export function openDemandLease(client: ApiClient, gateway: string): DemandWriter {
+  const name = gatewayLease(gateway);
+  const path = leasesPath(client.namespace);
+  const writes = new Serial();
+  let beat = 0;
+  let isClosed = false;
+  let last: { readonly news: string; readonly atMs: number } | undefined;
+  let next: DemandReport | undefined;
+  const lease = (report: DemandReport): object => {
+    beat += 1;
+    const now = new Date();
+    const stamp = {
+      gateway,
+      pid: process.pid,
+      bootId: bootId(),
+      heartbeat: now.toISOString(),
+      incarnation: gateway,
+      beat,
+    };
+    const demand: Demand = { schema: 1, ...stamp, ...report };
+    return {
+      apiVersion: "coordination.k8s.io/v1",
+      kind: "Lease",
+      metadata: { name, labels, annotations: { [demandAnnotation]: JSON.stringify(demand) } },
+      spec: { holderIdentity: gateway, renewTime: microTime(now), leaseDurationSeconds: heartbeatTtlMs / 1000 },
+    };
+  };
+  const send = async (report: DemandReport): Promise<void> => {
+    const body = lease(report);
+    const query = { fieldManager: "berth-gateway", force: true };
+    await client.request("PATCH", `${path}/${name}`, { query, body, contentType: patchTypes.apply });
+  };
+  return {
+    async write(report) {
+      if (isClosed) return;
+      const isQueued = next !== undefined;
+      next = report;
+      // The write that waits takes the newest report with it.
+      if (isQueued) return await writes.settled();
+      const ageMs = last === undefined ? Infinity : steadyNow() - last.atMs;
+      const isNews = newsOf(report) !== last?.news;
+      if (!isNews && ageMs < beatMs) {
+        next = undefined;
+        return;
+      }
+      await writes.run(async () => {
+        if (ageMs < gapMs) await delay(gapMs - ageMs);
+        const newest = next ?? report;
+        next = undefined;
+        // A late write must not bring back the demand of a closed gateway.
+        if (isClosed) return;
+        await send(newest);
+        last = { news: newsOf(newest), atMs: steadyNow() };
+      });
+    },
+    async [Symbol.asyncDispose]() {
+      isClosed = true;
+      await writes.run(async () => {
+        await client.request("DELETE", `${path}/${name}`).catch((error: unknown) => {
+          if (!isStatus(error, 404)) throw error;
+        });
+      });
+    },
+  };
+}
+
+/** What the operator acts on: times of last use wait for the next heartbeat. */
+function newsOf({ slots, sendsBearers }: DemandReport): string {
+  const counts = Object.entries(slots).map(([slot, { lastRequestAt: _request, lastByteAt: _byte, ...rest }]) => [
+    slot,
+    rest,
+  ]);
+  return JSON.stringify([sendsBearers, counts]);
+}

@@ -1,0 +1,78 @@
+import { apiVersion } from "../../api/names.ts";
+import type { PublishedSlot } from "../../api/status.ts";
+import { sha256 } from "../../lib/canonical.ts";
+import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
+import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import { Serial } from "../../lib/serial.ts";
+import { corePath, fieldManager, managed } from "./names.ts";
+
+/** Events that wait for the API server: more are dropped, since the status has the same. */
+const waitingLimit = 100;
+
+export interface Events {
+  /** Tells of the slot's last transition, once. Never waits and never fails. */
+  tell(object: KubeObject, slot: PublishedSlot): void;
+}
+
+/** Kubernetes Events of a Slot's transitions. The same words again count the same Event up. */
+export function openEvents(client: ApiClient, onError: (error: unknown) => void): Events {
+  const writes = new Serial();
+  const told = new Map<string, string>();
+  const counts = new Map<string, number>();
+  let waiting = 0;
+  const path = corePath("events", client.namespace);
+  const write = async ({ meta }: KubeObject, slot: PublishedSlot): Promise<void> => {
+    const last = slot.status.transitions.at(-1);
+    if (last === undefined) return;
+    const { at, from, to, reason, message } = last;
+    const name = `${meta.name}.${sha256([meta.uid, from, to, reason, message].join("\n")).slice(0, 16)}`;
+    const involvedObject = { apiVersion, kind: "Slot", name: meta.name, namespace: client.namespace, uid: meta.uid };
+    const count = (counts.get(name) ?? 0) + 1;
+    const event = {
+      apiVersion: "v1",
+      kind: "Event",
+      metadata: { name, labels: managed },
+      involvedObject,
+      reason,
+      message: `${from} → ${to}: ${message}`.slice(0, 1000),
+      type: to === "error" ? "Warning" : "Normal",
+      source: { component: fieldManager },
+      firstTimestamp: wholeSeconds(at),
+      lastTimestamp: wholeSeconds(at),
+      count,
+    };
+    try {
+      await client.request("POST", path, { body: event });
+    } catch (error) {
+      if (!isStatus(error, 409)) throw error;
+      const body = { count, lastTimestamp: wholeSeconds(at) };
+      await client.request("PATCH", `${path}/${name}`, { body, contentType: patchTypes.merge });
+    }
+    counts.set(name, count);
+    const [oldest] = counts.keys();
+    if (counts.size > 10 * waitingLimit && oldest !== undefined) counts.delete(oldest);
+  };
+  return {
+    tell(object, slot) {
+      const last = slot.status.transitions.at(-1);
+      if (last === undefined || told.get(slot.name) === last.at || waiting >= waitingLimit) return;
+      const isFirst = !told.has(slot.name);
+      told.set(slot.name, last.at);
+      // What an earlier operator has published was told by that one.
+      if (isFirst && last.at < startedAt) return;
+      waiting += 1;
+      void writes
+        .run(() => write(object, slot))
+        .catch(onError)
+        .finally(() => (waiting -= 1));
+    },
+  };
+}
+
+const startedAt = new Date().toISOString();
+
+/** `metav1.Time` has no fraction. */
+function wholeSeconds(time: string): string {
+  return time.replace(/\.\d+Z$/, "Z");
+}

@@ -1,0 +1,73 @@
+import { errorMessage } from "../../lib/error-code.ts";
+import { FailureLog } from "../../lib/failure-log.ts";
+import { ManifestThread } from "../files/thread/manifest-thread.ts";
+import { ConversationStore } from "../state/conversations.ts";
+import { DiscoveredStore } from "../state/discovered.ts";
+import { openGroupStore } from "../state/groups.ts";
+import { openHardwareStore } from "../state/hardware.ts";
+import { openModelTaskStore } from "../state/model-tasks.ts";
+import { OpenUpstreams } from "../state/open-upstreams.ts";
+import { openPullStore } from "../state/pulls.ts";
+import type { GatewayStore, GatewayStoreOptions, StoreConfig } from "../opened-store.ts";
+import { followSlots, openCluster, type OpenClient } from "./cluster.ts";
+import { openDemandLease } from "./demand.ts";
+import { openPublishedObjects } from "./published.ts";
+import { openRequests } from "./requests.ts";
+import { noteAuthModeIn, openTokenSecret, SecretTokens } from "./tokens.ts";
+import { objectWriter } from "./writer.ts";
+
+/** The store of a gateway in a cluster. Models that providers list are found anew by each gateway, and
+ * conversations of the chat page stay with the one that keeps them. */
+export async function openClusterGatewayStore(
+  { stateDir }: StoreConfig,
+  options: GatewayStoreOptions & { readonly openClient: OpenClient },
+): Promise<GatewayStore> {
+  const failures = new FailureLog({
+    onFailing: (error) => options.onWarning(`the cluster: ${errorMessage(error)}`),
+    onEnd: () => undefined,
+  });
+  const onError = (error: unknown): void => failures.failed(error);
+  await using stack = new AsyncDisposableStack();
+  const cluster = stack.use(await openCluster(options.openClient, onError));
+  const { client, maps } = cluster;
+  const slots = stack.use(await followSlots(client, onError));
+  const published = stack.use(
+    await openPublishedObjects({
+      client,
+      maps,
+      secrets: cluster.bearers,
+      onUnknown: options.onUnknown,
+      onError,
+      slots: slots.watched,
+      onSlots: (listener) => slots.watch(listener),
+    }),
+  );
+  const secret = stack.use(await openTokenSecret(client, onError));
+  const tokens = stack.use(await SecretTokens.open(stateDir, secret, onError));
+  const requests = stack.use(await openRequests(client, slots, maps));
+  const groups = stack.use(await openGroupStore(maps));
+  const hardware = stack.use(await openHardwareStore(maps));
+  const pulls = stack.use(await openPullStore(maps));
+  const modelTasks = stack.use(await openModelTaskStore(maps));
+  const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: options.onDiscoveredError }));
+  const manifests = stack.use(new ManifestThread());
+  const demand = openDemandLease(client, options.gateway);
+  const owned = stack.move();
+  return {
+    published,
+    demand,
+    requests,
+    groups,
+    hardware,
+    pulls,
+    modelTasks,
+    discovered,
+    conversations: new ConversationStore(stateDir),
+    openUpstreams: new OpenUpstreams(stateDir),
+    tokens,
+    noteAuthMode: (isEnabled) => noteAuthModeIn(secret, isEnabled),
+    manifests,
+    writer: objectWriter(client),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

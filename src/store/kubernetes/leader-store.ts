@@ -1,0 +1,132 @@
+import { randomUUID } from "node:crypto";
+import type { Kind } from "../../api/names.ts";
+import { completeSlot } from "../../api/slot.ts";
+import { FailureLog } from "../../lib/failure-log.ts";
+import { errorMessage } from "../../lib/error-code.ts";
+import { isRecord } from "../../lib/record.ts";
+import { Subscribers } from "../../lib/subscribers.ts";
+import { readLease } from "../../lib/kubernetes/lease-election.ts";
+import { ContextFiles } from "../state/context-files.ts";
+import { EngineLockFile } from "../state/engine-images.ts";
+import { FitFigureFile } from "../state/fit-figures.ts";
+import { openGroupStore } from "../state/groups.ts";
+import { openHardwareStore } from "../state/hardware.ts";
+import { openModelTaskStore } from "../state/model-tasks.ts";
+import { openPullStore } from "../state/pulls.ts";
+import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
+import { openCluster, type OpenClient } from "./cluster.ts";
+import { openDemandLeases, removeVoidDemand } from "./demand.ts";
+import { openFinalizers } from "./finalizers.ts";
+import { recordOf, type LeaderLease } from "./leadership.ts";
+import { operatorLease } from "./names.ts";
+import { hasEnded, openObjectPublisher } from "./publisher.ts";
+import { openRequests } from "./requests.ts";
+import { ObjectSource, type Before } from "./source.ts";
+
+/** The store of the operator that leads. `owned` ends with the lease: some use no inputs. */
+export async function openClusterLeaderStore(
+  config: StoreConfig,
+  lease: LeaderLease,
+  options: LeaderOptions & { readonly openClient: OpenClient },
+): Promise<{ readonly store: LeaderStore; readonly owned: AsyncDisposable }> {
+  const { stateDir } = config;
+  const failures = new FailureLog({
+    onFailing: (error) => options.onWarning(`the cluster: ${errorMessage(error)}`),
+    onEnd: () => undefined,
+  });
+  const onError = (error: unknown): void => failures.failed(error);
+  await using stack = new AsyncDisposableStack();
+  const cluster = stack.use(await openCluster(options.openClient, onError));
+  const { client, maps } = cluster;
+  const changed = new Subscribers<[names: readonly string[]]>();
+  const known = new Map<string, Before>();
+  const before = (kind: Kind, name: string): Before | undefined => known.get(`${kind}/${name}`);
+  const source = stack.use(await ObjectSource.open({ client, before, onError }, (names) => changed.notify(names)));
+  const finalizers = stack.use(
+    openFinalizers({
+      client,
+      slots: () => source.objects("Slot"),
+      note: (answer) => source.note("Slot", answer),
+      onError,
+    }),
+  );
+  const publisher = stack.use(
+    await openObjectPublisher({
+      client,
+      lease,
+      source,
+      finalizers,
+      maps,
+      secrets: cluster.bearers,
+      onUnknown: options.onUnknown,
+      onError,
+    }),
+  );
+  const slots = await publisher.readSlots();
+  const registry = publisher.readRegistry();
+  for (const slot of slots) {
+    // Its last operator ended between the two writes.
+    const object = source.object("Slot", slot.name);
+    if (object?.meta.isDeleted === true && hasEnded(slot)) await finalizers.remove(object);
+  }
+  for (const { name, spec, specHash } of slots) known.set(`Slot/${name}`, { spec: completeSlot(name, spec), specHash });
+  const installation = stack.use(
+    await maps<{ readonly instance: string }>("installation", {
+      parse: (value) =>
+        isRecord(value) && typeof value["instance"] === "string" ? { instance: value["instance"] } : undefined,
+      onChange: () => undefined,
+    }),
+  );
+  const kept = installation.get("installation")?.instance;
+  const instance = kept ?? randomUUID();
+  const keep = async (): Promise<void> => await installation.put("installation", { instance }, { isLasting: true });
+  if (kept === undefined) await keep();
+  const record = recordOf(await readLease(client, operatorLease));
+  await removeVoidDemand(client).catch(onError);
+  const owned = stack.move();
+  const store: LeaderStore = {
+    instance,
+    before: { slots, registry, boot: record?.bootId },
+    publisher,
+    async inputs(): Promise<OperatorInputs> {
+      await using parts = new AsyncDisposableStack();
+      const demand = parts.use(await openDemandLeases(client, onError));
+      const requests = parts.use(
+        await openRequests(
+          client,
+          {
+            get: (name) => source.object("Slot", name),
+            note: (answer) => source.note("Slot", answer),
+            watch: (onChange) => changed.add(onChange),
+          },
+          maps,
+        ),
+      );
+      const groups = parts.use(await openGroupStore(maps));
+      const hardware = parts.use(await openHardwareStore(maps));
+      const pulls = parts.use(await openPullStore(maps));
+      const modelTasks = parts.use(await openModelTaskStore(maps));
+      const engineLock = await EngineLockFile.openAnyway(stateDir, options.onWarning);
+      const fitFigures = await FitFigureFile.open(stateDir, () =>
+        options.onWarning(`${stateDir}/fit.json cannot be kept: figures of memory are made anew`),
+      );
+      parts.defer(() => fitFigures.settled());
+      const all = parts.move();
+      return {
+        source,
+        demand,
+        requests,
+        groups,
+        hardware,
+        pulls,
+        modelTasks,
+        engineLock,
+        fitFigures,
+        contextFiles: (boot, owner) => new ContextFiles(stateDir, boot, owner),
+        [Symbol.asyncDispose]: () => all.disposeAsync(),
+      };
+    },
+    restoreInstance: keep,
+  };
+  return { store, owned };
+}

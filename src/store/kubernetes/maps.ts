@@ -1,0 +1,209 @@
+import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
+import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
+import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { parseJson } from "../../lib/json.ts";
+import type { Documents, DocumentsOptions } from "../documents.ts";
+import { follow } from "./followed.ts";
+import { corePath, managed } from "./names.ts";
+
+export interface MapsOptions {
+  readonly client: ApiClient;
+  readonly kind: "ConfigMap" | "Secret";
+  /** The only object of that kind that may be read; absent: all ConfigMaps of this installation. */
+  readonly only?: string;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Of one object: a writer can tell whether another one was faster. */
+export interface MapDocuments<T> extends Documents<T> {
+  /** Deletes the document that `isSame` accepts, and never one that has replaced it. */
+  deleteIf(name: string, isSame: (value: T) => boolean): Promise<void>;
+}
+
+/** How a cluster opens a set of documents. */
+export type OpenMaps = <T>(set: string, options: DocumentsOptions<T>) => Promise<MapDocuments<T>>;
+
+interface Reader {
+  readonly object: string;
+  /** Reads the object again, and tells what changed. */
+  read(): void;
+}
+
+const suffix = ".json";
+
+/** ConfigMaps or Secrets as sets of JSON documents: a set is the object `berth-SET`, and a document one of its entries. */
+export class Maps implements AsyncDisposable {
+  readonly #options: MapsOptions;
+  readonly #readers = new Set<Reader>();
+  readonly #followed: { watch?: ListWatch } = {};
+
+  private constructor(options: MapsOptions) {
+    this.#options = options;
+  }
+
+  static async open(options: MapsOptions): Promise<Maps> {
+    const maps = new Maps(options);
+    const { client, only } = options;
+    const labels = Object.entries(managed).map(([name, value]) => `${name}=${value}`);
+    maps.#followed.watch = await follow({
+      client,
+      path: maps.#collection,
+      ...(only === undefined ? { labelSelector: labels.join(",") } : { fieldSelector: `metadata.name=${only}` }),
+      onError: options.onError,
+      onChange: (names) => {
+        for (const reader of maps.#readers) if (names.includes(reader.object)) reader.read();
+      },
+    });
+    return maps;
+  }
+
+  /** The documents of one set. */
+  documents<T>(set: string, options: DocumentsOptions<T>): Promise<MapDocuments<T>> {
+    return Promise.resolve(this.#documentsIn(`berth-${set}`, options, new Map()));
+  }
+
+  get isConnected(): boolean {
+    return this.#followed.watch?.isConnected === true;
+  }
+
+  /** The present entries, as texts, by one read of the API server. */
+  async fresh(object: string): Promise<Readonly<Record<string, string>>> {
+    try {
+      const value = await this.#options.client.request("GET", `${this.#collection}/${object}`);
+      this.#followed.watch?.note(value);
+    } catch (error) {
+      if (!isStatus(error, 404)) throw error;
+      return {};
+    }
+    return this.entries(object);
+  }
+
+  entries(object: string): Readonly<Record<string, string>> {
+    const found = this.#followed.watch?.get(object);
+    return found === undefined ? {} : this.#decoded(found);
+  }
+
+  /** Sets entries; undefined removes one. Creates the object. With `version`: 409 where the object is another by now. */
+  async write(object: string, entries: Readonly<Record<string, string | undefined>>, version?: string): Promise<void> {
+    const { client, kind } = this.#options;
+    const data = Object.fromEntries(
+      Object.entries(entries).map(([name, text]) => [name, text === undefined ? null : this.#encoded(text)]),
+    );
+    const metadata = version === undefined ? {} : { metadata: { resourceVersion: version } };
+    const body = { data, ...metadata };
+    const change = async (): Promise<unknown> =>
+      await client.request("PATCH", `${this.#collection}/${object}`, { body, contentType: patchTypes.merge });
+    let answer: unknown;
+    try {
+      answer = await change();
+    } catch (error) {
+      if (!isStatus(error, 404)) throw error;
+      const made = { apiVersion: "v1", kind, metadata: { name: object, labels: managed }, data: withoutNull(data) };
+      try {
+        answer = await client.request("POST", this.#collection, { body: made });
+      } catch (failure) {
+        // Another writer has made it meanwhile.
+        if (!isStatus(failure, 409)) throw failure;
+        answer = await change();
+      }
+    }
+    this.#followed.watch?.note(answer);
+  }
+
+  watch(object: string, onChange: () => void): Disposable {
+    const reader = { object, read: onChange };
+    this.#readers.add(reader);
+    return { [Symbol.dispose]: () => void this.#readers.delete(reader) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#readers.clear();
+    await this.#followed.watch?.[Symbol.asyncDispose]();
+  }
+
+  get #collection(): string {
+    const { client, kind } = this.#options;
+    return corePath(kind === "Secret" ? "secrets" : "configmaps", client.namespace);
+  }
+
+  #documentsIn<T>(object: string, options: DocumentsOptions<T>, entries: Map<string, Entry<T>>): MapDocuments<T> {
+    const read = (): void => {
+      const changed = refreshed(entries, this.entries(object), options.parse);
+      if (changed.length > 0) options.onChange(changed);
+    };
+    refreshed(entries, this.entries(object), options.parse);
+    const watch = this.watch(object, read);
+    return {
+      get: (name) => entries.get(name)?.value,
+      *values() {
+        for (const [name, { value }] of entries) if (value !== undefined) yield [name, value];
+      },
+      put: async (name, value) => await this.write(object, { [`${name}${suffix}`]: JSON.stringify(value) }),
+      delete: async (name) => {
+        if (entries.has(name)) await this.write(object, { [`${name}${suffix}`]: undefined });
+      },
+      deleteIf: async (name, isSame) => {
+        for (;;) {
+          const value = entries.get(name)?.value;
+          if (value === undefined || !isSame(value)) return;
+          try {
+            const version = this.#followed.watch?.get(object)?.meta.resourceVersion;
+            return await this.write(object, { [`${name}${suffix}`]: undefined }, version);
+          } catch (error) {
+            if (!isStatus(error, 409)) throw error;
+            await this.fresh(object);
+          }
+        }
+      },
+      [Symbol.asyncDispose]() {
+        watch[Symbol.dispose]();
+        return Promise.resolve();
+      },
+    };
+  }
+
+  #encoded(text: string): string {
+    return this.#options.kind === "Secret" ? Buffer.from(text).toString("base64") : text;
+  }
+
+  #decoded({ value }: KubeObject): Readonly<Record<string, string>> {
+    const data = texts(value["data"]);
+    if (this.#options.kind === "ConfigMap") return data;
+    return Object.fromEntries(
+      Object.entries(data).map(([name, text]) => [name, Buffer.from(text, "base64").toString()]),
+    );
+  }
+}
+
+interface Entry<T> {
+  readonly text: string;
+  readonly value: T | undefined;
+}
+
+/** Brings `entries` up to date, and returns the names that changed or are gone. */
+function refreshed<T>(
+  entries: Map<string, Entry<T>>,
+  present: Readonly<Record<string, string>>,
+  parse: DocumentsOptions<T>["parse"],
+): readonly string[] {
+  const changed: string[] = [];
+  for (const [key, text] of Object.entries(present)) {
+    if (!key.endsWith(suffix)) continue;
+    const name = key.slice(0, -suffix.length);
+    const known = entries.get(name);
+    if (known?.text === text) continue;
+    entries.set(name, { text, value: parse(parseJson(text)) ?? known?.value });
+    changed.push(name);
+  }
+  for (const name of entries.keys()) {
+    if (present[`${name}${suffix}`] !== undefined) continue;
+    entries.delete(name);
+    changed.push(name);
+  }
+  return changed;
+}
+
+function withoutNull(data: Readonly<Record<string, string | null>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(data).flatMap(([name, text]) => (text === null ? [] : [[name, text]])));
+}

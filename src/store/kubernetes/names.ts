@@ -1,0 +1,42 @@
+import { apiVersion, type Kind } from "../../api/names.ts";
+
+/** Every name that this store gives to something in a cluster: docs/kubernetes.md lists them. */
+export const fieldManager = "berth";
+export const finalizer = "berth.dev/engine";
+export const operatorLease = "berth-operator";
+export const gatewayLease = (gateway: string): string => `berth-gateway-${gateway.toLowerCase()}`;
+/** `ID.json` is a token's record, `ID.confirmed` its confirmation. */
+export const tokensSecret = "berth-tokens";
+export const partLabel = "berth.dev/part";
+export const recordAnnotation = "berth.dev/record";
+export const pidAnnotation = "berth.dev/pid";
+export const demandAnnotation = "berth.dev/demand";
+/** `berth.dev/restart`, `berth.dev/swap-model` …: their value is a request. */
+export const requestPrefix = "berth.dev/";
+
+export const partOf = { "app.kubernetes.io/part-of": "berth" } as const;
+export const managed = { ...partOf, "app.kubernetes.io/managed-by": fieldManager } as const;
+
+const plurals = {
+  Slot: "slots",
+  Model: "models",
+  Upstream: "upstreams",
+  SlotGroup: "slotgroups",
+} as const satisfies Record<Kind, string>;
+
+/** As a person writes it behind `kubectl edit`. */
+export function objectName(kind: Kind, name: string): string {
+  return `${plurals[kind]}.${apiVersion.split("/", 1)[0] ?? ""}/${name}`;
+}
+
+export function collectionOf(kind: Kind, namespace: string): string {
+  return `/apis/${apiVersion}/namespaces/${namespace}/${plurals[kind]}`;
+}
+
+export function corePath(plural: "configmaps" | "secrets" | "events", namespace: string): string {
+  return `/api/v1/namespaces/${namespace}/${plural}`;
+}
+
+export function leasesPath(namespace: string): string {
+  return `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+}

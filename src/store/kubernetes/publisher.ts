@@ -1,0 +1,195 @@
+import { apiVersion, type Kind } from "../../api/names.ts";
+import { once, readPublishedSlot, type OnUnknown } from "../../api/published-slot.ts";
+import { emptyStatus, publishedRegistrySchema, type PublishedRegistry, type PublishedSlot } from "../../api/status.ts";
+import { knownPart } from "../../api/known-part.ts";
+import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
+import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import { Serial } from "../../lib/serial.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { canonicalJson } from "../../lib/canonical.ts";
+import type { Documents, OpenDocuments } from "../documents.ts";
+import type { Publisher } from "../store.ts";
+import { openEvents } from "./events.ts";
+import type { Finalizers } from "./finalizers.ts";
+import type { LeaderLease } from "./leadership.ts";
+import { collectionOf, fieldManager } from "./names.ts";
+import { bearersOf, hasRecord, publishedOf, readBearers, statusOf, type Bearers } from "./slot-record.ts";
+import type { ObjectSource } from "./source.ts";
+
+export interface PublisherOptions {
+  readonly client: ApiClient;
+  readonly lease: LeaderLease;
+  readonly source: ObjectSource;
+  readonly finalizers: Finalizers;
+  readonly maps: OpenDocuments;
+  readonly secrets: OpenDocuments;
+  readonly onUnknown: OnUnknown;
+  readonly onError: (error: unknown) => void;
+}
+
+/** A status that differs from the last one only in figures is written this often at most. */
+const figuresMs = 5000;
+
+interface Written {
+  readonly essence: string;
+  readonly atMs: number;
+  /** Of the write that is held back. */
+  timer?: NodeJS.Timeout;
+}
+
+export interface ObjectPublisher extends Publisher, AsyncDisposable {
+  readRegistry(): PublishedRegistry | undefined;
+}
+
+/** The operator's writer: the status of each object, and ConfigMaps for what has no object. */
+export async function openObjectPublisher(options: PublisherOptions): Promise<ObjectPublisher> {
+  const { client, lease, source, finalizers, onError } = options;
+  const events = openEvents(client, onError);
+  const told = once(options.onUnknown);
+  const nothing = (): void => undefined;
+  const readSlot = (value: unknown): PublishedSlot | undefined => readPublishedSlot(value, (what) => told(what));
+  /** Slots without an object: built-in ones that no manifest configures. */
+  const bare: Documents<PublishedSlot> = await options.maps("slots", { parse: readSlot, onChange: nothing });
+  const registry = await options.maps<PublishedRegistry>("registry", {
+    parse: (value) => knownPart(publishedRegistrySchema, value),
+    onChange: nothing,
+  });
+  const bearers: Documents<Bearers> = await options.secrets("bearers", { parse: readBearers, onChange: nothing });
+  const written = new Map<string, Written>();
+  /** A write that was held back must not overtake, or be overtaken by, a later one of its slot. */
+  const turns = new Map<string, Serial>();
+  const statuses = new Map<string, string>();
+
+  async function apply(object: KubeObject, slot: PublishedSlot): Promise<void> {
+    lease.check();
+    await writeBearers(slot);
+    if (!object.meta.isDeleted) await finalizers.add(object);
+    await writeStatus(object, "Slot", statusOf(slot));
+    events.tell(object, slot);
+  }
+  async function writeStatus({ meta: { name, uid } }: KubeObject, kind: Kind, status: object): Promise<void> {
+    const query = { fieldManager, force: true };
+    const body = { apiVersion, kind, metadata: { name, uid }, status };
+    const path = `${collectionOf(kind, client.namespace)}/${name}/status`;
+    try {
+      source.note(kind, await client.request("PATCH", path, { query, body, contentType: patchTypes.apply }));
+    } catch (error) {
+      // The object is gone, or another object has its name: the source says so in a moment.
+      if (!isStatus(error, 404, 409)) throw error;
+    }
+  }
+  async function writeBearers(slot: PublishedSlot): Promise<void> {
+    const now = bearersOf(slot);
+    const known = bearers.get(slot.name);
+    if (Object.keys(now).length === 0) return;
+    if (known === undefined || canonicalJson(known) !== canonicalJson(now))
+      await bearers.put(slot.name, now, { isLasting: true });
+  }
+  function inTurn(name: string, work: () => Promise<void>): Promise<void> {
+    const turn = turns.get(name) ?? new Serial();
+    turns.set(name, turn);
+    return turn.run(work);
+  }
+  const writeSlot = (slot: PublishedSlot): Promise<void> => inTurn(slot.name, () => write(slot));
+  async function write(slot: PublishedSlot): Promise<void> {
+    lease.check();
+    const object = source.object("Slot", slot.name);
+    if (object === undefined) {
+      forget(slot.name);
+      await bare.put(slot.name, slot, { isLasting: true });
+      return;
+    }
+    const essence = canonicalJson(essenceOf(slot));
+    const last = written.get(slot.name);
+    const waitMs = last === undefined ? 0 : last.atMs + figuresMs - steadyNow();
+    clearTimeout(last?.timer);
+    if (last?.essence === essence && waitMs > 0) {
+      last.timer = setTimeout(() => void writeSlot(slot).catch(onError), waitMs + 1);
+      last.timer.unref();
+      return;
+    }
+    await apply(object, slot);
+    written.set(slot.name, { essence, atMs: steadyNow() });
+    if (object.meta.isDeleted && hasEnded(slot)) {
+      // A built-in slot stays without its object: from now on the ConfigMap has it.
+      await bare.put(slot.name, slot, { isLasting: true });
+      await finalizers.remove(object);
+      return;
+    }
+    if (bare.get(slot.name) !== undefined) await bare.delete(slot.name);
+  }
+  async function remove(name: string): Promise<void> {
+    lease.check();
+    forget(name);
+    await bare.delete(name);
+    await bearers.delete(name);
+    const object = source.object("Slot", name);
+    if (object === undefined) return;
+    // Its deletion has not begun: only what was published of it goes.
+    if (!object.meta.isDeleted && hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
+    await finalizers.remove(object);
+  }
+  function forget(name: string): void {
+    clearTimeout(written.get(name)?.timer);
+    written.delete(name);
+  }
+
+  return {
+    readSlots() {
+      const found = new Map([...bare.values()].map(([name, slot]) => [name, slot]));
+      for (const object of source.objects("Slot")) {
+        const slot = publishedOf(object, bearers.get(object.meta.name), told);
+        if (slot !== undefined) found.set(slot.name, slot);
+      }
+      return Promise.resolve([...found.values()]);
+    },
+    writeSlot,
+    async deleteSlot(name) {
+      await inTurn(name, () => remove(name));
+      turns.delete(name);
+    },
+    missingSlots(names) {
+      // Only what can be seen to be missing: a watch that is not open shows an old state.
+      if (!source.isCurrent) return [];
+      return [...names].filter((name) => {
+        const object = source.object("Slot", name);
+        if (object === undefined) return bare.get(name) === undefined;
+        return written.has(name) && !hasRecord(object);
+      });
+    },
+    hasRegistry: () => registry.get("registry") !== undefined,
+    readRegistry: () => registry.get("registry"),
+    async writeRegistry(value) {
+      lease.check();
+      await registry.put("registry", value, { isLasting: true });
+      for (const { kind, name, generation, conditions } of value.resources ?? []) {
+        const object = source.object(kind, name);
+        const status = { observedGeneration: generation, conditions };
+        const [key, text] = [`${kind}/${name}/${object?.meta.uid ?? ""}`, JSON.stringify(status)];
+        if (object === undefined || object.meta.isDeleted || statuses.get(key) === text) continue;
+        lease.check();
+        await writeStatus(object, kind, status);
+        statuses.set(key, text);
+      }
+    },
+    async writeOperator(operator) {
+      await lease.publish(operator);
+    },
+    async [Symbol.asyncDispose]() {
+      for (const name of written.keys()) forget(name);
+      for (const each of [bare, registry, bearers]) await each[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** No engine of it is left: its object may go. */
+export function hasEnded({ status }: PublishedSlot): boolean {
+  return status.state === "offline" && status.processes.length === 0;
+}
+
+/** Without the figures that change all the time. */
+function essenceOf({ status, revision: _revision, ...rest }: PublishedSlot): unknown {
+  const { progress, idleSince: _idle, memory: _memory, fit: _fit, ...lasting } = status;
+  return { ...rest, status: { ...lasting, hasProgress: progress !== undefined } };
+}

@@ -1,0 +1,104 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
+import { readLease } from "../../lib/kubernetes/lease-election.ts";
+import { readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
+import { isRecord } from "../../lib/record.ts";
+import { collectionOf, finalizer, operatorLease } from "./names.ts";
+
+export interface ReleaseOptions {
+  /** Of the Slots that are deleted while the operator can still end their engines; absent: none is. */
+  readonly selector?: string;
+  /** Of the operator, which would otherwise put its finalizers back. */
+  readonly deployment?: string;
+  /** Longest wait for the Slots, and longest wait for the operator. */
+  readonly seconds: number;
+  readonly write: (text: string) => void;
+}
+
+const lookMs = 200;
+
+/**
+ * Leaves no Slot behind that nobody could delete: deletes those of an installation and waits for their engines, stops the
+ * operator, then removes its finalizer from every Slot of the namespace. Engines of Slots that stay run on; their Pods go
+ * with their Slot. A wait that is over only says so: a Slot without its finalizer is better than one that hangs for ever.
+ * Rejects with the API server's error.
+ */
+export async function release(client: ApiClient, options: ReleaseOptions): Promise<void> {
+  const { selector, deployment, seconds, write } = options;
+  const slots = collectionOf("Slot", client.namespace);
+  const until = async (isDone: () => Promise<boolean>, late: string): Promise<void> => {
+    const endsAtMs = performance.now() + seconds * 1000;
+    while (!(await isDone())) {
+      if (performance.now() > endsAtMs) {
+        write(`${late} after ${seconds} s: going on without\n`);
+        return;
+      }
+      await delay(lookMs);
+    }
+  };
+
+  if (selector !== undefined) {
+    const query = { labelSelector: selector };
+    const found = await listed(client, slots, query);
+    for (const { meta } of found) {
+      await client.request("DELETE", `${slots}/${meta.name}`).catch(unlessGone);
+      write(`slot ${meta.name}: being deleted\n`);
+    }
+    const uids = new Set(found.map(({ meta }) => meta.uid));
+    const areGone = async (): Promise<boolean> =>
+      !(await listed(client, slots, query)).some(({ meta }) => uids.has(meta.uid));
+    await until(areGone, "engines have not ended");
+  }
+
+  if (deployment !== undefined) {
+    const path = `/apis/apps/v1/namespaces/${client.namespace}/deployments/${deployment}`;
+    const body = { spec: { replicas: 0 } };
+    const scaled = await client
+      .request("PATCH", `${path}/scale`, { body, contentType: patchTypes.merge })
+      .catch(unlessGone);
+    if (scaled !== undefined) write(`deployment ${deployment}: scaled to 0\n`);
+    // A standby would take over from the one that ends: none may be left, and then nobody holds the Lease.
+    const hasEnded = async (): Promise<boolean> => {
+      const value = await client.request("GET", path).catch(unlessGone);
+      const status = isRecord(value) && isRecord(value["status"]) ? value["status"] : {};
+      if (status["replicas"] !== undefined && status["replicas"] !== 0) return false;
+      const lease = await readLease(client, operatorLease);
+      return lease?.holder === undefined || !lease.isFresh(new Date());
+    };
+    await until(hasEnded, "the operator has not ended");
+  }
+
+  const areReleased = async (): Promise<boolean> => {
+    const bound = (await listed(client, slots, {})).filter(({ meta }) => meta.finalizers.includes(finalizer));
+    for (const { meta } of bound) {
+      const { name, uid, resourceVersion } = meta;
+      const finalizers = meta.finalizers.filter((each) => each !== finalizer);
+      const body = { metadata: { uid, resourceVersion, finalizers } };
+      try {
+        await client.request("PATCH", `${slots}/${name}`, { body, contentType: patchTypes.merge });
+        write(`slot ${name}: released\n`);
+      } catch (error) {
+        // The object is gone, or another writer was faster: the next list tells.
+        if (!isStatus(error, 404, 409)) throw error;
+      }
+    }
+    return bound.length === 0;
+  };
+  await until(areReleased, "the operator's finalizers are still put back");
+}
+
+async function listed(
+  client: ApiClient,
+  path: string,
+  query: Readonly<Record<string, string>>,
+): Promise<readonly KubeObject[]> {
+  // Without the kind there is no Slot.
+  const page = await client.request("GET", path, { query }).catch(unlessGone);
+  const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
+  return items.flatMap((item) => readObject(item) ?? []);
+}
+
+function unlessGone(error: unknown): undefined {
+  if (!isStatus(error, 404)) throw error;
+}

@@ -1,0 +1,116 @@
+import type { Config } from "../api/config.ts";
+import type { EngineLock } from "../api/engine-images.ts";
+import type { PublishedOperator, PublishedRegistry, PublishedSlot } from "../api/status.ts";
+import type { TokenStore } from "./auth/tokens.ts";
+import type { ManifestThread } from "./files/thread/manifest-thread.ts";
+import type { AsyncManifestWriter } from "./files/writer.ts";
+import type { ContextFiles, FileOwner } from "./state/context-files.ts";
+import type { ConversationStore } from "./state/conversations.ts";
+import type { DiscoveredStore } from "./state/discovered.ts";
+import type { EngineLockFile } from "./state/engine-images.ts";
+import type { FitFigureFile } from "./state/fit-figures.ts";
+import type { GroupStore } from "./state/groups.ts";
+import type { HardwareStore } from "./state/hardware.ts";
+import type { Liveness } from "./state/liveness.ts";
+import type { ModelTaskStore } from "./state/model-tasks.ts";
+import type { PullStore } from "./state/pulls.ts";
+import type { OpenUpstreams } from "./state/open-upstreams.ts";
+import type {
+  DemandStore,
+  DemandWriter,
+  DesiredSource,
+  LeadOptions,
+  Lease,
+  PublishedStore,
+  Publisher,
+  RequestStore,
+} from "./store.ts";
+
+export interface LeaderOptions {
+  readonly onWarning: (line: string) => void;
+  /** Another version has published a value that this version does not know. */
+  readonly onUnknown: (what: string) => void;
+}
+
+/** The store of the operator that leads. */
+export interface LeaderStore {
+  /** The name of this installation on shared runtimes, for good. */
+  readonly instance: string;
+  /** The state that earlier operators published. */
+  readonly before: {
+    readonly slots: readonly PublishedSlot[];
+    readonly registry: PublishedRegistry | undefined;
+    /** The boot of the machine that their engines ran on. */
+    readonly boot: string | undefined;
+  };
+  readonly publisher: Publisher;
+  /** The inputs that it follows from now on. */
+  inputs(): Promise<OperatorInputs>;
+  /** For the next operator, where the state was deleted: engines carry the instance's name. */
+  restoreInstance(): Promise<void>;
+}
+
+export interface OperatorInputs extends AsyncDisposable {
+  readonly source: DesiredSource;
+  readonly demand: DemandStore;
+  readonly requests: RequestStore;
+  readonly hardware: HardwareStore;
+  readonly groups: GroupStore;
+  readonly pulls: PullStore;
+  readonly modelTasks: ModelTaskStore;
+  readonly engineLock: EngineLockFile;
+  readonly fitFigures: FitFigureFile;
+  /** The saved contexts of engines of that boot. `owner`: their user, where it is not this process's. */
+  contextFiles(boot: string, owner: () => Promise<FileOwner | undefined>): ContextFiles;
+}
+
+export interface GatewayStoreOptions extends LeaderOptions {
+  /** The name of one start of one gateway. */
+  readonly gateway: string;
+  readonly onDiscoveredError: (error: unknown) => void;
+}
+
+/** The store of a gateway. Its demand is disposed before. */
+export interface GatewayStore extends AsyncDisposable {
+  readonly published: PublishedStore;
+  readonly demand: DemandWriter;
+  readonly requests: RequestStore;
+  readonly hardware: HardwareStore;
+  readonly groups: GroupStore;
+  readonly pulls: PullStore;
+  readonly modelTasks: ModelTaskStore;
+  readonly discovered: DiscoveredStore;
+  readonly openUpstreams: OpenUpstreams;
+  readonly tokens: TokenStore;
+  readonly conversations: ConversationStore;
+  /** Records whether authentication is on in this gateway, for commands that create tokens later. */
+  noteAuthMode(isEnabled: boolean): Promise<void>;
+  readonly manifests: ManifestThread;
+  readonly writer: AsyncManifestWriter;
+}
+
+export type StoreConfig = Pick<Config, "store" | "stateDir" | "configDir" | "readOnly">;
+
+/**
+ * The store of desired and published state. Operator, gateways and tools use only this interface (`src/store/open.ts`);
+ * its implementation is hidden.
+ */
+export interface Store {
+  /** The store was never used: there are no engines and no operator. */
+  isUnused(): boolean;
+  /** Rejects with `LockHeld` where another operator leads and `standby` is absent. */
+  lead(options: LeadOptions): Promise<Lease>;
+  /** The pid of the leading operator; undefined without one. */
+  leader(): Promise<number | undefined>;
+  forLeader(lease: Lease, options: LeaderOptions): Promise<LeaderStore>;
+  forGateway(options: GatewayStoreOptions): Promise<GatewayStore>;
+  /** The record of an operator, in one read; undefined without a readable one. */
+  operator(): Promise<{ readonly record: PublishedOperator; readonly liveness: Liveness } | undefined>;
+  /** Whether a gateway of this machine lives; undefined where it cannot be read. */
+  hasLiveGateway(): Promise<boolean | undefined>;
+  tokens(): Promise<TokenStore>;
+  /** Whether the last gateway required credentials; undefined: not recorded yet. */
+  lastAuthMode(): Promise<boolean | undefined>;
+  /** Digests of pulled images. Throws BadImagesFile. */
+  engineLock(): Promise<EngineLock>;
+}

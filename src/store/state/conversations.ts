@@ -1,0 +1,136 @@
+import { createHash } from "node:crypto";
+import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { ApiError } from "../../api/errors.ts";
+import {
+  conversationHeadSchema,
+  conversationIdSchema,
+  conversationSchema,
+  type Conversation,
+  type ConversationHead,
+} from "../../api/management/chat-routes.ts";
+import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { parseJson } from "../../lib/json.ts";
+import { mapLimited } from "../../lib/map-limited.ts";
+import { readSmallText } from "../../lib/small-file.ts";
+
+const parent = "conversations";
+/** A conversation has at most 16 MiB as the client sends it; escapes may make the file longer. */
+const longestFileBytes = 128 * 1024 ** 2;
+/** Each has a file open. */
+const readsAtOnce = 16;
+/** Of one owner: a list of them is read whole. */
+const mostConversations = 1000;
+
+/**
+ * Conversations of the chat page: two files each in a directory per owner, the head for lists and the whole. Prompts are
+ * private: only the gateway's own user may read them.
+ */
+export class ConversationStore {
+  readonly #directory: string;
+
+  readonly #mostBytes: number;
+
+  /** `mostBytes`: of one owner's files together; less in tests. */
+  constructor(stateDir: string, mostBytes = 256 * 1024 ** 2) {
+    this.#directory = join(stateDir, parent);
+    this.#mostBytes = mostBytes;
+  }
+
+  /** Latest first. A file that does not parse is left out. */
+  async list(owner: string): Promise<readonly ConversationHead[]> {
+    const directory = this.#of(owner);
+    const files = (await namesIn(directory)).filter((name) => name.endsWith(".head.json"));
+    const heads = await mapLimited(
+      files,
+      readsAtOnce,
+      async (file) => conversationHeadSchema.safeParse(await jsonAt(join(directory, file))).data,
+    );
+    return heads
+      .filter((head) => head !== undefined)
+      .toSorted((one, other) => Date.parse(other.updated_at) - Date.parse(one.updated_at));
+  }
+
+  /** Throws ApiError `system.not_found`. */
+  async read(owner: string, id: string): Promise<Conversation> {
+    const whole = isId(id) && (await jsonAt(join(this.#of(owner), `${id}.json`)));
+    const { data } = conversationSchema.safeParse(whole);
+    if (data === undefined) throw notFound(id);
+    return data;
+  }
+
+  /** Throws ApiError `dispatch.payload_too_large` for more than an owner may have. */
+  async write(owner: string, conversation: Conversation): Promise<ConversationHead> {
+    const directory = this.#of(owner);
+    const { id, title, model, updated_at } = conversation;
+    const head = { id, title, model, updated_at };
+    const names = await namesIn(directory);
+    if (!names.includes(`${id}.json`) && names.length >= 2 * mostConversations) {
+      const message = `you have ${mostConversations} conversations: delete some before the next one`;
+      throw new ApiError("dispatch.payload_too_large", { message });
+    }
+    const text = JSON.stringify(conversation);
+    const others = names.filter((name) => name !== `${id}.json`).map((name) => sizeOf(join(directory, name)));
+    const total = (await Promise.all(others)).reduce((sum, bytes) => sum + bytes, Buffer.byteLength(text));
+    if (total > this.#mostBytes) {
+      const message = `your conversations would take more than ${Math.floor(this.#mostBytes / 1024 ** 2)} MiB: delete some first`;
+      throw new ApiError("dispatch.payload_too_large", { message });
+    }
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await writeFileAtomic(join(directory, `${id}.json`), text, { fsync: false, mode: 0o600 });
+    // Last: what a list names can be read.
+    await writeFileAtomic(join(directory, `${id}.head.json`), JSON.stringify(head), { fsync: false, mode: 0o600 });
+    return head;
+  }
+
+  /** Throws ApiError `system.not_found`. */
+  async remove(owner: string, id: string): Promise<void> {
+    const directory = this.#of(owner);
+    // The text first: after a crash between them a list still names what is to be deleted.
+    const files = [`${id}.json`, `${id}.head.json`];
+    const names = await namesIn(directory);
+    // A file that cannot be read is deleted, too: nobody could get rid of it otherwise.
+    if (!isId(id) || !files.some((file) => names.includes(file))) throw notFound(id);
+    for (const file of files) await rm(join(directory, file), { force: true });
+  }
+
+  #of(owner: string): string {
+    return join(this.#directory, directoryName(owner));
+  }
+}
+
+/** Deletes all conversations of an owner who cannot come back. */
+export async function removeConversations(stateDir: string, owner: string): Promise<void> {
+  await rm(join(stateDir, parent, directoryName(owner)), { recursive: true, force: true });
+}
+
+/** An owner's name may hold every character. */
+function directoryName(owner: string): string {
+  return createHash("sha256").update(owner).digest("hex").slice(0, 32);
+}
+
+/** An id comes from a path: one with slashes would name a file of another owner. */
+function isId(id: string): boolean {
+  return conversationIdSchema.safeParse(id).success;
+}
+
+function notFound(id: string): ApiError {
+  return new ApiError("system.not_found", { message: `no conversation of yours is ${id}` });
+}
+
+async function namesIn(directory: string): Promise<readonly string[]> {
+  return await readdir(directory).catch(() => []);
+}
+
+async function sizeOf(path: string): Promise<number> {
+  return (await stat(path).catch(() => undefined))?.size ?? 0;
+}
+
+async function jsonAt(path: string): Promise<unknown> {
+  try {
+    // A file may have 16 MiB, and a list reads a thousand heads: every other request waits for a read on this thread.
+    return parseJson(await readSmallText(path, longestFileBytes));
+  } catch {
+    return undefined;
+  }
+}

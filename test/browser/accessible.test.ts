@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { until } from "../support/until.ts";
+import type { RunningBerth } from "../support/berth.ts";
+
+const paths = [
+  "/",
+  "/ui/slots/coder",
+  "/ui/models",
+  "/ui/groups",
+  "/ui/hardware",
+  "/ui/upstreams",
+  "/ui/tokens",
+  "/ui/requests",
+  "/ui/playground",
+  "/ui/playground/images",
+  "/ui/playground/transcription",
+  "/ui/playground/raw",
+  "/ui/settings",
+  "/chat/",
+] as const;
+
+interface Violation {
+  readonly id: string;
+  readonly impact: string | null;
+  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
+}
+
+async function violations(page: Page, axe: string): Promise<readonly string[]> {
+  // Past the page's own policy, as a tool of a person who looks at it.
+  await page.evaluate(axe);
+  const found: Violation[] = await page.evaluate("axe.run().then(({violations}) => violations)");
+  return found
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}
+
+describe("every page", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  let axe: string;
+  before(async () => {
+    axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest(), broken: `idle_secnds = 1\n${slotManifest()}` });
+    await berth.state("coder", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  for (const colorScheme of ["light", "dark"] as const) {
+    it(`has no serious fault of accessibility, ${colorScheme}`, async () => {
+      for (const path of paths) {
+        await using opened = await openPage(browser, `${berth.url}${path}`, { colorScheme });
+        const { page } = opened;
+        await (path === "/chat/" ? page.getByRole("textbox") : page.getByRole("heading", { level: 1 }))
+          .first()
+          .waitFor();
+        await until("it has loaded", async () => (await page.getByText("Loading …").count()) === 0);
+        assert.deepEqual(await violations(page, axe), [], path);
+      }
+    });
+  }
+
+  it("fits a phone that is 360 px wide: only tables and code scroll sideways", async () => {
+    for (const path of paths) {
+      await using opened = await openPage(browser, `${berth.url}${path}`, { viewport: { width: 360, height: 640 } });
+      const { page } = opened;
+      await (path === "/chat/" ? page.getByRole("textbox") : page.getByRole("heading", { level: 1 })).first().waitFor();
+      const width: number = await page.evaluate("document.documentElement.scrollWidth");
+      assert.ok(width <= 360, `${path} is ${width} px wide`);
+    }
+  });
+
+  it("is used with the keyboard alone: to a slot, its restart, and a chat", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    await page.getByRole("link", { name: "coder" }).waitFor();
+    const tabTo = async (name: RegExp): Promise<void> => {
+      for (let count = 0; count < 80; count += 1) {
+        await page.keyboard.press("Tab");
+        const text: string = await page.evaluate(
+          "document.activeElement.ariaLabel ?? document.activeElement.textContent",
+        );
+        if (name.test(text)) return;
+      }
+      assert.fail(`Tab does not reach ${String(name)}`);
+    };
+    await tabTo(/^coder$/);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
+    await tabTo(/^Restart$/);
+    await page.keyboard.press("Enter");
+    await page.getByRole("table", { name: "Transitions" }).getByText("unloading").first().waitFor();
+    await page.goto(`${berth.url}/chat/`);
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await page.getByRole("textbox", { name: "Message" }).focus();
+    await page.keyboard.type("hello");
+    await page.keyboard.press("Enter");
+    await page
+      .getByRole("log", { name: "Messages" })
+      .getByText(/tok\/s/)
+      .waitFor();
+  });
+});

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser } from "playwright-core";
+import { freePorts } from "../support/ports.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import type { RunningBerth } from "../support/berth.ts";
+
+describe("the chat page", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  let chatPort: number;
+  before(async () => {
+    browser = await openBrowser();
+    ({ first: chatPort } = await freePorts(1));
+    berth = await berthWith(
+      { coder: slotManifest("--tokens", "20"), slow: slotManifest("--tokens", "400", "--token-ms", "50") },
+      { SVC_CHAT_PORT: String(chatPort) },
+    );
+    await berth.state("coder", "ready", "idle");
+    await berth.state("slow", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  for (const at of ["its own port", "/chat/"] as const) {
+    it(`answers, keeps the conversation, exports and deletes it, at ${at}`, async () => {
+      const url = at === "/chat/" ? `${berth.url}/chat` : `http://127.0.0.1:${chatPort}/`;
+      await using opened = await openPage(browser, url);
+      const { page } = opened;
+      await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+      await page.getByRole("textbox", { name: "Message" }).fill(`hello from ${at}`);
+      await page.getByRole("button", { name: "Send" }).click();
+      const messages = page.getByRole("log", { name: "Messages" });
+      await messages.getByText(/tok\/s/).waitFor();
+      const kept = page.getByRole("navigation", { name: "Conversations" });
+      await kept.getByRole("button", { name: `hello from ${at}`, exact: true }).waitFor();
+      await page.reload();
+      await kept.getByRole("button", { name: `hello from ${at}`, exact: true }).click();
+      await messages.getByText(/tok\/s/).waitFor();
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: `Export hello from ${at}` }).click(),
+      ]);
+      assert.match(download.suggestedFilename(), /^hello from .*\.md$/);
+      await page.getByRole("button", { name: "New chat" }).click();
+      assert.equal(await messages.getByRole("article").count(), 0);
+      await page.getByRole("button", { name: `Delete hello from ${at}` }).click();
+      await kept.getByRole("button", { name: `hello from ${at}`, exact: true }).waitFor({ state: "detached" });
+    });
+  }
+
+  it("shows an answer in its own conversation alone, and one that is deleted meanwhile does not come back", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const kept = page.getByRole("navigation", { name: "Conversations" });
+    const messages = page.getByRole("log", { name: "Messages" });
+    const send = async (text: string): Promise<void> => {
+      await page.getByRole("textbox", { name: "Message" }).fill(text);
+      await page.keyboard.press("Enter");
+    };
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await send("short and gone");
+    await kept.getByRole("button", { name: "short and gone", exact: true }).waitFor();
+    await page.getByRole("combobox", { name: "Model" }).selectOption("slow");
+    await send("more of it");
+    const answer = page.getByRole("article", { name: "slow" });
+    await until("it has begun", async () => ((await answer.textContent()) ?? "").length > 20);
+    await page.getByRole("button", { name: "New chat" }).click();
+    assert.equal(await messages.getByRole("article").count(), 0);
+    await page.getByRole("button", { name: "Delete short and gone" }).click();
+    await kept.getByRole("button", { name: "short and gone", exact: true }).waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("button", { name: "Send" }).waitFor();
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await send("another one");
+    await kept.getByRole("button", { name: "another one", exact: true }).waitFor();
+    assert.equal(await kept.getByRole("button", { name: "short and gone", exact: true }).count(), 0);
+  });
+
+  it("stops an answer, keeps what was said, and asks again", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByRole("combobox", { name: "Model" }).selectOption("slow");
+    await page.getByRole("textbox", { name: "Message" }).fill("a long story");
+    await page.keyboard.press("Enter");
+    const answer = page.getByRole("article", { name: "slow" });
+    await until("it has begun", async () => ((await answer.textContent()) ?? "").length > 20);
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("alert").getByText("Stopped.").waitFor();
+    await until("nobody asks the engine", async () => (await berth.slot("slow"))["in_flight"] === 0);
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("alert").getByText("Stopped.").waitFor();
+    assert.equal(await page.getByRole("article", { name: "slow" }).count(), 1);
+  });
+});

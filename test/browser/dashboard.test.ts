@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import type { Browser } from "playwright-core";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { runBerth } from "../support/command.ts";
+import { until } from "../support/until.ts";
+import type { RunningBerth } from "../support/berth.ts";
+
+describe("the dashboard", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest(), later: `load = "onDemand"\n${slotManifest()}` });
+    await berth.state("coder", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  it("lists slots with state and model, and loads and unloads one", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    const row = page.getByRole("row", { name: /^coder/ });
+    await row.getByText(/ready|idle/).waitFor();
+    await page.getByRole("button", { name: "Load later" }).click();
+    await page
+      .getByRole("row", { name: /^later/ })
+      .getByText(/ready|idle/)
+      .waitFor();
+    await page.getByRole("button", { name: "Unload later" }).click();
+    await page
+      .getByRole("row", { name: /^later/ })
+      .getByText("offline")
+      .waitFor();
+  });
+
+  it("shows a slot's facts, plan, transitions and live log at an address that a reload keeps", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    await page.getByRole("link", { name: "coder" }).click();
+    await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
+    assert.equal(new URL(page.url()).pathname, "/ui/slots/coder");
+    await page.reload();
+    await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
+    await page.getByRole("table", { name: "Transitions" }).getByText("warming").first().waitFor();
+    const log = page.getByRole("log");
+    await until("the log has lines", async () => ((await log.textContent()) ?? "").trim().length > 0);
+    await page.getByRole("button", { name: "Restart" }).click();
+    await page.getByRole("table", { name: "Transitions" }).getByText("unloading").first().waitFor();
+  });
+
+  it("checks a manifest, shows the difference, saves it, and writes over nobody's edit", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/later`);
+    const { page } = opened;
+    const file = join(berth.configDir, "slots/later.toml");
+    const manifest = page.getByRole("textbox", { name: "Manifest" });
+    const text = await manifest.inputValue();
+    assert.equal(text, await readFile(file, "utf8"));
+    await manifest.fill(`${text}idle_secnds = 5\n`);
+    await page.getByRole("button", { name: "Validate" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/idle_secnds/)
+      .waitFor();
+    await manifest.fill(`${text}idle_seconds = 55\n`);
+    assert.match((await page.getByLabel("Difference to the file").textContent()) ?? "", /\+ idle_seconds = 55/);
+    await page.getByRole("button", { name: "Save" }).click();
+    await until("it is written", async () => (await readFile(file, "utf8")).includes("idle_seconds = 55"));
+    await page.getByRole("textbox", { name: "Manifest" }).fill(`${text}idle_seconds = 66\n`);
+    // As Git would, meanwhile.
+    await writeFile(file, `${text}idle_seconds = 77\n`);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/changed meanwhile/)
+      .waitFor();
+    assert.match(await readFile(file, "utf8"), /77/);
+    const difference = (await page.getByLabel("Difference to the file").textContent()) ?? "";
+    assert.match(difference, /- idle_seconds = 77/);
+    assert.match(difference, /\+ idle_seconds = 66/);
+  });
+
+  it("writes over nobody's edit that came between a save and what the page reads after it", async () => {
+    const file = join(berth.configDir, "slots/swift.toml");
+    await writeFile(file, `load = "onDemand"\n${slotManifest()}`);
+    await berth.state("swift", "offline");
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/swift`);
+    const { page } = opened;
+    const manifest = page.getByRole("textbox", { name: "Manifest" });
+    const text = await manifest.inputValue();
+    let [puts, reads] = [0, 0];
+    const second = Promise.withResolvers<undefined>();
+    await page.route("**/api/slots/swift/manifest", async (route) => {
+      if (route.request().method() === "PUT") {
+        puts += 1;
+        await route.continue();
+        if (puts === 2) second.resolve(undefined);
+        return;
+      }
+      if (puts === 1) reads += 1;
+      // As Git would, right after the save and before the page reads what it has saved.
+      if (puts === 1 && reads === 1) await writeFile(file, `${text}idle_seconds = 77\n`);
+      // What the page reads later, so that a person is quicker than this reading.
+      else if (puts === 1) await second.promise;
+      await route.continue();
+    });
+    await manifest.fill(`${text}idle_seconds = 55\n`);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Saved.").waitFor();
+    await manifest.fill(`${text}idle_seconds = 66\n`);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/changed meanwhile/)
+      .waitFor();
+    assert.equal(await readFile(file, "utf8"), `${text}idle_seconds = 77\n`);
+    assert.match((await page.getByLabel("Difference to the file").textContent()) ?? "", /- idle_seconds = 77/);
+    assert.equal(await manifest.inputValue(), `${text}idle_seconds = 66\n`);
+    await page.unrouteAll({ behavior: "wait" });
+  });
+
+  it("shows the other pages by their links", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    for (const name of [
+      "Models",
+      "Groups",
+      "Hardware",
+      "Providers",
+      "Tokens",
+      "Requests",
+      "Playground",
+      "Settings",
+      "Slots",
+    ]) {
+      await page.getByRole("navigation").getByRole("link", { name, exact: true }).click();
+      await page.getByRole("heading", { name, level: 1 }).waitFor();
+      assert.equal(await page.getByRole("alert").count(), 0, name);
+    }
+  });
+
+  it("shows who holds a group and lends it, and the last requests", async () => {
+    await using own = await berthWith({
+      one: `group = "gpu"\n${slotManifest()}`,
+      two: `group = "gpu"\n${slotManifest()}`,
+    });
+    await own.state("one", "ready", "idle");
+    const body = JSON.stringify({ model: "one", messages: [{ role: "user", content: "hi" }] });
+    const headers = { "content-type": "application/json" };
+    await (await fetch(`${own.url}/v1/chat/completions`, { method: "POST", headers, body })).text();
+    await using opened = await openPage(browser, `${own.url}/ui/requests`);
+    const { page } = opened;
+    await page
+      .getByRole("row", { name: /chat\/completions.*one.*200/ })
+      .first()
+      .waitFor();
+    await page.getByRole("link", { name: "Groups" }).click();
+    await page.getByRole("table", { name: "Slots of gpu" }).getByRole("link", { name: "one" }).waitFor();
+    await page.getByRole("button", { name: "Lend gpu" }).click();
+    await page.getByText(/Lent until/).waitFor();
+    await own.state("one", "offline");
+    await page.getByRole("button", { name: "End the loan" }).click();
+    await own.state("one", "ready", "idle");
+  });
+
+  it("comes back by itself once the server is back", async () => {
+    await using own = await berthWith({ coder: slotManifest() });
+    await own.state("coder", "ready", "idle");
+    await using opened = await openPage(browser, own.url);
+    const { page } = opened;
+    await page.getByText("live", { exact: true }).waitFor();
+    await own.stop("SIGINT");
+    await page.getByText(/not connected/).waitFor();
+    await using again = await berthWith({}, own.env);
+    await page.getByText("live", { exact: true }).waitFor();
+    await again.state("coder", "ready", "idle");
+    await page
+      .getByRole("row", { name: /^coder/ })
+      .getByText(/ready|idle/)
+      .waitFor();
+  });
+
+  it("asks for a token where authentication is on, and makes one that is shown once, copied and revoked", async () => {
+    await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
+    const made = await runBerth(["token", "create", "--label", "me", "--scope", "admin"], own.env);
+    const token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+    await using opened = await openPage(browser, own.url);
+    const { page } = opened;
+    await page.getByLabel("Token").fill("svc_wrong.token");
+    await page.getByRole("button", { name: "Use token" }).click();
+    await page.getByRole("alert").waitFor();
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Use token" }).click();
+    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.goto(`${own.url}/ui/tokens`);
+    await page.getByRole("textbox", { name: "Label" }).fill("phone");
+    await page.getByRole("button", { name: "Create token" }).click();
+    assert.match((await page.getByText(/^svc_/).textContent()) ?? "", /^svc_[a-z0-9]+\./);
+    await page.reload();
+    await page.getByRole("row", { name: /phone/ }).waitFor();
+    assert.equal(await page.getByText(/^svc_/).count(), 0);
+    await page.getByRole("button", { name: "Revoke phone" }).click();
+    await page.getByRole("row", { name: /phone/ }).waitFor({ state: "detached" });
+    await page.getByRole("row", { name: /^me/ }).waitFor();
+  });
+});

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import type { Browser } from "playwright-core";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { openBrowser, openPage } from "./browser.ts";
+
+/** Texts that act where a page takes them for markup. */
+const hostile = [
+  "<script>window.hacked = 1</script>",
+  "<img src=x onerror=window.hacked=1>",
+  "<svg onload=window.hacked=1></svg>",
+  "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
+  "[a](javascript:window.hacked=1)",
+  "![p](http://127.0.0.1:9/pixel.png)",
+  '<a href="java&#115;cript:window.hacked=1">b</a>',
+  "<form action=/api/slots method=post><button>Send</button></form>",
+  "<style>body{display:none}</style>",
+  "<div class=main style=position:fixed>over</div>",
+  "```html\n<script>window.hacked = 1</script>\n```",
+  "<math><mtext><table><mglyph><style><img src onerror=window.hacked=1>",
+] as const;
+
+/** A DOUBLE of an engine that says and thinks what is hostile, and writes it into its log. */
+const program = `
+import { createServer } from "node:http";
+const texts = ${JSON.stringify(hostile)};
+for (const text of texts) console.log(text.replaceAll("\\n", " "));
+const chunk = (delta) => "data: " + JSON.stringify({ id: "1", object: "chat.completion.chunk", model: "m", choices: [{ index: 0, delta }] }) + "\\n\\n";
+createServer((request, response) => {
+  if (request.method === "GET") return response.end("ok");
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  for (const text of texts) response.write(chunk({ reasoning_content: text + "\\n\\n" }) + chunk({ content: text + "\\n\\n" }));
+  response.end("data: [DONE]\\n\\n");
+}).listen(Number(process.env.PORT), process.env.HOST);
+`;
+
+describe("hostile text", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await startBerth({
+      prepare: async ({ configDir, modelsDir }) => {
+        const file = join(modelsDir, "hostile.mjs");
+        await writeFile(file, program);
+        const command = JSON.stringify([process.execPath, file]);
+        await writeFile(join(configDir, "slots/coder.toml"), `engine = "custom"\ncommand = ${command}\n`);
+      },
+    });
+    await berth.state("coder", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  it("of a model does nothing in the chat, loads nothing, and is shown", async () => {
+    // Styles are refused by the policy already where the text is parsed, before they are removed from it.
+    const expected = /^Applying inline style violates/;
+    await using opened = await openPage(browser, `${berth.url}/chat/`, { expected });
+    const { page } = opened;
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await page.getByRole("textbox", { name: "Message" }).fill(hostile[1]);
+    await page.getByRole("button", { name: "Send" }).click();
+    const messages = page.getByRole("log", { name: "Messages" });
+    await messages.getByText(/tok\/s/).waitFor();
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+    const acting: number = await page.evaluate(
+      "document.querySelector('.messages').querySelectorAll('script, iframe, form, style, svg, object, [onerror], [onload], [style], a[href^=\"java\"]').length",
+    );
+    assert.equal(acting, 0);
+    assert.deepEqual(
+      asked.filter((url) => !url.startsWith(berth.url)),
+      [],
+    );
+    // The question is also the conversation's title.
+    await page
+      .getByRole("navigation", { name: "Conversations" })
+      .getByRole("button", { name: hostile[1], exact: true })
+      .waitFor();
+  });
+
+  it("of an engine's log does nothing on the slot's page", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
+    const { page } = opened;
+    await page.getByRole("log").getByText("<svg onload").waitFor();
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+    const acting: number = await page.evaluate(
+      "document.querySelectorAll('main iframe, main script, main [onerror]').length",
+    );
+    assert.equal(acting, 0);
+  });
+});

@@ -1,0 +1,230 @@
+import assert from "node:assert/strict";
+import { open, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import type { Browser, Page } from "playwright-core";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { isRecord } from "../../src/lib/record.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+import { berthWith, double, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+const doubles = fileURLToPath(new URL("../doubles", import.meta.url));
+
+/** A slot on a DOUBLE of a modality: it hears, says and draws nothing real. */
+function doubleSlot(model: string, file: string, ...flags: readonly string[]): string {
+  const command = [process.execPath, "--disable-warning=ExperimentalWarning", join(doubles, file), ...flags];
+  return `command = ${JSON.stringify(command)}\n[model]\ndefault = "${model}"\n`;
+}
+
+async function ask(page: Page, model: string, text: string): Promise<void> {
+  await page.getByRole("combobox", { name: "Model" }).selectOption(model);
+  await page.getByRole("textbox", { name: "Message" }).fill(text);
+  await page.getByRole("button", { name: "Send" }).click();
+}
+
+describe("the chat page", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await startBerth({
+      prepare: async ({ configDir, modelsDir }) => {
+        await writeTinyModel(join(modelsDir, "one.gguf"), { name: "one" });
+        // A DOUBLE that begins once the test says so.
+        const gate = join(modelsDir, "gate");
+        const wait = [
+          'import { existsSync } from "node:fs";',
+          'import { setTimeout as delay } from "node:timers/promises";',
+          `while (!existsSync(${JSON.stringify(gate)})) await delay(20);`,
+          `await import(${JSON.stringify(double)});`,
+        ].join("\n");
+        await writeFile(join(modelsDir, "gated.mjs"), wait);
+        const gated = JSON.stringify([process.execPath, join(modelsDir, "gated.mjs")]);
+        await writeFile(
+          join(configDir, "slots/cold.toml"),
+          `engine = "custom"\nload = "onDemand"\ncommand = ${gated}\n`,
+        );
+        await writeFile(join(configDir, "slots/coder.toml"), `${slotManifest()}[model]\ndefault = "one"\n`);
+        await writeFile(join(configDir, "slots/img.toml"), doubleSlot("sdxl-turbo", "comfyui.ts"));
+        await writeFile(join(configDir, "slots/tts.toml"), doubleSlot("kokoro", "kokoro.ts"));
+        const path = ["--inference-path", "/v1/audio/transcriptions"];
+        await writeFile(join(configDir, "slots/stt.toml"), doubleSlot("whisper-tiny", "whisper.ts", ...path));
+      },
+    });
+    for (const name of ["coder", "img", "tts", "stt"]) await berth.state(name, "ready", "idle");
+    await berth.state("cold", "offline");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  it("says in words what a held request waits for, until the slot answers", async () => {
+    const left = new AbortController();
+    const body = JSON.stringify({ model: "cold", stream: true, messages: [{ role: "user", content: "first" }] });
+    const headers = { "content-type": "application/json" };
+    const first = fetch(`${berth.url}/v1/chat/completions`, { method: "POST", headers, body, signal: left.signal });
+    first.catch(() => undefined);
+    await until("the first waits", async () => Number((await berth.slot("cold"))["held"]) === 1);
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await ask(page, "cold", "second");
+    const messages = page.getByRole("log", { name: "Messages" });
+    await messages
+      .getByRole("status")
+      .getByText(/^cold is (?:starting|loading|about to be loaded), second in line …$/)
+      .waitFor();
+    left.abort();
+    await messages
+      .getByRole("status")
+      .getByText(/^cold is (?:starting|loading), first in line …$/)
+      .waitFor();
+    await writeFile(join(berth.modelsDir, "gate"), "");
+    await messages.getByText(/tok\/s/).waitFor();
+    assert.equal(await messages.getByRole("status").count(), 0);
+  });
+
+  it("names slots and models, and asks the one that is chosen", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    for (const model of ["coder", "one"]) {
+      await page.getByRole("button", { name: "New chat" }).click();
+      await ask(page, model, `to ${model}`);
+      await page
+        .getByRole("article", { name: model })
+        .getByText(/tok\/s/)
+        .waitFor();
+    }
+    // A model that nobody has: the page says what to do.
+    await page.route("**/v1/chat/completions", (route) =>
+      route.continue({ postData: (route.request().postData() ?? "").replace('"model":"one"', '"model":"nobody"') }),
+    );
+    await ask(page, "one", "to nobody");
+    await page
+      .getByRole("alert")
+      .getByText(/Choose another model above\./)
+      .waitFor();
+  });
+
+  it("sends pictures, scaled to what a model sees, and refuses what is none or too large", async () => {
+    await using directory = await tempDir();
+    const large = join(directory.path, "large.png");
+    await using file = await open(large, "w");
+    await file.truncate(51 * 1024 * 1024);
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const attach = page.getByLabel("Attach a picture");
+    await attach.setInputFiles(large);
+    await page.getByRole("alert").getByText("large.png is larger than 50 MiB; attach a smaller picture.").waitFor();
+    await attach.setInputFiles({ name: "a.txt", mimeType: "text/plain", buffer: Buffer.from("text") });
+    await page.getByRole("alert").getByText("a.txt is no picture. Attach a PNG, a JPEG or a WebP.").waitFor();
+    await attach.setInputFiles({ name: "a.png", mimeType: "image/png", buffer: Buffer.from("text") });
+    await page
+      .getByRole("alert")
+      .getByText(/a\.png cannot be read as a picture/)
+      .waitFor();
+    const png: string = await page.evaluate(
+      "(() => { const canvas = document.createElement('canvas'); canvas.width = 3000; canvas.height = 1000; return canvas.toDataURL('image/png').split(',')[1]; })()",
+    );
+    await attach.setInputFiles({ name: "wide.png", mimeType: "image/png", buffer: Buffer.from(png, "base64") });
+    await page.getByRole("button", { name: "Remove picture 1" }).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+    const [request] = await Promise.all([
+      page.waitForRequest("**/v1/chat/completions"),
+      ask(page, "coder", "what is this?"),
+    ]);
+    const body: unknown = JSON.parse(request.postData() ?? "");
+    const text = JSON.stringify(isRecord(body) ? body["messages"] : undefined);
+    assert.match(text, /"type":"image_url","image_url":\{"url":"data:image\/png;base64,/);
+    await page.getByRole("img", { name: "attached picture" }).waitFor();
+    const size: unknown = await page.evaluate(
+      "(async (image) => { await image.decode(); return [image.naturalWidth, image.naturalHeight]; })(document.querySelector('img[alt=\"attached picture\"]'))",
+    );
+    assert.deepEqual(size, [1536, 512]);
+  });
+
+  it("shows what an image slot has drawn", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await ask(page, "img", "a cat");
+    await page.getByRole("img", { name: "drawn by img" }).waitFor();
+    const width: unknown = await page.evaluate(
+      "(async (image) => { await image.decode(); return image.naturalWidth; })(document.querySelector('img[alt=\"drawn by img\"]'))",
+    );
+    assert.ok(Number(width) >= 256, String(width));
+  });
+
+  it("writes down what is said, and says what to do where the microphone is refused", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const record = page.getByRole("button", { name: "Record" });
+    await record.click();
+    await page
+      .getByRole("alert")
+      .getByText(/gave no microphone: allow it for this page, then press Record again/)
+      .waitFor();
+    await page.context().grantPermissions(["microphone"]);
+    await record.click();
+    const stop = page.getByRole("button", { name: "Stop recording" });
+    await stop.waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+    // There is something to hear: Chromium's own microphone beeps once a second.
+    const began: number = await page.evaluate("performance.now()");
+    await until("it has recorded", async () => Number(await page.evaluate("performance.now()")) > began + 1500);
+    await stop.click();
+    // What the double "hears" is the size and the digest of the file.
+    const message = page.getByRole("textbox", { name: "Message" });
+    await until(
+      "it is written down",
+      async () => {
+        const [problem] = await page.getByRole("alert").allTextContents();
+        assert.equal(problem, undefined);
+        return /^The file has \d+ bytes/.test(await message.inputValue());
+      },
+      60_000,
+    );
+  });
+
+  it("reads an answer aloud, and says so where the browser cannot play it", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await ask(page, "coder", "hello");
+    const speak = page.getByRole("button", { name: "Speak" });
+    await speak.waitFor();
+    const [request] = await Promise.all([page.waitForRequest("**/v1/audio/speech"), speak.click()]);
+    const body: unknown = JSON.parse(request.postData() ?? "");
+    assert.ok(isRecord(body) && String(body["input"]).startsWith("token0 token1") && body["voice"] === "af_bella");
+    // The double's bytes are no sound.
+    await page
+      .getByRole("alert")
+      .getByText(/The browser cannot play what tts has said/)
+      .waitFor();
+    await speak.waitFor();
+  });
+
+  it("keeps conversations per user of the proxy", async () => {
+    await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
+    await until("coder answers", async () => {
+      const headers = { "x-forwarded-email": "ann@example.com" };
+      return JSON.stringify(await (await fetch(`${own.url}/api/slots/coder`, { headers })).json()).includes('"ready"');
+    });
+    const openAs = (user: string) =>
+      openPage(browser, `${own.url}/chat/`, { extraHTTPHeaders: { "x-forwarded-email": user } });
+    await using ann = await openAs("ann@example.com");
+    await ask(ann.page, "coder", "a secret of Ann");
+    const title = { name: "a secret of Ann", exact: true } as const;
+    await ann.page.getByRole("button", title).waitFor();
+    await using bob = await openAs("bob@example.com");
+    await bob.page.getByText("No conversation yet.").waitFor();
+    assert.equal(await bob.page.getByRole("button", title).count(), 0);
+    await ann.page.reload();
+    await ann.page.getByRole("button", title).click();
+    await ann.page
+      .getByRole("log", { name: "Messages" })
+      .getByText(/tok\/s/)
+      .waitFor();
+  });
+});

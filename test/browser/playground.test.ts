@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import type { Browser, Page } from "playwright-core";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { heardIn } from "../doubles/whisper.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { openBrowser, openPage } from "./browser.ts";
+
+const run = promisify(execFile);
+const doubles = fileURLToPath(new URL("../doubles", import.meta.url));
+const sound = Buffer.concat([Buffer.from("RIFF\u0000\u0000\u0000\u0000WAVE", "latin1"), Buffer.alloc(5000, 3)]);
+const hostile = "<img src=x onerror=window.hacked=1>";
+
+/** The manifest of a slot on one of the DOUBLES: no real ComfyUI, whisper.cpp or Kokoro runs here. */
+function onDouble(model: string, program: string, ...flags: readonly string[]): string {
+  const command = [process.execPath, "--disable-warning=ExperimentalWarning", join(doubles, program), ...flags];
+  return `load = "onDemand"\ncommand = ${JSON.stringify(command)}\n[model]\ndefault = "${model}"\n`;
+}
+
+/** Runs a curl snippet of the page as a person who pastes it would. */
+async function pasted(page: Page): Promise<string> {
+  const text = (await page.getByLabel("curl snippet").textContent()) ?? "";
+  return (await run("sh", ["-c", text], { timeout: 120_000 })).stdout;
+}
+
+describe("the playground", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await startBerth({
+      prepare: async ({ configDir, modelsDir }) => {
+        await writeTinyModel(join(modelsDir, "tiny-embed.gguf"), { embedding: true });
+        await writeTinyModel(join(modelsDir, "ranker.gguf"), { ranker: true });
+        const slot = (name: string, text: string): Promise<void> =>
+          writeFile(join(configDir, `slots/${name}.toml`), text);
+        await slot("embed", '[model]\ndefault = "tiny-embed"\nrerank = "ranker"\n');
+        await slot("img", onDouble("sdxl-turbo", "comfyui.ts"));
+        await slot("stt", onDouble("whisper-tiny", "whisper.ts", "--inference-path", "/v1/audio/transcriptions"));
+        await slot("tts", onDouble("kokoro", "kokoro.ts"));
+      },
+    });
+    await berth.state("embed", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  it("embeds texts by the embedded engine into a table of their similarity, and its snippet does the same", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    await page.getByRole("link", { name: "Playground" }).click();
+    await page.getByRole("textbox", { name: "Texts, one a line" }).fill(`hello\nthe world\n${hostile}`);
+    await page.getByRole("button", { name: "Embed" }).click();
+    const table = page.getByRole("table", { name: "Similarity" });
+    const rows = table.getByRole("row");
+    await rows.nth(3).waitFor();
+    assert.equal(await rows.count(), 4);
+    for (const index of [1, 2, 3])
+      assert.equal(
+        await rows
+          .nth(index)
+          .getByRole("cell")
+          .nth(index - 1)
+          .textContent(),
+        "1.000",
+      );
+    const pair = await rows.nth(1).getByRole("cell").nth(1).textContent();
+    assert.equal(await rows.nth(2).getByRole("cell").nth(0).textContent(), pair);
+    // Shown as text, in the table and in the snippets.
+    await table.getByRole("rowheader", { name: hostile }).waitFor();
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+    const answer = await pasted(page);
+    assert.equal(answer.match(/"embedding":/g)?.length, 3);
+  });
+
+  it("ranks documents by the embedded engine", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/playground/rerank`);
+    const { page } = opened;
+    await page.getByRole("textbox", { name: "Documents, one a line" }).fill("one\nthe man with\nagain");
+    await page.getByRole("button", { name: "Rank" }).click();
+    const items = page.getByRole("list", { name: "Ranking" }).getByRole("listitem");
+    await items.nth(2).waitFor();
+    const scores = (await items.allTextContents()).map((text) => Number(/-?[\d.]+$/.exec(text)?.[0]));
+    assert.deepEqual(
+      scores,
+      scores.toSorted((a, b) => b - a),
+    );
+    assert.match(await pasted(page), /"relevance_score"/);
+  });
+
+  it("shows a picture, plays speech and reads a file, each of a double", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/playground/images`);
+    const { page } = opened;
+    await page.getByRole("textbox", { name: "Prompt" }).fill(hostile);
+    await page.getByRole("combobox", { name: "Size" }).selectOption("256x256");
+    await page.getByRole("button", { name: "Draw" }).click();
+    const picture = page.getByRole("img", { name: hostile });
+    await picture.waitFor();
+    assert.equal(
+      await page.evaluate(
+        "document.querySelector('img.drawn').decode().then(() => document.querySelector('img.drawn').naturalWidth)",
+      ),
+      256,
+    );
+    await page.getByRole("link", { name: "Speech" }).click();
+    await page.getByRole("button", { name: "Speak" }).click();
+    await page.getByText(/bytes of audio\/mpeg/).waitFor();
+    assert.match((await page.getByLabel("Speech", { exact: true }).last().getAttribute("src")) ?? "", /^blob:/);
+    await page.getByRole("link", { name: "Transcription" }).click();
+    await page.getByLabel("Sound file").setInputFiles({ name: "a.wav", mimeType: "audio/wav", buffer: sound });
+    await page.getByRole("button", { name: "Transcribe" }).click();
+    await page.getByText(heardIn(sound)).waitFor();
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+  });
+
+  it("sends any request, shows status, headers and body, and stops an endless answer", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/playground/raw`);
+    const { page } = opened;
+    const body = page.getByLabel("Body of the answer");
+    await page.getByRole("button", { name: "Send" }).click();
+    await body.getByText('"object": "list"').first().waitFor();
+    await page
+      .getByRole("table", { name: "Headers" })
+      .getByRole("row", { name: /x-request-id/ })
+      .waitFor();
+    assert.match(await pasted(page), /^HTTP\/1.1 200[^]*"object":"list"/);
+    await page.getByRole("combobox", { name: "Method" }).selectOption("POST");
+    await page.getByRole("textbox", { name: "Path" }).fill("/v1/embeddings");
+    const json = page.getByRole("textbox", { name: "JSON body" });
+    await json.fill('{"model": "embed", ');
+    await page.getByRole("button", { name: "Send" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/no JSON, correct it first/)
+      .waitFor();
+    await json.fill('{"model": "none such", "input": "it\'s"}');
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByText("Status 404").waitFor();
+    assert.match(await pasted(page), /^HTTP\/1.1 404/);
+    await json.fill('{"model": "embed", "input": "it\'s"}');
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByText("Status 200").waitFor();
+    await page.getByRole("textbox", { name: "Path" }).fill("//evil.example/");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/begins with one slash/)
+      .waitFor();
+    await page.getByRole("combobox", { name: "Method" }).selectOption("GET");
+    await page.getByRole("textbox", { name: "Path" }).fill("/api/events");
+    await page.getByRole("button", { name: "Send" }).click();
+    await body.getByText(/event:|data:/).waitFor();
+    await page.getByRole("button", { name: "Stop" }).click();
+    await until("nothing runs", async () => (await page.getByRole("button", { name: "Stop" }).count()) === 0);
+  });
+
+  it("says what to do where nothing can do it, and where it fails", async () => {
+    await using own = await startBerth({});
+    await using opened = await openPage(browser, `${own.url}/ui/playground/speech`);
+    const { page } = opened;
+    await page.getByText(/no slot and no provider has the capability/).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Speak" }).isDisabled(), true);
+    await page.goto(`${own.url}/ui/playground/nothing`);
+    await page.getByText("There is no such kind of request.").waitFor();
+    await page.goto(`${own.url}/ui/playground/raw`);
+    await page.getByRole("button", { name: "Send" }).waitFor();
+    await own.stop("SIGINT");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/Berth does not answer/)
+      .waitFor();
+  });
+});

@@ -1,0 +1,314 @@
+import assert from "node:assert/strict";
+import { createServer, type ServerResponse } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { isRecord } from "../../src/lib/record.ts";
+import type { RunningBerth } from "../support/berth.ts";
+import { listen } from "../support/listen.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+interface ScriptedStream extends AsyncDisposable {
+  readonly url: string;
+  /** Sends one event to everybody who follows now. */
+  send(event: string, data: unknown): void;
+  readonly followers: () => number;
+}
+
+/** A server whose streams say what the test says. */
+async function scriptedStream(): Promise<ScriptedStream> {
+  const open = new Set<ServerResponse>();
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(": here\n\n");
+    open.add(response);
+    response.once("close", () => open.delete(response));
+  });
+  const port = await listen(server);
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    send(event, data) {
+      for (const response of open) response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+    },
+    followers: () => open.size,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const everyPage = [
+  "/",
+  "/ui/slots/old",
+  "/ui/models",
+  "/ui/groups",
+  "/ui/hardware",
+  "/ui/upstreams",
+  "/ui/tokens",
+  "/ui/requests",
+  "/ui/settings",
+] as const;
+
+/** Has the page go to an address of its own without loading anew, and says what its content is. */
+async function show(page: Page, path: string): Promise<string> {
+  await page.evaluate(
+    `history.pushState(null, "", ${JSON.stringify(path)}); dispatchEvent(new PopStateEvent("popstate"))`,
+  );
+  await until(`${path} has loaded`, async () => {
+    const text = (await page.locator("main").textContent()) ?? "";
+    return text.trim() !== "" && !text.includes("Loading …");
+  });
+  assert.equal(await page.getByRole("navigation", { name: "Pages" }).count(), 1, path);
+  return (await page.locator("main").textContent()) ?? "";
+}
+
+describe("the pages, when the server is not as they expect,", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest() });
+    await berth.state("coder", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  it("show what an older one says, and say so where they cannot", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    await page.route("**/api/**", (route) => {
+      const { pathname } = new URL(route.request().url());
+      if (pathname === "/api/events") return route.continue({ url: stream.url });
+      if (pathname === "/api/slots/old") return route.fulfill({ json: { name: "old", state: "ready", model: "m" } });
+      if (pathname === "/api/models") return route.fulfill({ json: { object: "list", data: [{ id: "m" }] } });
+      if (pathname === "/api/hardware") return route.fulfill({ json: {} });
+      return route.fulfill({
+        status: 404,
+        json: { error: { code: "system.not_found", message: "there is nothing here" } },
+      });
+    });
+    await page.reload();
+    await until("it follows", () => stream.followers() > 0);
+    stream.send("snapshot", { slots: [{ name: "old", state: "ready", model: "m" }] });
+    assert.match(await show(page, "/"), /old.*ready.*m/);
+    for (const path of everyPage) {
+      const text = await show(page, path);
+      assert.ok(text.length > 10, path);
+    }
+    assert.match(
+      await show(page, "/ui/models"),
+      /The server may be of another version than this page: reload the page/,
+    );
+    assert.match(await show(page, "/ui/groups"), /there is nothing here/);
+  });
+
+  it("show what a newer one says: unknown states, conditions, events and fields", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    const coder: unknown = await berth.get("/api/slots/coder");
+    assert.ok(isRecord(coder) && Array.isArray(coder["conditions"]));
+    const condition = {
+      type: "Enchanted",
+      status: "Maybe",
+      reason: "Spell",
+      message: "a spell holds it",
+      lastTransitionTime: "",
+    };
+    const late = {
+      ...coder,
+      name: "old",
+      state: "hibernating",
+      moon: { phase: 3 },
+      conditions: [...coder["conditions"], condition],
+    };
+    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    await page.route("**/api/slots/old", (route) => route.fulfill({ json: late }));
+    await page.reload();
+    await until("it follows", () => stream.followers() > 0);
+    stream.send("snapshot", { slots: [late], pulls: [], groups: [], conditions: [], moons: [] });
+    stream.send("eclipse", { name: "old" });
+    assert.match(await show(page, "/"), /old.*hibernating/);
+    await page.evaluate('history.pushState(null, "", "/ui/slots/old"); dispatchEvent(new PopStateEvent("popstate"))');
+    await page.getByRole("table", { name: "Conditions" }).getByText("a spell holds it").waitFor();
+  });
+
+  it("say what to do while it is down, and where a proxy answers instead of it", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.route("**/api/**", (route) => route.abort());
+    await page.reload();
+    await page
+      .getByText(/not connected; trying again\. Berth does not answer\. See on its machine whether it runs/)
+      .waitFor();
+    await page.getByText("The slots are shown once Berth answers.").waitFor();
+    for (const path of everyPage.slice(1))
+      assert.match(await show(page, path), /Berth does not answer\. See on its machine/, path);
+    await page.unrouteAll({ behavior: "wait" });
+    await page.route("**/api/**", (route) =>
+      route.fulfill({ status: 502, contentType: "text/html", body: "<h1>Bad gateway</h1>" }),
+    );
+    assert.match(await show(page, "/ui/hardware"), /the server answered 502\. Reload the page|Berth does not answer/);
+    await page.unrouteAll({ behavior: "wait" });
+    await show(page, "/");
+    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    // The chat page as well.
+    await page.route("**/v1/**", (route) => route.abort());
+    await page.goto(`${berth.url}/chat/`);
+    await page
+      .getByRole("alert")
+      .getByText(/Berth does not answer\. See on its machine/)
+      .waitFor();
+    await page.getByRole("textbox", { name: "Message" }).waitFor();
+  });
+
+  it("are used over a slow network", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    const session = await page.context().newCDPSession(page);
+    const slow = { offline: false, latency: 800, downloadThroughput: 50_000, uploadThroughput: 20_000 };
+    await session.send("Network.emulateNetworkConditions", slow);
+    await page.goto(berth.url);
+    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    for (const path of ["/ui/slots/coder", ...everyPage.slice(2)]) await show(page, path);
+    assert.equal(await page.getByRole("alert").count(), 0);
+    await page.goto(`${berth.url}/chat/`);
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await page.getByRole("textbox", { name: "Message" }).fill("hello");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page
+      .getByRole("log", { name: "Messages" })
+      .getByText(/tok\/s/)
+      .waitFor();
+  });
+});
+
+/** What the page holds once its garbage is collected. */
+async function heldBy(page: Page): Promise<{ readonly nodes: number; readonly heapBytes: number }> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("HeapProfiler.collectGarbage");
+  const nodes: number = await page.evaluate("document.querySelectorAll('*').length");
+  const { usedSize } = await session.send("Runtime.getHeapUsage");
+  await session.detach();
+  return { nodes, heapBytes: usedSize };
+}
+
+describe("the dashboard under load", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  let coder: Record<string, unknown>;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest() });
+    coder = await berth.state("coder", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  const named = (index: number, change: object = {}): object => ({
+    ...coder,
+    name: `slot-${String(index).padStart(4, "0")}`,
+    ...change,
+  });
+
+  it("shows 1000 slots, and holds no more after many events than after few", async (t) => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    await page.addInitScript(
+      "window.long = []; new PerformanceObserver((list) => window.long.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask', buffered: true })",
+    );
+    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    await page.goto(berth.url);
+    await until("it follows", () => stream.followers() > 0);
+    const began = performance.now();
+    stream.send("snapshot", {
+      slots: Array.from({ length: 1000 }, (_, index) => named(index)),
+      pulls: [],
+      conditions: [],
+    });
+    await page.getByRole("link", { name: "slot-0099" }).waitFor();
+    const drawnMs = performance.now() - began;
+    await page.getByRole("searchbox").fill("0999");
+    await page.getByRole("link", { name: "slot-0999" }).waitFor();
+    const usedMs = performance.now() - began;
+    await page.getByText("1 of 1000").waitFor();
+    await page.getByRole("searchbox").fill("");
+    await page.getByRole("link", { name: "slot-0099" }).waitFor();
+    const longTasks: readonly number[] = await page.evaluate("window.long");
+    t.diagnostic(
+      `1000 slots: drawn after ${drawnMs.toFixed(0)} ms, searched after ${usedMs.toFixed(0)} ms, longest task ${Math.max(0, ...longTasks).toFixed(0)} ms`,
+    );
+    assert.ok(drawnMs < 30_000, `${drawnMs} ms`);
+    const rows = page.getByRole("table", { name: "Slots" }).getByRole("row");
+    assert.equal(await rows.count(), 101);
+    const change = async (count: number, round: string): Promise<void> => {
+      for (let index = 0; index < count; index += 1) {
+        stream.send("slot", named(index % 1000, { in_flight: index % 7, model: `m-${round}-${index}` }));
+        if (index % 500 === 499) await delay(1);
+      }
+      await page.getByRole("row", { name: new RegExp(`m-${round}-${count - 1000} `) }).waitFor();
+    };
+    await change(2000, "few");
+    const few = await heldBy(page);
+    await change(20_000, "many");
+    const many = await heldBy(page);
+    t.diagnostic(
+      `after 2000 events ${few.nodes} elements and ${(few.heapBytes / 1e6).toFixed(1)} MB, after 22 000 ${many.nodes} and ${(many.heapBytes / 1e6).toFixed(1)} MB`,
+    );
+    assert.equal(await rows.count(), 101);
+    assert.ok(many.nodes < few.nodes + 100, `${few.nodes} → ${many.nodes} elements`);
+    assert.ok(many.heapBytes < few.heapBytes + 10e6, `${few.heapBytes} → ${many.heapBytes} bytes`);
+  });
+
+  it("follows a log of 1000 lines a second, and keeps the last lines alone", async (t) => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    await page.route("**/api/slots/coder/logs?*", (route) => route.continue({ url: stream.url }));
+    await page.goto(`${berth.url}/ui/slots/coder`);
+    const log = page.getByRole("log");
+    await until("it follows", () => stream.followers() > 0);
+    await page.evaluate(
+      "window.gaps = []; let last = performance.now(); const tick = (now) => { window.gaps.push(now - last); last = now; requestAnimationFrame(tick); }; requestAnimationFrame(tick)",
+    );
+    let sent = 0;
+    const send = (count: number): void => {
+      for (let index = 0; index < count; index += 1) {
+        sent += 1;
+        stream.send("line", {
+          line: `${sent} slot update: id 0 | task 17 | prompt processing progress, n_tokens = ${sent}`,
+        });
+      }
+    };
+    const began = performance.now();
+    while (sent < 5000) {
+      send(Math.min(5000 - sent, Math.floor(performance.now() - began) - sent));
+      await delay(5);
+    }
+    await until("it has 5000 lines", async () => ((await log.textContent()) ?? "").includes("\n5000 slot update"));
+    const gaps: readonly number[] = await page.evaluate("window.gaps");
+    const over = gaps.filter((gap) => gap > 50).length;
+    t.diagnostic(
+      `1000 lines a second for 5 s: ${gaps.length} frames, the longest ${Math.max(0, ...gaps).toFixed(0)} ms, ${over} over 50 ms`,
+    );
+    send(30_000);
+    await until("it has the last line", async () =>
+      ((await log.textContent()) ?? "").includes(`\n${sent} slot update`),
+    );
+    const text = (await log.textContent()) ?? "";
+    const lines = text.trimEnd().split("\n");
+    assert.ok(lines.length <= 2100 && lines.length >= 1000, `${lines.length} lines`);
+    const pieces: number = await page.evaluate("document.querySelector('[role=log]').childNodes.length");
+    assert.ok(pieces <= 2100, `${pieces} nodes`);
+  });
+});

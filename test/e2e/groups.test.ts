@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { isRecord } from "../../src/cli/output.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+
+const slots = ["one", "two"] as const;
+
+async function prepare({ configDir, modelsDir }: { configDir: string; modelsDir: string }): Promise<void> {
+  await mkdir(join(configDir, "groups"));
+  await writeFile(join(configDir, "groups/gpu.toml"), "max_wait_seconds = 5\nmin_residency_seconds = 0\n");
+  for (const slot of slots) {
+    await writeTinyModel(join(modelsDir, `model-${slot}.gguf`));
+    const spec = `load = "onDemand"\ngroup = "gpu"\n[model]\ndefault = "model-${slot}"\n`;
+    await writeFile(join(configDir, `slots/${slot}.toml`), spec);
+  }
+}
+
+async function chat(berth: RunningBerth, model: string, isStreamed: boolean): Promise<string> {
+  const response = await fetch(new URL("/v1/chat/completions", berth.url), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({
+      model,
+      messages: [{ role: "user", content: "hello" }],
+      max_tokens: 8,
+      stream: isStreamed,
+    }),
+  });
+  const text = await response.text();
+  const isWhole = isStreamed ? text.trimEnd().endsWith("data: [DONE]") : isRecord(JSON.parse(text));
+  return `${response.status} ${isWhole ? "whole" : text.slice(0, 300)}`;
+}
+
+/** Whether a published process still runs. */
+function isAlive(published: unknown): boolean {
+  const pid = isRecord(published) ? published["pid"] : undefined;
+  assert.ok(typeof pid === "number", "a process has a pid");
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Moves of a slot into each state, as its history counts them. */
+async function moves(berth: RunningBerth, slot: string, to: string): Promise<number> {
+  const text = await (await fetch(new URL("/metrics", berth.operatorUrl))).text();
+  const line = text
+    .split("\n")
+    .find((each) => each.startsWith(`berth_slot_transitions_total{slot="${slot}",to="${to}"}`));
+  return Number(line?.split(" ").at(-1) ?? 0);
+}
+
+it("two slots that exclude each other answer every request under alternating load, one engine at a time", async () => {
+  await using berth = await startBerth({ prepare });
+  let isOver = false;
+  const together: string[] = [];
+  const watching = (async (): Promise<void> => {
+    while (!isOver) {
+      const found = await Promise.all(slots.map((slot) => berth.slot(slot)));
+      // Each answer is of its own moment: an engine that has ended since then does not count.
+      const running = found.filter(({ processes }) => Array.isArray(processes) && processes.some(isAlive));
+      if (running.length > 1)
+        together.push(running.map(({ name, state }) => `${String(name)} ${String(state)}`).join(", "));
+    }
+  })();
+  const answers: string[] = [];
+  let longestMs = 0;
+  const ask = async (slot: string, isStreamed: boolean): Promise<void> => {
+    const began = performance.now();
+    answers.push(await chat(berth, slot, isStreamed));
+    longestMs = Math.max(longestMs, performance.now() - began);
+  };
+  // One after the other, to each slot in turn: each request makes the other slot leave.
+  for (let round = 0; round < 3; round++) for (const slot of slots) await ask(slot, round % 2 === 0);
+  assert.deepEqual([await moves(berth, "one", "starting"), await moves(berth, "two", "starting")], [3, 3]);
+  // Both at once, without a pause: whoever is loaded is never idle, and leaves for who has waited its bound.
+  const clients = slots.flatMap((slot) => [0, 1].map((client) => ({ slot, isStreamed: client === 0 })));
+  await Promise.all(
+    clients.map(async ({ slot, isStreamed }) => {
+      for (let request = 0; request < 25; request++) await ask(slot, isStreamed);
+    }),
+  );
+  isOver = true;
+  await watching;
+  assert.deepEqual([...new Set(answers)], ["200 whole"], `${answers.length} answers`);
+  assert.equal(answers.length, 106);
+  assert.deepEqual(together, []);
+  const loads = (await moves(berth, "one", "starting")) + (await moves(berth, "two", "starting"));
+  const seen = `${answers.length} requests, ${loads} loads, the longest wait ${Math.round(longestMs)} ms`;
+  process.stdout.write(`# ${seen}\n`);
+  // The bound of docs/groups.md with one other slot: max_wait_seconds or the least turn of 5 s, the longest request in
+  // flight, and a load; the last two are short here, and the machine may be busy.
+  assert.ok(longestMs <= 5000 + 5000 + 15_000, seen);
+  // Both have their turn, and a turn is more than one request.
+  assert.ok(loads >= 8 && loads < 6 + 100 / 4, seen);
+  assert.equal(await moves(berth, "one", "error"), 0);
+  assert.equal(await moves(berth, "two", "error"), 0);
+});

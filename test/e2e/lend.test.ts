@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { isRecord } from "../../src/lib/record.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { until } from "../support/until.ts";
+
+async function chat(berth: RunningBerth): Promise<readonly [status: number, reason: unknown, retryAfter: number]> {
+  const response = await fetch(new URL("/v1/chat/completions", berth.url), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "one", messages: [{ role: "user", content: "hello" }], max_tokens: 4 }),
+  });
+  const answer: unknown = await response.json();
+  const error = isRecord(answer) && isRecord(answer["error"]) ? answer["error"] : {};
+  const details = isRecord(error["details"]) ? error["details"] : {};
+  return [response.status, details["reason"], Number(response.headers.get("retry-after") ?? 0)];
+}
+
+/** Kills a process of the service, which starts another one. */
+async function replaced(pidNow: () => Promise<unknown>): Promise<void> {
+  const pid = await pidNow();
+  assert.ok(typeof pid === "number" && pid > 0);
+  process.kill(pid, "SIGKILL");
+  await until("there is a new process", async () => {
+    const now = await pidNow().catch(() => undefined);
+    return typeof now === "number" && now !== pid;
+  });
+}
+
+it("a group that is lent is left, refuses requests through kill -9 of operator and gateway, and serves again at its end", async () => {
+  await using berth = await startBerth({
+    async prepare({ configDir, modelsDir }) {
+      await mkdir(join(configDir, "groups"));
+      await writeFile(join(configDir, "groups/gpu.toml"), "[budget]\nslots = 1\n");
+      await writeTinyModel(join(modelsDir, "model-one.gguf"));
+      await writeFile(
+        join(configDir, "slots/one.toml"),
+        'load = "onDemand"\ngroup = "gpu"\n[model]\ndefault = "model-one"\n',
+      );
+    },
+  });
+  const env = { SVC_URL: berth.url };
+  assert.equal((await chat(berth))[0], 200);
+  const lent = await runBerth(["lend", "2h"], env);
+  assert.match(lent.stdout, /^gpu: lent until .*; unloaded once their requests have ended: one\n$/, lent.stderr);
+  await until("its slot has left", async () => {
+    const { processes } = await berth.slot("one");
+    return Array.isArray(processes) && processes.length === 0;
+  });
+  const isRefused = async (): Promise<void> => {
+    const [status, reason, seconds] = await chat(berth);
+    assert.deepEqual([status, reason, seconds > 7000 && seconds <= 7200], [503, "Lent", true], `${seconds} s`);
+  };
+  await isRefused();
+  const record = async (): Promise<Record<string, unknown>> => {
+    const found: unknown = JSON.parse(await readFile(join(berth.stateDir, "operator.json"), "utf8"));
+    return isRecord(found) ? found : {};
+  };
+  await replaced(async () => (await record())["pid"]);
+  await until("the new operator has read every slot", async () => (await record())["isSettled"] === true);
+  await isRefused();
+  let killed: unknown;
+  const gateway = async (): Promise<unknown> => {
+    const directory = join(berth.stateDir, "demand");
+    const texts = await Promise.all((await readdir(directory)).map((file) => readFile(join(directory, file), "utf8")));
+    const pids = texts
+      .map((text): unknown => JSON.parse(text))
+      .flatMap((demand) => (isRecord(demand) ? [demand["pid"]] : []));
+    return pids.find((pid) => pid !== killed);
+  };
+  killed = await gateway();
+  assert.ok(typeof killed === "number");
+  process.kill(killed, "SIGKILL");
+  await until("a new gateway serves", async () => {
+    const response = await fetch(new URL("/readyz", berth.url)).catch(() => undefined);
+    return response?.ok === true && (await gateway()) !== undefined;
+  });
+  await isRefused();
+  const shown = await runBerth(["group", "show", "gpu"], env);
+  assert.match(shown.stdout, /^state: {10}lent until /m);
+  assert.equal((await berth.slot("one"))["state"], "offline");
+  assert.equal((await runBerth(["lend", "--end"], env)).stdout, "gpu: no longer lent\n");
+  await until("it is asked for again", async () => (await chat(berth))[0] === 200);
+});

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { createServer, IncomingMessage, request as httpRequest } from "node:http";
+import { Socket } from "node:net";
+import { describe, it } from "node:test";
+import { queryObjects } from "node:v8";
+import { ApiError } from "../../../src/api/errors.ts";
+import { BufferBudget } from "../../../src/gateway/admission/budget.ts";
+import { Charge } from "../../../src/gateway/admission/charge.ts";
+import { readRequestBody } from "../../../src/gateway/http/body.ts";
+import { listen } from "../../support/listen.ts";
+import { until } from "../../support/until.ts";
+import { later } from "../../support/later.ts";
+
+/** Reads one body on a server of its own while `send` plays the client. */
+async function read(
+  send: (client: ReturnType<typeof httpRequest>) => void,
+  limits: {
+    limitBytes?: number;
+    idleMs?: number;
+    budget?: BufferBudget;
+    /** Looks at the request once its body is there or refused. */
+    after?: (request: IncomingMessage) => Promise<void>;
+  } = {},
+): Promise<Buffer> {
+  const { limitBytes = 1000, idleMs, budget = new BufferBudget(1000), after } = limits;
+  const charge = new Charge(budget);
+  const server = createServer();
+  const port = await listen(server);
+  const asked = new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
+  const client = httpRequest({ host: "127.0.0.1", port, method: "POST" });
+  client.on("error", () => undefined);
+  send(client);
+  try {
+    const body = await readRequestBody(await asked, { bodyBytes: limitBytes, charge }, idleMs);
+    if (budget.usedBytes > 0) assert.equal(budget.usedBytes, body.length);
+    charge.end();
+    return body;
+  } finally {
+    await after?.(await asked);
+    assert.equal(budget.usedBytes, 0);
+    client.destroy();
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const refusal = (code: string, status: number) => (error: unknown) =>
+  error instanceof ApiError && error.code === code && error.status === status;
+
+describe("readRequestBody", () => {
+  it("gives the whole body, in however many pieces it comes", async () => {
+    const body = await read((client) => {
+      client.write("one ");
+      setImmediate(() => client.end("two"));
+    });
+    assert.equal(body.toString(), "one two");
+  });
+
+  it("refuses a body that grows beyond the limit", async () => {
+    const body = read((client) => void client.end("x".repeat(20)), { limitBytes: 10 });
+    await assert.rejects(body, refusal("dispatch.payload_too_large", 413));
+  });
+
+  it("gives the memory of a body that it refuses back at once", async () => {
+    const MiB = 1024 * 1024;
+    const piece = Buffer.alloc(MiB);
+    const before = process.memoryUsage().arrayBuffers;
+    const body = read(
+      (client) => {
+        for (let sent = 0; sent < 40; sent += 1) client.write(piece);
+      },
+      {
+        limitBytes: 32 * MiB,
+        budget: new BufferBudget(64 * MiB),
+        after: () => {
+          assert.ok(process.memoryUsage().arrayBuffers - before < 8 * MiB);
+          return Promise.resolve();
+        },
+      },
+    );
+    await assert.rejects(body, refusal("dispatch.payload_too_large", 413));
+  });
+
+  it("gives up on a sender that falls silent", async () => {
+    const body = read((client) => void client.write("half"), { idleMs: 20 });
+    await assert.rejects(body, refusal("dispatch.invalid_request", 408));
+  });
+
+  it("reads no more of a body after it was refused", async () => {
+    let client: ReturnType<typeof httpRequest> | undefined;
+    const body = read((each) => void (client = each).write("half"), {
+      idleMs: 20,
+      after: async (request) => {
+        const seen = new Promise((resolve) => request.on("data", resolve));
+        client?.write("more");
+        await seen;
+      },
+    });
+    await assert.rejects(body, refusal("dispatch.invalid_request", 408));
+  });
+
+  it("counts a body from its first piece until it is let go", async () => {
+    const budget = new BufferBudget(1000);
+    const body = await read(
+      (client) => {
+        client.write("one ");
+        void until("it is counted", () => budget.usedBytes === 4).then(() => client.end("two"));
+      },
+      { budget },
+    );
+    assert.equal(body.toString(), "one two");
+  });
+
+  it("does not count a body that arrives in one piece", async () => {
+    const body = await read((client) => void client.end("hello"), { budget: new BufferBudget(0) });
+    assert.equal(body.toString(), "hello");
+  });
+
+  it("refuses a body where too much has come of all", async () => {
+    const body = read((client) => void client.write("x".repeat(20)), { budget: new BufferBudget(10) });
+    await assert.rejects(body, refusal("system.overloaded", 503));
+  });
+
+  it("keeps no byte of a body after passing it on, for as long as the request runs", async () => {
+    let given: WeakRef<Buffer> | undefined;
+    const server = createServer();
+    const port = await listen(server);
+    const asked = new Promise<IncomingMessage>((resolve) => server.once("request", resolve));
+    const client = httpRequest({ host: "127.0.0.1", port, method: "POST" }).on("error", () => undefined);
+    client.end("hello");
+    const request = await asked;
+    await readRequestBody(request, { bodyBytes: 1000, charge: new Charge(new BufferBudget(1000)) }).then((body) => {
+      given = new WeakRef(body);
+    });
+    await until("it is free", () => {
+      // It looks through the heap, and throws away what nobody needs first.
+      queryObjects(BufferBudget, { format: "count" });
+      return given !== undefined && given.deref() === undefined;
+    });
+    assert.equal(request.complete, true);
+    client.destroy();
+    server.closeAllConnections();
+    server.close();
+  });
+
+  it("frees the counted bytes where the sender leaves with its last byte", async () => {
+    const budget = new BufferBudget(1000);
+    const request = new IncomingMessage(new Socket());
+    const body = later(readRequestBody(request, { bodyBytes: 1000, charge: new Charge(budget) }));
+    request.push(Buffer.from("all"));
+    await until("it is counted", () => budget.usedBytes === 3);
+    request.complete = true;
+    request.destroy();
+    await assert.rejects(body, refusal("dispatch.invalid_request", 400));
+    assert.equal(budget.usedBytes, 0);
+  });
+
+  it("reports a sender that leaves", async () => {
+    const body = read((client) => {
+      client.write("half", () => setImmediate(() => client.destroy()));
+    });
+    await assert.rejects(body, refusal("dispatch.invalid_request", 400));
+  });
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { catalogEntrySchema } from "../../../src/api/catalog.ts";
+import { modelRecordSchema } from "../../../src/api/model.ts";
+import { envelopeOf } from "../../support/envelope.ts";
+import { startGateway } from "../../support/gateway.ts";
+
+const licensed = catalogEntrySchema.parse({
+  apiVersion: "berth.dev/v1alpha1",
+  kind: "Model",
+  metadata: { name: "licensed" },
+  spec: {
+    source: "hf://o/r/licensed.gguf",
+    engines: ["llama"],
+    capabilities: ["chat"],
+    license: "Terms",
+    licenseUrl: "https://x.test/terms",
+  },
+  catalog: { title: "Licensed", engine: "llama", aboutBytes: 1, mustAccept: true, unverified: [] },
+});
+
+it("an invalid pull is refused with the field, and no request reaches the operator", async () => {
+  const here = { ref: "here", origin: "file", source: "file:///m/here.gguf", state: "available" };
+  const models = [modelRecordSchema.parse(here)];
+  const catalog = async () => [licensed];
+  await using gateway = await startGateway({ registry: { models }, gateway: { catalog } });
+  for (const [body, status, message] of [
+    [{}, 400, /needs one of model, source and files/],
+    [{ source: "hf://o/r/a.gguf", model: "here" }, 400, /needs one of model, source and files/],
+    [{ source: "ftp://h/a.gguf" }, 400, /source: starts with hf:\/\/, https:\/\//],
+    [
+      { source: "flm://qwen3:4b" },
+      422,
+      /source: is fetched from hf:\/\/ and https:\/\/ only: declare others in models\//,
+    ],
+    [{ source: "file:///etc/passwd" }, 422, /source: is fetched from hf:\/\/ and https:\/\/ only/],
+    [{ source: "hf://owner" }, 422, /source: hf:\/\/owner is no hf:\/\/owner\/repo\/file/],
+    [{ source: "https://h.test/" }, 422, /source: https:\/\/h\.test\/ names no file/],
+    [{ source: "https://user:secret@h.test/a.gguf" }, 422, /source: https:\/\/h\.test holds a password in its URL/],
+    [{ source: "hf://o/r/a.gguf", ref: "no ref!" }, 400, /ref: a letter or digit, then/],
+    [{ source: "hf://o/r/%.gguf", ref: undefined }, 422, /ref: "%" is no ref: give one/],
+    [{ source: "hf://o/r/a.gguf", sha256: "12" }, 400, /sha256: 64 lower-case hexadecimal digits/],
+    [{ files: [{ source: "hf://o/r/a.gguf" }, { source: "hf://o" }] }, 422, /files\.1: hf:\/\/o is no hf/],
+    [{ source: "https://127.0.0.1/a.gguf" }, 403, /a source may not lead to this machine/],
+    [{ model: "nobody" }, 404, /no model is called "nobody"/],
+    [{ model: "here" }, 409, /here is on this machine already/],
+    [{ model: "licensed" }, 409, /the licence of Licensed must be accepted first: Terms, https:\/\/x\.test\/terms/],
+    [{ source: "hf://o/r/licensed.gguf@v2" }, 409, /the licence of Licensed must be accepted first/],
+  ] as const) {
+    const answer = await gateway.post("/api/models/pull", body);
+    const { error } = await envelopeOf(answer);
+    assert.equal(answer.status, status, `${JSON.stringify(body)}: ${error.message}`);
+    assert.match(error.message, message);
+    assert.equal(error.message.includes("secret"), false);
+  }
+  assert.deepEqual(await readdir(join(gateway.stateDir, "pulls")), []);
+});
+
+it("the hundred-and-first pull that has not ended is refused, and another request for a known one is not", async () => {
+  await using gateway = await startGateway({});
+  const pull = async (name: number): Promise<Response> =>
+    await gateway.post("/api/models/pull", { source: `hf://o/r/m${name}.gguf` });
+  for (let name = 0; name < 100; name += 1) {
+    const answer = await pull(name);
+    assert.equal(answer.status, 202, await answer.text());
+  }
+  const answer = await pull(100);
+  const { error } = await envelopeOf(answer);
+  assert.equal(answer.status, 503);
+  assert.equal(error.code, "system.overloaded");
+  assert.match(error.message, /^100 pulls and checks have not ended: wait, or cancel some/);
+  assert.equal(answer.headers.get("retry-after"), "30");
+  assert.equal((await readdir(join(gateway.stateDir, "pulls"))).length, 100);
+  const again = await pull(99);
+  assert.equal(again.status, 202, await again.text());
+});

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { gzipSync } from "node:zlib";
+import { envelopeOf } from "../support/envelope.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { freePorts } from "../support/ports.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const script = "export {};\n";
+
+/** A gateway with pages as the build lays them out. */
+async function withPages(env: Readonly<Record<string, string>> = {}): Promise<TestGateway & { chatUrl: string }> {
+  await using stack = new AsyncDisposableStack();
+  const { path } = stack.use(await tempDir());
+  for (const page of ["dashboard", "chat"]) {
+    await mkdir(join(path, page, "assets"), { recursive: true });
+    await writeFile(join(path, page, "index.html"), `<!doctype html><title>${page}</title>`);
+    await writeFile(join(path, page, "assets/a-1.js"), script);
+    await writeFile(join(path, page, "assets/a-1.js.gz"), gzipSync(script));
+    await writeFile(join(path, page, "secret.js"), "never served");
+  }
+  const { first } = await freePorts(1);
+  const gateway = stack.use(
+    await startGateway({
+      slots: { primary: {} },
+      env: { SVC_CHAT_PORT: String(first), ...env },
+      gateway: { pages: path },
+    }),
+  );
+  const owned = stack.move();
+  return { ...gateway, chatUrl: `http://127.0.0.1:${first}`, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+const titleOf = async (response: Response): Promise<string | undefined> =>
+  /<title>(.*)<\/title>/.exec(await response.text())?.[1];
+
+describe("pages", () => {
+  it("are at / and below /ui, under a policy that runs nothing but their own files", async () => {
+    await using gateway = await withPages();
+    for (const path of ["/", "/ui", "/ui/slots/primary", "/ui/models?x=1"]) {
+      const response = await fetch(new URL(path, gateway.url));
+      const policy = response.headers.get("content-security-policy") ?? "";
+      assert.equal(response.headers.get("cache-control"), "no-cache");
+      assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self'/);
+      assert.doesNotMatch(policy, /unsafe/);
+      assert.equal(await titleOf(response), "dashboard", path);
+    }
+  });
+
+  it("have files that are kept for ever, packed for whoever reads that, and no others", async () => {
+    await using gateway = await withPages();
+    for (const path of ["/ui/assets/a-1.js", "/chat/assets/a-1.js"]) {
+      for (const [accepted, encoding] of [
+        ["gzip, br", "gzip"],
+        ["identity", null],
+        ["gzip;q=0", null],
+        ["*;q=0.5", "gzip"],
+      ] as const) {
+        const response = await fetch(new URL(path, gateway.url), { headers: { "accept-encoding": accepted } });
+        assert.equal(response.headers.get("content-encoding"), encoding);
+        assert.match(response.headers.get("content-type") ?? "", /^text\/javascript/);
+        assert.match(response.headers.get("cache-control") ?? "", /immutable/);
+        assert.equal(await response.text(), script);
+      }
+    }
+    for (const path of [
+      "/ui/assets/b.js",
+      "/ui/assets/..%2fsecret.js",
+      "/ui/assets/a-1.js.gz",
+      "/chat/assets/",
+      "/ui/nope.js",
+      "/ui/slots/nope.css?x=1",
+      "/chat/nope.js",
+    ]) {
+      const response = await fetch(new URL(path, gateway.url));
+      assert.deepEqual(
+        [path, response.status, (await envelopeOf(response)).error.code],
+        [path, 404, "system.not_found"],
+      );
+    }
+  });
+
+  it("have the chat at /chat/, whose API is below it, and at / of a port of its own", async () => {
+    await using gateway = await withPages();
+    const redirect = await fetch(`${gateway.url}/chat`, { redirect: "manual" });
+    assert.deepEqual([redirect.status, redirect.headers.get("location")], [308, "/chat/"]);
+    for (const at of [`${gateway.url}/chat/`, `${gateway.chatUrl}/`, `${gateway.chatUrl}/?a=b`])
+      assert.equal(await titleOf(await fetch(at)), "chat", at);
+    for (const at of [
+      `${gateway.url}/chat/v1/models`,
+      `${gateway.chatUrl}/v1/models`,
+      `${gateway.chatUrl}/chat/v1/models`,
+    ])
+      assert.equal((await fetch(at)).status, 200, at);
+    assert.equal(await (await fetch(`${gateway.chatUrl}/assets/a-1.js`)).text(), script);
+  });
+
+  it("show themselves without a token, which their API asks for", async () => {
+    await using gateway = await withPages({ SVC_AUTH_ENABLED: "1" });
+    assert.equal(await titleOf(await fetch(gateway.url)), "dashboard");
+    for (const at of [`${gateway.url}/api/slots`, `${gateway.url}/chat/api/slots`, `${gateway.chatUrl}/api/slots`])
+      assert.equal((await fetch(at)).status, 401, at);
+  });
+
+  it("say how they are built where they are not, and that their port is taken", async () => {
+    await using taken = await withPages();
+    await using other = await startGateway({
+      slots: {},
+      env: { SVC_CHAT_PORT: new URL(taken.chatUrl).port },
+      gateway: { pages: "/nonexistent" },
+    });
+    const response = await fetch(other.url);
+    assert.equal(response.status, 404);
+    assert.match((await envelopeOf(response)).error.message, /make setup/);
+    assert.match(other.log(), /EADDRINUSE.*SVC_CHAT_PORT/);
+  });
+});

@@ -1,0 +1,228 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ApiError } from "../../../src/api/errors.ts";
+import { upstreamSpecSchema } from "../../../src/api/upstream.ts";
+import { buildIndex, slotsInOrder, type ResolutionIndex } from "../../../src/gateway/routing/index.ts";
+import { meansReranker, resolve } from "../../../src/gateway/routing/resolve.ts";
+import type { UpstreamModel } from "../../../src/gateway/upstreams/catalog.ts";
+import { modelRecord, publishedSlot, type SlotSketch } from "../../support/gateway.ts";
+import { fc } from "../../support/fast-check.ts";
+
+const holding = (ref: string, more: Partial<SlotSketch> = {}): SlotSketch => ({
+  ...more,
+  spec: { engine: "llama", model: { default: ref }, ...more.spec },
+  status: { model: { ref, origin: "spec" }, ...more.status },
+});
+
+function upstreamModel(upstream: string, providerModel: string): UpstreamModel {
+  return { upstream, providerModel, spec: upstreamSpecSchema.parse({ baseUrl: "http://127.0.0.1:1/v1" }) };
+}
+
+function indexOf(options: {
+  slots?: Readonly<Record<string, SlotSketch>>;
+  models?: readonly string[];
+  upstream?: readonly string[];
+}): ResolutionIndex {
+  const { slots = {}, models = [], upstream = [] } = options;
+  return buildIndex(
+    {
+      slots: () => Object.entries(slots).map(([name, sketch]) => publishedSlot(name, sketch, 1)),
+      registry: () => ({ schema: 1, models: models.map(modelRecord), upstreams: [] }),
+    },
+    new Map(upstream.map((ref) => [ref, upstreamModel("acme", `their-${ref}`)])),
+  );
+}
+
+/** Who answers, in a few words; or why nobody does. */
+function told(index: ResolutionIndex, value: string, inFlight: Readonly<Record<string, number>> = {}): unknown {
+  try {
+    const target = resolve(index, value, (slot) => inFlight[slot] ?? 0);
+    return target.kind === "slot" ? target.slot.name : `upstream ${target.model.providerModel}`;
+  } catch (error) {
+    assert.ok(error instanceof ApiError);
+    return { [error.code]: error.details };
+  }
+}
+
+const notFound = (...suggestions: string[]): object => ({ "model.not_found": { suggestions } });
+const notLoaded = (ref: string, ...slots: string[]): object => ({ "model.not_loaded": { ref, slots } });
+
+const index = indexOf({
+  slots: {
+    primary: holding("tiny", {
+      port: 1,
+      status: { aliases: ["gpt-4o", "claude"], model: { ref: "tiny", origin: "spec" } },
+    }),
+    embed: {
+      spec: { enabled: false, engine: "llama", model: { default: "nomic" } },
+      status: { model: { ref: "nomic", origin: "spec" } },
+    },
+    coder: holding("vendor/coder:7b"),
+    "qwen-slot": holding("qwen3:4b", { state: "error" }),
+    swapped: {
+      spec: { engine: "llama", model: { default: "old" } },
+      status: { model: { ref: "new", origin: "swap" } },
+    },
+  },
+  models: ["tiny", "nomic", "qwen3:4b", "vendor/coder:7b", "spare:q4", "org/spare", "coder", "both", "old", "new"],
+  upstream: ["gpt-5", "acme/large:free", "tiny", "both", "claude", "primary:gpt-5"],
+});
+const takers = ["primary", "coder", "qwen-slot", "swapped"];
+
+const table: readonly (readonly [what: string, value: string, answer: unknown])[] = [
+  ["a built-in slot", "primary", "primary"],
+  ["a built-in slot that is disabled says so itself", "embed", "embed"],
+  ["a built-in slot that nobody configured", "stt", "stt"],
+  ["a custom slot, also where a model has its name", "coder", "coder"],
+  ["an alias", "gpt-4o", "primary"],
+  ["an alias, also where an upstream has that ref", "claude", "primary"],
+  ["<slot>:<ref> that the slot holds", "primary:tiny", "primary"],
+  ["<slot>:<ref> with slashes and colons in the ref", "coder:vendor/coder:7b", "coder"],
+  ["<slot>:<ref> of a slot in error", "qwen-slot:qwen3:4b", "qwen-slot"],
+  ["<slot>:<ref> of a disabled slot, which says so itself", "embed:nomic", "embed"],
+  ["<slot>:<ref> that another slot holds", "coder:tiny", notLoaded("tiny", "coder")],
+  ["<slot>:<ref> that only the registry knows", "primary:spare:q4", notLoaded("spare:q4", "primary")],
+  ["<slot>:<ref> that only an upstream knows", "primary:gpt-5", notLoaded("gpt-5", "primary")],
+  ["<slot>:<ref> that nothing knows", "primary:tinny", notFound("tiny")],
+  ["<slot>: and nothing", "primary:", notFound()],
+  ["<slot>:<ref> of an unconfigured slot", "stt:tiny", notLoaded("tiny", "stt")],
+  ["<alias>:<ref>, for an alias is no slot's name", "gpt-4o:tiny", notFound()],
+  ["a ref that a slot holds, also where an upstream has it", "tiny", "primary"],
+  ["a ref with a colon", "qwen3:4b", "qwen-slot"],
+  ["a ref with a slash and a colon", "vendor/coder:7b", "coder"],
+  ["the ref a slot was swapped to", "new", "swapped"],
+  ["the ref it was swapped from", "old", notLoaded("old", ...takers)],
+  ["a ref whose only slot is disabled", "nomic", notLoaded("nomic", ...takers)],
+  ["a ref that only the registry knows", "org/spare", notLoaded("org/spare", ...takers)],
+  ["a ref of the registry that an upstream serves", "both", "upstream their-both"],
+  ["an upstream's ref", "gpt-5", "upstream their-gpt-5"],
+  ["an upstream's ref with a slash and a colon", "acme/large:free", "upstream their-acme/large:free"],
+  ["a value close to a slot's name", "primry", notFound("primary")],
+  ["a value close to an alias", "gpt4o", notFound("gpt-4o")],
+  ["a value close to a model", "org/spar", notFound("org/spare")],
+  ["a value that differs in case", "Primary", notFound("primary")],
+  ["a value that differs in case, of a ref", "TINY", notFound("tiny")],
+  ["a value like nothing", "something-else-entirely", notFound()],
+  ["nothing", "", notFound()],
+  ["a blank before it", " primary", notFound("primary")],
+  ["a name that objects have", "__proto__", notFound()],
+  ["another", "constructor:x", notFound()],
+  ["a colon first", ":tiny", notFound("tiny")],
+];
+
+describe("resolve", () => {
+  for (const [what, value, answer] of table) {
+    it(`${what}: ${value}`, () => assert.deepEqual(told(index, value), answer));
+  }
+
+  it("prefers among those that hold a ref the one that is available, then the least busy, then the first", () => {
+    const both = indexOf({
+      slots: { a: holding("m", { state: "starting" }), b: holding("m", { port: 1 }), c: holding("m", { port: 2 }) },
+    });
+    assert.equal(told(both, "m", { b: 5, c: 5 }), "b");
+    assert.equal(told(both, "m", { b: 5, c: 4 }), "c");
+    assert.equal(told(both, "m", { b: 1e6, c: 1e6 + 1 }), "b");
+    const cold = indexOf({ slots: { a: holding("m", { state: "offline" }), b: holding("m", { state: "error" }) } });
+    assert.equal(told(cold, "m"), "a");
+    assert.equal(told(cold, "m", { a: 1 }), "b");
+  });
+
+  it("lets a slot keep its ref in every state", () => {
+    for (const state of [
+      "offline",
+      "pulling",
+      "starting",
+      "warming",
+      "ready",
+      "serving",
+      "idle",
+      "unloading",
+      "error",
+    ] as const)
+      assert.equal(told(indexOf({ slots: { a: holding("m", { state }) }, models: ["m"] }), "m"), "a");
+  });
+
+  it("gives an alias to no slot whose name another slot has", () => {
+    const clash = indexOf({
+      slots: { a: holding("m", { status: { aliases: ["b"], model: { ref: "m", origin: "spec" } } }), b: holding("n") },
+    });
+    assert.equal(told(clash, "b"), "b");
+  });
+
+  it("never falls back to another model", () => {
+    const part = fc.constantFrom(
+      "primary",
+      "coder",
+      "embed",
+      "tiny",
+      "vendor/coder",
+      "7b",
+      "gpt-4o",
+      "both",
+      "spare",
+      "q4",
+      "x",
+      "",
+    );
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.array(part, { minLength: 1, maxLength: 3 }).map((parts) => parts.join(":")),
+          fc.string(),
+        ),
+        (value) => {
+          const answer = told(index, value);
+          if (typeof answer !== "string") return;
+          if (answer.startsWith("upstream ")) {
+            assert.equal(answer, `upstream their-${value}`);
+            return;
+          }
+          const slot = index.slots.get(answer);
+          const names = [answer, ...(slot?.status?.aliases ?? []), slot?.status?.model.ref];
+          assert.ok(
+            names.includes(value) || value === `${answer}:${slot?.status?.model.ref}`,
+            `${value} gave ${answer}`,
+          );
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("does not repeat a long value at length", () => {
+    assert.throws(
+      () => resolve(index, "x".repeat(100_000), () => 0),
+      (error) => {
+        return error instanceof ApiError && error.message.length < 300;
+      },
+    );
+  });
+});
+
+it("slotsInOrder: built-ins as the specification has them, then the others by name", () => {
+  assert.deepEqual(
+    slotsInOrder(indexOf({ slots: { zeta: {}, img: {}, alpha: {}, primary: {}, "a-b": {} } })).map(({ name }) => name),
+    ["primary", "embed", "stt", "tts", "img", "a-b", "alpha", "zeta"],
+  );
+});
+
+describe("what a second process serves", () => {
+  const ranking = indexOf({
+    slots: { embed: holding("nomic", { port: 1, spec: { model: { default: "nomic", rerank: "ranker" } } }) },
+    models: ["nomic", "ranker"],
+  });
+
+  it("belongs to its slot, by its ref alone and as slot:ref's name", () => {
+    assert.equal(told(ranking, "ranker"), "embed");
+    assert.equal(told(ranking, "embed:ranker"), "embed");
+  });
+
+  it("is meant by its ref alone, and not by the slot's name or what its main process holds", () => {
+    const slot = ranking.slots.get("embed");
+    assert.ok(slot);
+    const meant = ["ranker", "embed:ranker", "embed", "nomic", "embed:nomic"].filter((value) =>
+      meansReranker(slot, value),
+    );
+    assert.deepEqual(meant, ["ranker", "embed:ranker"]);
+  });
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { pino } from "pino";
+import { z } from "zod";
+import { ApiError } from "../../../src/api/errors.ts";
+import { AccessLog } from "../../../src/gateway/telemetry/access-log.ts";
+import { RequestRecord, shortName } from "../../../src/gateway/telemetry/request-record.ts";
+
+function lines(part: number | undefined, code: number, failure?: ApiError): number {
+  let count = 0;
+  const log = new AccessLog(pino({ level: "info" }), () => void (count += 1), part);
+  const request = { requestId: "1", path: "/v1/chat/completions", slot: "primary", seconds: 1, failure };
+  for (let nth = 0; nth < 400; nth += 1) log.closed({ ...request, code, record: new RequestRecord() });
+  return count;
+}
+
+describe("the access log", () => {
+  it("has every request unless told otherwise", () => {
+    assert.equal(lines(undefined, 200), 400);
+  });
+
+  it("has a part of the answered requests, and every other", () => {
+    assert.equal(lines(0, 200), 0);
+    const some = lines(0.5, 200);
+    assert.ok(some > 100 && some < 300, `${some} of 400`);
+    assert.equal(lines(0, 503, new ApiError("slot.not_ready")), 400);
+    assert.equal(lines(0, 499), 400);
+    assert.equal(lines(0, 200, new ApiError("dispatch.upstream_failed")), 400, "a stream that was cut");
+  });
+
+  it("cuts a name of any length", () => {
+    let text = "";
+    const record = new RequestRecord();
+    record.asked = shortName("x".repeat(100_000));
+    new AccessLog(pino({ level: "info" }), (line) => void (text += line)).closed({
+      requestId: "1",
+      path: "/v1/chat/completions",
+      slot: "none",
+      code: 404,
+      seconds: 0,
+      failure: undefined,
+      record,
+    });
+    assert.ok(text.length < 600, `${text.length} characters`);
+  });
+
+  it("has lines of JSON whatever a client writes, in the form of the other lines", () => {
+    const record = new RequestRecord();
+    Object.assign(record, { asked: 'a"\n\u2028', isStream: true, heldMs: 12.4, queuedMs: 3.6, firstTokenMs: 20 });
+    record.engine = { startedAt: 0, ms: 30.2, model: 'b"', tokensIn: 4, tokensOut: 0 };
+    const failure = new ApiError("dispatch.upstream_failed");
+    const seen: string[] = [];
+    const path = "/v1/chat/completions";
+    new AccessLog(pino({ level: "info" }), (line) => void seen.push(line)).closed({
+      requestId: 'r"',
+      path,
+      slot: "upstream \\",
+      code: 502,
+      seconds: 0.05,
+      failure,
+      record,
+    });
+    const [line = ""] = seen;
+    assert.match(line, /^\{"level":30,"time":\d{13},"component":"gateway",.*\}\n$/s);
+    const { time, ...rest }: Record<string, unknown> = z.record(z.string(), z.unknown()).parse(JSON.parse(line));
+    assert.ok(Math.abs(Number(time) - Date.now()) < 60_000);
+    assert.deepEqual(rest, {
+      level: 30,
+      component: "gateway",
+      requestId: 'r"',
+      slot: "upstream \\",
+      status: 502,
+      ms: 50,
+      asked: 'a"\n\u2028',
+      stream: true,
+      heldMs: 12,
+      queuedMs: 4,
+      firstTokenMs: 20,
+      resolved: 'b"',
+      engineMs: 30,
+      tokensIn: 4,
+      tokensOut: 0,
+      failure: "dispatch.upstream_failed",
+      msg: "/v1/chat/completions upstream \\ 502 dispatch.upstream_failed",
+    });
+  });
+
+  it("is empty where only warnings are logged", () => {
+    const seen: string[] = [];
+    const log = new AccessLog(pino({ level: "warn" }), (line) => void seen.push(line));
+    const ended = {
+      requestId: "1",
+      path: "/v1/embeddings",
+      slot: "primary",
+      code: 200,
+      seconds: 0,
+      failure: undefined,
+    };
+    log.closed({ ...ended, record: new RequestRecord() });
+    assert.deepEqual(seen, []);
+  });
+});

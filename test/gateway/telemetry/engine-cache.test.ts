@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { cacheRatio } from "../../../src/gateway/telemetry/engine-cache.ts";
+import { startGateway } from "../../support/gateway.ts";
+import { json, sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
+import { until } from "../../support/until.ts";
+
+const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
+const line = 'berth_engine_kv_cache_usage_ratio{slot="primary",ordinal="0"}';
+const llama = { engine: "llama" } as const;
+
+describe("the cache of an engine", () => {
+  it("is as full as its slots say", () => {
+    assert.equal(cacheRatio([{ n_ctx: 100 }, { n_ctx: 100, n_prompt_tokens: 50 }]), 0.25);
+    assert.equal(cacheRatio([{ n_ctx: 10, n_prompt_tokens: 50 }]), 1);
+    for (const other of [[], {}, undefined, [{ id: 1 }], [{ n_ctx: 0 }]]) assert.equal(cacheRatio(other), undefined);
+  });
+
+  it("is on the page, asked at a scrape alone, and not for an engine without that route", async () => {
+    let slots = 0;
+    await using engine = await scriptedEngine((response, seen) => {
+      if (seen.path !== "/slots") return sayHello(response, seen);
+      slots += 1;
+      json(response, [{ n_ctx: 256, n_prompt_tokens: 64 }]);
+    });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: llama } } });
+    await (await gateway.post("/v1/chat/completions", chat)).text();
+    assert.equal(slots, 0);
+    await until("it is on the page", async () => (await gateway.metric(line)) === 0.25);
+    engine.answer((response) => json(response, {}, 404));
+    await until("it is asked no more", async () => {
+      const { length } = engine.seen;
+      await gateway.metric(line);
+      return engine.seen.length === length;
+    });
+    assert.equal(await gateway.metric(line), undefined);
+  });
+
+  it("is on the page once where requests choose the slot's model, and did not before", async () => {
+    await using engine = await scriptedEngine((response, seen) => {
+      if (seen.path !== "/slots") return sayHello(response, seen);
+      json(response, [{ n_ctx: 256, n_prompt_tokens: 64 }]);
+    });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: llama } } });
+    await (await gateway.post("/v1/chat/completions", chat)).text();
+    const ref = "test-model";
+    const onRequest = { usual: ref, refs: [ref], chosen: ref, since: new Date().toISOString(), failed: [] };
+    await gateway.publish("primary", { port: engine.port, spec: llama, status: { onRequest } });
+    await (await gateway.post("/v1/chat/completions", chat)).text();
+    const page = await until("it is on the page", async () => {
+      const text = await (await fetch(`${gateway.url}/metrics`)).text();
+      return text.includes(line) ? text : undefined;
+    });
+    assert.equal(page.split(line).length, 2, "one line");
+  });
+
+  it("keeps no scrape waiting for an engine that says nothing", async () => {
+    await using engine = await scriptedEngine((response, seen) => {
+      if (seen.path !== "/slots") sayHello(response, seen);
+    });
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: llama } } });
+    await (await gateway.post("/v1/chat/completions", chat)).text();
+    const began = performance.now();
+    assert.equal(await gateway.metric(line), undefined);
+    assert.ok(performance.now() - began < 1500, `${performance.now() - began} ms`);
+  });
+});

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { z } from "zod";
+import { maskedText } from "../../../src/api/masked.ts";
+import { requestViewSchema, type RequestView } from "../../../src/api/management/request-routes.ts";
+import { RecentRequests } from "../../../src/gateway/telemetry/recent-requests.ts";
+import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
+import { until } from "../../support/until.ts";
+
+const listSchema = z.object({ data: z.array(requestViewSchema) });
+const chat = (content: string): object => ({ model: "primary", messages: [{ role: "user", content }], stream: true });
+
+async function listOf(gateway: TestGateway, query = ""): Promise<RequestView[]> {
+  const response = await fetch(`${gateway.url}/api/requests${query}`);
+  return listSchema.parse(await response.json()).data;
+}
+
+describe("the list of requests", () => {
+  it("has the last requests with their times, the newest first, and no body", async () => {
+    await using engine = await scriptedEngine(sayHello);
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    await (await gateway.post("/v1/chat/completions", chat("a prompt"))).text();
+    await (await gateway.post("/v1/chat/completions", { ...chat("other"), model: "nobody" })).text();
+    await until("both have ended", async () => (await listOf(gateway)).length === 2);
+    const [second, first] = await listOf(gateway);
+    assert.deepEqual(
+      [second?.model, second?.slot, second?.status, second?.error, second?.resolved, second?.engine_ms],
+      ["nobody", "none", 404, "model.not_found", null, null],
+    );
+    assert.deepEqual(
+      [first?.model, first?.slot, first?.status, first?.error, first?.resolved, first?.stream, first?.tokens_out],
+      ["primary", "primary", 200, null, "engine-model", true, 2],
+    );
+    assert.ok(first?.first_token_ms !== null);
+    assert.equal((await listOf(gateway, "?limit=1")).length, 1);
+    assert.ok(!JSON.stringify(await listOf(gateway)).includes("prompt"));
+    assert.equal((await fetch(`${gateway.url}/api/requests?limit=0`)).status, 400);
+  });
+
+  it("has bodies without secrets where they were switched on", async () => {
+    await using gateway = await startGateway({ env: { SVC_REQUEST_BODIES: "1", SVC_HOLD_SECONDS: "0" } });
+    const content = "my key is sk-abcdefghijklmnop, Authorization: Bearer abcdef0123456789";
+    await (await gateway.post("/v1/chat/completions", { ...chat(content), api_key: "hunter2hunter2" })).text();
+    await until("it has ended", async () => (await listOf(gateway)).length === 1);
+    const [request] = await listOf(gateway);
+    assert.match(request?.body ?? "", /my key is \*\*\*, Authorization: Bearer \*\*\*/);
+    assert.match(request?.body ?? "", /"api_key":"\*\*\*"/);
+    assert.doesNotMatch(request?.body ?? "", /hunter2|abcdef/);
+  });
+
+  it("is for admins alone", async () => {
+    await using gateway = await startGateway({ env: { SVC_AUTH_ENABLED: "1" } });
+    assert.equal((await fetch(`${gateway.url}/api/requests`)).status, 401);
+  });
+
+  it("keeps to its bounds", () => {
+    const recent = new RecentRequests({ keepsBodies: true });
+    const large = Buffer.from("x".repeat(1_000_000));
+    for (let nth = 0; nth < 3000; nth += 1) {
+      const record = new RequestRecord();
+      record.body = recent.bodyOf(large);
+      assert.equal(record.body?.length, 16_384);
+      const ended = { requestId: String(nth), path: "/v1/chat/completions", slot: "primary", code: 200, seconds: 1 };
+      recent.add({ ...ended, failure: undefined, record });
+    }
+    const kept = recent.list(1000);
+    assert.ok(kept.length <= 500 && kept.reduce((sum, { body }) => sum + (body?.length ?? 0), 0) <= 4 * 1024 * 1024);
+    assert.equal(kept[0]?.ended.requestId, "2999");
+  });
+});
+
+it("a text without secrets stays as it is", () => {
+  const text = JSON.stringify({
+    model: "primary",
+    max_tokens: 5,
+    messages: [{ role: "user", content: "token or key?" }],
+  });
+  assert.equal(maskedText(text), text);
+  assert.equal(maskedText('{"api_key":"a\\"b"}'), '{"api_key":"***"}');
+});

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { buildIndex } from "../../../src/gateway/routing/index.ts";
+import { exportSlots } from "../../../src/gateway/telemetry/slot-metrics.ts";
+import { MetricPage } from "../../../src/lib/metrics/page.ts";
+import { publishedSlot } from "../../support/gateway.ts";
+
+const indexOf = (names: readonly string[]): ReturnType<typeof buildIndex> =>
+  buildIndex(
+    {
+      slots: () => names.map((name) => publishedSlot(name, {}, 1)),
+      registry: () => ({ schema: 1, models: [], upstreams: [] }),
+    },
+    new Map(),
+  );
+
+it("the page has the slots of the present index, in their order, which is found once for each index", async () => {
+  let index = indexOf(["later", "early"]);
+  let reads = 0;
+  const page = new MetricPage();
+  exportSlots(page, {
+    index: () => index,
+    traffic: { inFlight: () => 2, stateOf: () => "ready" },
+    admission: { counts: () => ({ held: 0, queued: 0 }) },
+    unresolved: () => 3,
+  });
+  const inFlight = async (): Promise<string[]> =>
+    (
+      String((await page.render()).body).match(/^berth_requests_in_flight\{.*|^.*slot="none".*|^.*="ready"\} 1$/gm) ??
+      []
+    )
+      // Built-in slots are always there.
+      .filter((line) => /"(early|later|new|none)"/.test(line));
+  const lines = (...slots: readonly string[]): string[] => [
+    ...slots.map((slot) => `berth_requests_in_flight{slot="${slot}"} 2`),
+    'berth_requests_held{slot="none"} 3',
+    ...slots.map((slot) => `berth_slot_state{slot="${slot}",state="ready"} 1`),
+  ];
+  assert.deepEqual(await inFlight(), lines("early", "later"));
+  index = indexOf(["later", "new"]);
+  // Each family asks for the index; its slots are read for the first alone.
+  const { slots } = index;
+  index = {
+    ...index,
+    get slots() {
+      reads += 1;
+      return slots;
+    },
+  };
+  const once = reads;
+  assert.deepEqual(await inFlight(), lines("later", "new"));
+  const first = reads - once;
+  assert.deepEqual(await inFlight(), lines("later", "new"));
+  assert.equal(reads - once, first, "the second page reads no slots");
+});

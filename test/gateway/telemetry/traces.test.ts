@@ -1,0 +1,268 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { text as textOf } from "node:stream/consumers";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { z } from "zod";
+import { ownTrace, passedTrace, readTraceparent } from "../../../src/gateway/telemetry/trace-context.ts";
+import { OtlpExporter } from "../../../src/gateway/telemetry/otlp-exporter.ts";
+import { RequestRecord } from "../../../src/gateway/telemetry/request-record.ts";
+import { spansOf } from "../../../src/gateway/telemetry/traces.ts";
+import { startGateway } from "../../support/gateway.ts";
+import { json, sayHello, scriptedEngine } from "../../support/scripted-engine.ts";
+import { listen } from "../../support/listen.ts";
+import { until } from "../../support/until.ts";
+import { importedBy } from "../../support/packages.ts";
+
+const traceId = "0af7651916cd43dd8448eb211c80319c";
+const parent = "b7ad6b7169203331";
+const sampled = `00-${traceId}-${parent}-01`;
+const chat = { model: "primary", messages: [{ role: "user", content: "a secret prompt" }] };
+
+/** The protocol, strictly: opentelemetry-proto, trace/v1, in its JSON encoding. */
+const attributes = z.array(
+  z.strictObject({
+    key: z.string().min(1),
+    value: z.union([
+      z.strictObject({ stringValue: z.string() }),
+      z.strictObject({ intValue: z.string().regex(/^\d+$/) }),
+    ]),
+  }),
+);
+const nanos = z.string().regex(/^\d{19}$/);
+const spanSchema = z
+  .strictObject({
+    traceId: z.string().regex(/^[0-9a-f]{32}$/),
+    spanId: z.string().regex(/^[0-9a-f]{16}$/),
+    parentSpanId: z
+      .string()
+      .regex(/^[0-9a-f]{16}$/)
+      .optional(),
+    name: z.string().min(1),
+    kind: z.union([z.literal(1), z.literal(2), z.literal(3)]),
+    startTimeUnixNano: nanos,
+    endTimeUnixNano: nanos,
+    attributes,
+    status: z.strictObject({ code: z.union([z.literal(0), z.literal(2)]) }),
+  })
+  .refine(({ startTimeUnixNano: from, endTimeUnixNano: to }) => BigInt(from) <= BigInt(to), "ends after its start");
+const exportSchema = z.strictObject({
+  resourceSpans: z.array(
+    z.strictObject({
+      resource: z.strictObject({ attributes }),
+      scopeSpans: z.array(
+        z.strictObject({
+          scope: z.strictObject({ name: z.string(), version: z.string() }),
+          spans: z.array(spanSchema),
+        }),
+      ),
+    }),
+  ),
+});
+type Span = z.output<typeof spanSchema>;
+
+/** A receiver of OTLP/HTTP that refuses whatever the protocol does not allow. */
+async function startReceiver(): Promise<{ url: string; spans: Span[]; texts: string[] } & AsyncDisposable> {
+  const spans: Span[] = [];
+  const texts: string[] = [];
+  const server = createServer((request, response) => {
+    void textOf(request).then((body) => {
+      const isRight = request.method === "POST" && request.url === "/v1/traces";
+      const parsed = exportSchema.safeParse(JSON.parse(body));
+      texts.push(parsed.success ? body : `${body} ${parsed.error.message}`);
+      if (parsed.success && isRight && request.headers["content-type"] === "application/json")
+        spans.push(...parsed.data.resourceSpans.flatMap((each) => each.scopeSpans.flatMap((scope) => scope.spans)));
+      response.writeHead(parsed.success && isRight ? 200 : 400, { "content-type": "application/json" }).end("{}");
+    });
+  });
+  const port = await listen(server);
+  return {
+    url: `http://127.0.0.1:${port}`,
+    spans,
+    texts,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => void server.close(() => resolve()));
+    },
+  };
+}
+
+const valueOf = (span: Span | undefined, key: string): string | undefined => {
+  const value = span?.attributes.find((each) => each.key === key)?.value;
+  return value === undefined ? undefined : "stringValue" in value ? value.stringValue : value.intValue;
+};
+
+describe("traceparent", () => {
+  it("is read as the standard says", () => {
+    assert.deepEqual(readTraceparent(sampled), { traceId, spanId: parent, isSampled: true });
+    assert.equal(readTraceparent(`00-${traceId}-${parent}-00`)?.isSampled, false);
+    assert.equal(readTraceparent(`01-${traceId}-${parent}-01-more`)?.traceId, traceId);
+    for (const bad of [
+      undefined,
+      "",
+      `ff-${traceId}-${parent}-01`,
+      `${sampled}-more`,
+      `00-${"0".repeat(32)}-${parent}-01`,
+      `00-${traceId}-${"0".repeat(16)}-01`,
+      `00-${traceId.toUpperCase()}-${parent}-01`,
+      `${sampled}\r\nx: y`,
+    ])
+      assert.equal(readTraceparent(bad), undefined, bad);
+  });
+
+  it("is in no exemplar where nobody has its trace", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const headers = { "content-type": "application/json", traceparent: sampled.replace(/01$/, "00") };
+    await (await gateway.post("/v1/chat/completions", { ...chat, stream: true }, { headers })).text();
+    const page = await fetch(`${gateway.url}/metrics`, { headers: { accept: "application/openmetrics-text" } });
+    assert.match(await page.text(), /first_token_seconds_bucket.* # \{request_id="/);
+  });
+
+  it("goes on unchanged where this gateway has no spans", () => {
+    assert.equal(passedTrace(sampled)?.traceparent, sampled);
+    const unsampled = ownTrace(`00-${traceId}-${parent}-00`, () => true);
+    assert.deepEqual([unsampled.traceparent, unsampled.spans], [`00-${traceId}-${parent}-00`, undefined]);
+    assert.equal(ownTrace(undefined, () => false).spans, undefined);
+  });
+
+  it("reaches the engine without a receiver of traces, and the exemplar names it", async () => {
+    await using engine = await scriptedEngine();
+    await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
+    const headers = { "content-type": "application/json", traceparent: sampled };
+    await (await gateway.post("/v1/chat/completions", { ...chat, stream: true }, { headers })).text();
+    assert.equal(engine.seen[0]?.headers["traceparent"], sampled);
+    await (await gateway.post("/v1/chat/completions", chat)).text();
+    assert.equal(engine.seen[1]?.headers["traceparent"], undefined);
+    const page = await fetch(`${gateway.url}/metrics`, { headers: { accept: "application/openmetrics-text" } });
+    assert.match(await page.text(), new RegExp(`first_token_seconds_bucket.* # \\{trace_id="${traceId}"\\}`));
+  });
+});
+
+describe("traces", () => {
+  it("have a span of the request, and within it hold and engine, in the client's trace", async () => {
+    await using receiver = await startReceiver();
+    await using engine = await scriptedEngine((response) =>
+      json(response, { model: "engine-model", usage: { prompt_tokens: 7, completion_tokens: 3 } }),
+    );
+    await using gateway = await startGateway({
+      slots: { primary: { state: "starting" } },
+      env: { SVC_TRACES_ENDPOINT: `${receiver.url}/` },
+    });
+    const headers = { "content-type": "application/json", traceparent: sampled };
+    const answered = gateway.post("/v1/chat/completions", chat, { headers });
+    await until("it is held", () => gateway.demand("primary")?.held === 1);
+    await gateway.publish("primary", { port: engine.port });
+    await (await answered).text();
+    await until("the receiver has the spans", () => receiver.spans.length >= 3);
+    const [server, ...others] = receiver.spans;
+    assert.deepEqual(
+      [server?.name, server?.kind, server?.traceId, server?.parentSpanId],
+      ["chat primary", 2, traceId, parent],
+    );
+    assert.equal(valueOf(server, "gen_ai.operation.name"), "chat");
+    assert.equal(valueOf(server, "gen_ai.request.model"), "primary");
+    assert.equal(valueOf(server, "gen_ai.response.model"), "engine-model");
+    assert.equal(valueOf(server, "gen_ai.usage.input_tokens"), "7");
+    assert.equal(valueOf(server, "gen_ai.usage.output_tokens"), "3");
+    assert.equal(valueOf(server, "http.response.status_code"), "200");
+    for (const other of others) assert.equal(other.parentSpanId, server?.spanId, other.name);
+    const hold = others.find(({ name }) => name === "berth.hold");
+    const call = others.find(({ kind }) => kind === 3);
+    assert.equal(call?.name, "chat primary");
+    assert.ok(hold !== undefined && BigInt(hold.endTimeUnixNano) <= BigInt(call.startTimeUnixNano) + 1_000_000n);
+    assert.equal(engine.seen[0]?.headers["traceparent"], `00-${traceId}-${call.spanId}-01`);
+    assert.ok(!receiver.texts.join().includes("secret"), "no prompt is in a trace");
+  });
+
+  it("have a span of the queue where a request waits for another", () => {
+    const record = new RequestRecord();
+    Object.assign(record, { asked: "primary", queuedMs: 300, waitEndedAt: 9_500 });
+    record.engine = { startedAt: 9_500, ms: 400, model: "m", tokensIn: undefined, tokensOut: undefined };
+    const trace = ownTrace(sampled, () => true);
+    const ended = { path: "/v1/chat/completions", slot: "primary", requestId: "1", code: 200, seconds: 1 };
+    const texts = spansOf({ ...ended, trace, failure: undefined, record }, 10_000, 1_700_000_000_000);
+    const spans = texts.map((text) => spanSchema.parse(JSON.parse(text)));
+    assert.deepEqual(
+      spans.map(({ name, startTimeUnixNano: from, endTimeUnixNano: to }) => [name, from.slice(7, 13), to.slice(7, 13)]),
+      [
+        ["chat primary", "999000", "000000"],
+        ["berth.queue", "999200", "999500"],
+        ["chat primary", "999500", "999900"],
+      ],
+    );
+  });
+
+  it("name the error of a request that failed, and begin a trace of their own", async () => {
+    await using receiver = await startReceiver();
+    const env = { SVC_TRACES_ENDPOINT: receiver.url, SVC_TRACES_PART: "1" };
+    await using gateway = await startGateway({ env });
+    await (await gateway.post("/v1/chat/completions", { ...chat, model: "nobody" })).text();
+    await until("the receiver has the span", () => receiver.spans.length > 0);
+    const [span] = receiver.spans;
+    assert.deepEqual([span?.name, span?.parentSpanId, span?.status.code], ["chat nobody", undefined, 2]);
+    assert.equal(valueOf(span, "error.type"), "model.not_found");
+  });
+
+  it("of requests that nobody wants are none, and a receiver that is gone keeps nobody waiting", async () => {
+    await using receiver = await startReceiver();
+    await using engine = await scriptedEngine(sayHello);
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      env: { SVC_TRACES_ENDPOINT: receiver.url, SVC_TRACES_PART: "0" },
+    });
+    await (await gateway.post("/v1/chat/completions", chat)).text();
+    const headers = { "content-type": "application/json", traceparent: sampled };
+    await (await gateway.post("/v1/chat/completions", chat, { headers })).text();
+    await until("the sampled request is there", () => receiver.spans.length >= 2);
+    assert.deepEqual([...new Set(receiver.spans.map((span) => span.traceId))], [traceId]);
+    await receiver[Symbol.asyncDispose]();
+    assert.equal((await gateway.post("/v1/chat/completions", chat, { headers })).status, 200);
+    await until("the log says so once", () => gateway.log().includes("traces are dropped"));
+  });
+
+  it("cost nothing without a receiver: not even their module is loaded", async () => {
+    const root = fileURLToPath(new URL("../../../", import.meta.url));
+    const files = await importedBy("src/gateway/main.ts");
+    assert.ok(files.has(`${root}src/gateway/telemetry/trace-context.ts`));
+    for (const name of ["traces", "otlp-exporter", "gen-ai"])
+      assert.ok(!files.has(`${root}src/gateway/telemetry/${name}.ts`), name);
+  });
+});
+
+it("at its end the exporter sends every span that it holds, and a receiver that is gone ends that", async () => {
+  const received: number[] = [];
+  let isGone = false;
+  const server = createServer((request, response) => {
+    void textOf(request).then((body) => {
+      const spans = exportSchema.parse(JSON.parse(body)).resourceSpans[0]?.scopeSpans[0]?.spans ?? [];
+      received.push(spans.length);
+      response.writeHead(isGone ? 503 : 200).end("{}");
+    });
+  });
+  const port = await listen(server);
+  using stack = new DisposableStack();
+  stack.defer(() => void server.close());
+  const failures: string[] = [];
+  const exporter = () =>
+    new OtlpExporter({
+      endpoint: `http://127.0.0.1:${port}`,
+      version: "0",
+      onFailing: (message) => failures.push(message),
+    });
+  const span = { traceId, spanId: parent, name: "chat", kind: 2, attributes: [], status: { code: 0 } } as const;
+  const at = "1767225600000000000";
+  const spans = Array.from({ length: 1300 }, () =>
+    JSON.stringify({ ...span, startTimeUnixNano: at, endTimeUnixNano: at }),
+  );
+  const whole = exporter();
+  whole.add(spans);
+  await whole[Symbol.asyncDispose]();
+  assert.deepEqual(received, [512, 512, 276]);
+  isGone = true;
+  const lost = exporter();
+  lost.add(spans);
+  await lost[Symbol.asyncDispose]();
+  assert.deepEqual(received.slice(3), [512, 512]);
+  assert.equal(failures.length, 1);
+});

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+import { z } from "zod";
+import { figure, grafanaJson } from "../../hack/monitoring/dashboard.ts";
+import { dashboards } from "../../hack/monitoring/dashboards.ts";
+import { lintDashboard, unknownMetrics } from "../../hack/monitoring/lint.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const text = (path: string): Promise<string> => readFile(join(root, path), "utf8");
+const ruleSchema = z.looseObject({
+  record: z.string().optional(),
+  alert: z.string().optional(),
+  expr: z.string(),
+  labels: z.record(z.string(), z.string()).default({}),
+  annotations: z.record(z.string(), z.string()).default({}),
+});
+const rulesSchema = z.looseObject({ groups: z.array(z.looseObject({ rules: z.array(ruleSchema) })) });
+const testsSchema = z.looseObject({
+  tests: z.array(
+    z.looseObject({
+      alert_rule_test: z.array(z.looseObject({ alertname: z.string(), exp_alerts: z.array(z.unknown()) })),
+    }),
+  ),
+});
+
+async function rulesOf(file: string): Promise<z.infer<typeof ruleSchema>[]> {
+  const parsed = rulesSchema.parse(parse(await text(`manifests/monitoring/rules/${file}.yaml`)));
+  return parsed.groups.flatMap(({ rules }) => rules);
+}
+
+const recorded = new Set((await rulesOf("recording")).flatMap(({ record }) => record ?? []));
+
+describe("alerts", () => {
+  it("have a severity, a summary, and a runbook with its three parts and commands", async () => {
+    const runbooks = new Set<string>();
+    for (const { alert = "", labels, annotations } of await rulesOf("alerts")) {
+      assert.match(labels["severity"] ?? "", /^(critical|warning|info)$/, alert);
+      assert.ok((annotations["summary"] ?? "").length > 20, alert);
+      const path = annotations["runbook_url"] ?? "";
+      runbooks.add(path);
+      const page = await text(path);
+      assert.ok(page.startsWith(`# ${alert}\n`), path);
+      const parts = ["## Meaning", "## What to look at", "## What to do"];
+      assert.deepEqual(page.match(/^## .+/gm), parts, path);
+      assert.match(page, /```sh\n.+\n```/s, path);
+      assert.ok((await text("docs/runbooks/README.md")).includes(`[${alert}](`), alert);
+    }
+    const pages = (await readdir(join(root, "docs/runbooks"))).filter((name) => name !== "README.md");
+    assert.deepEqual(pages.map((name) => `docs/runbooks/${name}`).toSorted(), [...runbooks].toSorted());
+  });
+
+  it("are tested both ways", async () => {
+    const { tests } = testsSchema.parse(parse(await text("test/monitoring/rules.test.yaml")));
+    const cases = tests.flatMap(({ alert_rule_test: all }) => all);
+    for (const { alert } of await rulesOf("alerts")) {
+      const own = cases
+        .filter(({ alertname }) => alertname === alert)
+        .map(({ exp_alerts: expected }) => expected.length);
+      assert.deepEqual([own.includes(1), own.includes(0)], [true, true], alert);
+    }
+  });
+
+  it("ask for metrics that there are", async () => {
+    for (const { expr, alert, record } of [...(await rulesOf("alerts")), ...(await rulesOf("recording"))])
+      assert.deepEqual(unknownMetrics(expr, recorded), [], alert ?? record);
+  });
+});
+
+describe("dashboards", () => {
+  it("ask for metrics that there are, and use their variables", () => {
+    assert.deepEqual(
+      dashboards.flatMap((dashboard) => lintDashboard(dashboard, recorded)),
+      [],
+    );
+  });
+
+  it("have a unit at each panel, and a place of its own", () => {
+    for (const dashboard of dashboards) {
+      const { panels } = z
+        .looseObject({
+          panels: z.array(
+            z.looseObject({
+              gridPos: z.object({ x: z.int(), y: z.int() }),
+              fieldConfig: z.looseObject({ defaults: z.looseObject({ unit: z.string().min(1) }) }),
+            }),
+          ),
+        })
+        .parse(JSON.parse(grafanaJson(dashboard)));
+      const places = new Set(panels.map(({ gridPos: { x, y } }) => `${x} ${y}`));
+      assert.equal(places.size, dashboard.panels.length, dashboard.name);
+    }
+  });
+
+  it("would be reported with a fault", () => {
+    const bad = {
+      name: "bad",
+      title: "Bad",
+      variables: [{ name: "slot", metric: "berth_slot_state", label: "slot" }],
+      panels: [figure("One", "short", 'sum(berth_nothing_total{slot=~"$model"})')],
+    };
+    assert.deepEqual(lintDashboard(bad, recorded), [
+      "bad: One: no berth_nothing_total",
+      "bad: no variable model",
+      "bad: slot is in no query",
+    ]);
+  });
+});

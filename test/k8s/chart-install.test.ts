@@ -1,0 +1,140 @@
+import assert from "node:assert/strict";
+import { chmod, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { berthArchive } from "../../hack/images/berth.ts";
+import { embeddedArchive } from "../../hack/images/embedded.ts";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { chartDirectory, helm } from "../support/kube/helm.ts";
+import { importPauseImage } from "../support/kube/images.ts";
+import { startCluster, type Cluster } from "../support/kube/node.ts";
+import { until } from "../support/until.ts";
+
+const namespace = "ai";
+const limit = "--timeout=240s";
+
+/** A directory of the node as a volume, as local-path makes one: root's, and open to all. */
+async function makeVolume(cluster: Cluster): Promise<void> {
+  const path = join(cluster.directory, "models");
+  await mkdir(path);
+  await writeTinyModel(join(path, "tiny.gguf"), { embedding: false });
+  await chmod(path, 0o777);
+  const spec = { capacity: { storage: "1Gi" }, accessModes: ["ReadWriteOnce"], hostPath: { path } };
+  const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name: "models" }, spec };
+  await cluster.kubectl(["apply", "-f", "-"], JSON.stringify(volume));
+}
+
+/** The whole output of the Job, from its Pod's start. */
+async function watchLog(kubectl: (...args: readonly string[]) => Promise<string>): Promise<string> {
+  const follow = ["logs", "--follow", "job/berth-release"];
+  return (await until("the Job runs", () => kubectl(...follow).catch(() => undefined), 120_000)) ?? "";
+}
+
+test("the chart, from its installation to its end", { timeout: 900_000 }, async (t) => {
+  await using cluster = await startCluster();
+  const kubectl = async (...args: readonly string[]): Promise<string> =>
+    await cluster.kubectl(["-n", namespace, ...args]);
+  await importPauseImage(cluster);
+  const [berthFile, embeddedFile] = [join(cluster.directory, "berth.tar"), join(cluster.directory, "embedded.tar")];
+  await berthArchive(berthFile);
+  await cluster.importImage(berthFile);
+  const llamaImage = await embeddedArchive(embeddedFile);
+  await cluster.importImage(embeddedFile);
+  await makeVolume(cluster);
+  await cluster.kubectl(["create", "namespace", namespace]);
+  const level = "pod-security.kubernetes.io/enforce=restricted";
+  await cluster.kubectl(["label", "namespace", namespace, level]);
+  const values = {
+    llamaImage,
+    modelStorage: { storageClass: "-", volumeName: "models", size: "1Gi" },
+    slots: { primary: { model: { default: "tiny" } } },
+  };
+  const release = ["berth", chartDirectory, "-n", namespace, "--wait", limit];
+  const engine = async (): Promise<string> =>
+    await kubectl("get", "pod", "berth-primary-main-0", "-o", "jsonpath={.metadata.uid} {.status.phase}");
+  const chat = async (): Promise<string> => {
+    const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
+    const messages = [{ role: "user", content: "hi" }];
+    const response = await fetch(`http://${host}:8080/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model: "primary", messages, max_tokens: 4 }),
+    });
+    return `${response.status} ${await response.text()}`;
+  };
+
+  await t.test("helm install until a chat is answered through the Service", async () => {
+    const said = await helm(cluster, ["install", ...release], values).catch(async (error: unknown) => {
+      const seen = await kubectl("get", "pods,events,pvc", "-o", "wide");
+      const logs = await kubectl("logs", "-l", "app.kubernetes.io/part-of=berth", "--all-containers", "--tail=30");
+      throw new Error(`${String(error)}\n${seen}\n${logs}`);
+    });
+    assert.match(said, /Berth keeps 1 slot of this release running/);
+    await kubectl("wait", "--for=condition=Ready", limit, "slots.berth.dev/primary");
+    assert.match(await chat(), /^200 .*"content"/);
+  });
+
+  await t.test("the command line is in the image, and the pages are", async () => {
+    const slots = await kubectl("exec", "deployment/berth", "--", "berth", "slot", "list");
+    assert.match(slots, /primary/);
+    const made = ["token", "create", "--label", "me", "--scope", "admin"];
+    assert.match(await kubectl("exec", "deployment/berth", "--", "berth", ...made), /^svc_/);
+    const host = await kubectl("get", "service", "berth", "-o", "jsonpath={.spec.clusterIP}");
+    assert.equal((await fetch(`http://${host}:8080/chat/`)).status, 200);
+  });
+
+  await t.test("helm test", async () => {
+    assert.match(await helm(cluster, ["test", "berth", "-n", namespace, limit]), /Phase: +Succeeded/);
+  });
+
+  await t.test("helm upgrade writes the CRDs, and restarts no engine", async () => {
+    const before = await engine();
+    assert.match(before, /Running$/);
+    const more = { ...values, gateway: { replicas: 2 }, operator: { podAnnotations: { changed: "yes" } } };
+    await helm(cluster, ["upgrade", ...release], more);
+    const managers = [
+      "get",
+      "crd",
+      "slots.berth.dev",
+      "--show-managed-fields",
+      "-o",
+      "jsonpath={.metadata.managedFields}",
+    ];
+    assert.match(await cluster.kubectl(managers), /"manager":"berth-kinds"/);
+    assert.equal(await engine(), before);
+    assert.match(await chat(), /^200 /);
+    assert.match(await kubectl("get", "pdb"), /berth/);
+  });
+
+  await t.test("helm uninstall ends in time, and leaves no slot that cannot be deleted", async () => {
+    const own = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", metadata: { name: "own" } };
+    const spec = { model: { default: "tiny" } };
+    await cluster.kubectl(["-n", namespace, "apply", "-f", "-"], JSON.stringify({ ...own, spec }));
+    await kubectl("wait", "--for=condition=Ready", limit, "slots.berth.dev/own");
+    const finalizers = async (): Promise<string> =>
+      await kubectl(
+        "get",
+        "slots.berth.dev",
+        "-o",
+        "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}",
+      );
+    assert.match(await finalizers(), /own\["berth\.dev\/engine"\]/);
+    const began = performance.now();
+    // The Job goes with its success.
+    const watching = watchLog(kubectl);
+    await helm(cluster, ["uninstall", "berth", "-n", namespace, "--wait", limit]);
+    const tookMs = performance.now() - began;
+    const said = await watching;
+    assert.ok(tookMs < 120_000, `${tookMs} ms:\n${said}`);
+    assert.match(said, /^slot primary: being deleted\ndeployment berth-operator: scaled to 0\nslot own: released\n/);
+    assert.equal(await finalizers(), "own", "the release's own slot is gone, and the other is free");
+    const left = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,jobs";
+    const names = await kubectl("get", left, "-l", "app.kubernetes.io/instance=berth", "-o", "name");
+    assert.equal(names, "");
+    const wide = ["get", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/instance=berth", "-o", "name"];
+    assert.equal(await cluster.kubectl(wide), "");
+    assert.match(await kubectl("get", "pvc"), /berth-models +Bound/);
+    await kubectl("delete", "slots.berth.dev/own", "--timeout=60s");
+    await until("its Pod goes with it", async () => (await kubectl("get", "pods", "-o", "name")) === "", 120_000);
+  });
+});

@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { parseAllDocuments } from "yaml";
+import { isRecord } from "../../src/lib/record.ts";
+import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+import { installKinds } from "../support/kube/crds.ts";
+import { chartDirectory, helm } from "../support/kube/helm.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+type Node = Readonly<Record<string, unknown>>;
+
+/** Rendering asks no cluster. */
+let home: Awaited<ReturnType<typeof tempDir>>;
+before(async () => {
+  home = await tempDir();
+});
+after(() => home[Symbol.asyncDispose]());
+
+async function helmAlone(args: readonly string[], values?: object): Promise<string> {
+  return await helm({ directory: home.path, kubeconfig: join(home.path, "none") }, args, values);
+}
+
+/** Kinds of others that the chart makes where it is asked to: they only have to exist. */
+const others = [
+  ["monitoring.coreos.com", "ServiceMonitor"],
+  ["monitoring.coreos.com", "PrometheusRule"],
+  ["gateway.networking.k8s.io", "HTTPRoute"],
+] as const;
+
+async function installStubs(plane: ControlPlane): Promise<void> {
+  for (const [group, kind] of others) {
+    const plural = `${kind.toLowerCase()}s`;
+    const openAPIV3Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
+    const crd = {
+      apiVersion: "apiextensions.k8s.io/v1",
+      kind: "CustomResourceDefinition",
+      metadata: { name: `${plural}.${group}`, annotations: { "api-approved.kubernetes.io": "unapproved, a test" } },
+      spec: {
+        group,
+        scope: "Namespaced",
+        names: { kind, plural, singular: kind.toLowerCase() },
+        versions: [{ name: "v1", served: true, storage: true, schema: { openAPIV3Schema } }],
+      },
+    };
+    await plane.kubectl(["apply", "-f", "-"], JSON.stringify(crd));
+    await until("the kind is served", async () => (await plane.kubectl(["get", `${plural}.${group}`])) !== undefined);
+  }
+}
+
+async function render(values: object = {}): Promise<readonly Node[]> {
+  const text = await helmAlone(["template", "berth", chartDirectory, "-n", "ai"], values);
+  return parseAllDocuments(text).flatMap((document): readonly Node[] => {
+    const value: unknown = document.toJS();
+    return isRecord(value) ? [value] : [];
+  });
+}
+
+function nameOf({ kind, metadata }: Node): string {
+  return `${String(kind)}/${isRecord(metadata) ? String(metadata["name"]) : ""}`;
+}
+
+const everything = {
+  image: { digest: `sha256:${"0".repeat(64)}` },
+  imagePullSecrets: [{ name: "registry" }],
+  auth: { enabled: true },
+  llamaImage: "localhost/engine:1",
+  settings: { holdSeconds: 60, allowedHosts: ["berth.home"], bodyLimit: "32Mi", requestBodies: true },
+  gateway: {
+    replicas: 2,
+    env: [{ name: "KEY", valueFrom: { secretKeyRef: { name: "keys", key: "provider" } } }],
+    nodeSelector: { "kubernetes.io/arch": "amd64" },
+    tolerations: [{ key: "gpu", operator: "Exists" }],
+    topologySpreadConstraints: [
+      { maxSkew: 1, topologyKey: "kubernetes.io/hostname", whenUnsatisfiable: "ScheduleAnyway", labelSelector: {} },
+    ],
+    podLabels: { team: "ai" },
+    podAnnotations: { note: "x" },
+  },
+  operator: { replicas: 2, strategy: "RollingUpdate", env: [{ name: "HF_TOKEN", value: "x" }] },
+  ingress: { enabled: true, className: "traefik", hosts: ["ai.example.org"], tls: [{ hosts: ["ai.example.org"] }] },
+  httpRoute: { enabled: true, parentRefs: [{ name: "gateway" }], hostnames: ["b.example.org"] },
+  autoscaling: { enabled: true },
+  networkPolicy: { gatewayFrom: [{ podSelector: {} }], metricsFrom: [{ namespaceSelector: {} }] },
+  monitoring: {
+    serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
+    rules: { enabled: true, runbookBase: "https://docs.example.org/" },
+  },
+  slots: {
+    chat: { load: "onDemand", group: "gpu", model: { default: "qwen3-8b" } },
+    paused: { enabled: false },
+    gone: null,
+  },
+  models: { "qwen3-8b": { source: "hf://owner/repo/file.gguf" } },
+  upstreams: { cloud: { baseUrl: "https://api.example.com/v1", models: [{ ref: "large" }] } },
+  slotGroups: { gpu: { budget: { slots: 1 } } },
+  resourceClaims: { gpu: { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu.amd.com" } }] } } },
+};
+
+const sets: readonly (readonly [string, object])[] = [
+  ["its own values", {}],
+  ["everything", everything],
+  ["a claim that is there", { modelStorage: { existingClaim: "models" } }],
+  ["a directory of the node", { modelStorage: { hostPath: "/srv/models" } }],
+  ["no hook before upgrades, no policy", { crds: { upgrade: false }, networkPolicy: { enabled: false } }],
+  ["a NodePort", { service: { type: "NodePort", nodePort: 30_080 } }],
+];
+
+describe("the chart", () => {
+  it("has no fault that helm lint finds", async () => {
+    const lint = ["lint", chartDirectory, "--strict"];
+    assert.match(await helmAlone(lint), /0 chart\(s\) failed/);
+    assert.match(await helmAlone(lint, everything), /0 chart\(s\) failed/);
+  });
+
+  it("makes what is asked for, and nothing else", async () => {
+    const few = (await render()).map(nameOf).toSorted();
+    assert.deepEqual(few, [
+      "ClusterRole/ai-berth-kinds",
+      "ClusterRoleBinding/ai-berth-kinds",
+      "Deployment/berth",
+      "Deployment/berth-operator",
+      "Job/berth-kinds",
+      "Job/berth-release",
+      "NetworkPolicy/berth-engines",
+      "NetworkPolicy/berth-operator",
+      "PersistentVolumeClaim/berth-models",
+      "Pod/berth-test",
+      "Role/berth-gateway",
+      "Role/berth-operator",
+      "Role/berth-release",
+      "RoleBinding/berth-gateway",
+      "RoleBinding/berth-operator",
+      "RoleBinding/berth-release",
+      "Service/berth",
+      "Service/berth-operator",
+      "ServiceAccount/berth-gateway",
+      "ServiceAccount/berth-kinds",
+      "ServiceAccount/berth-operator",
+      "ServiceAccount/berth-release",
+    ]);
+    const all = (await render(everything)).map(nameOf);
+    const more = all.filter((name) => !few.includes(name)).toSorted();
+    assert.deepEqual(more, [
+      "HTTPRoute/berth",
+      "HorizontalPodAutoscaler/berth",
+      "Ingress/berth",
+      "Model/qwen3-8b",
+      "NetworkPolicy/berth-gateway",
+      "PodDisruptionBudget/berth",
+      "PrometheusRule/berth",
+      "ResourceClaim/gpu",
+      "ServiceMonitor/berth-gateway",
+      "ServiceMonitor/berth-operator",
+      "Slot/chat",
+      "Slot/paused",
+      "SlotGroup/gpu",
+      "Upstream/cloud",
+    ]);
+  });
+
+  it("gives Berth settings, hosts and image as asked", async () => {
+    const text = JSON.stringify((await render(everything)).find((each) => nameOf(each) === "Deployment/berth"));
+    for (const part of [
+      `"localhost/berth@sha256:${"0".repeat(64)}"`,
+      '{"name":"SVC_HOLD_SECONDS","value":"60"}',
+      '{"name":"SVC_BODY_LIMIT","value":"32Mi"}',
+      '{"name":"SVC_REQUEST_BODIES","value":"true"}',
+      '{"name":"SVC_AUTH_ENABLED","value":"true"}',
+      '"value":"berth,berth.ai,berth.ai.svc,berth.ai.svc.cluster.local,ai.example.org,b.example.org,berth.home"',
+    ])
+      assert.ok(text.includes(part), `${part} is not in ${text}`);
+  });
+
+  it("has every rule of the monitoring, with runbooks below the given address", async () => {
+    const rule = (await render(everything)).find((each) => nameOf(each) === "PrometheusRule/berth");
+    const text = JSON.stringify(rule);
+    assert.match(text, /"runbook_url":"https:\/\/docs\.example\.org\/docs\/runbooks\//);
+    assert.doesNotMatch(text, /"runbook_url":"docs/);
+    assert.match(text, /"record":"berth:/);
+    assert.match(text, /\{\{ \$labels\.slot \}\}/);
+  });
+
+  const refused: readonly (readonly [object, RegExp])[] = [
+    [{ slots: { chat: { nope: 1 } } }, /'\/slots\/chat'.*additional properties 'nope' not allowed/s],
+    [{ slots: { chat: { load: "sometimes" } } }, /\/slots\/chat\/load/],
+    [{ slots: { "no name": {} } }, /no name/],
+    [{ settings: { store: "files" } }, /'\/settings'.*'store' not allowed/],
+    [{ user: 0 }, /\/user/],
+    [{ gateway: { replica: 2 } }, /'\/gateway'.*'replica' not allowed/],
+    [{ image: { digest: "latest" } }, /\/image\/digest/],
+  ];
+  for (const [values, words] of refused)
+    it(`refuses ${JSON.stringify(values)} and names the place`, async () => {
+      await assert.rejects(render(values), words);
+    });
+});
+
+describe("a real API server accepts the chart", () => {
+  let plane: ControlPlane;
+  before(async () => {
+    plane = await startControlPlane();
+    await installKinds(plane);
+    await installStubs(plane);
+  });
+  after(() => plane[Symbol.asyncDispose]());
+
+  for (const [what, values] of sets)
+    it(`with ${what}`, async () => {
+      const namespace = await plane.namespace();
+      const text = await helmAlone(["template", "berth", chartDirectory, "-n", namespace], values);
+      const apply = ["apply", "-n", namespace, "--dry-run=server", "--validate=strict", "-f", "-"];
+      await plane.kubectl(apply, text);
+    });
+});

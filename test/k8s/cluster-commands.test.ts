@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, it } from "node:test";
+import { openApiClient, type ApiClient } from "../../src/lib/kubernetes/client.ts";
+import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
+import { acquireLease } from "../../src/lib/kubernetes/lease-election.ts";
+import { applyKinds } from "../../src/tools/cluster/apply-kinds.ts";
+import { releaseCluster as release } from "../../src/store/open-cluster.ts";
+import { runBerth } from "../support/command.ts";
+import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+
+let plane: ControlPlane;
+before(async () => {
+  plane = await startControlPlane();
+});
+after(() => plane[Symbol.asyncDispose]());
+
+async function clientIn(namespace: string): Promise<ApiClient> {
+  return openApiClient(await readKubeconfig({ KUBECONFIG: plane.kubeconfig, POD_NAMESPACE: namespace }));
+}
+
+async function makeSlot(namespace: string, name: string, labels: object = {}): Promise<void> {
+  const metadata = { name, labels, finalizers: ["berth.dev/engine", "example.org/own"] };
+  const slot = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", metadata, spec: { enabled: false } };
+  await plane.kubectl(["apply", "-n", namespace, "-f", "-"], JSON.stringify(slot));
+}
+
+const finalizersOf = async (namespace: string): Promise<string> =>
+  await plane.kubectl([
+    "get",
+    "slots.berth.dev",
+    "-n",
+    namespace,
+    "-o",
+    "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}",
+  ]);
+
+it("apply-kinds writes the CRDs where there are none, and again", async () => {
+  using client = await clientIn("default");
+  const none: string[] = [];
+  await release(client, { seconds: 1, selector: "a=b", write: (text) => none.push(text) });
+  assert.deepEqual(none, [], "without the kind there is nothing to release");
+  const env = { KUBECONFIG: plane.kubeconfig };
+  const expected = ["models", "slotgroups", "slots", "upstreams"]
+    .map((name) => `${name}.berth.dev: applied\n`)
+    .join("");
+  for (const _ of [1, 2]) {
+    const { code, stdout } = await runBerth(["cluster", "apply-kinds"], env);
+    assert.deepEqual([code, stdout], [0, expected]);
+  }
+  assert.equal(await finalizersOf("default"), "");
+});
+
+it("apply-kinds names a kind that the API server does not establish", async () => {
+  using client = await clientIn("default");
+  const directory = join(plane.directory, "odd");
+  await mkdir(directory);
+  const file = "berth.dev_slots.yaml";
+  await cp(join(import.meta.dirname, "../../crds", file), join(directory, file));
+  const text = await readFile(join(directory, file), "utf8");
+  // Its short name is another kind's already.
+  await writeFile(
+    join(directory, file),
+    text
+      .replaceAll("slots", "places")
+      .replace(/kind: Slot$/m, "kind: Slot")
+      .replace("singular: slot", "singular: place"),
+  );
+  await assert.rejects(
+    applyKinds(client, () => undefined, { directory, waitMs: 500 }),
+    {
+      code: "cluster.not_established",
+      message: "the API server does not serve places.berth.dev yet",
+    },
+  );
+});
+
+it("release frees every slot where no operator is left, and keeps finalizers of others", async () => {
+  const namespace = await plane.namespace();
+  await makeSlot(namespace, "a");
+  await makeSlot(namespace, "b");
+  const { code, stdout } = await runBerth(["cluster", "release"], {
+    KUBECONFIG: plane.kubeconfig,
+    POD_NAMESPACE: namespace,
+  });
+  assert.deepEqual([code, stdout], [0, "slot a: released\nslot b: released\n"]);
+  assert.equal(await finalizersOf(namespace), 'a["example.org/own"]b["example.org/own"]');
+});
+
+it("release deletes the slots of a selector, and does not wait for ever", async () => {
+  const namespace = await plane.namespace();
+  await makeSlot(namespace, "mine", { app: "x" });
+  await makeSlot(namespace, "other");
+  using client = await clientIn(namespace);
+  const said: string[] = [];
+  const write = (text: string): void => void said.push(text);
+  await release(client, { selector: "app=x", seconds: 1, write });
+  assert.deepEqual(said, [
+    "slot mine: being deleted\n",
+    "engines have not ended after 1 s: going on without\n",
+    "slot mine: released\n",
+    "slot other: released\n",
+  ]);
+});
+
+it("release waits for the operator's Lease, and says when it goes on without", async () => {
+  const namespace = await plane.namespace();
+  using client = await clientIn(namespace);
+  await makeSlot(namespace, "a");
+  const said: string[] = [];
+  const write = (text: string): void => void said.push(text);
+  const candidate = { client, name: "berth-operator", identity: "x", labels: {}, annotations: () => ({}) };
+  {
+    await using _held = await acquireLease(candidate, { onLost: () => undefined });
+    await release(client, { deployment: "berth-operator", seconds: 1, write });
+  }
+  assert.deepEqual(said, ["the operator has not ended after 1 s: going on without\n", "slot a: released\n"]);
+  said.length = 0;
+  await release(client, { deployment: "berth-operator", seconds: 60, write });
+  assert.deepEqual(said, [], "a Lease that was given back is nobody's");
+});
+
+it("a cluster that does not answer, or refuses, is named", async () => {
+  const missing = await runBerth(["cluster", "release"], { KUBECONFIG: join(plane.directory, "none") });
+  assert.equal(missing.code, 1);
+  assert.match(missing.stderr, /^cluster\.unknown: /);
+  const user = "system:kube-proxy";
+  const refused = await runBerth(["cluster", "release"], { KUBECONFIG: plane.kubeconfigOf(user) });
+  assert.match(refused.stderr, /^cluster\.refused: .*cannot list resource "slots"/);
+});

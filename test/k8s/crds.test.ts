@@ -1,0 +1,241 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { parseAllDocuments } from "yaml";
+import { crd } from "../../hack/generate/crd.ts";
+import { resources } from "../../hack/generate/resources.ts";
+import { apiVersion, kinds, type Kind } from "../../src/api/names.ts";
+import { emptyStatus, type SlotStatus } from "../../src/api/status.ts";
+import { ApiError } from "../../src/lib/kubernetes/api-error.ts";
+import { openApiClient, patchTypes, type ApiClient } from "../../src/lib/kubernetes/client.ts";
+import { readKubeconfig } from "../../src/lib/kubernetes/kubeconfig.ts";
+import { isRecord } from "../../src/lib/record.ts";
+import { judgeSpec } from "../../src/store/judged-spec.ts";
+import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+import { installKinds } from "../support/kube/crds.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+let plane: ControlPlane;
+let client: ApiClient;
+
+before(async () => {
+  plane = await startControlPlane();
+  await installKinds(plane);
+  client = openApiClient(await readKubeconfig({ KUBECONFIG: plane.kubeconfig }));
+});
+after(async () => {
+  client[Symbol.dispose]();
+  await plane[Symbol.asyncDispose]();
+});
+
+const pathOf = (kind: Kind, name: string): string =>
+  `/apis/${apiVersion}/namespaces/default/${resources[kind].plural}/${name}`;
+
+/** As a person or a Git tool applies it on the server. */
+async function apply(kind: Kind, name: string, content: object, part = ""): Promise<Readonly<Record<string, unknown>>> {
+  const answer = await client.request("PATCH", `${pathOf(kind, name)}${part}`, {
+    query: { fieldManager: "test", force: true, fieldValidation: "Strict" },
+    body: { apiVersion, kind, metadata: { name }, ...content },
+    contentType: patchTypes.apply,
+  });
+  assert.ok(isRecord(answer));
+  return answer;
+}
+
+const slot = { model: { default: "m" } };
+
+/** Every message that the API server has for it; empty where it is accepted. */
+async function refusal(kind: Kind, name: string, spec: object): Promise<string> {
+  try {
+    await apply(kind, name, { spec });
+    return "";
+  } catch (error) {
+    assert.ok(error instanceof ApiError);
+    assert.equal(error.status, 422);
+    return error.message;
+  }
+}
+
+describe("what a real API server says of the CRDs", () => {
+  for (const dir of ["manifests/examples/slots", "manifests/catalog"])
+    for (const file of readdirSync(join(root, dir)).filter((name) => name.endsWith(".yaml")))
+      it(`it takes every resource of ${dir}/${file}`, async () => {
+        for (const document of parseAllDocuments(readFileSync(join(root, dir, file), "utf8"))) {
+          const value: unknown = document.toJS();
+          assert.ok(isRecord(value) && isRecord(value["metadata"]) && isRecord(value["spec"]));
+          const kind = kinds.find((each) => each === value["kind"]);
+          assert.ok(kind);
+          await apply(kind, String(value["metadata"]["name"]), { spec: value["spec"] });
+        }
+      });
+
+  it("fills in the defaults of file mode: the stored spec is the same spec", async () => {
+    const cases: readonly (readonly [Kind, object])[] = [
+      ["Slot", { ...slot, load: "onDemand", probe: {}, request: { set: { temperature: 0 } } }],
+      ["Slot", { enabled: false }],
+      ["Model", { source: "file:///m.gguf" }],
+      ["Upstream", { baseUrl: "https://example.com/v1", models: [{ ref: "a" }], discover: {} }],
+      ["SlotGroup", {}],
+    ];
+    for (const [kind, spec] of cases) {
+      const stored = await apply(kind, "defaults", { spec });
+      const [here, there] = [judgeSpec(kind, "defaults", spec), judgeSpec(kind, "defaults", stored["spec"])];
+      assert.ok(here.isWellFormed && there.isWellFormed);
+      assert.equal(there.specHash, here.specHash, kind);
+      await client.request("DELETE", pathOf(kind, "defaults"));
+    }
+  });
+
+  it("refuses with the words of file mode, at the same field", async () => {
+    const upstream = { baseUrl: "https://example.com/v1", models: [{ ref: "a" }] };
+    const cases: readonly (readonly [Kind, string, object])[] = [
+      ["Slot", "a", {}],
+      ["Slot", "tts", { ...slot, engine: "llama" }],
+      ["Slot", "a", { ...slot, engine: "custom" }],
+      ["Slot", "a", { ...slot, capabilities: ["chat", "speech"] }],
+      ["Slot", "stt", { ...slot, capabilities: ["chat"] }],
+      ["Slot", "tts", { model: { default: "m", rerank: "r" } }],
+      ["Slot", "a", { ...slot, pinned: true }],
+      ["Slot", "a", { ...slot, aliases: ["x", "x"] }],
+      ["Slot", "a", { ...slot, aliases: ["a"] }],
+      ["Model", "m", {}],
+      ["Model", "m", { source: "file:///a", files: [{ source: "file:///b" }] }],
+      ["SlotGroup", "g", { budget: { slots: 1, device: "gpu0" } }],
+      ["Upstream", "u", { baseUrl: upstream.baseUrl }],
+      ["Upstream", "u", { ...upstream, models: [{ ref: "a" }, { ref: "a" }] }],
+      ["Upstream", "u", { ...upstream, auth: { type: "bearer" } }],
+      ["Upstream", "u", { ...upstream, auth: { type: "none", valueFrom: { env: "A" } } }],
+      ["Upstream", "u", { ...upstream, auth: { type: "header", valueFrom: { env: "A" } } }],
+      ["Upstream", "u", { ...upstream, auth: { type: "bearer", header: "x", valueFrom: { env: "A" } } }],
+      ["Upstream", "u", { ...upstream, headers: { Authorization: "Bearer x" } }],
+      ["Upstream", "u", { ...upstream, baseUrl: "ftp://example.com" }],
+      ["Upstream", "u", { ...upstream, baseUrl: "https://me:secret@example.com/v1" }],
+    ];
+    for (const [kind, name, spec] of cases) {
+      const here = judgeSpec(kind, name, spec);
+      const there = await refusal(kind, name, spec);
+      assert.notEqual(here.problems.length, 0);
+      for (const { path, message } of here.problems) {
+        const field = ["spec", ...path.filter((part) => !/^\d+$/.test(String(part)))].slice(0, 3);
+        assert.ok(there.includes(message), `${JSON.stringify(spec)}: ${there} lacks ${message}`);
+        assert.ok(there.includes(field.slice(0, 2).join(".")), `${there} names no ${field.join(".")}`);
+      }
+    }
+  });
+
+  it("says which field a wrong name is, in the words of file mode", async () => {
+    const name = "a-name-of-more-than-thirty-two-characters";
+    assert.match(
+      await refusal("Slot", name, slot),
+      /metadata\.name: .*"a-name-of-more-than-thirty-two-characters" is not a slot name: 1 to 32 lower-case/,
+    );
+  });
+
+  it("takes a status whose lists and maps become empty, and a part that is gone", async () => {
+    await apply("Slot", "status", { spec: slot });
+    const at = "2026-01-01T00:00:00.000Z";
+    const full: SlotStatus = {
+      ...emptyStatus,
+      conditions: [
+        { type: "Ready", status: "True", observedGeneration: 1, lastTransitionTime: at, reason: "Idle", message: "" },
+      ],
+      decisions: { threads: { value: "4", reason: "cores" } },
+      processes: [{ role: "main", ordinal: 0, host: "h", port: 1, endpoint: "e", isReady: true }],
+      progress: { bytesDone: 1 },
+      lastError: { reason: "r", message: "m", time: at },
+      handledRequests: { restart: "t" },
+      transitions: [{ at, from: "offline", to: "ready", reason: "r", message: "m" }],
+      counters: { transitions: { ready: 1 }, restarts: 0 },
+      aliases: ["x"],
+    };
+    for (const status of [full, emptyStatus, full]) {
+      const record = { revision: 1, spec: { env: status === full ? { A: "b" } : {} } };
+      const { status: stored } = await apply("Slot", "status", { status: { ...status, record } }, "/status");
+      assert.deepEqual(stored, { ...status, record });
+    }
+  });
+
+  it("takes a podTemplate and every other map and list that a Git tool empties", async () => {
+    const full = {
+      podTemplate: { spec: { priorityClassName: "x" } },
+      env: { A: "b" },
+      resources: { extended: { "amd.com/gpu": 1 }, claims: [{ name: "g", resourceClaimName: "g" }] },
+      aliases: ["x"],
+      request: { set: { a: 1 }, strip: ["b"] },
+      mounts: [{ source: "/a", target: "/b" }],
+    };
+    const empty = {
+      podTemplate: {},
+      resources: { extended: {}, claims: [] },
+      env: {},
+      aliases: [],
+      request: { set: {}, strip: [] },
+      mounts: [],
+    };
+    await apply("Slot", "emptied", { spec: { ...slot, ...full } });
+    const emptied = await apply("Slot", "emptied", { spec: { ...slot, ...empty } });
+    assert.ok(isRecord(emptied["spec"]));
+    assert.deepEqual(emptied["spec"]["podTemplate"], {});
+    const gone = await apply("Slot", "emptied", { spec: slot });
+    assert.ok(isRecord(gone["spec"]) && !("podTemplate" in gone["spec"]));
+  });
+
+  it("shows a Ready column for each kind, and lets the operator alone say it", async () => {
+    const at = "2026-01-01T00:00:00.000Z";
+    const specs = {
+      Slot: slot,
+      Model: { source: "file:///m" },
+      Upstream: { baseUrl: "https://example.com/v1", models: [{ ref: "a" }] },
+      SlotGroup: {},
+    };
+    const condition = {
+      type: "Ready",
+      status: "True",
+      observedGeneration: 1,
+      lastTransitionTime: at,
+      reason: "ScaledToZero",
+      message: "idle",
+    };
+    for (const kind of kinds) {
+      const status = { conditions: [condition], observedGeneration: 1 };
+      const first = await apply(kind, "column", { spec: specs[kind], status });
+      assert.equal(first["status"], undefined, "a manifest says nothing of the status");
+      await apply(kind, "column", { status: kind === "Slot" ? { ...emptyStatus, ...status } : status }, "/status");
+      const table = await plane.kubectl(["get", `${resources[kind].plural}.berth.dev`, "column"]);
+      assert.match(table, /READY +REASON[^]*True +ScaledToZero/);
+      await plane.kubectl([
+        "wait",
+        "--for=condition=Ready",
+        "--timeout=5s",
+        `${resources[kind].plural}.berth.dev/column`,
+      ]);
+    }
+  });
+});
+
+it("kubectl explain has words for every field", () => {
+  const bare: string[] = [];
+  const walk = (node: unknown, path: string): void => {
+    if (!isRecord(node)) return;
+    const isNamed = !path.endsWith("[]") && !path.endsWith("*") && !path.includes(" metadata");
+    if (isNamed && typeof node["description"] !== "string") bare.push(path);
+    const properties = isRecord(node["properties"]) ? node["properties"] : {};
+    for (const [name, inner] of Object.entries(properties))
+      walk(inner, `${path}${path.endsWith(" ") ? "" : "."}${name}`);
+    walk(node["items"], `${path}[]`);
+    walk(node["additionalProperties"], `${path}.*`);
+  };
+  for (const kind of kinds) {
+    const text = JSON.stringify(crd(kind));
+    const definition: unknown = JSON.parse(text, (key, value: unknown) => (key === "openAPIV3Schema" ? value : value));
+    assert.ok(isRecord(definition) && isRecord(definition["spec"]) && Array.isArray(definition["spec"]["versions"]));
+    const version: unknown = definition["spec"]["versions"][0];
+    assert.ok(isRecord(version) && isRecord(version["schema"]));
+    const schema = version["schema"]["openAPIV3Schema"];
+    assert.ok(isRecord(schema) && isRecord(schema["properties"]));
+    for (const [name, inner] of Object.entries(schema["properties"])) walk(inner, `${kind} ${name}`);
+  }
+  assert.deepEqual(bare, []);
+});

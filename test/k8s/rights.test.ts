@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { after, before, it } from "node:test";
+import { openApiClient } from "../../src/lib/kubernetes/client.ts";
+import { connect } from "../../src/lib/kubernetes/connection.ts";
+import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";
+import { startBerth } from "../support/berth.ts";
+import { plainContainer } from "../support/container.ts";
+import { accountWith, storeRights } from "../support/kube/account.ts";
+import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
+import { storesOf } from "../support/kube/cluster-store.ts";
+import { installKinds } from "../support/kube/crds.ts";
+import { until } from "../support/until.ts";
+import { published } from "../store/published-slot.ts";
+import { workload } from "../runtimes/kubernetes/manifests.ts";
+
+let plane: ControlPlane;
+before(async () => {
+  plane = await startControlPlane();
+  await installKinds(plane);
+});
+after(() => plane[Symbol.asyncDispose]());
+
+const quiet = { onWarning: () => undefined, onUnknown: () => undefined };
+const gatewayOptions = { ...quiet, gateway: "g", onDiscoveredError: () => undefined };
+
+it("the rights that the documents name are enough", async () => {
+  const { kubeconfig, namespace } = await accountWith(plane, storeRights);
+  const warnings: string[] = [];
+  const onWarning = (line: string): void => void warnings.push(line);
+  await using stores = await storesOf(kubeconfig, namespace);
+  const body = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", metadata: { name: "a" }, spec: { enabled: false } };
+  await plane.kubectl(["apply", "-n", namespace, "-f", "-"], JSON.stringify(body));
+  const store = stores.open();
+  await using lease = await store.lead({ onWarning, onLost: () => undefined });
+  const leader = await store.forLeader(lease, { ...quiet, onWarning });
+  await using _inputs = await leader.inputs();
+  await using gateway = await stores.open().forGateway({ ...gatewayOptions, onWarning });
+  await leader.publisher.writeSlot(published("a"));
+  await leader.publisher.writeSlot(published("b"));
+  await until("both", () => gateway.published.slot("a") && gateway.published.slot("b"));
+  await gateway.demand.write({ slots: {} });
+  await gateway.demand[Symbol.asyncDispose]();
+  const { id } = await gateway.tokens.create({ label: "l", scope: "read-only" });
+  assert.equal(await gateway.tokens.revoke(id), true);
+  await leader.publisher.deleteSlot("a");
+  await leader.publisher.deleteSlot("b");
+  assert.deepEqual(warnings, []);
+});
+
+it("a right that is missing is named with verb and resource", async () => {
+  const { kubeconfig, namespace } = await accountWith(
+    plane,
+    storeRights.filter(({ resources }) => !resources.includes("slots")),
+  );
+  await using stores = await storesOf(kubeconfig, namespace);
+  await assert.rejects(
+    stores.open().forGateway(gatewayOptions),
+    /slots\.berth\.dev is forbidden: .* cannot list resource "slots"/,
+  );
+  const none = await accountWith(plane, []);
+  await using without = await storesOf(none.kubeconfig, none.namespace);
+  await assert.rejects(
+    without.open().lead({ ...quiet, onLost: () => undefined }),
+    /leases\.coordination\.k8s\.io "berth-operator" is forbidden: .* cannot get resource "leases"/,
+  );
+});
+
+it("a program without a right ends, or goes on, with the verb and the resource in its log", async () => {
+  const blind = await accountWith(
+    plane,
+    storeRights.filter(({ resources }) => !resources.includes("slots")),
+  );
+  const env = (account: typeof blind): NodeJS.ProcessEnv => ({
+    SVC_STORE: "kubernetes",
+    KUBECONFIG: account.kubeconfig,
+  });
+  for (const command of ["operator", "serve"]) {
+    await using refused = await startBerth({ args: [command], env: env(blind) });
+    await until("it has ended", () => refused.child.exitCode !== null, 60_000);
+    assert.equal(refused.child.exitCode, 1);
+    assert.match(refused.log(), /slots\.berth\.dev is forbidden: .* cannot list resource "slots"/);
+  }
+  const mute = await accountWith(
+    plane,
+    storeRights.filter(({ resources }) => !resources.includes("slots/status")),
+  );
+  const slot = { apiVersion: "berth.dev/v1alpha1", kind: "Slot", metadata: { name: "a" }, spec: { enabled: false } };
+  await plane.kubectl(["apply", "-n", mute.namespace, "-f", "-"], JSON.stringify(slot));
+  await using operator = await startBerth({ args: ["operator"], env: env(mute) });
+  await until("it tells", () => /cannot patch resource "slots\/status"/.test(operator.log()), 60_000);
+  assert.equal(operator.child.exitCode, null);
+});
+
+it("engines as Pods without the right to them are not known, or not started, and the words name it", async () => {
+  const open = async (verbs: readonly string[]) => {
+    const pods = { apiGroups: [""], resources: ["pods"], verbs };
+    const slots = { apiGroups: ["berth.dev"], resources: ["slots"], verbs: ["get"] };
+    const { kubeconfig } = await accountWith(plane, verbs.length === 0 ? [slots] : [pods, slots]);
+    const client = openApiClient(await connect({ KUBECONFIG: kubeconfig }));
+    return await openKubernetesRuntime({ client, site: { instance: "test", user: 65_532 } });
+  };
+  const started = { ...workload, container: { ...plainContainer, pod: { backend: "cpu", extended: {}, claims: [] } } };
+  await using blind = await open([]);
+  await assert.rejects(blind.observe("primary"), {
+    name: "RuntimeUnavailable",
+    message: /pods is forbidden: .* cannot list resource "pods"/,
+  });
+  await using mute = await open(["get", "list", "watch"]);
+  await assert.rejects(mute.ensure(started), /cannot (patch|create) resource "pods"/);
+  assert.deepEqual(await mute.observe("primary"), []);
+});

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { it, mock, type TestContext } from "node:test";
+import { FetchJobs, type FetchFailure } from "../../src/lib/fetch-jobs.ts";
+
+interface Attempt {
+  readonly key: string;
+  readonly progress: { bytes: number };
+  readonly signal: AbortSignal;
+  succeed(): Promise<void>;
+  fail(failure: FetchFailure): Promise<void>;
+}
+
+class Failed extends Error {
+  readonly failure: FetchFailure;
+  constructor(failure: FetchFailure) {
+    super("failed");
+    this.failure = failure;
+  }
+}
+
+/** Attempts that end when the test says so, or are aborted. */
+function site(t: TestContext) {
+  mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  t.after(() => mock.timers.reset());
+  const attempts: Attempt[] = [];
+  const told: string[] = [];
+  const jobs = new FetchJobs<{ bytes: number }, FetchFailure>({
+    newProgress: () => ({ bytes: 0 }),
+    fetch: async (key, progress, signal) => {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      const settle = async (end: () => void): Promise<void> => {
+        end();
+        await promise.catch(() => undefined);
+        await new Promise((done) => setImmediate(done));
+      };
+      const fail = (failure: FetchFailure): Promise<void> => settle(() => reject(new Failed(failure)));
+      attempts.push({ key, progress, signal, succeed: () => settle(resolve), fail });
+      await promise;
+    },
+    failureOf: (_key, error) => (error instanceof Failed ? error.failure : { isTerminal: true }),
+    onChange: (asker) => void told.push(asker),
+  });
+  t.after(async () => await jobs[Symbol.asyncDispose]());
+  const missing = async (): Promise<undefined> => undefined;
+  const ask = async (asker: string, attempt = "1", key = "thing"): Promise<string> => {
+    const answer = await jobs.ask(key, { asker, attempt }, missing);
+    await new Promise((done) => setImmediate(done));
+    return "job" in answer ? answer.job.state : "found";
+  };
+  return { jobs, attempts, told, ask };
+}
+
+it("is done once for all askers, and all of them are notified of its progress and its end", async (t) => {
+  const { jobs, attempts, told, ask } = site(t);
+  assert.deepEqual([await ask("a"), await ask("b"), await ask("a")], ["running", "running", "running"]);
+  assert.equal(attempts.length, 1);
+  mock.timers.tick(1000);
+  assert.deepEqual(told, ["a", "b"]);
+  told.length = 0;
+  await attempts[0]?.succeed();
+  assert.deepEqual(told, ["a", "b"]);
+  assert.equal(jobs.stateOf("thing"), undefined);
+  const answer = await jobs.ask("thing", { asker: "a", attempt: "1" }, async () => "here");
+  assert.deepEqual(answer, { found: "here" });
+});
+
+it("is tried again with back-off while an asker is left, and not before the server allows it", async (t) => {
+  const { attempts, told, ask } = site(t);
+  await ask("a");
+  for (const [index, waitMs] of [2000, 4000, 8000].entries()) {
+    await attempts[index]?.fail({ isTerminal: false });
+    told.length = 0;
+    assert.equal(await ask("a"), "failed");
+    mock.timers.tick(waitMs - 1);
+    assert.deepEqual(told, [], `attempt ${index + 1} waits ${waitMs} ms`);
+    mock.timers.tick(1);
+    assert.deepEqual(told, ["a"]);
+    assert.equal(attempts.length, index + 1, "nothing begins unless somebody asks");
+    assert.equal(await ask("a"), "running");
+  }
+  await attempts[3]?.fail({ isTerminal: false, retryAfterMs: 60_000 });
+  mock.timers.tick(59_999);
+  assert.equal(await ask("a"), "failed");
+  mock.timers.tick(1);
+  assert.equal(await ask("a"), "running");
+});
+
+it("that failed for good is tried again for another reason of the same asker, and not for one that is known", async (t) => {
+  const { attempts, ask } = site(t);
+  await ask("a", "edit 1");
+  await attempts[0]?.fail({ isTerminal: true });
+  mock.timers.tick(600_000);
+  assert.equal(await ask("a", "edit 1"), "failed");
+  assert.equal(await ask("a", "edit 2"), "running");
+  await attempts[1]?.fail({ isTerminal: true });
+  assert.equal(await ask("b", "edit 9"), "running");
+  assert.equal(attempts.length, 3);
+});
+
+it("is paused and resumed", async (t) => {
+  const { jobs, attempts, ask } = site(t);
+  await ask("a");
+  jobs.pause("thing");
+  assert.equal(attempts[0]?.signal.aborted, true);
+  assert.equal(await ask("a"), "paused");
+  assert.equal(await ask("b", "another"), "paused");
+  mock.timers.tick(600_000);
+  assert.equal(attempts.length, 1);
+  jobs.resume("thing");
+  assert.equal(await ask("a"), "running");
+  assert.equal(attempts.length, 2);
+});
+
+it("is cancelled once no asker is left", async (t) => {
+  const { jobs, attempts, ask } = site(t);
+  await ask("a");
+  await ask("b");
+  await jobs.cancel("thing", "a");
+  assert.equal(attempts[0]?.signal.aborted, false);
+  await jobs.cancel("thing", "b");
+  assert.equal(attempts[0]?.signal.aborted, true);
+  assert.equal(jobs.stateOf("thing"), undefined);
+  assert.equal(await ask("a"), "running");
+});
+
+it("ends with its owner, and begins no more", async (t) => {
+  const { jobs, attempts, told, ask } = site(t);
+  await ask("a");
+  await jobs[Symbol.asyncDispose]();
+  assert.equal(attempts[0]?.signal.aborted, true);
+  await ask("a", "1", "other");
+  assert.equal(attempts.length, 1);
+  assert.deepEqual(told, []);
+});

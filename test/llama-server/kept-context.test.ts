@@ -1,0 +1,186 @@
+import assert from "node:assert/strict";
+import { mkdir, readdir, rm, truncate, writeFile } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import type { RunningBerth } from "../support/berth.ts";
+import { ask, post, record } from "../support/openai.ts";
+import { writeShape } from "../support/shaped-model.ts";
+import { shapes } from "../support/shapes.ts";
+import { until } from "../support/until.ts";
+import { processOf, startWithLlamaServer } from "./fixture.ts";
+
+const isRoot = process.getuid?.() === 0;
+const small = { ...shapes.dense, layers: 4, vocabulary: 4096, context: 8192 };
+
+async function startKeeping(keep: string, more = ""): Promise<RunningBerth> {
+  return await startWithLlamaServer(async ({ configDir, modelsDir }) => {
+    await writeShape(join(modelsDir, "one.gguf"), small);
+    await writeShape(join(modelsDir, "two.gguf"), { ...small, layers: 5 });
+    const text = `${more}\n[model]\ndefault = "one"\ncontext_size = 8192\nprompt_cache_bytes = 0\n${keep}`;
+    await writeFile(join(configDir, "slots/primary.toml"), text);
+  });
+}
+
+const prompt = Array.from({ length: 90 }, (_, index) => `line ${index} of a long text.`).join(" ");
+
+/** Milliseconds to the first token of the long prompt, and how many of its tokens the engine had kept. */
+async function firstToken(berth: RunningBerth): Promise<{ ms: number; cached: number; tokens: number }> {
+  const messages = [{ role: "user", content: prompt }];
+  const began = performance.now();
+  const streamed = await post(berth.url, "/v1/chat/completions", {
+    model: "primary",
+    messages,
+    max_tokens: 1,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  assert.equal(streamed.status, 200);
+  const text = await streamed.text();
+  const ms = performance.now() - began;
+  const usage = text
+    .split("\n")
+    .filter((line) => line.startsWith("data: {"))
+    .map((line) => record(JSON.parse(line.slice(6)))["usage"])
+    .find((found) => typeof found === "object" && found !== null);
+  const { prompt_tokens: tokens, prompt_tokens_details: details } = record(usage);
+  return { ms, cached: Number(record(details)["cached_tokens"]), tokens: Number(tokens) };
+}
+
+const short = { messages: [{ role: "user", content: prompt.slice(0, 800) }], max_tokens: 1 };
+
+/** A slot of the tiny model that has answered once. */
+async function startTiny(
+  env: NodeJS.ProcessEnv = {},
+  prepareState: (stateDir: string) => Promise<void> = async () => undefined,
+  more = "",
+): Promise<RunningBerth> {
+  const berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
+    await prepareState(join(configDir, "../state"));
+    await writeTinyModel(join(modelsDir, "tiny.gguf"));
+    const text = `${more}[model]\ndefault = "tiny"\nprompt_cache_bytes = 0\nkeep_context = {}\n`;
+    await writeFile(join(configDir, "slots/primary.toml"), text);
+  }, env);
+  await using stack = new AsyncDisposableStack();
+  stack.use(berth);
+  await berth.state("primary", "ready", "idle");
+  await ask(berth.url, "/v1/chat/completions", { ...short, model: "primary" });
+  stack.move();
+  return berth;
+}
+
+async function unload(berth: RunningBerth): Promise<void> {
+  await post(berth.url, "/api/slots/primary/unload", {});
+  await berth.state("primary", "offline");
+}
+
+async function load(berth: RunningBerth): Promise<Record<string, unknown>> {
+  await post(berth.url, "/api/slots/primary/load", {});
+  return await berth.state("primary", "ready", "idle");
+}
+
+async function swap(berth: RunningBerth, model: string): Promise<void> {
+  const answer = await post(berth.url, "/api/slots/primary/swap?wait=ready", { model });
+  assert.equal(answer.status, 202, await answer.text());
+  await until(`${model} is loaded`, async () => {
+    const slot = await berth.slot("primary");
+    return slot["model"] === model && slot["state"] !== "unloading" && slot["state"] !== "starting" ? slot : undefined;
+  });
+}
+
+async function filesOf(berth: RunningBerth): Promise<readonly string[]> {
+  const names: readonly string[] = await readdir(join(berth.stateDir, "contexts/primary/main")).catch(() => []);
+  return names.toSorted();
+}
+
+describe("the context of a slot on the real llama-server", () => {
+  it("is there again after a swap to another model and back: the long prompt is not read again", async (test) => {
+    const figures: Record<string, { ms: number; cached: number; tokens: number }> = {};
+    for (const [name, keep] of [
+      ["without", ""],
+      ["with", "keep_context = {}\n"],
+    ] as const) {
+      await using berth = await startKeeping(keep);
+      await berth.state("primary", "ready", "idle");
+      const cold = await firstToken(berth);
+      assert.ok(cold.cached < 64, "no more than the warm-up had");
+      await swap(berth, "two");
+      assert.equal((await filesOf(berth)).length, name === "with" ? 1 : 0);
+      await swap(berth, "one");
+      figures[name] = await firstToken(berth);
+      if (name === "without") continue;
+      const { context } = await berth.slot("primary");
+      assert.equal(record(context)["result"], "restored", JSON.stringify(context));
+      assert.ok(Number(record(context)["tokens"]) >= cold.tokens);
+      assert.deepEqual(await filesOf(berth), [], "it is used once");
+    }
+    const { without, with: kept } = figures;
+    assert.ok(without !== undefined && kept !== undefined);
+    test.diagnostic(
+      `first token of ${kept.tokens} tokens after a swap and back: ${Math.round(without.ms)} ms without, ${Math.round(kept.ms)} ms with keepContext (${kept.cached} tokens kept)`,
+    );
+    assert.ok(without.cached < 64, String(without.cached));
+    assert.ok(kept.cached >= kept.tokens - 64, `${kept.cached} of ${kept.tokens}`);
+    assert.ok(kept.ms < without.ms / 2, `${kept.ms} ms, ${without.ms} ms without`);
+  });
+
+  it("is not given back once its file was cut, on which llama-server aborts", async () => {
+    await using berth = await startTiny();
+    await unload(berth);
+    const [file = ""] = await filesOf(berth);
+    await truncate(join(berth.stateDir, "contexts/primary/main", file), 3000);
+    const { restarts, context } = await load(berth);
+    assert.deepEqual([restarts, record(context)["result"]], [0, "dropped"]);
+    assert.match(String(record(context)["message"]), /its file is not as it was saved/);
+    assert.deepEqual(await filesOf(berth), []);
+    await ask(berth.url, "/v1/chat/completions", { ...short, model: "primary" });
+  });
+
+  it(
+    "is dropped on a full disk, which the engine does not always report",
+    { skip: isRoot ? false : "needs root" },
+    async () => {
+      let mounted = "";
+      await using berth = await startTiny({ SVC_DISK_RESERVE: "0" }, async (stateDir) => {
+        mounted = join(stateDir, "contexts");
+        await mkdir(mounted, { recursive: true });
+        const { status } = spawnSync("mount", ["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", mounted]);
+        assert.equal(status, 0);
+      });
+      try {
+        await unload(berth);
+        const { context } = await load(berth);
+        assert.deepEqual([record(context)["result"], await filesOf(berth)], ["dropped", []], JSON.stringify(context));
+      } finally {
+        await berth.stop("SIGINT");
+        spawnSync("umount", [mounted]);
+      }
+    },
+  );
+
+  it("does not hold up an unload where the engine hangs: it is killed in its time, and starts without", async () => {
+    await using berth = await startTiny({}, undefined, "stop_seconds = 3\n");
+    const { pid } = processOf(await berth.slot("primary"));
+    process.kill(pid, "SIGSTOP");
+    const began = performance.now();
+    await unload(berth);
+    const seconds = (performance.now() - began) / 1000;
+    assert.ok(seconds < 8, `${seconds} s`);
+    assert.deepEqual(await filesOf(berth), []);
+    const { context } = await load(berth);
+    assert.deepEqual([record(context)["result"], record(context)["tokens"]], ["dropped", 0]);
+  });
+
+  it("goes with the slot", async () => {
+    await using berth = await startTiny();
+    await unload(berth);
+    assert.equal((await filesOf(berth)).length, 1);
+    await writeFile(join(berth.configDir, "slots/other.toml"), '[model]\ndefault = "tiny"\n');
+    await rm(join(berth.configDir, "slots/primary.toml"));
+    await until("its files are gone", async () => {
+      const left: readonly string[] = await readdir(join(berth.stateDir, "contexts"));
+      return left.includes("primary") ? undefined : left;
+    });
+  });
+});

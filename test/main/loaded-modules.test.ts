@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { startBerth } from "../support/berth.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
+
+/** They choose by settings and hold constants: no client, no list-watch, no library. */
+const light = [
+  "src/runtimes/kubernetes/in-cluster.ts",
+  "src/runtimes/kubernetes/traits.ts",
+  "src/store/kubernetes/cluster-store.ts",
+];
+
+/** Writes the address of every module that a process loads into a file. */
+const recorder = `
+import { appendFileSync } from "node:fs";
+import { registerHooks } from "node:module";
+registerHooks({
+  load(url, context, next) {
+    appendFileSync(process.env.LOADED_MODULES, process.argv[2] + " " + url + "\\n");
+    return next(url, context);
+  },
+});
+`;
+
+it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig at hand", async () => {
+  await using directory = await tempDir();
+  const hook = join(directory.path, "recorder.mjs");
+  const loaded = join(directory.path, "loaded");
+  await writeFile(hook, recorder);
+  await writeFile(loaded, "");
+  const env = {
+    NODE_OPTIONS: `--import=${pathToFileURL(hook).href}`,
+    LOADED_MODULES: loaded,
+    KUBECONFIG: join(directory.path, "kubeconfig"),
+  };
+  const command = [process.execPath, "--disable-warning=ExperimentalWarning", engine];
+  await using berth = await startBerth({
+    env,
+    prepare: async ({ configDir }) => {
+      const text = `engine = "custom"\ncommand = ${JSON.stringify(command)}\n`;
+      await writeFile(join(configDir, "slots", "coder.toml"), text);
+    },
+  });
+  await berth.state("coder", "ready");
+  const lines = await until("operator and gateway have loaded theirs", async () => {
+    const text = await readFile(loaded, "utf8");
+    return text.includes("/src/operator/") && text.includes("/src/gateway/") ? text.split("\n") : undefined;
+  });
+  const modules = lines.map((line) => line.slice(line.indexOf(" ") + 1).replace(pathToFileURL(root).href, ""));
+  const found = new Set(modules.filter((url) => /kubernetes|client-node/.test(url)));
+  assert.deepEqual([...found].toSorted(), light);
+});

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
+import { collect, exclusiveBytes } from "../../../src/models/fetch/collect.ts";
+import { blockLine, headLine } from "../../../src/models/fetch/partial-journal.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const digest = (letter: string): string => letter.repeat(64);
+
+/** A store with the model `kept`, a content that nothing has, and parts of two sources. */
+async function site() {
+  const directory = await tempDir();
+  const store = await BlobStore.open(directory.path, "this boot");
+  const pulledAt = new Date().toISOString();
+  for (const [letter, size] of [
+    ["a", 10],
+    ["b", 20],
+    ["c", 30],
+  ] as const)
+    await writeFile(store.blobPath(digest(letter)), Buffer.alloc(size));
+  const file = (letter: string, sizeBytes: number) => ({
+    source: `https://h/${letter}`,
+    name: letter,
+    sha256: digest(letter),
+    sizeBytes,
+  });
+  await store.install({ schema: 1, ref: "kept", files: [file("a", 10), file("b", 20)], pulledAt });
+  await store.install({ schema: 1, ref: "other", files: [file("b", 20)], pulledAt });
+  for (const source of ["https://h/paused", "https://h/given-up"]) {
+    const partial = store.partialDirectory(source);
+    await mkdir(partial);
+    await writeFile(join(partial, "data"), Buffer.alloc(8192, 1));
+    const content = { source, sizeBytes: 8192, validator: undefined, sha256: undefined };
+    await writeFile(join(partial, "journal"), headLine(content) + blockLine(0, 1));
+  }
+  await mkdir(join(store.root, "models", "gone"));
+  const collected = async (isDryRun: boolean, isFetching = false) =>
+    await collect({
+      store,
+      active: () => new Set(["https://h/paused"]),
+      isFetching: () => isFetching,
+      isDryRun,
+      signal: new AbortController().signal,
+    });
+  return { store, collected, [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose]() };
+}
+
+it("deletes what no model needs, and keeps the parts of a pull that is not over", async () => {
+  await using at = await site();
+  const dry = await at.collected(true);
+  assert.deepEqual(
+    dry.leftovers.map(({ kind, sizeBytes, source }) => [kind, sizeBytes, source]),
+    [
+      ["blob", 30, undefined],
+      ["directory", 0, undefined],
+      ["partial", 8192, "https://h/given-up"],
+    ],
+  );
+  assert.equal(dry.freedBytes, 0);
+  assert.deepEqual(await at.collected(true), dry, "a dry run deletes nothing");
+  const done = await at.collected(false);
+  assert.deepEqual([done.leftovers, done.freedBytes, done.kept], [dry.leftovers, 8222, []]);
+  for (const { path } of dry.leftovers) assert.equal(existsSync(path), false, path);
+  assert.deepEqual((await at.collected(false)).leftovers, [], "the second time there is nothing");
+  for (const letter of ["a", "b"]) assert.equal(existsSync(at.store.blobPath(digest(letter))), true);
+  assert.equal(existsSync(at.store.partialDirectory("https://h/paused")), true);
+});
+
+it("keeps every content while a model is being fetched: it has no ref before its end", async () => {
+  await using at = await site();
+  const { leftovers, kept } = await at.collected(false, true);
+  assert.deepEqual(
+    leftovers.map(({ kind }) => kind),
+    ["partial"],
+  );
+  assert.equal(kept.length, 2);
+  assert.equal(existsSync(at.store.blobPath(digest("c"))), true);
+});
+
+it("knows how many bytes only one model has", async () => {
+  await using at = await site();
+  assert.deepEqual(
+    ["kept", "other", "nobody"].map((ref) => exclusiveBytes(at.store, ref)),
+    [10, 0, 0],
+  );
+});

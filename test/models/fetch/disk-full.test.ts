@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir, rm, statfs, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { promisify } from "node:util";
+import { download } from "../../../src/models/fetch/download.ts";
+import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
+import { sha256Of } from "../../doubles/file-server.ts";
+import { rejectionOf } from "../../support/rejection.ts";
+import { fetchSite, mebibyte } from "./site.ts";
+
+const run = promisify(execFile);
+const isRoot = process.getuid?.() === 0;
+
+it(
+  "a disk that fills up while a file comes ends the attempt, and the next goes on once there is room",
+  { skip: isRoot ? false : "mounting a small tmpfs needs root" },
+  async () => {
+    await using site = await fetchSite();
+    const { server, body } = site;
+    const small = join(site.directory, "small");
+    await mkdir(small);
+    await run("mount", ["-t", "tmpfs", "-o", "size=16m", "tmpfs", small]);
+    try {
+      const directory = join(small, "partial");
+      // Room for all of it when it begins: somebody else takes it while the file comes.
+      server.behave = (request, _response, serve) => {
+        if (request.method === "HEAD") return serve();
+        return void run("mount", ["-o", "remount,size=5m", small]).then(serve, serve);
+      };
+      const error = await rejectionOf(download(site.options({ directory })), FetchError);
+      assert.equal(error.reason, "NoSpace");
+      assert.equal(error.isTerminal, false);
+      assert.match(error.message, /does not fit on the disk of .*: the disk is full/);
+      await run("mount", ["-o", "remount,size=16m", small]);
+      server.behave = (_request, _response, serve) => serve();
+      const before = site.progress.receivedBytes;
+      const found = await download(site.options({ directory }));
+      assert.equal(found.sha256, sha256Of(body));
+      assert.ok(
+        site.progress.receivedBytes - before < body.length - 2 * mebibyte,
+        "what had come is not fetched again",
+      );
+    } finally {
+      await run("umount", [small]);
+    }
+  },
+);
+
+/** An ext4 of its own; undefined where this user, or this machine, can mount none. */
+async function smallExt4(path: string, size: string): Promise<AsyncDisposable | undefined> {
+  const image = `${path}.img`;
+  await mkdir(path);
+  try {
+    await run("truncate", ["-s", size, image]);
+    await run("mkfs.ext4", ["-q", "-m", "0", image]);
+    await run("mount", ["-o", "loop", image, path]);
+  } catch {
+    return undefined;
+  }
+  return { [Symbol.asyncDispose]: async () => void (await run("umount", [path])) };
+}
+
+it("a reserve that is used up while a file comes ends the attempt before the disk is full", async (t) => {
+  await using site = await fetchSite(70 * mebibyte);
+  const { server, body } = site;
+  const small = join(site.directory, "small");
+  await using disk = await smallExt4(small, "128m");
+  if (disk === undefined) return t.skip("no ext4 can be mounted here");
+  const filler = join(small, "filler");
+  const [directory, reserveBytes] = [join(small, "partial"), 20 * mebibyte];
+  let gets = 0;
+  server.behave = async (request, _response, serve) => {
+    if (request.method === "GET" && ++gets === 1) await writeFile(filler, randomBytes(40 * mebibyte));
+    serve();
+  };
+  const options = { directory, reserveBytes, connections: 1 };
+  const error = await rejectionOf(download(site.options(options)), FetchError);
+  assert.deepEqual([error.reason, error.isTerminal, gets], ["NoSpace", false, 1]);
+  assert.match(error.message, /33554432 bytes are needed and \d+ are free, of which 20971520 stay free$/);
+  const { bavail, bsize } = await statfs(small);
+  assert.ok(bavail * bsize >= reserveBytes, "the reserve is free");
+  await rm(filler);
+  const before = site.progress.receivedBytes;
+  assert.equal((await download(site.options(options))).sha256, sha256Of(body));
+  assert.equal(site.progress.receivedBytes - before, 38 * mebibyte, "what had come is not fetched again");
+});

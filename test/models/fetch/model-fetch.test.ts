@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
+import { FetchError } from "../../../src/models/fetch/fetch-error.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
+import { hubFrom } from "../../../src/models/fetch/hub.ts";
+import { ModelFetch } from "../../../src/models/fetch/model-fetch.ts";
+import { newProgress, type DownloadProgress } from "../../../src/models/fetch/progress.ts";
+import type { WantedModel } from "../../../src/models/fetch/wanted-model.ts";
+import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
+import { linkTo, serveFile, sha256Of, startFileServer, type FileServer } from "../../doubles/file-server.ts";
+import { rejectionOf } from "../../support/rejection.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { mebibyte } from "./site.ts";
+
+interface Site extends AsyncDisposable {
+  readonly server: FileServer;
+  readonly store: BlobStore;
+  readonly progress: DownloadProgress;
+  fetch(
+    model: Partial<WantedModel> & { readonly ref: string; readonly sources: readonly string[] },
+  ): Promise<readonly string[]>;
+}
+
+/** A hub whose files are at `/signed/<name>` of the same server. */
+async function site(files: Readonly<Record<string, Buffer>>): Promise<Site> {
+  const server = await startFileServer();
+  server.behave = (request, response) => {
+    const path = request.url ?? "";
+    const body = files[path.split("/").at(-1) ?? ""];
+    if (body !== undefined && path.includes("/resolve/")) linkTo(response, `/signed/${path.split("/").at(-1)}`, body);
+    else serveFile(request, response, body === undefined ? undefined : { body });
+  };
+  const directory = await tempDir();
+  const store = await BlobStore.open(directory.path, "this boot");
+  const hashes = new HashThread();
+  const hub = hubFrom({ HF_ENDPOINT: server.url });
+  const network = { hub, connectMs: 5000, stallMs: 5000, retryMs: 20 };
+  const fetch = new ModelFetch({ store, hashes, network, rate: new RateLimit(), reserveBytes: 0, connections: 2 });
+  const progress = newProgress();
+  return {
+    server,
+    store,
+    progress,
+    fetch: async ({ ref, sources, files: wanted, ...rest }) => {
+      const model = { isOpen: false, ...rest, ref, files: wanted ?? sources.map((source) => ({ source })) };
+      return store.pathsOf(await fetch.fetch(model, progress, new AbortController().signal));
+    },
+    async [Symbol.asyncDispose]() {
+      await hashes[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const shards = ["tiny-00001-of-00002.gguf", "tiny-00002-of-00002.gguf"];
+const [one, two, projector] = [randomBytes(2 * mebibyte), randomBytes(mebibyte + 7), randomBytes(9000)];
+const files = { "tiny-00001-of-00002.gguf": one, "tiny-00002-of-00002.gguf": two, "mmproj.gguf": projector };
+const hubSources = [...shards, "mmproj.gguf"].map((name) => `hf://acme/tiny/${name}`);
+
+it("fetches the shards and the projector of a model from one state of their repository", async () => {
+  await using hub = await site(files);
+  const paths = await hub.fetch({ ref: "acme/tiny:q4", sources: hubSources });
+  assert.deepEqual(await Promise.all(paths.map((path) => readFile(path))), [one, two, projector]);
+  assert.deepEqual(
+    paths.map((path) => path.split("/").at(-1)),
+    [...shards, "mmproj.gguf"],
+  );
+  const pulled = hub.store.find("acme/tiny:q4");
+  assert.deepEqual(
+    pulled?.files.map(({ sha256, sizeBytes, source }) => [sha256, sizeBytes, source]),
+    [one, two, projector].map((body, index) => [sha256Of(body), body.length, hubSources[index]]),
+  );
+  const total = one.length + two.length + projector.length;
+  assert.deepEqual([hub.progress.bytesDone, hub.progress.bytesTotal], [total, total]);
+  const resolved = hub.server.asked.filter(({ path }) => path.includes("/resolve/")).map(({ path }) => path);
+  assert.deepEqual(resolved, [
+    `/acme/tiny/resolve/main/${shards[0]}`,
+    `/acme/tiny/resolve/${"c".repeat(40)}/${shards[1]}`,
+    `/acme/tiny/resolve/${"c".repeat(40)}/mmproj.gguf`,
+  ]);
+  assert.deepEqual(await hub.store.leftovers(new Set()), []);
+});
+
+it("two refs with one content share one file, which is fetched once and stays as long as one of them", async () => {
+  await using hub = await site(files);
+  const sources = [hubSources[0] ?? ""];
+  const [first = ""] = await hub.fetch({ ref: "a", sources });
+  const gets = (): number => hub.server.asked.filter(({ path }) => path.startsWith("/signed/")).length;
+  const before = gets();
+  const [second = ""] = await hub.fetch({ ref: "b", sources });
+  assert.equal(gets(), before);
+  assert.equal((await stat(first)).ino, (await stat(second)).ino);
+  assert.equal(await hub.store.remove("a"), 0);
+  assert.deepEqual(await readFile(second), one);
+  assert.equal(await hub.store.remove("b"), one.length);
+  assert.deepEqual(await readdir(join(hub.store.root, "blobs")), []);
+});
+
+it("two models that are fetched at once share the source they have in common", async () => {
+  await using hub = await site(files);
+  const sources = [hubSources[1] ?? ""];
+  const found = await Promise.all([hub.fetch({ ref: "a", sources }), hub.fetch({ ref: "b", sources })]);
+  assert.deepEqual(await Promise.all(found.flat().map((path) => readFile(path))), [two, two]);
+  assert.equal(hub.server.asked.filter(({ path }) => path.startsWith("/signed/")).length, 1);
+});
+
+it("a fetch keeps a file that it shares with another ref when that ref is removed meanwhile", async () => {
+  await using hub = await site(files);
+  await hub.fetch({ ref: "b:1", sources: hubSources.slice(0, 1) });
+  const { behave } = hub.server;
+  let removed: Promise<number> | undefined;
+  hub.server.behave = (...asked) => {
+    if (asked[0].url === `/signed/${shards[1]}`) removed ??= hub.store.remove("b:1");
+    void Promise.resolve(removed).then(() => behave(...asked));
+  };
+  const paths = await hub.fetch({ ref: "a:1", sources: hubSources.slice(0, 2) });
+  assert.equal(await removed, 0, "nothing is freed");
+  assert.deepEqual(await Promise.all(paths.map((path) => readFile(path))), [one, two]);
+  assert.equal(await hub.store.remove("a:1"), one.length + two.length);
+});
+
+it("a file from a web server without checksums is not fetched again when another file is missing", async () => {
+  await using web = await site({});
+  const { server } = web;
+  server.files.set("/a.gguf", { body: one, etag: '"a"' });
+  server.behave = (_request, _response, serve) => serve();
+  const sources = [`${server.url}/a.gguf`, `${server.url}/b.gguf`];
+  const gets = (): string[] => server.asked.filter(({ method }) => method === "GET").map(({ path }) => path);
+  server.behave = (request, response, serve) =>
+    request.url === "/b.gguf" && request.method === "GET" ? response.writeHead(500).end() : serve();
+  server.files.set("/b.gguf", { body: two, etag: '"b"' });
+  await rejectionOf(web.fetch({ ref: "ab", sources }), FetchError);
+  server.behave = (_request, _response, serve) => serve();
+  server.asked.length = 0;
+  const paths = await web.fetch({ ref: "ab", sources });
+  assert.deepEqual(gets(), ["/b.gguf"]);
+  assert.deepEqual(await Promise.all(paths.map((path) => readFile(path))), [one, two]);
+});
+
+it("a ref that is fetched anew has its new files and none of the old ones", async () => {
+  await using hub = await site(files);
+  await hub.fetch({ ref: "a", sources: hubSources });
+  const paths = await hub.fetch({ ref: "a", sources: [hubSources[1] ?? ""] });
+  assert.deepEqual(await readdir(join(paths[0] ?? "", "..")), [shards[1]]);
+  const left = await hub.store.leftovers(new Set());
+  assert.deepEqual(
+    left.map(({ kind, sizeBytes }) => [kind, sizeBytes]).toSorted(([, a], [, b]) => Number(a) - Number(b)),
+    [
+      ["blob", projector.length],
+      ["blob", one.length],
+    ],
+  );
+});
+
+it("a wrong checksum, a wrong size and two files of one name install nothing", async () => {
+  await using hub = await site(files);
+  const [source = ""] = hubSources;
+  const refused = async (model: Partial<WantedModel>): Promise<FetchError> =>
+    await rejectionOf(hub.fetch({ ref: "a", sources: [source], ...model }), FetchError);
+  assert.equal((await refused({ files: [{ source, sha256: "0".repeat(64) }] })).reason, "ChecksumMismatch");
+  assert.equal((await refused({ sizeBytes: 5 })).reason, "SizeMismatch");
+  assert.match((await refused({ files: [{ source }, { source }] })).message, /two files of the name tiny-00001/);
+  assert.equal((await refused({ files: [{ source, as: "../x.gguf" }] })).reason, "SourceRefused");
+  assert.equal((await refused({ files: [{ source: "file:///etc/passwd" }] })).reason, "SourceRefused");
+  assert.equal(hub.store.find("a"), undefined);
+  assert.deepEqual(await readdir(join(hub.store.root, "models")), []);
+});
+
+it("leftovers of a process that ended are found, and a ref that cannot be read keeps every content", async () => {
+  await using hub = await site(files);
+  await hub.fetch({ ref: "a", sources: hubSources });
+  const { root } = hub.store;
+  await writeFile(join(root, "blobs", "sha256-lost"), "12345");
+  await mkdir(join(root, "partial", "begun"));
+  await writeFile(join(root, "partial", "begun", "data"), Buffer.alloc(8192, 1));
+  const found = await hub.store.leftovers(new Set());
+  assert.deepEqual(
+    found.map(({ kind, sizeBytes }) => [kind, sizeBytes]),
+    [
+      ["blob", 5],
+      ["partial", 8192],
+    ],
+  );
+  await writeFile(join(root, "refs", "odd.json"), "{");
+  assert.deepEqual(
+    (await hub.store.leftovers(new Set())).map(({ kind }) => kind),
+    ["partial"],
+  );
+  await rm(join(root, "refs", "odd.json"));
+  assert.equal(existsSync(join(root, "blobs")), true);
+});
+
+it("after a power cut nothing is trusted that was not brought to the disk", async () => {
+  await using hub = await site(files);
+  const modelsDir = join(hub.store.root, "..");
+  await hub.fetch({ ref: "kept", sources: [hubSources[0] ?? ""] });
+  await hub.store.sync();
+  await hub.fetch({ ref: "shared", sources: [hubSources[0] ?? ""] });
+  await hub.fetch({ ref: "lost", sources: [hubSources[1] ?? ""] });
+  const again = await BlobStore.open(modelsDir, "this boot");
+  assert.deepEqual(
+    again
+      .list()
+      .map(({ ref }) => ref)
+      .toSorted(),
+    ["kept", "lost", "shared"],
+  );
+  const later = await BlobStore.open(modelsDir, "another boot");
+  assert.deepEqual(
+    later.list().map(({ ref }) => ref),
+    ["kept"],
+  );
+  assert.deepEqual(await readdir(join(later.root, "blobs")), [`sha256-${sha256Of(one)}`]);
+});

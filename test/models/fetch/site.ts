@@ -1,0 +1,62 @@
+import { join } from "node:path";
+import { randomBytes } from "node:crypto";
+import type { DownloadOptions } from "../../../src/models/fetch/download.ts";
+import { newProgress, type DownloadProgress } from "../../../src/models/fetch/progress.ts";
+import { HashThread } from "../../../src/models/fetch/hash-thread.ts";
+import { hubFrom } from "../../../src/models/fetch/hub.ts";
+import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
+import { parseSource } from "../../../src/models/fetch/source.ts";
+import { startFileServer, type FileServer } from "../../doubles/file-server.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+export const mebibyte = 1024 * 1024;
+
+export interface FetchSite extends AsyncDisposable {
+  readonly server: FileServer;
+  readonly directory: string;
+  readonly hashes: HashThread;
+  readonly progress: DownloadProgress;
+  /** Fetches `/model.gguf` of the server. */
+  options(change?: Partial<DownloadOptions>): DownloadOptions;
+}
+
+/** A server of one file, and a directory to fetch it to. */
+export async function fetchSite(bytes = 8 * mebibyte + 12_345): Promise<FetchSite & { readonly body: Buffer }> {
+  const body = randomBytes(bytes);
+  const server = await startFileServer({ "/model.gguf": { body, etag: '"one"' } });
+  const directory = await tempDir();
+  const hashes = new HashThread();
+  const progress = newProgress();
+  return {
+    body,
+    server,
+    hashes,
+    progress,
+    directory: directory.path,
+    options: (change = {}) => {
+      const text = `${server.url}/model.gguf`;
+      const source = parseSource(text);
+      if (source.scheme !== "https") throw new Error("no web source");
+      const hub = hubFrom({ HF_ENDPOINT: server.url });
+      return {
+        text,
+        source,
+        directory: join(directory.path, "partial"),
+        expected: {},
+        network: { hub, isOpen: false, connectMs: 5000, stallMs: 5000, retryMs: 20 },
+        hashes,
+        rate: new RateLimit(),
+        reserveBytes: 0,
+        connections: 4,
+        progress,
+        signal: new AbortController().signal,
+        ...change,
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await hashes[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+      await directory[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Gpu, Memory } from "../../../src/api/hardware.ts";
+import { gpuBudget, hostBudget } from "../../../src/models/fit/budget.ts";
+import { estimate } from "../../../src/models/fit/estimate.ts";
+import { settingsOf } from "../../../src/models/fit/flags.ts";
+import { declaredRequirement, measuredRequirement, requirementOf } from "../../../src/models/fit/need.ts";
+import { smaller, smallerText } from "../../../src/models/fit/smaller.ts";
+import { judge } from "../../../src/models/fit/verdict.ts";
+import { apu, gpu } from "../../hardware/parts.ts";
+import { shapeFrom } from "../../support/shape-source.ts";
+import { realShapes, shapes } from "../../support/shapes.ts";
+
+const gib = 1024 ** 3;
+const memory: Memory = {
+  total_bytes: 64 * gib,
+  available_bytes: 48 * gib,
+  swap_bytes: 0,
+  limit_bytes: null,
+  usable_bytes: 64 * gib,
+  evidence: [],
+};
+const card: Gpu = gpu({
+  id: "CUDA0",
+  vendor: "nvidia",
+  integrated: false,
+  memory_bytes: 80 * gib,
+  memory_usable_bytes: 79 * gib,
+  memory_free_bytes: 70 * gib,
+  evidence: [],
+});
+const beside = { processBytes: 0, promptCacheBytes: gib };
+const cuda = { id: "CUDA0", share: 1, backend: "cuda" } as const;
+
+describe("the memory of a device that a slot can get", () => {
+  it("is a card's memory as its driver leaves it, and what is free of it now", () => {
+    const reason = "its own memory";
+    assert.deepEqual(gpuBudget(card, memory), {
+      id: "CUDA0",
+      kind: "discrete",
+      totalBytes: 79 * gib,
+      freeBytes: 70 * gib,
+      reason,
+    });
+    assert.equal(gpuBudget({ ...card, memory_bytes: null, memory_usable_bytes: null }, memory), undefined);
+  });
+
+  it("is of shared memory the lesser of what the GPU may map and of what the machine has left", () => {
+    const shared = {
+      ...apu,
+      shared_memory_bytes: 32 * gib,
+      shared_memory_used_bytes: 4 * gib,
+      memory_free_bytes: gib / 2,
+    };
+    const mapped = gpuBudget(shared, memory);
+    assert.deepEqual([mapped?.kind, mapped?.totalBytes, mapped?.freeBytes], ["unified", 33 * gib, 28.5 * gib]);
+    assert.match(mapped?.reason ?? "", /GTT/);
+    const scarce = gpuBudget(shared, { ...memory, available_bytes: 20 * gib, contiguous_free_bytes: 2 * gib });
+    assert.equal(scarce?.freeBytes, 17 * gib, "available, less what is set aside for devices, less 1 GiB");
+    assert.match(scarce?.reason ?? "", /the machine's memory has left/);
+  });
+
+  it("is of the processor what its control group allows, whatever is used of it now", () => {
+    assert.equal(hostBudget({ ...memory, available_bytes: gib })?.totalBytes, 64 * gib);
+    const limited = hostBudget({ ...memory, limit_bytes: 8 * gib, usable_bytes: 8 * gib });
+    assert.deepEqual([limited?.totalBytes, limited?.reason], [8 * gib, "the limit of its control group"]);
+    assert.equal(hostBudget({ ...memory, usable_bytes: null }), undefined);
+  });
+});
+
+describe("whether a model fits", async () => {
+  const real = realShapes["llama3-8b"];
+  assert.ok(real !== undefined);
+  const shape = await shapeFrom({ ...real, quantization: "Q4_K_M", context: 131_072 }, { words: 8 });
+  const settings = (flags: string): Parameters<typeof estimate>[1] =>
+    settingsOf(flags.split(" "), {}, { contextLength: shape.contextLength, gpus: [cuda], projectorBytes: 0 });
+  const budgets = [gpuBudget(card, memory), hostBudget(memory)].filter((budget) => budget !== undefined);
+  const asked = (flags: string): ReturnType<typeof judge> =>
+    judge(requirementOf(estimate(shape, settings(flags)), beside, "header"), budgets);
+
+  it("is said with the sum", () => {
+    const found = asked("-c 32768 -np 4");
+    assert.equal(found.kind, "fits");
+    assert.equal(
+      found.message,
+      "needs 9.0 GiB (weights 4.3 GiB, context 4.0 GiB, work 116 MiB, driver 600 MiB) on CUDA0, which has 79.0 GiB",
+    );
+  });
+
+  it("is denied with the sum, and with what would fit", () => {
+    const flags = "-c 655360 -np 5";
+    const found = asked(flags);
+    assert.equal(found.kind, "does_not_fit");
+    assert.match(
+      found.message,
+      /^needs 85\.1 GiB \(weights 4\.3 GiB, context 80\.0 GiB, .*on CUDA0, which has 79\.0 GiB/,
+    );
+    const less = smaller(shape, settings(flags), budgets, beside);
+    assert.equal(less.contextSize, 65_536);
+    assert.ok(less.gpuLayers !== undefined && less.gpuLayers < 33);
+    assert.match(smallerText(less) ?? "", /^it fits with context_size 65536, or with gpu_layers \d+, which is slower$/);
+    assert.equal(asked(`-c ${65_536 * 5} -np 5`).kind, "fits");
+    assert.equal(asked(`${flags} -ngl ${less.gpuLayers}`).kind, "fits");
+    assert.equal(asked(`${flags} -ngl ${less.gpuLayers + 1}`).kind, "busy", "as long as others hold 9 GiB");
+  });
+
+  it("depends on the other slots where it would fit alone", () => {
+    const flags = "-c 589824 -np 5";
+    const found = asked(flags);
+    assert.equal(found.kind, "busy");
+    assert.match(found.message, /which has 70\.0 GiB free of 79\.0 GiB$/);
+    const own = new Map([["CUDA0", 9 * gib]]);
+    const required = requirementOf(estimate(shape, settings(flags)), beside, "header");
+    assert.equal(judge(required, budgets, own).kind, "fits", "its own engine leaves first");
+  });
+
+  it("is not denied for less than what an estimate may be wrong by, and a measured figure is believed", () => {
+    const needs = (bytes: number): Parameters<typeof measuredRequirement>[0] => [{ id: "CUDA0", bytes }];
+    const at = (bytes: number, stage: "header" | "measured"): string =>
+      judge({ ...measuredRequirement(needs(bytes), undefined, beside), stage }, [
+        { id: "CUDA0", kind: "discrete", totalBytes: 100, reason: "" },
+      ]).kind;
+    assert.deepEqual(
+      [at(103, "header"), at(104, "header"), at(100, "measured"), at(101, "measured")],
+      ["fits", "does_not_fit", "fits", "does_not_fit"],
+    );
+  });
+
+  it("is not known where nothing is known of the device", () => {
+    const required = requirementOf(estimate(shape, settings("-c 8192")), beside, "header");
+    assert.equal(judge(required, [{ id: "host", kind: "host", totalBytes: 64 * gib, reason: "" }]).kind, "unknown");
+  });
+
+  it("counts mapped weights once where the processor has rearranged copies, and what may be kept of prompts", async () => {
+    const repacked = await shapeFrom(shapes.repacked, { words: 8 });
+    const found = estimate(
+      repacked,
+      settingsOf(["-c", "4096"], {}, { contextLength: 4096, gpus: [], projectorBytes: 0 }),
+    );
+    const [host] = requirementOf(found, beside, "header").needs;
+    assert.ok(host !== undefined);
+    assert.equal(
+      host.bytes,
+      found.host.weights - found.unusedMappedBytes + found.host.cache + found.host.compute + found.host.output + gib,
+    );
+    assert.deepEqual(
+      host.parts.map(({ name }) => name),
+      ["weights", "context", "work", "kept prompts"],
+    );
+    const [measured] = measuredRequirement([{ id: "host", bytes: 300e6 }], found, beside).needs;
+    assert.equal(measured?.bytes, 300e6 - found.unusedMappedBytes + gib);
+  });
+
+  it("follows from the declared size where nothing else is known", () => {
+    const declared = declaredRequirement({ memoryBytes: 2 * gib, gpuBytes: 90 * gib }, "CUDA0");
+    assert.ok(declared !== undefined);
+    const found = judge(declared, budgets);
+    assert.deepEqual(
+      [found.kind, found.message],
+      ["does_not_fit", "needs 90.0 GiB (declared) on CUDA0, which has 79.0 GiB (its own memory)"],
+    );
+    assert.equal(declaredRequirement({ memoryBytes: undefined, gpuBytes: gib }, undefined), undefined);
+  });
+});

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { constants } from "node:fs";
+import { chmod, copyFile, mkdir, open, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { promisify } from "node:util";
+import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { modelRecordSchema, type ModelRecord } from "../../src/api/model.ts";
+import { ModelScan } from "../../src/models/scan.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+const { signal } = new AbortController();
+
+async function site() {
+  const directory = await tempDir();
+  const root = join(directory.path, "models");
+  await mkdir(root);
+  const tiny = join(directory.path, "tiny.gguf");
+  await writeTinyModel(tiny);
+  const scan = new ModelScan(root);
+  return {
+    root,
+    path: (name: string) => join(root, name),
+    add: async (name: string) => {
+      await mkdir(join(root, name, ".."), { recursive: true });
+      await copyFile(tiny, join(root, name));
+    },
+    found: async (directories: readonly string[] = [], records: readonly ModelRecord[] = []) =>
+      await scan.find(directories, records, signal),
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+it("finds the models of a directory tree, and says which the registry has", async () => {
+  await using at = await site();
+  await at.add("a.gguf");
+  await at.add("hub/models--x--y/snapshots/0123/deep.gguf");
+  await at.add("hub/models--x--y/snapshots/0123/mmproj.gguf");
+  await at.add("taken.gguf");
+  await at.add("two words.gguf");
+  await at.add(".hidden/b.gguf");
+  await writeFile(at.path("cut.gguf"), "GGUF");
+  const ggml = Buffer.alloc(64);
+  ggml.writeUInt32LE(0x67676d6c);
+  await writeFile(at.path("ggml-base.bin"), ggml);
+  await writeFile(at.path("pytorch_model.bin"), Buffer.alloc(64));
+  await writeFile(at.path("kokoro-v1.onnx"), "x");
+  await writeFile(at.path("sd.safetensors"), "x");
+  await symlink("..", at.path("hub/back"));
+  const record = (ref: string, path: string): ModelRecord =>
+    modelRecordSchema.parse({ ref, origin: "file", source: `file://${path}`, path, files: [path], state: "available" });
+  const found = await at.found([], [record("a", at.path("a.gguf")), record("taken", "/other/taken.gguf")]);
+  assert.deepEqual(
+    found.map(({ ref, state, capabilities, projectorPath }) => [ref, state, capabilities.join(), projectorPath]),
+    [
+      ["a", "registered", "chat", undefined],
+      ["cut", "invalid", "", undefined],
+      ["deep", "new", "chat,vision", at.path("hub/models--x--y/snapshots/0123/mmproj.gguf")],
+      ["taken", "taken", "chat", undefined],
+      ["unnamed", "invalid", "chat", undefined],
+      ["ggml-base", "new", "stt", undefined],
+      ["kokoro-v1", "new", "tts", undefined],
+      ["sd", "new", "", undefined],
+    ],
+  );
+  assert.match(found[1]?.message ?? "", /cut\.gguf .*(ends|end|short|truncated|bytes)/i);
+  assert.match(found[3]?.message ?? "", /the ref taken is that of \/other\/taken\.gguf/);
+});
+
+it("opens only what was changed since the last scan", async (t) => {
+  await using at = await site();
+  await at.add("a.gguf");
+  await at.add("b.gguf");
+  assert.deepEqual(
+    (await at.found()).map(({ state }) => state),
+    ["new", "new"],
+  );
+  if (process.geteuid?.() === 0) return t.skip("root may open every file");
+  await chmod(at.path("a.gguf"), 0);
+  await writeFile(at.path("b.gguf"), "not any more");
+  assert.deepEqual(
+    (await at.found()).map(({ state }) => state),
+    ["new", "invalid"],
+  );
+});
+
+it("names a directory that cannot be scanned", async () => {
+  await using at = await site();
+  await writeFile(at.path("file"), "x");
+  await assert.rejects(at.found([at.path("nowhere")]), {
+    message: `${at.path("nowhere")} cannot be scanned: it is not there`,
+  });
+  await assert.rejects(at.found([at.path("file")]), {
+    message: `${at.path("file")} cannot be scanned: it is no directory`,
+  });
+});
+
+it("does not wait for the writer of a named pipe", async () => {
+  await using at = await site();
+  await promisify(execFile)("mkfifo", [at.path("pipe.bin")]);
+  const late = new AbortController();
+  const ended = await Promise.race([
+    at.found().then((found) => found.length),
+    delay(5000, "late", { signal: late.signal }).catch(() => "over"),
+  ]);
+  late.abort();
+  // Lets a reader go on that does wait.
+  const writer = await open(at.path("pipe.bin"), constants.O_RDWR | constants.O_NONBLOCK);
+  await writer.close();
+  assert.equal(ended, 0);
+});

@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { dashboards } from "../../hack/monitoring/dashboards.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { scriptedEngine } from "../support/scripted-engine.ts";
+import { freePorts } from "../support/ports.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+import { configFor, startPrometheus } from "./prometheus.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const engine = JSON.stringify([
+  process.execPath,
+  "--disable-warning=ExperimentalWarning",
+  join(root, "test/doubles/engine.ts"),
+  ..."--port $(PORT) --tokens 8 --token-ms 5".split(" "),
+]);
+
+/** A Berth with a slot that is always loaded, one on demand, two that displace each other, and a provider. */
+async function startSite(provider: number): Promise<RunningBerth> {
+  return await startBerth({
+    prepare: async ({ configDir }) => {
+      const slot = (load: string, group = ""): string =>
+        `engine = "custom"\nload = "${load}"\n${group}command = ${engine}\ncapabilities = ["chat"]\n[model]\ndefault = "fixed"\n`;
+      await writeFile(join(configDir, "slots/primary.toml"), slot("always"));
+      await writeFile(join(configDir, "slots/cold.toml"), slot("onDemand"));
+      for (const name of ["left", "right"])
+        await writeFile(join(configDir, `slots/${name}.toml`), slot("onDemand", 'group = "pair"\n'));
+      await mkdir(join(configDir, "groups"), { recursive: true });
+      await writeFile(join(configDir, "groups/pair.toml"), "min_residency_seconds = 0\n[budget]\nslots = 1\n");
+      await mkdir(join(configDir, "upstreams"), { recursive: true });
+      await writeFile(
+        join(configDir, "upstreams/cloud.toml"),
+        `baseUrl = "http://127.0.0.1:${provider}/v1"\n[[models]]\nref = "cloud/big"\n`,
+      );
+    },
+  });
+}
+
+/** Requests of each kind, until there are enough for rates. */
+async function load(berth: RunningBerth, models: readonly string[]): Promise<void> {
+  await Promise.all(
+    models.flatMap((model) =>
+      [true, false].map(async (stream) => {
+        const response = await fetch(new URL("/v1/chat/completions", berth.url), {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ model, messages: [{ role: "user", content: "hi" }], stream }),
+        });
+        await response.text();
+      }),
+    ),
+  );
+}
+
+test("every query of every dashboard has an answer after real requests", async () => {
+  await using provider = await scriptedEngine();
+  await using berth = await startSite(provider.port);
+  await berth.state("primary", "ready");
+  await using prometheus = await startPrometheus(berth);
+  // Twice are enough: later ones would let BerthGroupThrashing fire, as they should.
+  await load(berth, ["left", "right"]);
+  await load(berth, ["left", "right"]);
+  const empty = async (): Promise<string[]> => {
+    await load(berth, ["primary", "cold", "cloud/big", "no-such-model"]);
+    const missing: string[] = [];
+    for (const { name, panels } of dashboards)
+      for (const { title, queries } of panels)
+        for (const { expr } of queries) {
+          const asked = expr.replaceAll("$__rate_interval", "1m").replaceAll("$slot", ".+");
+          if ((await prometheus.query(asked)).length === 0) missing.push(`${name}: ${title}: ${asked}`);
+        }
+    return missing;
+  };
+  let last: string[] = [];
+  await until(
+    "each query has an answer",
+    async () => {
+      last = await empty();
+      return last.length === 0;
+    },
+    90_000,
+  ).catch(() => assert.deepEqual(last, []));
+  const exemplars = await (
+    await fetch(
+      `${prometheus.url}/api/v1/query_exemplars?query=berth_time_to_first_token_seconds_bucket&start=${Date.now() / 1000 - 600}&end=${Date.now() / 1000}`,
+    )
+  ).text();
+  assert.match(exemplars, /"request_id":"/);
+  const firing = await prometheus.query('ALERTS{alertstate="firing",alertname!="BerthUnknownModel"}');
+  assert.deepEqual(firing, [], "a healthy Berth lets no alert fire");
+});
+
+test("Prometheus finds both pages by what the gateway says", async () => {
+  await using berth = await startBerth({});
+  await using prometheus = await startPrometheus(berth, "scrape/http-sd.yaml");
+  await until("both are up", async () => (await prometheus.query('up{job="berth"} == 1')).length === 2, 150_000);
+  assert.equal((await prometheus.query('up{part="operator"}')).length, 1);
+});
+
+test("every command of every runbook works", async () => {
+  await using provider = await scriptedEngine();
+  await using berth = await startSite(provider.port);
+  await berth.state("primary", "ready");
+  await load(berth, ["primary", "cloud/big", "no-such-model"]);
+  const env = {
+    ...berth.env,
+    PATH: `${join(root, "bin")}:${berth.env["PATH"] ?? ""}`,
+    SLOT: "primary",
+    BERTH: berth.url,
+    OPERATOR: berth.operatorUrl,
+  };
+  for (const name of await readdir(join(root, "docs/runbooks"))) {
+    const page = await readFile(join(root, "docs/runbooks", name), "utf8");
+    if (name === "README.md") continue;
+    const block = /```sh\n(.*?)```/s.exec(page)?.[1] ?? "";
+    for (const line of block.trim().split("\n")) {
+      const { stdout } = await promisify(execFile)("bash", ["-euo", "pipefail", "-c", line], { env }).catch(
+        (error: unknown) => assert.fail(`${name}: ${line}: ${String(error)}`),
+      );
+      assert.ok(stdout.length > 0 || line.endsWith("|| true"), `${name}: ${line} prints nothing`);
+    }
+  }
+});
+
+test("five commands lead from nothing to an alert that fires", async () => {
+  const page = await readFile(join(root, "docs/monitoring.md"), "utf8");
+  const block = /## From nothing to an alert\n.*?```sh\n(.*?)```/s.exec(page)?.[1] ?? "";
+  const commands = block.trim().split("\n");
+  assert.equal(commands.length, 5);
+  await using directory = await tempDir();
+  const { first, last } = await freePorts(8);
+  const manifests = join(directory.path, "monitoring");
+  await configFor(manifests, { gateway: String(first), operator: String(first + 1) });
+  const script = block
+    .replaceAll("manifests/monitoring", manifests)
+    .replaceAll(":8080", `:${first}`)
+    .replaceAll(":9090", `:${first + 2}`)
+    .replaceAll("berth.log", join(directory.path, "berth.log"))
+    .replaceAll("prometheus.log", join(directory.path, "prometheus.log"))
+    .replaceAll("/tmp/berth-prometheus", join(directory.path, "data"));
+  const { stdout } = await promisify(execFile)(
+    "bash",
+    ["-euo", "pipefail", "-c", `trap 'kill $(jobs -p); wait' EXIT\n${script}`],
+    {
+      cwd: root,
+      timeout: 120_000,
+      env: {
+        PATH: process.env["PATH"],
+        HOME: directory.path,
+        SVC_CONFIG_DIR: join(directory.path, "config"),
+        SVC_STATE_DIR: join(directory.path, "state"),
+        SVC_MODELS_DIR: join(directory.path, "models"),
+        SVC_RUNTIME: "process",
+        SVC_HOST: "127.0.0.1",
+        SVC_PORT: String(first),
+        SVC_OPERATOR_PORT: String(first + 1),
+        SVC_SLOT_PORTS: `${first + 3}-${last}`,
+      },
+    },
+  );
+  assert.match(stdout, /alertname="BerthUnknownModel", alertstate="firing"/);
+});

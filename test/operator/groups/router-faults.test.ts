@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { admit, type Entries, type GroupRules } from "../../../src/operator/groups/admit.ts";
+import type { Member } from "../../../src/operator/groups/member.ts";
+import { custom, Site } from "../site.ts";
+import { asking, busy, loading, member, ready, slots } from "./members.ts";
+
+const rules: GroupRules = { ...slots(2), maxWaitMs: 60_000, minResidencyMs: 0 };
+
+/** The grants after several moments. */
+function after(
+  moments: readonly (readonly [atMs: number, ...members: Member[]])[],
+  given = rules,
+): Map<string, string> {
+  let entries: Entries = new Map();
+  let told = new Map<string, string>();
+  for (const [atMs, ...members] of moments) {
+    const admission = admit(members, given, entries, atMs);
+    ({ entries } = admission);
+    told = new Map([...admission.grants].map(([name, { state }]) => [name, state]));
+  }
+  return told;
+}
+
+// Faults that the router of llama-server had, by its own reports.
+describe("faults of llama.cpp's router that a group does not have", () => {
+  it("two waiters of which one starves: each gets the place in its turn, also beside a client that never pauses", () => {
+    const one: GroupRules = { ...rules, ...slots(1) };
+    const wait = [member("b", asking), member("c", asking)];
+    const first = after(
+      [
+        [0, member("a", busy), ...wait],
+        [60_000, member("a", busy), ...wait],
+      ],
+      one,
+    );
+    assert.deepEqual(
+      [...first],
+      [
+        ["a", "leaving"],
+        ["b", "waiting"],
+        ["c", "waiting"],
+      ],
+    );
+    // a asks again at once, and comes behind both.
+    const second = after(
+      [
+        [0, member("a", busy), ...wait],
+        [60_000, member("a", busy), ...wait],
+        [61_000, member("a", asking), ...wait],
+        [70_000, member("a", asking), member("b", busy), member("c", asking)],
+        [140_000, member("a", asking), member("b", busy), member("c", asking)],
+        [141_000, member("a", asking), member("b", asking), member("c", asking)],
+      ],
+      one,
+    );
+    assert.deepEqual(second.get("c"), "granted");
+  });
+
+  it("the model just asked for is the one evicted: neither who was just granted room, nor who has a request, leaves", () => {
+    const told = after([
+      [0, member("a", { ...ready, idleMs: 900_000 }), member("b", { ...busy, idleMs: 0 }), member("c")],
+      [1000, member("a", { ...ready, idleMs: 901_000 }), member("b", { ...busy, idleMs: 0 }), member("c", asking)],
+      [2000, member("b", { ...busy, idleMs: 0 }), member("c", asking), member("a")],
+      // c has its room and has not begun to load; d wants room, too.
+      [2001, member("b", { ...busy, idleMs: 0 }), member("c", asking), member("d", asking)],
+    ]);
+    assert.deepEqual([told.get("b"), told.get("c"), told.get("d")], ["granted", "granted", "waiting"]);
+  });
+
+  it("a loading model is killed by the next request: who loads is never told to leave, however long another waits", () => {
+    const loads = [member("a", loading), member("b", loading)];
+    const told = after([
+      [0, ...loads, member("c", asking)],
+      [3_600_000, ...loads, member("c", asking)],
+    ]);
+    assert.deepEqual([...told.values()], ["granted", "granted", "waiting"]);
+  });
+
+  it("a failed load leaves everyone waiting: its place goes to the next, and then to who is left", () => {
+    const one: GroupRules = { ...rules, ...slots(1) };
+    const told = after(
+      [
+        [0, member("a", asking), member("b", asking), member("c", asking)],
+        [1000, member("a", loading), member("b", asking), member("c", asking)],
+        // a backs off and asks for nothing; b fails as well.
+        [2000, member("a"), member("b", asking), member("c", asking)],
+        [3000, member("a"), member("b", loading), member("c", asking)],
+        [4000, member("a"), member("b"), member("c", asking)],
+      ],
+      one,
+    );
+    assert.deepEqual([...told], [["c", "granted"]]);
+  });
+
+  it("an idle timer runs while loading: a slot that loads for longer than its idle time becomes ready, and is used", async () => {
+    await using site = new Site();
+    site.source.group("gpu", { minResidencySeconds: 0 });
+    for (const name of ["a", "b"])
+      site.source.save(
+        name,
+        custom({ load: "onDemand", idleSeconds: 5, group: "gpu", probe: { startupSeconds: 600 } }),
+      );
+    site.runtime.manner("a").loadMs = 60_000;
+    await site.start();
+    const at = site.clock.now().toISOString();
+    // Its client has left; nothing else needs the place.
+    site.demand.set("a", { held: 1, inFlight: 0, lastRequestAt: at });
+    await site.advance(1);
+    site.demand.set("a", { held: 0, inFlight: 0, lastRequestAt: at });
+    await site.advance(62);
+    assert.deepEqual(site.states("a"), ["starting", "warming", "ready"]);
+    // Only now its idle time begins.
+    await site.advance(10);
+    assert.equal(site.state("a"), "offline");
+  });
+});

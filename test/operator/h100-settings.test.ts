@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { HardwareFacts } from "../../src/api/hardware.ts";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
+import type { Workload } from "../../src/api/workload.ts";
+import { devicesOf } from "../../src/engines/placement.ts";
+import { coresOf } from "../../src/operator/observe/hardware.ts";
+import { recorded, smi } from "../hardware/h100-machine.ts";
+import { pc, probed, type Tree } from "../hardware/tree.ts";
+import { Site } from "./site.ts";
+
+const cpuinfo = [...Array(16).keys()]
+  .map(
+    (id) =>
+      `processor\t: ${id}\nmodel name\t: Example\nphysical id\t: 0\ncore id\t\t: ${id}\nflags\t\t: avx2 avx512f\n`,
+  )
+  .join("\n");
+
+/** The recorded machine: 16 processors of a core each, 125.9 GiB. */
+const sixteen: Tree = {
+  "/proc/cpuinfo": cpuinfo,
+  "/proc/meminfo": "MemTotal:       131981020 kB\nMemAvailable:   129000000 kB\nSwapTotal:             0 kB\n",
+  "/proc/self/status": "Cpus_allowed_list:\t0-15\n",
+};
+
+class RecordedSite extends Site {
+  readonly started = new Map<string, Workload>();
+
+  constructor() {
+    super();
+    const prepared: typeof this.contexts.prepared = async (workload) => {
+      this.started.set(workload.slot, workload);
+      return workload;
+    };
+    this.contexts = { ...this.contexts, prepared };
+  }
+}
+
+async function startOn(tree: Tree, slots: Readonly<Record<string, SlotSpecInput>>): Promise<RecordedSite> {
+  const facts: HardwareFacts = await probed({ tree, ...(tree["/dev/nvidia0"] === undefined ? {} : { smi: smi() }) });
+  const gpuBytes = facts.gpus[0]?.memory_usable_bytes ?? undefined;
+  const site = new RecordedSite();
+  site.machine = {
+    devicesFor: () => devicesOf(facts),
+    memory: () => ({ hostBytes: facts.memory.usable_bytes ?? undefined, gpuBytes }),
+    cores: () => coresOf(facts.cpu),
+    watch: () => ({ [Symbol.dispose]: () => undefined }),
+  };
+  // As Llama 3 of 8 billion weights, Q4_K_M.
+  site.setModel("l8", { contextLength: 131_072, contextBytesPerToken: 131_072, sizeBytes: 4_915_000_000 });
+  await site.start();
+  for (const [name, spec] of Object.entries(slots)) site.source.save(name, spec);
+  await site.advance(3);
+  return site;
+}
+
+function decided(site: Site, slot: string): Record<string, string> {
+  const { decisions } = site.slot(slot).status;
+  return Object.fromEntries(
+    Object.entries(decisions).map(([name, { value, reason }]) => [name, `${value}: ${reason}`]),
+  );
+}
+
+function commandOf(site: RecordedSite, slot: string): string {
+  return site.started.get(slot)?.command.join(" ") ?? "";
+}
+
+const l8: SlotSpecInput = { model: { default: "l8" } };
+
+describe("a slot that names nothing but its model", () => {
+  it("on the recorded H100", async () => {
+    await using site = await startOn({ ...recorded, ...sixteen }, { primary: l8 });
+    assert.equal(
+      commandOf(site, "primary"),
+      "/opt/llama-server --host 127.0.0.1 --port 8081 --threads 15 --metrics --no-webui --ctx-size 32768 --model /models/l8.gguf --alias l8 --parallel 1 --jinja",
+    );
+    assert.deepEqual(decided(site, "primary"), {
+      runtime: "process: no container engine answers",
+      backend: "cuda: there is an NVIDIA driver",
+      contextSize: "32768: of the model's 131072: within a quarter of the GPU's memory",
+      promptCacheBytes: "1073741824: what is enough for a few long prompts",
+      gpuLayers: "all: the backend is cuda, and what does not fit is refused: model.spill",
+      parallel: "1: each further place takes a context of its own: model.parallel",
+      flashAttention: "auto: the engine uses it where its backend can",
+      cacheTypes: "f16: the engine's own, without loss: -ctk and -ctv in args name smaller ones",
+      threads: "15: 16 cores, less one; on a GPU it shares them with none",
+      modelFingerprint: "1:1: size and time of the file that was loaded",
+    });
+    // Its `--help` was not read here: what a version may lack is a variable.
+    assert.deepEqual(site.started.get("primary")?.env, {
+      LLAMA_ARG_CORS_ORIGINS: "http://berth.invalid",
+      LLAMA_ARG_FIT: "off",
+      LLAMA_ARG_CACHE_RAM: "1024",
+      HOST: "127.0.0.1",
+      PORT: "8081",
+      SLOT: "primary",
+      ORDINAL: "0",
+      MODEL: "l8",
+      MODEL_PATH: "/models/l8.gguf",
+    });
+  });
+
+  it("beside another one on the processor, with a hybrid processor and a limited control group", async () => {
+    const hybrid = { "/sys/devices/cpu_core/cpus": "0-7\n", "/sys/devices/cpu_atom/cpus": "8-15\n" };
+    const limited = { "/sys/fs/cgroup/user.slice/cpu.max": "500000 100000\n" };
+    for (const [tree, threads, reason] of [
+      [{}, "7", "16 cores, less one, shared by 2 processes of llama.cpp"],
+      [hybrid, "3", "8 of 16 cores, the fastest that may be used, less one, shared by 2 processes of llama.cpp"],
+      [
+        { ...hybrid, ...limited },
+        "2",
+        "5 of 16 cores, as affinity or control group allow, less one, shared by 2 processes of llama.cpp",
+      ],
+    ] as const) {
+      await using site = await startOn(
+        { ...pc, ...sixteen, ...tree },
+        { primary: l8, second: { ...l8, backend: "cpu" } },
+      );
+      assert.equal(
+        commandOf(site, "second"),
+        `/opt/llama-server --host 127.0.0.1 --port 8082 --threads ${threads} --metrics --no-webui --ctx-size 32768 --model /models/l8.gguf --alias l8 --parallel 1 --jinja`,
+      );
+      const { gpuLayers, threads: why } = decided(site, "second");
+      assert.deepEqual([gpuLayers, why], ["0: the backend is cpu", `${threads}: ${reason}`]);
+    }
+  });
+
+  it("where the manifest decides, Berth says nothing of it", async () => {
+    const model = { default: "l8", gpuLayers: 20, parallel: 2, contextSize: 4096, promptCacheBytes: 0, threads: 3 };
+    const args = ["-fa", "off", "-ctk", "q8_0", "-ctv", "q8_0"];
+    await using site = await startOn({ ...recorded, ...sixteen }, { primary: { model, args } });
+    const { runtime: _runtime, backend: _backend, modelFingerprint: _print, ...own } = decided(site, "primary");
+    assert.deepEqual(own, { promptCacheBytes: "0: the spec", threads: "3: the spec" });
+  });
+
+  it("with spill the engine may choose the layers", async () => {
+    await using site = await startOn(
+      { ...recorded, ...sixteen },
+      { primary: { model: { default: "l8", spill: "allow" } } },
+    );
+    assert.equal(
+      decided(site, "primary")["gpuLayers"],
+      "auto: the backend is cuda, and the engine leaves on the host what does not fit: model.spill",
+    );
+  });
+});

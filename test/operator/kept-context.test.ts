@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { SlotSpecInput } from "../../src/api/slot.ts";
+import type { KeptContext } from "../../src/api/kept-context.ts";
+import { plan } from "../../src/operator/plan/plan.ts";
+import { epoch, input, later, observed, published, warm } from "./fixture.ts";
+import { Site } from "./site.ts";
+
+const keeping: SlotSpecInput = { model: { default: "m", keepContext: {} } };
+
+/** What is done to contexts and engines, in one list. */
+class Keeping extends Site {
+  readonly order: string[] = [];
+  saveMs = 0;
+  latestContext: KeptContext | undefined;
+
+  constructor() {
+    super();
+    this.contexts = {
+      latest: () => this.latestContext,
+      prepared: async (workload) => workload,
+      save: async ({ hash }) => (this.order.push(`save ${hash}`), this.saveMs),
+      restore: async ({ slot }) => void this.order.push(`restore, ${this.state(slot)}`),
+      left: async () => void this.order.push("left"),
+      forget: async (slot) => void this.order.push(`forget ${slot}`),
+      sweep: async () => undefined,
+    };
+  }
+
+  override deeds(slot: string): string[] {
+    return this.runtime.deeds.filter((deed) => deed.slot === slot).map(({ did }) => did);
+  }
+}
+
+test("an engine saves its context before it is stopped, and the next one reads it before it is ready", async () => {
+  await using site = new Keeping();
+  site.source.save("primary", keeping);
+  await site.start();
+  await site.advance(2);
+  assert.equal(site.state("primary"), "ready");
+  assert.deepEqual(site.order, ["restore, warming"]);
+  const { hash } = site.runtime.deeds.at(-1) ?? {};
+  await site.request("primary", "swap-model", { model: "big", specModel: "m" });
+  await site.advance(5);
+  assert.equal(site.slot("primary").status.model.ref, "big");
+  assert.deepEqual(site.order, ["restore, warming", `save ${hash}`, "left", "restore, warming"]);
+  assert.deepEqual(site.deeds("primary"), ["start", "stop", "start"]);
+});
+
+test("the plan says so of the engine that is stopped, unless requests are cut or its socket is lost", () => {
+  const unloading = published({
+    state: "unloading",
+    transitions: [{ at: epoch.toISOString(), from: "ready", to: "unloading", reason: "Unloaded", message: "asked" }],
+  });
+  const unload = { schema: 1, slot: "primary", kind: "unload", token: "t", specHash: "spec-1" } as const;
+  const base = {
+    spec: { model: { default: "tiny", keepContext: {} } },
+    before: unloading,
+    observed: [observed()],
+    health: { main: warm },
+    requests: [{ ...unload, requestedAt: later(1).toISOString() }],
+  };
+  const stopOf = (given: Parameters<typeof input>[0]): unknown =>
+    plan(input(given)).steps.find((step) => step.do === "stop");
+  const message = `unloaded by request at ${later(1).toISOString()}`;
+  const stop = { do: "stop", role: "main", reason: message };
+  assert.deepEqual(stopOf(base), { ...stop, savesContext: true });
+  const busy = { held: 0, inFlight: 1, lastRequestAt: epoch, lastByteAt: epoch, seenRevision: Infinity };
+  assert.deepEqual(stopOf({ ...base, demand: busy }), stop);
+  assert.deepEqual(stopOf({ ...base, health: { main: { ...warm, lostAt: epoch } } }), stop);
+  assert.deepEqual(stopOf({ ...base, health: { main: { ...warm, failures: 1 } } }), stop);
+  assert.deepEqual(stopOf({ ...base, spec: { model: { default: "tiny" } } }), stop);
+});
+
+test("nothing is saved of a slot that is deleted, that keeps no context, or whose engine is not well", async () => {
+  await using site = new Keeping();
+  site.source.save("gone", { ...keeping, engine: "llama" });
+  site.source.save("plain", { engine: "llama", model: { default: "m" } });
+  site.source.save("ill", { ...keeping, engine: "llama" });
+  await site.start();
+  await site.advance(2);
+  site.order.length = 0;
+  site.source.delete("gone");
+  await site.request("plain", "unload");
+  site.runtime.manner("ill").probe = "failing";
+  await site.advance(30);
+  assert.equal(site.publisher.slots.get("gone"), undefined);
+  assert.deepEqual(
+    site.order.filter((done) => done.startsWith("save")),
+    [],
+  );
+  assert.ok(site.order.includes("forget gone"));
+});
+
+test("with the setting, or the manifest of a built-in slot, goes what was saved", async () => {
+  await using site = new Keeping();
+  site.source.save("primary", keeping);
+  await site.start();
+  await site.advance(2);
+  site.latestContext = { at: epoch.toISOString(), result: "saved", message: "500 tokens", tokens: 500, bytes: 5 };
+  await site.request("primary", "unload");
+  await site.advance(2);
+  assert.deepEqual(site.slot("primary").status.context, site.latestContext);
+  assert.ok(!site.order.includes("forget primary"));
+  site.source.delete("primary");
+  await site.advance(5);
+  assert.ok(site.order.includes("forget primary"), site.order.join());
+  assert.equal(site.slot("primary").status.context, undefined);
+});

@@ -1,0 +1,235 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import type { HardwareFacts } from "../../../src/api/hardware.ts";
+import type { Workload } from "../../../src/api/workload.ts";
+import type { SlotInputs } from "../../../src/engines/engine.ts";
+import { FitRecords, type EnginePrint, type FitLook, type FitRequest } from "../../../src/operator/observe/fit.ts";
+import { FitFigureFile } from "../../../src/store/state/fit-figures.ts";
+import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
+import { runningIn } from "../../doubles/runtime-kinds.ts";
+import { gpu } from "../../hardware/parts.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { writeShape } from "../../support/shaped-model.ts";
+import { shapes } from "../../support/shapes.ts";
+
+const gib = 1024 ** 3;
+const mebibyte = 1024 ** 2;
+const now = new Date("2026-01-01T12:00:00Z");
+
+interface Site extends AsyncDisposable {
+  readonly asked: string[][];
+  /** Free on the GPU. */
+  free: number;
+  estimate(
+    change?: { flags?: string; backend?: "cpu" | "cuda"; spill?: "allow" | "forbid" } & Partial<FitRequest>,
+  ): Promise<FitLook>;
+  /** The same with what was written so far, as after a restart of the operator. */
+  again(): Promise<void>;
+}
+
+async function site(print: (args: readonly string[]) => string | undefined = () => undefined): Promise<Site> {
+  await using stack = new AsyncDisposableStack();
+  const { path } = stack.use(await tempDir());
+  const model = join(path, "model.gguf");
+  await writeShape(model, shapes.dense);
+  const asked: string[][] = [];
+  const state = { free: 8 * gib };
+  const hardware = (): Pick<HardwareFacts, "memory" | "gpus"> => ({
+    memory: {
+      total_bytes: 32 * gib,
+      available_bytes: 16 * gib,
+      swap_bytes: 0,
+      limit_bytes: null,
+      usable_bytes: 32 * gib,
+      evidence: [],
+    },
+    gpus: [
+      gpu({
+        id: "0000:01:00.0",
+        vendor: "nvidia",
+        integrated: false,
+        memory_bytes: 8 * gib,
+        memory_free_bytes: state.free,
+        backends: ["cuda"],
+        evidence: [],
+      }),
+    ],
+  });
+  const enginePrint: EnginePrint = async (_server, args) => {
+    asked.push([...args]);
+    return print(args);
+  };
+  const open = async (): Promise<[FitFigureFile, FitRecords]> => {
+    const figures = await FitFigureFile.open(path, (error) => assert.fail(String(error)));
+    return [
+      figures,
+      new FitRecords({
+        figures,
+        hardware,
+        probeNow: async () => hardware(),
+        print: enginePrint,
+        remote: { of: () => undefined },
+        onError: (error) => assert.fail(String(error)),
+      }),
+    ];
+  };
+  let [figures, records] = await open();
+  stack.defer(() => figures.settled());
+  const owned = stack.move();
+  return {
+    asked,
+    get free() {
+      return state.free;
+    },
+    set free(bytes) {
+      state.free = bytes;
+    },
+    async estimate({ flags = "--ctx-size 4096 --parallel 1", backend = "cuda", spill, ...request } = {}) {
+      const spec = completeSlot(
+        "primary",
+        slotSpecSchema.parse({ backend, model: { default: "dense", ...(spill === undefined ? {} : { spill }) } }),
+      );
+      const workload: Workload = {
+        slot: "primary",
+        role: "main",
+        ordinal: 0,
+        hash: "h",
+        runtime: "process",
+        command: ["/opt/llama-server", "--port", "8081", "--model", model, ...flags.split(" "), "--cache-ram", "0"],
+        env: {},
+        workingDir: undefined,
+        port: 8081,
+        stopSeconds: 30,
+      };
+      const record = {
+        ref: "dense",
+        origin: "file",
+        source: "",
+        path: model,
+        files: [model],
+        fingerprint: "1:1",
+      } as const;
+      const engineInput: SlotInputs = {
+        slot: "primary",
+        spec,
+        ref: "dense",
+        model: { ...record, files: [model], capabilities: [], created: 0, state: "available", architecture: "llama" },
+        rerankModel: undefined,
+        // A file that is there: its size and time are part of what figures are kept by.
+        host: { llamaServer: model, embedded: undefined },
+        placement: { ...runningIn("process"), backend, images: {}, lock: {} },
+      };
+      return await records.estimate({
+        workloads: [workload],
+        engineInput,
+        isDue: true,
+        readySince: undefined,
+        measured: undefined,
+        now,
+        ...request,
+      });
+    },
+    async again() {
+      await figures.settled();
+      [figures, records] = await open();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+describe("the memory that a slot needs", () => {
+  it("is estimated from the header, on the GPU and beside it", async () => {
+    await using place = await site();
+    const { fit, refusal } = await place.estimate();
+    assert.equal(refusal, undefined);
+    assert.deepEqual([fit?.stage, fit?.device, fit?.budgetBytes], ["header", "0000:01:00.0", 8 * gib]);
+    assert.deepEqual(
+      fit?.devices.map(({ id }) => id),
+      ["0000:01:00.0", "host"],
+    );
+  });
+
+  it("refuses a start that no GPU here can hold, and says what would fit", async () => {
+    await using place = await site();
+    const { refusal, fit } = await place.estimate({ flags: "--ctx-size 1048576 --parallel 1" });
+    assert.equal(refusal?.reason, "DoesNotFit");
+    assert.match(
+      refusal.message,
+      /^needs 13\.\d GiB \(weights 170 MiB, context 12\.0 GiB, work 1\.0 GiB, driver 600 MiB\) on 0000:01:00\.0, which has 8\.0 GiB \(its own memory\); it fits with context_size 524288, or with gpu_layers 7, which is slower$/,
+    );
+    assert.ok((fit?.needBytes ?? 0) > 13 * gib);
+    assert.equal((await place.estimate({ flags: "--ctx-size 524288 --parallel 1" })).refusal, undefined);
+    const allowed = await place.estimate({ flags: "--ctx-size 1048576 --parallel 1", spill: "allow" });
+    assert.equal(allowed.refusal, undefined, "a person has allowed it");
+    const running = await place.estimate({ flags: "--ctx-size 1048576 --parallel 1", isDue: false });
+    assert.equal(running.refusal, undefined, "what runs is not asked");
+  });
+
+  it("waits for others to leave the GPU where it would fit alone", async () => {
+    await using place = await site();
+    place.free = gib / 2;
+    const { refusal } = await place.estimate();
+    assert.equal(refusal?.reason, "NoMemory");
+    assert.match(refusal.message, /which has 512 MiB free of 8\.0 GiB$/);
+    place.free = 2 * gib;
+    assert.equal((await place.estimate()).refusal, undefined);
+  });
+
+  it("is asked of the engine's allocator once for a model, a launch line and an engine", async () => {
+    const printed = "0000:01:00.0 172 48 65\nHost 33 0 18\n";
+    await using place = await site(() => printed);
+    const first = await place.estimate();
+    assert.deepEqual(
+      first.fit?.stages.map(({ stage }) => stage),
+      ["header", "engine"],
+    );
+    assert.equal(place.asked.length, 1);
+    assert.deepEqual(place.asked[0]?.slice(-4), ["--parallel", "1", "--fit-print", "on"]);
+    assert.ok(!place.asked[0].includes("--port"));
+    await place.estimate({ isDue: false });
+    await place.again();
+    assert.equal((await place.estimate()).fit?.stage, "engine");
+    assert.equal(place.asked.length, 1);
+    await place.estimate({ flags: "--ctx-size 8192 --parallel 1" });
+    assert.equal(place.asked.length, 2, "another launch line");
+  });
+
+  it("is what its processes held, which the next start believes, also of another operator", async () => {
+    await using place = await site();
+    const memory = { hostBytes: 500 * mebibyte, devices: [{ id: "0000:01:00.0", bytes: 900 * mebibyte }] };
+    const readySince = new Date("2026-01-01T11:00:00Z");
+    const measured = { memory, at: new Date("2026-01-01T10:59:59Z") };
+    const loading = await place.estimate({ isDue: false, readySince, measured });
+    assert.equal(loading.fit?.stage, "header", "it was measured while it loaded");
+    const at = new Date("2026-01-01T11:00:09Z");
+    const loaded = await place.estimate({ isDue: false, readySince, measured: { memory, at } });
+    assert.deepEqual([loaded.fit?.stage, loaded.fit?.needBytes], ["measured", 900 * mebibyte]);
+    const estimated = loaded.fit?.stages[0];
+    assert.ok(estimated?.errorRatio !== undefined);
+    assert.equal(estimated.errorRatio, Math.round((estimated.needBytes / (900 * mebibyte) - 1) * 1e4) / 1e4);
+    assert.equal(loaded.fit?.errorRatio, estimated.errorRatio);
+    const grown = { memory: { ...memory, devices: [{ id: "0000:01:00.0", bytes: 950 * mebibyte }] }, at };
+    await place.estimate({ isDue: false, readySince, measured: grown });
+    await place.estimate({ isDue: false, readySince, measured: { memory, at } });
+    await place.again();
+    assert.equal((await place.estimate()).fit?.needBytes, 950 * mebibyte, "the most that it held");
+    place.free = 940 * mebibyte;
+    assert.equal((await place.estimate()).refusal?.reason, "NoMemory");
+  });
+
+  it("is not guessed where it is unknown", async () => {
+    await using place = await site();
+    assert.deepEqual(await place.estimate({ flags: "--ctx-size 4096 --model-draft other.gguf" }), {});
+    assert.deepEqual(await place.estimate({ workloads: { reason: "ModelNotFound", message: "" } }), {});
+  });
+
+  it("is compared with the machine's memory where nothing is on a GPU, whatever others use of that now", async () => {
+    await using place = await site();
+    const { fit, refusal } = await place.estimate({ backend: "cpu", flags: "--ctx-size 1500000 --parallel 1" });
+    assert.deepEqual([fit?.device, fit?.budgetBytes, refusal], ["host", 32 * gib, undefined]);
+    assert.ok((fit?.needBytes ?? 0) > 16 * gib, "more than is available now");
+    const large = await place.estimate({ backend: "cpu", flags: "--ctx-size 4194304 --parallel 1" });
+    assert.equal(large.refusal?.reason, "DoesNotFit");
+  });
+});

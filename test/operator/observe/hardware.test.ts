@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import type { HardwareFacts } from "../../../src/api/hardware.ts";
+import { withSuggestions } from "../../../src/engines/suggestion.ts";
+import { followHardware, type ProbeHardware } from "../../../src/operator/observe/hardware.ts";
+import { documentsInFiles } from "../../../src/store/documents.ts";
+import { openHardwareStore, type HardwareStore } from "../../../src/store/state/hardware.ts";
+import { device } from "../../hardware/parts.ts";
+import { pcFacts } from "../../hardware/tree.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+
+const request = { schema: 1, token: "a", requestedAt: "2026-01-01T00:00:00.000Z" } as const;
+const withCard: HardwareFacts = { ...pcFacts, kernel: "with card", devices: [device("/dev/nvidiactl")] };
+
+interface Scene extends AsyncDisposable {
+  readonly store: HardwareStore;
+  readonly stateDir: string;
+  readonly errors: unknown[];
+  start(look: ProbeHardware): ReturnType<typeof followHardware>;
+}
+
+async function scene(): Promise<Scene> {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await tempDir());
+  const store = stack.use(await openHardwareStore(documentsInFiles(directory.path)));
+  const errors: unknown[] = [];
+  const owned = stack.move();
+  return {
+    store,
+    stateDir: directory.path,
+    errors,
+    start: async (look) =>
+      owned.use(await followHardware({ store, probe: look, onError: (error) => errors.push(error), againMs: 20 })),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** A look that is over when the test says so. */
+function slowLook(): { look: ProbeHardware; begun: () => number; end: (facts: HardwareFacts) => void } {
+  const under: ((facts: HardwareFacts) => void)[] = [];
+  let begun = 0;
+  return {
+    look: async (asking) => {
+      if (asking === undefined) return pcFacts;
+      begun += 1;
+      return await new Promise((resolve) => under.push(resolve));
+    },
+    begun: () => begun,
+    end: (facts) => under.shift()?.(facts),
+  };
+}
+
+describe("the operator's look at the hardware", () => {
+  it("is read before any slot is placed, and is then published with the output of vendors' programs", async () => {
+    await using at = await scene();
+    const { look, begun, end } = slowLook();
+    const known = await at.start(look);
+    assert.deepEqual(known.devicesFor("a", false), { hasNvidia: false, hasRenderNode: false, hasKfd: false });
+    assert.deepEqual([begun(), at.store.found()], [1, undefined]);
+    end(withCard);
+    await until("it is published", () => at.store.found());
+    assert.deepEqual(at.store.found(), { schema: 1, hardware: withSuggestions(withCard) });
+  });
+
+  it("answers a request from before its start", async () => {
+    await using at = await scene();
+    await at.store.ask(request);
+    await at.start(async () => pcFacts);
+    await until("it is answered", () => at.store.pending() === undefined);
+    assert.equal(at.store.found()?.answers, "a");
+  });
+
+  it("comes again when asked; a request that comes while it looks has a look of its own", async () => {
+    await using at = await scene();
+    const { look, begun, end } = slowLook();
+    await at.start(look);
+    await at.store.ask(request);
+    end(pcFacts);
+    await until("it looks again", () => begun() === 2);
+    assert.equal(at.store.found()?.answers, undefined);
+    assert.deepEqual(at.store.pending(), request);
+    end(withCard);
+    await until("it is answered", () => at.store.pending() === undefined);
+    assert.equal(at.store.found()?.hardware.kernel, "with card");
+    assert.equal(begun(), 2);
+  });
+
+  it("that cannot be published is logged, and tried again until it is published", async () => {
+    await using at = await scene();
+    const directory = join(at.stateDir, "hardware");
+    await rm(directory, { recursive: true });
+    await writeFile(directory, "no directory");
+    await at.start(async () => pcFacts);
+    await until("it has failed twice", () => at.errors.length >= 2);
+    await rm(directory);
+    await using again = await openHardwareStore(documentsInFiles(at.stateDir));
+    await until("it is published", () => again.found());
+  });
+
+  it("that ends after the operator's own end is not published", async () => {
+    await using at = await scene();
+    const { look, end } = slowLook();
+    let asking: AbortSignal | undefined;
+    const known = await at.start((signal) => {
+      asking = signal ?? asking;
+      return look(signal);
+    });
+    const closed = known[Symbol.asyncDispose]();
+    assert.equal(asking?.aborted, true);
+    end(withCard);
+    await closed;
+    assert.equal(at.store.found(), undefined);
+    await at.store.ask(request);
+    assert.deepEqual(at.store.pending(), request);
+  });
+
+  it("changes the automatic backend of slots at rest, not of running slots", async () => {
+    await using at = await scene();
+    const { look, begun, end } = slowLook();
+    const known = await at.start(look);
+    const before = known.devicesFor("runs", false);
+    end(withCard);
+    await until("it is published", () => at.store.found());
+    assert.equal(begun(), 1);
+    assert.deepEqual(known.devicesFor("runs", true), before);
+    assert.equal(known.devicesFor("rests", false).hasNvidia, true);
+    assert.equal(
+      known.devicesFor("adopted", true).hasNvidia,
+      true,
+      "of one that another operator started: what is there",
+    );
+    assert.equal(known.devicesFor("runs", false).hasNvidia, true, "once it has stopped");
+    assert.equal(known.devicesFor("runs", true).hasNvidia, true);
+  });
+});

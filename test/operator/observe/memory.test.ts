@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { processTraits } from "../../../src/runtimes/process/traits.ts";
+import { MemoryRecords } from "../../../src/operator/observe/memory.ts";
+import { OperatorMetrics } from "../../../src/operator/report/metrics.ts";
+import { published } from "../fixture.ts";
+import { custom, Site } from "../site.ts";
+
+const gibibyte = 1024 ** 3;
+const device = "0000:00:06.0";
+
+test("status tells what a slot's processes hold on a GPU, from the moment that it is ready until they are gone", async () => {
+  await using site = new Site();
+  site.source.save("a", custom());
+  site.holdings = [
+    { pid: 1001, device, bytes: 9 * gibibyte },
+    { pid: 4242, device, bytes: 3 * gibibyte },
+  ];
+  await site.start();
+  await site.advance(5);
+  assert.deepEqual(
+    site.slot("a").status.processes.map(({ pid }) => pid),
+    [1001],
+  );
+  assert.deepEqual(site.slot("a").status.memory, { devices: [{ id: device, bytes: 9 * gibibyte }] });
+  await site.request("a", "unload");
+  await site.advance(40);
+  assert.equal(site.slot("a").status.memory, undefined);
+});
+
+test("only visible changes are published again", async () => {
+  const { pid } = process;
+  const slot = published({
+    processes: [
+      {
+        role: "main",
+        ordinal: 0,
+        host: "127.0.0.1",
+        port: 8081,
+        endpoint: "http://127.0.0.1:8081",
+        pid,
+        isReady: true,
+      },
+    ],
+  });
+  let bytes = 9 * gibibyte;
+  let asked: readonly number[] = [];
+  using book = new MemoryRecords(
+    async (pids) => {
+      asked = pids;
+      return [{ pid, device, bytes }];
+    },
+    new Map([[slot.name, slot]]),
+    (engine, pid) => processTraits.owns(engine, pid),
+  );
+  const told: string[] = [];
+  using _watch = book.watch((name) => told.push(name));
+  await book.measure();
+  bytes += 100 * 1024 ** 2;
+  await book.measure();
+  assert.deepEqual(
+    [asked, told, book.of("primary")],
+    [[pid], ["primary"], { devices: [{ id: device, bytes: 9 * gibibyte }] }],
+  );
+  bytes += gibibyte;
+  await book.measure();
+  assert.deepEqual([told.length, book.of("primary")?.devices[0]?.bytes], [2, bytes]);
+});
+
+test("metrics have it per slot and device, without removed ones", async () => {
+  const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
+  const lines = async (): Promise<string[]> =>
+    String((await metrics.page.render()).body)
+      .split("\n")
+      .filter((line) => line.startsWith("berth_slot_memory_bytes"));
+  const before = published({ memory: { hostBytes: 711, devices: [{ id: device, bytes: 9208 }] } });
+  metrics.published(before, undefined);
+  assert.deepEqual(await lines(), [
+    'berth_slot_memory_bytes{slot="primary",device="host"} 711',
+    `berth_slot_memory_bytes{slot="primary",device="${device}"} 9208`,
+  ]);
+  const after = published({ memory: { hostBytes: 700, devices: [] } });
+  metrics.published(after, before);
+  assert.deepEqual(await lines(), ['berth_slot_memory_bytes{slot="primary",device="host"} 700']);
+  metrics.deleted("primary", after);
+  assert.deepEqual(await lines(), []);
+});

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { completeSlot, slotSpecSchema, type SlotSpecInput } from "../../../src/api/slot.ts";
+import type { EngineHost } from "../../../src/engines/engine.ts";
+import { serverFacts } from "../../../src/engines/server-facts.ts";
+import { devicesBehind } from "../../../src/engines/placement.ts";
+import { place } from "../../../src/operator/plan/placing.ts";
+import { observed, published } from "../fixture.ts";
+import { ManualClock } from "../../doubles/clock.ts";
+import { RuntimeDouble } from "../../doubles/runtime.ts";
+import { noDevicesHere } from "../site.ts";
+
+const program = "/opt/llama-server";
+const without = serverFacts("--ctx-size", "Available devices:\n  (none)\n");
+const withCuda = serverFacts("--ctx-size", "Available devices:\n  CUDA0: a card (81079 MiB, 80552 MiB free)\n");
+const server = (facts = withCuda): EngineHost => ({ llamaServer: program, server: facts, embedded: undefined });
+const embedded: EngineHost = { llamaServer: undefined, embedded: ["node", "main.ts"] };
+const slot = (spec: SlotSpecInput = {}): SlotSpecInput => ({ model: { default: "tiny" }, ...spec });
+
+const reasons: readonly [string, EngineHost, SlotSpecInput, string, string][] = [
+  ["a server with CUDA", server(), slot(), "cuda", "there is an NVIDIA driver"],
+  ["a server without it", server(without), slot(), "cpu", `${program} --list-devices names no GPU`],
+  ["a server that did not say", server(serverFacts("", undefined)), slot(), "cuda", "there is an NVIDIA driver"],
+  ["the embedded engine", embedded, slot(), "cpu", "the embedded engine computes on the CPU only"],
+  ["a backend that is named", server(without), slot({ backend: "cuda" }), "cuda", "the spec"],
+  ["a command of the manifest's", embedded, slot({ command: ["serve"] }), "cuda", "there is an NVIDIA driver"],
+];
+
+describe("the backend that auto takes on a machine with an NVIDIA driver", () => {
+  const machine = { ...noDevicesHere, devicesFor: () => devicesBehind("cuda") };
+  const images = { shipped: {}, lock: () => ({}), record: async () => undefined };
+  const runtime = new RuntimeDouble(new ManualClock(0));
+  const around = { machine, images, runtime, defaultRuntime: "process" } as const;
+  for (const [name, host, spec, value, reason] of reasons) {
+    it(`is what the program can: ${name}`, () => {
+      const dependencies = { ...around, host };
+      const placed = place(dependencies, "a", completeSlot("a", slotSpecSchema.parse(spec)), undefined, []);
+      assert.deepEqual([placed.placement.backend, placed.reasons.backend], [value, reason]);
+    });
+  }
+
+  it("stays the same for a running engine, although the next start would use another program", () => {
+    const dependencies = { ...around, host: server(without) };
+    const spec = completeSlot("primary", slotSpecSchema.parse(slot()));
+    const placed = place(dependencies, "primary", spec, published({ backend: "cuda" }), [observed()]);
+    assert.equal(placed.placement.backend, "cuda");
+  });
+
+  it("goes with the memory that the program itself sees", () => {
+    const memory = () => ({ hostBytes: 1, gpuBytes: 85_520_809_984 });
+    const dependencies = { ...around, machine: { ...machine, memory }, host: server() };
+    const placed = place(dependencies, "a", completeSlot("a", slotSpecSchema.parse(slot())), undefined, []);
+    assert.deepEqual(placed.placement.memory, { hostBytes: 1, gpuBytes: 81_079 * 1024 ** 2 });
+  });
+});

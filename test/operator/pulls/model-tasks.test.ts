@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { pino } from "pino";
+import type { ModelTask, ModelTaskAnswer } from "../../../src/api/model-task.ts";
+import { BlobStore } from "../../../src/models/fetch/blob-store.ts";
+import { ModelScan } from "../../../src/models/scan.ts";
+import { ModelTasks } from "../../../src/operator/pulls/model-tasks.ts";
+import { documentsInFiles } from "../../../src/store/documents.ts";
+import { openModelTaskStore } from "../../../src/store/state/model-tasks.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+
+async function site() {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await tempDir());
+  const modelsDir = join(directory.path, "models");
+  await mkdir(modelsDir);
+  const store = await BlobStore.open(modelsDir, "this boot");
+  // As a gateway and an operator have them: two views of one directory.
+  const asking = stack.use(await openModelTaskStore(documentsInFiles(directory.path)));
+  const owned = stack.move();
+  return {
+    modelsDir,
+    taskDirectory: join(directory.path, "model-tasks"),
+    asking,
+    store,
+    /** An operator, from here on. */
+    async start({ isPaused = false, keepMs }: { isPaused?: boolean; keepMs?: number } = {}) {
+      await using running = new AsyncDisposableStack();
+      const tasks = running.use(await openModelTaskStore(documentsInFiles(directory.path)));
+      const pulls = { list: () => [], remove: async () => 7 };
+      const scan = new ModelScan(modelsDir);
+      const log = pino({ level: "silent" });
+      const requests = { requests: () => [] };
+      running.use(
+        new ModelTasks({
+          tasks,
+          modelsDir,
+          store,
+          pulls,
+          requests,
+          scan,
+          records: () => [],
+          log,
+          isPaused,
+          ...(keepMs === undefined ? {} : { keepMs }),
+        }),
+      );
+      return running.move();
+    },
+    put: async (task: Record<string, unknown> & { kind: string }): Promise<string> => {
+      const id = randomUUID();
+      const whole = { schema: 1, id, requestedAt: new Date().toISOString(), ...task };
+      await writeFile(join(directory.path, "model-tasks", `${id}.json`), JSON.stringify(whole));
+      return id;
+    },
+    answer: async (id: string): Promise<ModelTaskAnswer> =>
+      await until("the operator has answered", () => asking.answers().find(({ answers }) => answers === id)),
+    tasks: (): readonly ModelTask[] => asking.tasks(),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+it("carries out tasks that were requested while no operator ran, and each task once", async () => {
+  await using at = await site();
+  const path = join(at.modelsDir, "a.gguf");
+  await writeFile(path, "12345");
+  const id = await at.put({ kind: "remove", ref: "a", files: [path], isDryRun: false });
+  await using _operator = await at.start();
+  const { freedBytes, kept, error } = await at.answer(id);
+  assert.deepEqual([freedBytes, kept, error], [12, [], undefined]);
+  assert.equal(existsSync(path), false);
+  await until("the task is over", () => at.tasks().length === 0);
+});
+
+it("answers a scan, also with the problem of the directory", async () => {
+  await using at = await site();
+  await using _operator = await at.start();
+  await writeFile(join(at.modelsDir, "a.gguf"), "GGUF");
+  const found = await at.answer(await at.put({ kind: "scan", directories: [] }));
+  assert.deepEqual(
+    found.models?.map(({ ref, state }) => [ref, state]),
+    [["a", "invalid"]],
+  );
+  const nowhere = join(at.modelsDir, "nowhere");
+  const failed = await at.answer(await at.put({ kind: "scan", directories: [nowhere] }));
+  assert.equal(failed.error, `${nowhere} cannot be scanned: it is not there`);
+});
+
+it("collects unused files, and changes nothing with --paused", async () => {
+  await using at = await site();
+  const lost = at.store.blobPath("f".repeat(64));
+  await writeFile(lost, "12345");
+  {
+    await using _paused = await at.start({ isPaused: true });
+    const refused = await at.answer(await at.put({ kind: "collect", isDryRun: false }));
+    assert.equal(refused.error, "this operator was started with --paused: it changes nothing");
+    assert.equal(existsSync(lost), true);
+  }
+  await using _operator = await at.start();
+  const done = await at.answer(await at.put({ kind: "collect", isDryRun: false }));
+  assert.deepEqual([done.leftovers, done.freedBytes], [[{ path: lost, kind: "blob", sizeBytes: 5 }], 5]);
+  assert.equal(existsSync(lost), false);
+});
+
+it("deletes an answer that nobody has read once its time is over, though nothing else happens", async () => {
+  await using at = await site();
+  const id = await at.put({ kind: "scan", directories: [] });
+  await using _operator = await at.start({ keepMs: 200 });
+  await until("the task is answered", () => at.tasks().length === 0);
+  await until("the answer is gone", async () => !(await readdir(at.taskDirectory)).includes(`${id}-answer.json`));
+});

@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { GroupStatus } from "../../../src/api/group-status.ts";
+import { MetricPage } from "../../../src/lib/metrics/page.ts";
+import { GroupMetrics } from "../../../src/operator/report/group-metrics.ts";
+
+const status: GroupStatus = {
+  name: "gpu",
+  isDeclared: true,
+  budget: [{ resource: "0000:01:00.0", total: 24, used: 10 }],
+  members: [{ slot: "a", state: "waiting", since: "2026-01-01T00:00:00.000Z", needs: [] }],
+  problems: [],
+};
+
+async function lines(page: MetricPage): Promise<readonly string[]> {
+  const text = String((await page.render()).body);
+  return text.split("\n").filter((line) => line !== "" && !line.startsWith("#") && !line.includes("_bucket"));
+}
+
+test("groups are counted by device, or by slots, and a removed group leaves no series behind", async () => {
+  const page = new MetricPage();
+  const metrics = new GroupMetrics(page);
+  metrics.published(status, undefined);
+  metrics.granted("gpu", "b", 0);
+  metrics.granted("gpu", "a", 12);
+  metrics.evicted("gpu", "b", "waited");
+  assert.deepEqual(await lines(page), [
+    'berth_group_grants_total{group="gpu",slot="b"} 1',
+    'berth_group_grants_total{group="gpu",slot="a"} 1',
+    'berth_group_wait_seconds_sum{group="gpu"} 12',
+    'berth_group_wait_seconds_count{group="gpu"} 1',
+    'berth_group_evictions_total{group="gpu",slot="b",reason="waited"} 1',
+    'berth_group_waiting{group="gpu"} 1',
+    'berth_group_lent{group="gpu"} 0',
+    'berth_group_budget_bytes{group="gpu",device="0000:01:00.0"} 24',
+    'berth_group_used_bytes{group="gpu",device="0000:01:00.0"} 10',
+  ]);
+  const slots = {
+    ...status,
+    budget: [{ resource: "slots", total: 2, used: 1 }],
+    members: [
+      { slot: "a", state: "loaded", since: "2026-01-01T00:00:00.000Z", needs: [] },
+      { slot: "b", state: "unloaded", since: "2026-01-01T00:00:00.000Z", needs: [] },
+    ],
+    lentUntil: "2026-01-01T02:00:00.000Z",
+  } satisfies GroupStatus;
+  metrics.published(slots, status);
+  assert.deepEqual((await lines(page)).slice(-4), [
+    'berth_group_waiting{group="gpu"} 0',
+    'berth_group_lent{group="gpu"} 1',
+    'berth_group_budget_slots{group="gpu"} 2',
+    'berth_group_used_slots{group="gpu"} 1',
+  ]);
+  metrics.published(undefined, slots);
+  assert.deepEqual(await lines(page), []);
+});

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { glob } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { describe, it } from "node:test";
+import { runtimeKinds } from "../../src/api/names.ts";
+import { RuntimeUnavailable } from "../../src/runtimes/runtime-unavailable.ts";
+import { RuntimeSet } from "../../src/runtimes/set.ts";
+import { RuntimeDouble } from "../doubles/runtime.ts";
+import { kubernetesTraits } from "../../src/runtimes/kubernetes/traits.ts";
+import { Site } from "./site.ts";
+
+/** A site with a runtime beside processes of which the operator has never heard: it is in the registry alone. */
+function siteWithPods({ isNamedOnly = true } = {}): { readonly site: Site; readonly pods: RuntimeDouble } {
+  const site = new Site();
+  const pods = new RuntimeDouble(site.clock, kubernetesTraits);
+  site.runtimes = new RuntimeSet(site.runtime, [{ traits: kubernetesTraits, isNamedOnly, open: async () => pods }]);
+  site.probes = (probe) => (probe.host === "127.0.0.1" ? site.runtime.probe(probe) : pods.probe(probe));
+  return { site, pods };
+}
+
+const image = { engine: "custom", image: "x:1", model: { default: "m" } } as const;
+
+describe("a runtime that only the registry knows", () => {
+  it("runs a slot from start to end, with a restart, an adoption and no leased port", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(5);
+    const { runtime, processes, port } = site.slot("a").status;
+    assert.deepEqual([site.state("a"), runtime, port], ["ready", "kubernetes", 8080]);
+    assert.deepEqual(
+      processes.map(({ podName, pid, host }) => [typeof podName, pid, host.startsWith("10.")]),
+      [["string", undefined, true]],
+    );
+    assert.deepEqual([site.ports.leased, site.runtime.deeds], [[], []]);
+    const { revision } = site.slot("a");
+    await site.start();
+    await site.advance(20);
+    assert.deepEqual([site.slot("a").revision, pods.deeds.length], [revision, 1], "the next operator adopts it");
+    pods.kill("a");
+    await site.advance(5);
+    assert.deepEqual([site.state("a"), site.slot("a").status.restarts], ["ready", 1]);
+    site.source.save("a", { ...image, runtime: "kubernetes", enabled: false });
+    await site.advance(5);
+    assert.deepEqual([site.state("a"), pods.running("a")], ["offline", []]);
+  });
+
+  it("keeps its slot in service while it cannot be asked, and starts nothing elsewhere meanwhile", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    await site.start();
+    site.source.save("a", { ...image, runtime: "kubernetes" });
+    await site.advance(5);
+    const observe = pods.observe.bind(pods);
+    pods.observe = async () => {
+      throw new RuntimeUnavailable("the cluster does not answer");
+    };
+    Object.assign(pods, { isAnswering: () => false });
+    await site.advance(5);
+    assert.deepEqual(
+      [site.state("a"), site.condition("a", "Ready"), site.condition("a", "Available")],
+      ["ready", "False/RuntimeUnavailable", "True/Loaded"],
+    );
+    assert.equal(site.slot("a").plan.steps[0]?.reason, "the cluster does not answer; it must answer first");
+    pods.observe = observe;
+    Object.assign(pods, { isAnswering: () => true });
+    await site.advance(5);
+    assert.deepEqual([site.condition("a", "Ready"), site.runtime.deeds], ["True/Loaded", []]);
+  });
+
+  it("is never taken by auto where it is named only, also while it answers for another slot", async () => {
+    const { site, pods } = siteWithPods();
+    await using _site = site;
+    await site.start();
+    site.source.save("named", { ...image, runtime: "kubernetes" });
+    await site.advance(5);
+    assert.deepEqual([site.state("named"), pods.deeds.length], ["ready", 1]);
+    site.source.save("a", { ...image, command: ["engine"] });
+    site.source.save("b", image);
+    await site.advance(5);
+    assert.deepEqual(site.slot("a").status.decisions["runtime"], {
+      value: "process",
+      reason: "no container engine answers",
+    });
+    assert.deepEqual([site.state("a"), site.condition("b", "Stalled")], ["ready", "True/NoRuntime"]);
+    assert.deepEqual([pods.running("a"), pods.running("b"), pods.deeds.length], [[], [], 1]);
+  });
+
+  it("is taken by auto once it answers and there is an image, where the store is in the cluster", async () => {
+    const { site } = siteWithPods({ isNamedOnly: false });
+    await using _site = site;
+    await site.start();
+    site.source.save("a", { ...image, load: "onDemand" });
+    await site.advance(2);
+    assert.equal(site.slot("a").status.decisions["runtime"], undefined);
+    assert.equal(site.condition("a", "Stalled"), "True/NoRuntime");
+    assert.ok(site.runtimes instanceof RuntimeSet);
+    await site.runtimes.need("kubernetes");
+    await site.controller.resync();
+    await site.advance(2);
+    await site.request("a", "load");
+    await site.advance(5);
+    assert.deepEqual(site.slot("a").status.decisions["runtime"], {
+      value: "kubernetes",
+      reason: "a cluster answers and there is an image",
+    });
+  });
+});
+
+it("no file of the operator names a kind of runtime", async () => {
+  const kinds = runtimeKinds.filter((kind) => kind !== "auto");
+  const names = new RegExp(`["'\`](${[...kinds, "podman"].join("|")})["'\`]`);
+  const folder = fileURLToPath(new URL("../../src/operator", import.meta.url));
+  const found: string[] = [];
+  for await (const file of glob("**/*.ts", { cwd: folder })) {
+    const lines = readFileSync(`${folder}/${file}`, "utf8").split("\n");
+    for (const [index, line] of lines.entries())
+      if (names.test(line)) found.push(`${file}:${index + 1}: ${line.trim()}`);
+  }
+  assert.deepEqual(found, []);
+});

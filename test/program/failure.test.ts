@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { explainStart } from "../../src/program/failure.ts";
+
+const config = {
+  host: "10.1.2.3",
+  port: 8080,
+  operatorHost: "10.1.2.4",
+  operatorPort: 8079,
+  stateDir: "/srv/my state",
+};
+
+const cases = [
+  {
+    failure: { code: "EADDRINUSE", syscall: "listen" },
+    line: "port 8080 is taken; stop that program or set SVC_PORT to another port",
+  },
+  {
+    failure: { code: "EADDRNOTAVAIL", syscall: "listen" },
+    line: "SVC_HOST=10.1.2.3 is not an address of this machine",
+  },
+  {
+    failure: { code: "EACCES", syscall: "listen" },
+    line: "port 8080 needs privileges; set SVC_PORT to a port above 1023",
+  },
+  {
+    failure: { code: "EACCES", path: "/srv/my state/slots/a.json" },
+    line:
+      "no permission to write /srv/my state/slots/a.json; set SVC_STATE_DIR to a directory you own, " +
+      "or make this one yours: sudo chown -R \"$USER\" '/srv/my state'",
+  },
+  {
+    failure: { code: "EROFS" },
+    line: "no permission to write /srv/my state; set SVC_STATE_DIR to a directory you own",
+  },
+  { failure: { code: "ENOSPC" }, line: "no space left for /srv/my state" },
+];
+
+describe("explainStart", () => {
+  for (const { failure, line } of cases) {
+    it(`says what to do: ${line}`, () => {
+      assert.equal(explainStart(Object.assign(new Error("failed"), failure), config, "SVC_PORT"), line);
+    });
+  }
+
+  it("returns nothing for an unknown error, whose stack is shown", () => {
+    assert.equal(explainStart(new TypeError("a mistake of ours"), config, "SVC_PORT"), undefined);
+  });
+});

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { afterEach, beforeEach, describe, it, mock } from "node:test";
+import { LogOutput } from "../../src/program/log-output.ts";
+
+/** A line of a hundred bytes. */
+const line = (name: string): string => `${name.padEnd(99, ".")}\n`;
+const turn = (): Promise<void> => Promise.resolve();
+
+describe("the output of a log", () => {
+  let written: string[] = [];
+  let finish: (() => void)[] = [];
+  let output: LogOutput;
+  /** The process's listeners, of which each output adds one. */
+  const exits = process.listeners("exit");
+
+  beforeEach(() => {
+    [written, finish] = [[], []];
+    mock.timers.enable({ apis: ["setTimeout"] });
+    mock.method(fs, "write", (_fd: number, piece: Buffer, done: (error: null, written: number) => void) => {
+      written.push(piece.toString());
+      finish.push(() => done(null, piece.length));
+    });
+    syncBuiltinESMExports();
+    output = new LogOutput({ fd: 1, limitBytes: 1_000_000, onLost: () => undefined });
+  });
+
+  afterEach(() => {
+    mock.timers.reset();
+    mock.restoreAll();
+    syncBuiltinESMExports();
+    for (const listener of process.listeners("exit"))
+      if (!exits.includes(listener)) process.removeListener("exit", listener);
+  });
+
+  it("writes the first line at once, and those that may wait and follow it closely together", async () => {
+    output.write(line("a"), true);
+    await turn();
+    assert.deepEqual(written, [line("a")]);
+    output.write(line("b"), true);
+    finish.shift()?.();
+    for (const name of ["c", "d"]) {
+      await turn();
+      output.write(line(name), true);
+    }
+    await turn();
+    assert.equal(written.length, 1);
+    mock.timers.tick(100);
+    assert.deepEqual(written.slice(1), [line("b") + line("c") + line("d")]);
+    finish.shift()?.();
+    mock.timers.tick(100);
+    output.write(line("e"), true);
+    await turn();
+    assert.deepEqual(written.slice(2), [line("e")], "after a pause a line waits for nothing");
+  });
+
+  it("does not wait for more lines than one write takes", async () => {
+    output.write(line("a"), true);
+    await turn();
+    finish.shift()?.();
+    for (let count = 0; count < 656; count += 1) output.write(line("b"), true);
+    assert.equal(written.length, 2);
+    assert.equal(written[1]?.length, 65_500);
+    finish.shift()?.();
+    assert.equal(written.length, 2, "the rest is less than that");
+    mock.timers.tick(100);
+    assert.equal(written.join("").length, 65_700);
+  });
+
+  it("lets no line wait that may not, and sends those that wait before it along", async () => {
+    output.write(line("a"));
+    await turn();
+    finish.shift()?.();
+    output.write(line("b"), true);
+    assert.equal(written.length, 1);
+    output.write(line("c"));
+    assert.deepEqual(written.slice(1), [line("b") + line("c")], "during the pause");
+    output.write(line("d"));
+    finish.shift()?.();
+    assert.deepEqual(written.slice(2), [line("d")], "after the write that was under way");
+    finish.shift()?.();
+    output.write(line("e"), true);
+    assert.equal(written.length, 3);
+    mock.timers.tick(100);
+    assert.deepEqual(written.slice(3), [line("e")]);
+  });
+});

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { access, chmod, readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { startBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { noOtherUser, otherUser, twoUsersDir } from "../support/other-user.ts";
+import { tempDir } from "../support/temp-dir.ts";
+import { until } from "../support/until.ts";
+
+describe("a command on the machine of a Berth with directories of its own", () => {
+  it("acts on that Berth, after a message that names it", async () => {
+    await using berth = await startBerth({});
+    await using home = await tempDir();
+    const ready = async (): Promise<boolean> => (await fetch(`${berth.operatorUrl}/readyz`)).ok;
+    await until("the operator is ready", ready);
+    const editor = join(home.path, "editor");
+    await writeFile(editor, "#!/bin/sh\necho 'hold_seconds = 7' >\"$1\"\n");
+    await chmod(editor, 0o755);
+    const env = {
+      HOME: home.path,
+      // For a test that runs as root as well.
+      SVC_OPERATOR_PORT: new URL(berth.operatorUrl).port,
+      SVC_RUNTIME: "process",
+      EDITOR: editor,
+    };
+    const first = `acting on the Berth that runs here: configuration ${berth.configDir}, state ${berth.stateDir} `;
+    const edited = await runBerth(["config", "edit"], env);
+    assert.ok(edited.stderr.startsWith(first), edited.stderr);
+    assert.match(edited.stdout, /^saved \S+berth\.toml/);
+    assert.equal(await readFile(join(berth.configDir, "berth.toml"), "utf8"), "hold_seconds = 7\n");
+    const down = await runBerth(["down"], env);
+    assert.match(down.stderr, /^acting on the Berth [^\n]+\noperator\.running: another operator /);
+    const made = await runBerth(["token", "create", "--label", "a", "--scope", "all"], env);
+    await access(join(berth.stateDir, "auth/tokens", `${made.stdout.slice(4, 12)}.json`));
+    const doctor = await runBerth(["doctor"], env);
+    assert.match(doctor.stdout, /^ok {4}operator: process \d+/m);
+    // The address that this Berth listens on, and not the default, which is every address.
+    assert.match(doctor.stdout, /^ok {4}access: for this machine alone, at 127\.0\.0\.1:\d+$/m);
+    const named = await runBerth(["config", "show"], { ...env, SVC_CONFIG_DIR: home.path, SVC_STATE_DIR: home.path });
+    assert.equal(named.stderr, "", "what is named counts");
+    assert.match(named.stdout, new RegExp(`SVC_STATE_DIR +${home.path} `));
+  });
+
+  it("lets no other user choose the directories of root's commands", { skip: noOtherUser() ?? false }, async () => {
+    await using site = await twoUsersDir();
+    const places = { name: "berth", configDir: site.path, stateDir: site.theirs, modelsDir: site.path };
+    const program =
+      'const { createServer } = require("node:http"); const [, text] = process.argv;' +
+      "const server = createServer((_request, response) => response.end(text));" +
+      'server.listen(0, "127.0.0.1", () => console.log(server.address().port));';
+    const stranger = spawn(process.execPath, ["-e", program, JSON.stringify(places)], {
+      uid: otherUser,
+      gid: otherUser,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      const [port] = await once(stranger.stdout.setEncoding("utf8"), "data");
+      const shown = await runBerth(["config", "show"], { HOME: site.path, SVC_OPERATOR_PORT: String(port).trim() });
+      assert.equal(shown.stderr, "");
+      assert.ok(!shown.stdout.includes(site.path), shown.stdout);
+    } finally {
+      stranger.kill();
+    }
+  });
+
+  it("sends no question twice, and is not delayed by a program that is no operator", async () => {
+    await using home = await tempDir();
+    const server = createServer((_request, response) => response.end("{}"));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const shown = await runBerth(["config", "show"], { HOME: home.path, SVC_OPERATOR_PORT: String(port) });
+    server.close();
+    assert.deepEqual([shown.code, shown.stderr], [0, ""]);
+  });
+});

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import type { Observed } from "../../../src/api/workload.ts";
+import { firstOutput } from "../../../src/runtimes/logs/first-output.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+const startedAt = new Date("2026-01-01T00:00:10.500Z");
+const seen: Omit<Observed, "id"> = {
+  slot: "a",
+  role: "main",
+  ordinal: 0,
+  hash: "h",
+  host: "127.0.0.1",
+  port: 8081,
+  phase: "running",
+  isListening: true,
+  isPortTaken: false,
+  startedAt,
+};
+const record = {
+  schema: 1,
+  instance: "i",
+  slot: "a",
+  role: "main",
+  hash: "h",
+  port: 8081,
+  start: "s",
+  bootId: "b",
+  pidNamespace: "n",
+  pid: 42,
+  startTime: "1",
+  startedAt: startedAt.toISOString(),
+  logOffset: 8,
+};
+
+/** A state directory with that record and these logs. */
+async function site(logs: Readonly<Record<string, string>>): Promise<AsyncDisposable & { readonly path: string }> {
+  const directory = await tempDir();
+  for (const name of ["logs", "processes"]) await mkdir(join(directory.path, name));
+  await writeFile(join(directory.path, "processes/a.main.json"), JSON.stringify(record));
+  for (const [name, text] of Object.entries(logs)) await writeFile(join(directory.path, "logs", name), text);
+  return directory;
+}
+
+describe("the output of an engine since its start", () => {
+  const process: Observed = { ...seen, id: { pid: 42 } };
+
+  it("is what its log holds from there on", async () => {
+    await using state = await site({ "a.main.log": "earlier\nloads\nlayers\n" });
+    assert.equal(await firstOutput(state.path, process), "loads\nlayers\n");
+  });
+
+  it("is in the older part of a log that was cut since", async () => {
+    await using state = await site({ "a.main.log": "new\n", "a.main.log.1": "earlier\nloads\nlayers\n" });
+    assert.equal(await firstOutput(state.path, process), "loads\nlayers\n");
+  });
+
+  it("is nothing where another process is meant, or no log is left", async () => {
+    await using state = await site({});
+    assert.equal(await firstOutput(state.path, process), "");
+    assert.equal(await firstOutput(state.path, { ...seen, id: { pid: 43 } }), "");
+  });
+
+  it("of a container has no lines of the one before, no stamps and no streams", async () => {
+    await using state = await site({
+      "a.main.container.log":
+        "2026-01-01T00:00:09.999999999Z stderr of the last\n" +
+        "2026-01-01T00:00:10.600000000Z stderr loads\n2026-01-01T00:00:11.000000000Z stdout layers\n",
+    });
+    assert.equal(await firstOutput(state.path, { ...seen, id: { containerId: "0123" } }), "loads\nlayers");
+  });
+});

@@ -1,0 +1,4 @@
+import { runtimeConformance } from "../conformance.ts";
+import { ProcessSite } from "./site.ts";
+
+runtimeConformance("process", async () => new ProcessSite());

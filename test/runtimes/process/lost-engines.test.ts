@@ -1,0 +1,208 @@
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { recordSchema, type ProcessRecord } from "../../../src/api/process-record.ts";
+import type { Observed, Workload } from "../../../src/api/workload.ts";
+import type { Runtime } from "../../../src/runtimes/runtime.ts";
+import { freePort } from "../../support/free-port.ts";
+import { until } from "../../support/until.ts";
+import { ProcessSite } from "./site.ts";
+
+const recordFile = (site: ProcessSite): string => join(site.stateDir, "processes", "primary.main.json");
+const isRoot = process.getuid?.() === 0;
+const nobody = 65_534;
+
+describe("an engine without a record is never adopted", () => {
+  for (const [what, lose] of [
+    ["was never written", (file) => rm(file)],
+    ["is torn", (file) => writeFile(file, '{"schema":1,"insta')],
+  ] satisfies [string, (file: string) => Promise<void>][]) {
+    test(`its record ${what}: it counts as exited, and is ended before the next starts`, async () => {
+      await using site = new ProcessSite();
+      const workload = site.workload(await freePort());
+      const before = await startedAndLeft(site, workload);
+      await lose(recordFile(site));
+      await using runtime = await site.open();
+      const seen = await only(runtime);
+      assert.deepEqual([seen.phase, seen.isListening, seen.exit?.reason], ["exited", false, "Unknown"]);
+      assert.match(seen.exit?.message ?? "", new RegExp(`process ${pidOf(before)} was left without a record`));
+      await runtime.ensure(workload);
+      const next = await until("the next listens", async () => {
+        const found = await only(runtime);
+        return found.isListening && found;
+      });
+      assert.notEqual(pidOf(next), pidOf(before));
+      assert.equal(await site.population(), 1);
+    });
+  }
+
+  test("its slot is gone too: it is listed, and ended with the slot", async () => {
+    await using site = new ProcessSite();
+    await startedAndLeft(site, site.workload(await freePort()));
+    await rm(recordFile(site));
+    await using runtime = await site.open();
+    assert.deepEqual(await runtime.list(), ["primary"]);
+    await runtime.remove("primary", undefined, { stopSeconds: 10 });
+    assert.deepEqual([await site.population(), await runtime.list()], [0, []]);
+  });
+});
+
+describe("a forged label", () => {
+  test("with the secret of an engine that has ended, of the same user, is no engine", async () => {
+    await using site = new ProcessSite();
+    const workload = site.workload(await freePort());
+    const before = await startedAndLeft(site, workload);
+    const stolen = environmentOf(pidOf(before));
+    process.kill(pidOf(before), "SIGKILL");
+    await until("the engine is gone", async () => (await site.population()) === 0);
+    await using _copy = await openCopy(workload, stolen);
+    await using runtime = await site.open();
+    const seen = await only(runtime);
+    assert.deepEqual([seen.phase, seen.isListening, seen.id], ["exited", false, before.id]);
+  });
+
+  test("does not make its program's socket the engine's", async () => {
+    await using site = new ProcessSite();
+    await using runtime = await site.open();
+    const workload = site.workload(await freePort());
+    await runtime.ensure({ ...workload, command: ["sleep", "3600"] });
+    const { pid } = await readRecord(site);
+    // All that another engine under SVC_ENGINE_USER can read of this one.
+    await using _copy = await openCopy(workload, environmentOf(pid));
+    const seen = await only(runtime);
+    assert.deepEqual([seen.phase, seen.isListening, seen.isPortTaken], ["running", false, true]);
+  });
+
+  test("on a process of another start, at a recorded pid and start time, is no engine", async () => {
+    await using site = new ProcessSite();
+    const workload = site.workload(await freePort());
+    const before = await startedAndLeft(site, workload);
+    const record = await readRecord(site);
+    await writeFile(recordFile(site), JSON.stringify({ ...record, start: "another" }));
+    await using runtime = await site.open();
+    const seen = await only(runtime);
+    assert.deepEqual([seen.phase, seen.isListening, seen.id], ["exited", false, before.id]);
+  });
+
+  test("the record that tells a true engine from it is for the operator alone", async () => {
+    await using site = new ProcessSite();
+    await startedAndLeft(site, site.workload(await freePort()));
+    assert.equal((await stat(recordFile(site))).mode & 0o777, 0o600);
+    assert.equal((await readRecord(site)).uid, process.geteuid?.());
+  });
+
+  test("an engine of an earlier version, whose record names no user, is kept", async () => {
+    await using site = new ProcessSite();
+    const before = await startedAndLeft(site, site.workload(await freePort()));
+    const { uid: _uid, ...record } = await readRecord(site);
+    await writeFile(recordFile(site), JSON.stringify(record));
+    await using runtime = await site.open();
+    assert.deepEqual([(await only(runtime)).id, (await only(runtime)).isListening], [before.id, true]);
+  });
+
+  if (isRoot) {
+    test("of another user is neither adopted nor ended by root, and is not asked anything", async () => {
+      await using site = new ProcessSite();
+      const workload = site.workload(await freePort());
+      await using forged = await openCopy(workload, forgery(site, workload), nobody);
+      await using runtime = await site.open();
+      assert.deepEqual([await runtime.list(), await runtime.observe("primary")], [[], []]);
+      assert.deepEqual(await readdir(join(site.stateDir, "processes")), []);
+      await runtime.ensure({ ...workload, command: ["sleep", "3600"] });
+      const seen = await only(runtime);
+      assert.deepEqual([seen.isListening, seen.isPortTaken], [false, true]);
+      await runtime.remove("primary", undefined, { stopSeconds: 0 });
+      assert.ok(forged.isAlive());
+    });
+
+    test("of another user is no engine either where it knows the secret and stands in the record", async () => {
+      await using site = new ProcessSite({ engineUser: "nobody" });
+      const workload = site.workload(await freePort());
+      await startedAndLeft(site, { ...workload, command: ["sleep", "3600"] }, false);
+      const record = await readRecord(site);
+      assert.equal(record.uid, nobody);
+      const stolen = environmentOf(record.pid);
+      process.kill(record.pid, "SIGKILL");
+      await until("the engine is gone", async () => (await site.population()) === 0);
+      await using copy = await openCopy(workload, stolen, 1);
+      const startTime = readFileSync(`/proc/${copy.pid}/stat`, "latin1").split(") ").at(-1)?.split(" ")[19];
+      await writeFile(recordFile(site), JSON.stringify({ ...record, pid: copy.pid, startTime }));
+      await using runtime = await site.open();
+      assert.deepEqual([(await only(runtime)).phase, (await only(runtime)).isListening], ["exited", false]);
+      await runtime.remove("primary", undefined, { stopSeconds: 0 });
+      assert.ok(copy.isAlive());
+    });
+  }
+});
+
+async function only(runtime: Runtime): Promise<Observed> {
+  const [observed, ...more] = await runtime.observe("primary");
+  assert.ok(observed !== undefined && more.length === 0);
+  return observed;
+}
+
+function pidOf({ id }: Observed): number {
+  assert.ok("pid" in id);
+  return id.pid;
+}
+
+async function readRecord(site: ProcessSite): Promise<ProcessRecord> {
+  return recordSchema.parse(JSON.parse(await readFile(recordFile(site), "utf8")));
+}
+
+/** An engine whose operator has gone. */
+async function startedAndLeft(site: ProcessSite, workload: Workload, listens = true): Promise<Observed> {
+  await using runtime = await site.open();
+  await runtime.ensure(workload);
+  await until("it runs", async () => !listens || (await only(runtime)).isListening);
+  await until("it carries its label", async () => (await site.population()) === 1);
+  return await only(runtime);
+}
+
+function environmentOf(pid: number): Record<string, string> {
+  const pairs = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").filter(Boolean);
+  return Object.fromEntries(pairs.map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
+}
+
+/** What everybody on the machine can know or guess. */
+function forgery(site: ProcessSite, { slot, role, hash, port, env }: Workload): Record<string, string> {
+  const label = { BERTH_INSTANCE: site.instance, BERTH_SLOT: slot, BERTH_ROLE: role, BERTH_HASH: hash };
+  const plain = Object.entries(env).filter((pair): pair is [string, string] => typeof pair[1] === "string");
+  return { ...Object.fromEntries(plain), ...label, BERTH_PORT: String(port), BERTH_START: "guessed" };
+}
+
+/** A process of its own session, as an engine is, that runs that engine's program; resolves once it listens. */
+async function openCopy(
+  workload: Workload,
+  env: Record<string, string>,
+  uid?: number,
+): Promise<AsyncDisposable & { readonly pid: number; isAlive(): boolean }> {
+  const [program = "", ...args] = workload.command;
+  const child: ChildProcess = spawn(program, args, {
+    env,
+    detached: true,
+    stdio: "ignore",
+    ...(uid === undefined ? {} : { uid, gid: uid }),
+  });
+  const exited = once(child, "exit");
+  await until("the copy listens", async () => {
+    assert.equal(child.exitCode, null);
+    return await fetch(`http://127.0.0.1:${workload.port}/health`).then(
+      () => true,
+      () => false,
+    );
+  });
+  const { pid = 0 } = child;
+  return {
+    pid,
+    isAlive: () => child.exitCode === null && child.signalCode === null,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await exited;
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { loadConfig, type Config } from "../../src/api/config.ts";
+import { openRuntimes } from "../../src/runtimes/registry.ts";
+import { tempDir } from "../support/temp-dir.ts";
+
+function configOf(directory: string, settings: Readonly<Record<string, string>>): Config {
+  const paths = { SVC_STATE_DIR: directory, SVC_CONFIG_DIR: directory, SVC_MODELS_DIR: directory };
+  // No daemon of this machine.
+  const environment = { ...paths, SVC_DOCKER_HOST: `unix://${directory}/none.sock`, ...settings };
+  const places = { isRoot: false, home: directory, xdgConfigHome: undefined, xdgStateHome: undefined };
+  const { config, problems } = loadConfig(environment, {}, places);
+  assert.deepEqual(problems, []);
+  assert.ok(config !== undefined);
+  return config;
+}
+
+describe("what auto may choose", () => {
+  it("is no cluster where slots are files, whatever KUBECONFIG says", async () => {
+    await using directory = await tempDir();
+    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
+    await using runtimes = await openRuntimes(configOf(directory.path, {}), "test", [], { env });
+    assert.deepEqual([runtimes.kinds, runtimes.offered], [["kubernetes", "docker", "process"], ["docker"]]);
+  });
+
+  it("is the cluster first where slots are its custom resources", async () => {
+    await using directory = await tempDir();
+    const config = configOf(directory.path, { SVC_STORE: "kubernetes", SVC_RUNTIME: "process" });
+    await using runtimes = await openRuntimes(config, "test", [], { env: {} });
+    assert.deepEqual(runtimes.offered, ["kubernetes", "docker"]);
+  });
+
+  it("opens that cluster at the start, so that no slot is placed elsewhere before another names it", async () => {
+    await using directory = await tempDir();
+    const config = configOf(directory.path, { SVC_STORE: "kubernetes" });
+    const env = { KUBECONFIG: join(directory.path, "kubeconfig") };
+    await assert.rejects(openRuntimes(config, "test", [], { env }), /cannot be used as a kubeconfig/);
+  });
+});

@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { readManifests } from "../../../src/store/files/manifest.ts";
+
+const lines = (...text: string[]): string => `${text.join("\n")}\n`;
+const told = (file: string, text: string): unknown[] =>
+  readManifests(file, text).flatMap(({ diagnostics }) =>
+    diagnostics.map(({ line, column, path, message }) => [`${line}:${column}`, path?.join("."), message]),
+  );
+
+describe("a manifest file", () => {
+  it("says the same in TOML, bare YAML and a full manifest", () => {
+    const [toml] = readManifests(
+      "/c/slots/a.toml",
+      lines("idle_seconds = 5", "[model]", 'default = "m"', "context_size = 4096", "[env]", 'my_key = "v"'),
+    );
+    const [bare] = readManifests(
+      "/c/slots/a.yaml",
+      lines("idleSeconds: 5", "model: {default: m, contextSize: 4096}", "env: {my_key: v}"),
+    );
+    const [full] = readManifests(
+      "/c/slots/other.yml",
+      lines(
+        "apiVersion: berth.dev/v1alpha1",
+        "kind: Slot",
+        "metadata: {name: a}",
+        "spec: {idleSeconds: 5, model: {default: m, contextSize: 4096}, env: {my_key: v}}",
+      ),
+    );
+    assert.deepEqual(toml?.diagnostics, []);
+    assert.equal(toml.name, "a");
+    assert.equal(full?.name, "a");
+    assert.deepEqual(bare?.spec, toml.spec);
+    assert.deepEqual(full.spec, toml.spec);
+    assert.equal(bare?.specHash, toml.specHash);
+  });
+
+  it("names the place in a file that begins with a byte order mark", () => {
+    for (const [file, text, place] of [
+      ["/c/slots/a.toml", '\uFEFFmodl = 1\n[model]\ndefault = "m"\n', "1:1"],
+      ["/c/slots/a.toml", '\uFEFF[model]\ndefault = "m"\ndefalt = 1\n', "3:1"],
+      ["/c/slots/a.toml", "\uFEFFenabled = \n", "1:11"],
+      ["/c/slots/a.yaml", "\uFEFFmodl: 1\nmodel: {default: m}\n", "1:1"],
+      ["/c/slots/a.yaml", "\uFEFFmodel: {default: m}\nmodl: 1\n", "2:1"],
+    ] as const) {
+      assert.deepEqual(
+        readManifests(file, text).flatMap(({ diagnostics }) =>
+          diagnostics.map(({ line, column }) => `${line}:${column}`),
+        ),
+        [place],
+        JSON.stringify(text),
+      );
+    }
+  });
+
+  it("names the place of a capability that the engine cannot have, and what it has", () => {
+    assert.deepEqual(
+      told("/c/slots/stt.toml", lines('capabilities = ["transcription", "chat"]', "[model]", 'default = "m"')),
+      [["1:34", "capabilities.1", "the stt engine has no chat, only transcription"]],
+    );
+    assert.deepEqual(
+      told("/c/slots/x.yaml", lines("engine: tts", "model: {default: m}", "capabilities:", "  - speech", "  - image")),
+      [["5:5", "capabilities.1", "the tts engine has no image, only speech"]],
+    );
+  });
+
+  it("says what is wrong where YAML allows more than is wanted", () => {
+    const merge = "YAML 1.2 has no merge keys; name the fields, or give an alias of the whole map";
+    assert.deepEqual(told("/c/slots/a.yaml", "model: {<<: {default: m}}\n"), [["1:9", "model.<<", merge]]);
+    assert.deepEqual(
+      readManifests("/c/slots/a.yaml", `a: ${"[".repeat(20_000)}`).flatMap(({ diagnostics }) =>
+        diagnostics.map(({ message }) => message),
+      ),
+      ["it is nested too deeply"],
+    );
+    const doubled = "bcdefghi".split("").map((key, at) => `${key}: &${key} [${`*${"abcdefgh"[at]},`.repeat(9)}]`);
+    assert.deepEqual(
+      told("/c/slots/a.yaml", lines("a: &a [x]", ...doubled)).map((each) => JSON.stringify(each)),
+      ['["1:1",null,"Excessive alias"]'],
+    );
+  });
+
+  it("never converts a person's own keys", () => {
+    const [slot] = readManifests(
+      "/c/slots/a.toml",
+      lines(
+        "[model]",
+        'default = "m"',
+        "[labels]",
+        'team_name = "x"',
+        "[annotations]",
+        'why_not = "y"',
+        "[request.set]",
+        "top_k = 3",
+        "[pod_template.spec]",
+        'my_field = "z"',
+      ),
+    );
+    assert.deepEqual(slot?.diagnostics, []);
+    assert.deepEqual(slot.labels, { team_name: "x" });
+    assert.deepEqual(slot.annotations, { why_not: "y" });
+    assert.ok(slot.spec !== undefined && "request" in slot.spec);
+    assert.deepEqual(slot.spec.request.set, { top_k: 3 });
+    assert.deepEqual(slot.spec.podTemplate, { spec: { my_field: "z" } });
+    const [model] = readManifests("/c/models/m.toml", lines('source = "file:///m"', "[default]", "top_k = 1"));
+    assert.ok(model?.spec !== undefined && "default" in model.spec);
+    assert.deepEqual(model.spec.default, { top_k: 1 });
+  });
+
+  it("names the place of every problem, and the key that was meant", () => {
+    assert.deepEqual(
+      told("/c/slots/a.toml", lines('backend = "steam"', "", "[model]", 'default = "m"', "  context_siz = 1")),
+      [
+        ["1:1", "backend", "must be one of auto, vulkan, rocm, cuda, npu, cpu"],
+        ["5:3", "model.context_siz", "unknown key; did you mean context_size?"],
+      ],
+    );
+    assert.deepEqual(told("/c/slots/a.yaml", lines("model:", "  default: m", "  contextSiz: 1")), [
+      ["3:3", "model.contextSiz", "unknown key; did you mean contextSize?"],
+    ]);
+    assert.deepEqual(told("/c/slots/a.toml", lines("[model]", 'default = "m"', "[env]", 'ok = "1"', "my_port = 1")), [
+      ["5:1", "env.my_port", "must be text, and is a number; or must be a map, and is a number"],
+    ]);
+  });
+
+  it("names the place where a text stops being TOML or YAML", () => {
+    const [toml] = told("/c/slots/a.toml", lines("enabled = true", "model = = 1"));
+    assert.match(String(toml), /^2:\d+,/);
+    const [yaml] = told("/c/slots/a.yaml", lines("enabled: true", "model: [a"));
+    assert.match(String(yaml), /^[23]:\d+,/);
+  });
+
+  it("never shows a value that may be secret", () => {
+    for (const [file, text] of [
+      ["/c/slots/a.toml", 'env = { TOKEN = "hunter2\n'],
+      ["/c/slots/a.toml", '[env]\nTOKEN = ["hunter2"]\n'],
+      ["/c/slots/a.toml", "[env]\nTOKEN = hunter2\n"],
+      ["/c/slots/a.yaml", "env:\n  TOKEN: hunter2: x\n"],
+      ["/c/slots/a.yaml", "env:\n  TOKEN: [hunter2]\n"],
+      ["/c/slots/a.yaml", "env:\n  TOKEN: *hunter2\n"],
+      ["/c/slots/a.yaml", 'env:\n  TOKEN: "hunter2\n'],
+      ["/c/slots/a.yaml", "env:\n  TOKEN: !hunter2 [\n"],
+      ["/c/slots/a.yaml", "env:\n  TOKEN: %hunter2\n"],
+      ["/c/slots/a.yaml", "env: {}\n}hunter2\n"],
+      [
+        "/c/upstreams/a.yaml",
+        "baseUrl: https://x.example/v1\nauth: {type: bearer, valueFrom: hunter2}\nmodels: [{ref: a}]\n",
+      ],
+      ["/c/upstreams/a.yaml", "baseUrl: hunter2\nmodels: [{ref: a}]\n"],
+    ] as const) {
+      const found = JSON.stringify(readManifests(file, text).map(({ diagnostics }) => diagnostics));
+      assert.notEqual(found, "[[]]", text);
+      assert.doesNotMatch(found, /hunter2/, text);
+    }
+  });
+
+  it("survives any exception of a parser", () => {
+    for (const [file, text] of [
+      ["/c/slots/a.yaml", `model: ${"[".repeat(20_000)}`],
+      ["/c/slots/a.yaml", "podTemplate: &a {self: *a}\n"],
+      ["/c/slots/a.yaml", "model: {default: m}\npodTemplate: &a [*a]\n"],
+      ["/c/slots/a.toml", `a = ${"[".repeat(20_000)}`],
+      ["/c/slots/a.yaml", "- 1\n"],
+      ["/c/slots/a.yaml", "just text"],
+      ["/c/slots/a.yaml", ""],
+      ["/c/slots/a.yaml", "# nothing\n"],
+    ] as const) {
+      const [only] = readManifests(file, text);
+      assert.equal(only?.name, "a");
+      assert.equal(only.spec, undefined);
+      assert.ok(only.diagnostics.length > 0, text.slice(0, 30));
+    }
+  });
+
+  it("reads several documents, each by its own name", () => {
+    const found = readManifests(
+      "/c/slots/all.yaml",
+      lines(
+        "apiVersion: berth.dev/v1alpha1",
+        "kind: Slot",
+        "metadata: {name: a, labels: {x: y}}",
+        "spec: {model: {default: m}}",
+        "---",
+        "apiVersion: berth.dev/v1alpha1",
+        "kind: Model",
+        "metadata: {name: m}",
+        "spec: {source: 'file:///m.gguf'}",
+      ),
+    );
+    assert.deepEqual(
+      found.map(({ kind, name, labels, diagnostics }) => ({ kind, name, labels, diagnostics })),
+      [
+        { kind: "Slot", name: "a", labels: { x: "y" }, diagnostics: [] },
+        { kind: "Model", name: "m", labels: {}, diagnostics: [] },
+      ],
+    );
+  });
+
+  it("refuses a name that no slot may have", () => {
+    assert.match(String(told("/c/slots/Not_A_Slot.toml", lines("[model]", 'default = "m"'))), /not a slot name/);
+  });
+
+  it("says of a text in UTF-16 what to do", () => {
+    const text = Buffer.from("\uFEFFenabled = true\n", "utf16le").toString("utf8");
+    assert.match(String(told("/c/slots/a.toml", text)), /save it as UTF-8/);
+  });
+});

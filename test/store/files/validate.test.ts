@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { mkdir, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { describe, it } from "node:test";
+import { readBerthToml } from "../../../src/store/files/berth-toml.ts";
+import { validateDirectory } from "../../../src/store/files/validate.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+async function directory(files: Readonly<Record<string, string>>): Promise<AsyncDisposable & { path: string }> {
+  const dir = await tempDir();
+  for (const name of ["slots", "models", "upstreams", "groups"]) await mkdir(join(dir.path, name));
+  for (const [file, text] of Object.entries(files)) await writeFile(join(dir.path, file), text);
+  return dir;
+}
+
+async function told(files: Readonly<Record<string, string>>): Promise<unknown[]> {
+  await using dir = await directory(files);
+  return (await validateDirectory(dir.path)).map(({ file, line, path, message }) => [
+    basename(file),
+    line,
+    path?.join("."),
+    message,
+  ]);
+}
+
+const slot = (rest = ""): string => `${rest}\n[model]\ndefault = "m"\n`;
+
+describe("validating a directory", { concurrency: true }, () => {
+  it("says nothing of a good one", async () => {
+    const files = {
+      "slots/a.toml": slot("port = 8081"),
+      "slots/b.toml": slot("port = 8082"),
+      "berth.toml": "port = 80\n",
+    };
+    assert.deepEqual(await told(files), []);
+  });
+
+  it("names the budget that is smaller than the slots which never leave, and the place", async () => {
+    const slots = {
+      "slots/a.toml": slot('group = "gpu"'),
+      "slots/b.toml": slot('group = "gpu"\nload = "onDemand"\npinned = true'),
+      "slots/c.toml": slot('group = "gpu"\nload = "onDemand"'),
+    };
+    const message = "has 1 place for 2 slots that never leave for another, being pinned or always loaded: a, b";
+    const group = "max_wait_seconds = 5\n\n[budget]\nslots = 1\n";
+    assert.deepEqual(await told({ ...slots, "groups/gpu.toml": group }), [["gpu.toml", 4, "budget.slots", message]]);
+    assert.deepEqual(await told({ ...slots, "groups/gpu.toml": "max_wait_seconds = 5\n" }), [
+      ["gpu.toml", 1, "budget.slots", message],
+    ]);
+    assert.deepEqual(await told({ ...slots, "groups/gpu.toml": "[budget]\nslots = 2\n" }), []);
+    assert.deepEqual(await told({ ...slots, "groups/gpu.toml": "[budget]\nmemory_bytes = 5\n" }), []);
+  });
+
+  it("refuses a budget of two kinds", async () => {
+    const group = "[budget]\nslots = 1\nmemory_bytes = 5\n";
+    assert.deepEqual(await told({ "groups/gpu.toml": group }), [
+      ["gpu.toml", 1, "budget", "has one kind: a number of slots, a number of bytes, or a device"],
+    ]);
+  });
+
+  it("reports that it is missing", async () => {
+    await using dir = await tempDir();
+    const found = await validateDirectory(join(dir.path, "none"));
+    assert.equal(found[0]?.reason, "Unreadable");
+  });
+
+  it("names files that are too large to be read", async () => {
+    const large = `# ${"x".repeat(1024 ** 2)}`;
+    const message = "it is larger than 1 MiB, the limit of such a file";
+    assert.deepEqual(await told({ "slots/a.toml": large, "berth.toml": large }), [
+      ["berth.toml", undefined, undefined, `cannot be read: ${message}`],
+      ["a.toml", undefined, undefined, `cannot be read (${message})`],
+    ]);
+  });
+
+  it("reports every problem of every file", async () => {
+    assert.deepEqual(
+      await told({ "slots/a.toml": slot("enabld = true"), "slots/b.yaml": "model: {default: m}\nport: 1\n" }),
+      [
+        ["a.toml", 1, "enabld", "unknown key; did you mean enabled?"],
+        ["b.yaml", 2, "port", "must be at least 8081"],
+      ],
+    );
+  });
+
+  it("reports names, ports and aliases that two slots claim", async () => {
+    const same = "apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: a}\nspec: {model: {default: m}}\n";
+    await using dir = await directory({
+      "slots/a.toml": slot('port = 8081\naliases = ["x"]'),
+      "slots/b.toml": slot('port = 8081\naliases = ["x", "a"]'),
+      "slots/c.yaml": same,
+      "slots/d.yaml": `${same.replace("{name: a}", "{name: d}")}---\n${same}`,
+      "models/m.toml": 'source = "file:///m.gguf"\n',
+      "models/n.yaml": `apiVersion: berth.dev/v1alpha1\nkind: Model\nmetadata:\n  name: m\nspec: {source: "file:///m.gguf"}\n`,
+    });
+    const found = await validateDirectory(dir.path);
+    assert.deepEqual(
+      found.map(({ file, line, column, message }) => `${basename(file)}:${line}:${column}: ${message}`),
+      [
+        "n.yaml:4:3: Model m is already defined at models/m.toml:1:1",
+        "b.toml:1:1: port 8081 is already defined at slots/a.toml:1:1",
+        "b.toml:2:12: alias x is already defined at slots/a.toml:2:12",
+        "b.toml:2:17: a is the name of the slot at slots/a.toml:1:1",
+        "c.yaml:3:12: Slot a is already defined at slots/a.toml:1:1",
+        "d.yaml:8:12: Slot a is already defined at slots/a.toml:1:1",
+      ],
+    );
+  });
+
+  it("reports problems of the settings", async () => {
+    assert.deepEqual(await told({ "berth.toml": "hold_seconds = 1\nprt = 1\n\nport = -1\n" }), [
+      ["berth.toml", 2, "prt", "is not a setting; did you mean port?"],
+      ["berth.toml", 4, "port", "must be at least 0"],
+    ]);
+    assert.deepEqual(await told({ "berth.toml": "port = = 1\n" }).then((found) => found.length), 1);
+  });
+});
+
+describe("berth.toml", () => {
+  it("is optional, and names the place of an error", async () => {
+    await using dir = await directory({});
+    assert.deepEqual(await readBerthToml(dir.path), { values: {}, diagnostics: [] });
+    await writeFile(join(dir.path, "berth.toml"), 'hold_seconds = 5\nadmin_password = "hunter2\n');
+    const { values, diagnostics } = await readBerthToml(dir.path);
+    assert.deepEqual(values, {});
+    assert.equal(diagnostics[0]?.line, 2);
+    assert.doesNotMatch(JSON.stringify(diagnostics), /hunter2/);
+    await writeFile(join(dir.path, "berth.toml"), "hold_seconds = 5\n");
+    assert.equal((await readBerthToml(dir.path)).values["hold_seconds"], 5);
+  });
+});

@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { writeFile, mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { apiVersion } from "../../../src/api/names.ts";
+import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
+import { openCluster, followSlots } from "../../../src/store/kubernetes/cluster.ts";
+import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
+import { openObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
+import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
+import { openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
+import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
+import { ApiDouble } from "../../doubles/api-client.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+import { published } from "../published-slot.ts";
+
+const slots = `/apis/${apiVersion}/namespaces/berth/slots`;
+const lease = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-operator";
+const spec = { model: { default: "m" } };
+
+const nothing = (): void => undefined;
+
+/** The operator's Lease, as it renews it. */
+function beat(api: ApiDouble, isSettled: boolean): void {
+  const now = new Date().toISOString();
+  const record = {
+    schema: 1,
+    instance: "i",
+    pid: 1,
+    bootId: "b",
+    startedAt: now,
+    heartbeat: now,
+    isPaused: false,
+    isSettled,
+    slotCount: 0,
+    configDir: "/c",
+    problems: [],
+  };
+  api.put(lease, { metadata: { annotations: { "berth.dev/record": JSON.stringify(record) } } });
+}
+
+describe("a gateway's view of a cluster", () => {
+  it("outlives a list that is refused while the operator settles, and lists again at its next heartbeat", async () => {
+    using api = new ApiDouble();
+    const errors: unknown[] = [];
+    const onError = (error: unknown): void => void errors.push(error);
+    beat(api, false);
+    await using cluster = await openCluster(async () => api, onError);
+    await using followed = await followSlots(api, onError);
+    await using view = await openPublishedObjects({
+      client: api,
+      maps: cluster.maps,
+      secrets: cluster.bearers,
+      onUnknown: nothing,
+      onError,
+      slots: followed.watched,
+      onSlots: (listener) => followed.watch(listener),
+    });
+    api.before = (method, path) => {
+      if (method === "GET" && path === slots) throw new ApiError(500, "InternalError", "etcd is away");
+    };
+    beat(api, true);
+    await until("the refusal is reported", () => errors.length > 0);
+    assert.equal(view.operator()?.isSettled, false);
+    api.before = nothing;
+    beat(api, true);
+    await until("the slots were listed", () => view.operator()?.isSettled === true);
+  });
+});
+
+describe("the writer of custom resources", () => {
+  it("keeps whatever else an object has, such as its owner", async () => {
+    using api = new ApiDouble();
+    const ownerReferences = [{ apiVersion: "v1", kind: "ConfigMap", name: "stack", uid: "u" }];
+    api.put(`${slots}/a`, { metadata: { ownerReferences, labels: { team: "x" } }, spec });
+    await objectWriter(api).replace("Slot", "a", { spec: { ...spec, idleSeconds: 5 } });
+    const { metadata, spec: after } = api.get(`${slots}/a`) ?? {};
+    assert.partialDeepStrictEqual(metadata, { ownerReferences, labels: { team: "x" } });
+    assert.deepEqual(after, { ...spec, idleSeconds: 5 });
+  });
+});
+
+describe("the operator's writer of states", () => {
+  it("ends one write of a slot before the next begins: a write that was held back does not win over a later one", async () => {
+    using api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await using cluster = await openCluster(async () => api, nothing);
+    await using source = await ObjectSource.open({ client: api, before: () => undefined, onError: nothing }, nothing);
+    await using publisher = await openObjectPublisher({
+      client: api,
+      lease: { check: nothing, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined },
+      source,
+      finalizers: { add: async () => undefined, remove: async () => undefined, [Symbol.dispose]: nothing },
+      maps: cluster.maps,
+      secrets: cluster.bearers,
+      onUnknown: nothing,
+      onError: nothing,
+    });
+    const held = Promise.withResolvers<void>();
+    const reached = Promise.withResolvers<void>();
+    let count = 0;
+    api.before = async (method, path) => {
+      if (method !== "PATCH" || !path.endsWith("/a/status")) return;
+      count += 1;
+      if (count > 1) return;
+      reached.resolve();
+      await held.promise;
+    };
+    const first = publisher.writeSlot(published("a", 1));
+    await reached.promise;
+    const later = publisher.writeSlot({ ...published("a", 2), specHash: "later" });
+    // A later write that does not wait arrives here.
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    held.resolve();
+    await Promise.all([first, later]);
+    assert.equal(count, 2);
+    assert.partialDeepStrictEqual(api.get(`${slots}/a`)?.["status"], { record: { revision: 2 } });
+  });
+});
+
+describe("the copy of tokens in a cluster", () => {
+  it("says so where it cannot follow, and replaces a file that is not as the Secret has it", async () => {
+    await using dir = await tempDir();
+    using api = new ApiDouble();
+    const errors: unknown[] = [];
+    await using secret = await openTokenSecret(api, nothing);
+    await using tokens = await SecretTokens.open(dir.path, secret, (error) => void errors.push(error));
+    const { id, token } = await tokens.create({ label: "x", scope: "all" });
+    const presented = { id, secret: token.slice(token.indexOf(".") + 1) };
+    assert.equal(tokens.verify(presented)?.scope, "all");
+    // As after a power cut.
+    await writeFile(join(tokens.path, `${id}.json`), "");
+    assert.equal((await tokens.list()).length, 1);
+    assert.equal(tokens.verify(presented)?.scope, "all");
+    await rm(tokens.path, { recursive: true });
+    await writeFile(tokens.path, "no directory");
+    const path = "/api/v1/namespaces/berth/secrets/berth-tokens";
+    api.put(path, { ...api.get(path), data: {} });
+    await until("the failure is told", () => errors.length > 0);
+    await rm(tokens.path);
+    await mkdir(tokens.path);
+    assert.deepEqual(await tokens.list(), []);
+  });
+});

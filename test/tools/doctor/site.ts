@@ -1,0 +1,103 @@
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { HardwareFacts } from "../../../src/api/hardware.ts";
+import type { PublishedOperator } from "../../../src/api/status.ts";
+import { bootId } from "../../../src/lib/boot-id.ts";
+import { doctorFindings, type DoctorOptions } from "../../../src/tools/doctor/doctor.ts";
+import { findingText } from "../../../src/tools/doctor/finding.ts";
+import { pcFacts } from "../../hardware/tree.ts";
+import { freePorts } from "../../support/ports.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+/** A machine of which everything is known: its directories and ports are real, its hardware is given. */
+export interface DoctorSite extends AsyncDisposable {
+  readonly stateDir: string;
+  readonly configDir: string;
+  /** The time of its clock, which stands still. */
+  readonly now: Date;
+  /** Of the API, of the operator, of two slots. */
+  readonly ports: { readonly api: number; readonly operator: number; readonly slots: readonly [number, number] };
+  /** A file below the site's own directory, executable where its text begins with `#!`. */
+  put(file: string, text: string, mode?: number): Promise<string>;
+  /** What `berth doctor` prints, with this directory as DIR and ports as their names. */
+  examine(env?: NodeJS.ProcessEnv, options?: Partial<DoctorOptions>): Promise<string>;
+}
+
+export async function doctorSite(): Promise<DoctorSite> {
+  const directory = await tempDir();
+  const { first } = await freePorts(4);
+  const ports = { api: first, operator: first + 1, slots: [first + 2, first + 3] } as const;
+  const stateDir = join(directory.path, "state");
+  const configDir = join(directory.path, "config");
+  const put = async (file: string, text: string, mode = text.startsWith("#!") ? 0o755 : 0o644): Promise<string> => {
+    const path = join(directory.path, file);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text);
+    await chmod(path, mode);
+    return path;
+  };
+  const llamaServer = await put("bin/llama-server", "#!/bin/sh\necho version: 1\n");
+  const now = new Date();
+  return {
+    stateDir,
+    now,
+    configDir,
+    ports,
+    put,
+    async examine(env = {}, options = {}) {
+      let text = "";
+      for await (const finding of doctorFindings({
+        env: {
+          PATH: "/usr/bin:/bin",
+          SVC_CONFIG_DIR: configDir,
+          SVC_STATE_DIR: stateDir,
+          SVC_HOST: "127.0.0.1",
+          SVC_PORT: String(ports.api),
+          SVC_OPERATOR_PORT: String(ports.operator),
+          SVC_SLOT_PORTS: `${ports.slots[0]}-${ports.slots[1]}`,
+          SVC_RUNTIME: "process",
+          SVC_LLAMA_SERVER: llamaServer,
+          ...env,
+        },
+        nodeVersion: "24.1.0",
+        uid: 1000,
+        embedded: () => undefined,
+        probe: async () => facts,
+        now: () => now.getTime(),
+        ...options,
+      }))
+        text += findingText(finding);
+      return text
+        .replaceAll(directory.path, "DIR")
+        .replaceAll(String(ports.api), "API")
+        .replaceAll(String(ports.operator), "OPERATOR")
+        .replaceAll(String(ports.slots[0]), "FIRST")
+        .replaceAll(String(ports.slots[1]), "LAST")
+        .replaceAll(`process ${process.pid}`, "process PID");
+    },
+    [Symbol.asyncDispose]: () => directory[Symbol.asyncDispose](),
+  };
+}
+
+export const facts: HardwareFacts = {
+  ...pcFacts,
+  disks: [{ use: "state", path: "/state", total_bytes: 100 * 1024 ** 3, free_bytes: 50 * 1024 ** 3, evidence: [] }],
+};
+
+/** What an operator says of itself now. */
+export function operatorRecord(site: DoctorSite, sketch: Partial<PublishedOperator> = {}): string {
+  const now = site.now.toISOString();
+  return JSON.stringify({
+    schema: 1,
+    instance: "i",
+    pid: process.pid,
+    bootId: bootId(),
+    startedAt: now,
+    heartbeat: now,
+    isPaused: false,
+    isSettled: true,
+    configDir: site.configDir,
+    problems: [],
+    ...sketch,
+  } satisfies PublishedOperator);
+}

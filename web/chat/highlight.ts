@@ -1,0 +1,65 @@
+import highlighter from "highlight.js/lib/core";
+import bash from "highlight.js/lib/languages/bash";
+import c from "highlight.js/lib/languages/c";
+import cpp from "highlight.js/lib/languages/cpp";
+import css from "highlight.js/lib/languages/css";
+import diff from "highlight.js/lib/languages/diff";
+import go from "highlight.js/lib/languages/go";
+import ini from "highlight.js/lib/languages/ini";
+import java from "highlight.js/lib/languages/java";
+import javascript from "highlight.js/lib/languages/javascript";
+import json from "highlight.js/lib/languages/json";
+import python from "highlight.js/lib/languages/python";
+import rust from "highlight.js/lib/languages/rust";
+import sql from "highlight.js/lib/languages/sql";
+import typescript from "highlight.js/lib/languages/typescript";
+import xml from "highlight.js/lib/languages/xml";
+import yaml from "highlight.js/lib/languages/yaml";
+
+const languages = {
+  bash,
+  c,
+  cpp,
+  css,
+  diff,
+  go,
+  ini,
+  java,
+  javascript,
+  json,
+  python,
+  rust,
+  sql,
+  typescript,
+  xml,
+  yaml,
+};
+for (const [name, language] of Object.entries(languages)) highlighter.registerLanguage(name, language);
+highlighter.registerAliases(["toml"], { languageName: "ini" });
+highlighter.registerAliases(["sh", "shell", "console"], { languageName: "bash" });
+
+/** Longer code stays plain: colouring it would stop the page. */
+const longest = 50_000;
+
+/** Colours the code of an element, and gives each piece a button that copies it. */
+export function highlightIn(element: HTMLElement): void {
+  for (const code of element.querySelectorAll<HTMLElement>("pre > code")) {
+    const text = code.textContent ?? "";
+    const name = /language-([\w+#-]+)/.exec(code.className)?.[1]?.toLowerCase();
+    if (name !== undefined && text.length <= longest && highlighter.getLanguage(name) !== undefined)
+      code.innerHTML = highlighter.highlight(text, { language: name }).value;
+    const block = code.parentElement;
+    if (block === null || block.previousElementSibling?.className === "copy") continue;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy code";
+    button.addEventListener("click", () => {
+      navigator.clipboard.writeText(text).then(
+        () => (button.textContent = "Copied"),
+        () => (button.textContent = "Select it and press Ctrl+C"),
+      );
+    });
+    block.before(button);
+  }
+}

@@ -1,0 +1,56 @@
+/** A part of a message's content, as the chat API has it. */
+export type Part =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image_url"; readonly image_url: { readonly url: string } };
+
+export interface ToolCall {
+  readonly name: string;
+  readonly arguments: string;
+}
+
+export interface Message {
+  readonly role: "user" | "assistant";
+  readonly content: string;
+  /** Pictures as `data:` addresses. */
+  readonly images?: readonly string[];
+  /** What the model thought before it answered. */
+  readonly thoughts?: string;
+  readonly toolCalls?: readonly ToolCall[];
+  /** The model that answered. */
+  readonly model?: string;
+  readonly tokens?: number;
+  readonly seconds?: number;
+  /** Why the answer ends before its end. */
+  readonly failure?: string;
+}
+
+export interface Parameters {
+  readonly system: string;
+  /** Empty: the engine's own. */
+  readonly temperature: string;
+  readonly maxTokens: string;
+}
+
+export interface Conversation {
+  readonly id: string;
+  readonly title: string;
+  readonly model: string;
+  readonly parameters: Parameters;
+  readonly messages: readonly Message[];
+  readonly updated_at: string;
+}
+
+export const noParameters: Parameters = { system: "", temperature: "", maxTokens: "" };
+
+export function newConversation(model: string): Conversation {
+  const random = crypto.getRandomValues(new Uint8Array(12));
+  const id = [...random].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return { id, title: "", model, parameters: noParameters, messages: [], updated_at: new Date().toISOString() };
+}
+
+/** The first words of the first question. */
+export function titleOf(messages: readonly Message[]): string {
+  const [first] = messages;
+  const words = (first?.content ?? "").trim().split(/\s+/).slice(0, 8).join(" ");
+  return words.length > 60 ? `${words.slice(0, 59)}…` : words || "Picture";
+}

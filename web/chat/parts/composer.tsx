@@ -1,0 +1,95 @@
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { isAnswering, send, stopAnswer } from "../conversation.ts";
+import { pictureOf } from "../pictures.ts";
+import { current, failure, shown } from "../store.ts";
+import { RecordButton } from "./speech.tsx";
+
+export function Composer(): JSX.Element {
+  const [text, setText] = useState("");
+  const [pictures, setPictures] = useState<readonly string[]>([]);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const isEmpty = text.trim() === "" && pictures.length === 0;
+  const submit = (): void => {
+    if (isEmpty || isAnswering.value || current.value.model === "") return;
+    failure.value = "";
+    void send(text.trim(), pictures);
+    setText("");
+    setPictures([]);
+    box.current?.focus();
+  };
+  const attach = async (files: FileList | null): Promise<void> => {
+    for (const file of files ?? []) {
+      const picture = await shown(() => pictureOf(file));
+      if (picture !== undefined) setPictures((all) => [...all, picture]);
+    }
+  };
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        void attach(event.dataTransfer?.files ?? null);
+      }}
+    >
+      {pictures.length > 0 && (
+        <div class="row">
+          {pictures.map((url, at) => (
+            <button
+              key={at}
+              type="button"
+              class="plain"
+              aria-label={`Remove picture ${at + 1}`}
+              onClick={() => setPictures(pictures.filter((_, other) => other !== at))}
+            >
+              <img src={url} alt="" height={48} />
+            </button>
+          ))}
+        </div>
+      )}
+      <textarea
+        ref={box}
+        aria-label="Message"
+        rows={3}
+        placeholder="Enter sends, Shift+Enter begins a new line"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          submit();
+        }}
+      />
+      <div class="row">
+        {isAnswering.value ? (
+          <button type="button" class="main" onClick={stopAnswer}>
+            Stop
+          </button>
+        ) : (
+          <button type="submit" class="main" disabled={isEmpty || current.value.model === ""}>
+            Send
+          </button>
+        )}
+        <label class="attach">
+          <span>Attach a picture</span>
+          <input
+            type="file"
+            accept="image/*"
+            multiple
+            class="unseen"
+            onChange={(event) => {
+              void attach(event.currentTarget.files);
+              event.currentTarget.value = "";
+            }}
+          />
+        </label>
+        <RecordButton onText={(said) => setText((all) => (all === "" ? said : `${all} ${said}`))} />
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,24 @@
+import type { JSX } from "preact";
+import { memo } from "preact/compat";
+import { useEffect, useRef } from "preact/hooks";
+import { highlightIn } from "../highlight.ts";
+import { blocksOf, safeHtml } from "../markdown.ts";
+
+/** Markdown of a model, which is untrusted: block by block, so that a long answer is drawn anew at its end only. */
+export function Markdown({ text }: { readonly text: string }): JSX.Element {
+  return (
+    <div class="markdown">
+      {blocksOf(text).map((raw, at) => (
+        <Block key={at} raw={raw} />
+      ))}
+    </div>
+  );
+}
+
+const Block = memo(function Block({ raw }: { readonly raw: string }): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (box.current !== null) highlightIn(box.current);
+  }, [raw]);
+  return <div ref={box} dangerouslySetInnerHTML={{ __html: safeHtml(raw) }} />;
+});

@@ -1,0 +1,95 @@
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { call, list, request } from "../../shared/api.ts";
+import { failure, models, shown } from "../store.ts";
+import { wavOf } from "../wav.ts";
+
+function modelThatCan(capability: string): string | undefined {
+  return models.value.find(({ berth: { capabilities } }) => capabilities.includes(capability))?.id;
+}
+
+/** Writes down what a person says; absent where no slot transcribes. */
+export function RecordButton({ onText }: { readonly onText: (text: string) => void }): JSX.Element | null {
+  const model = modelThatCan("transcription");
+  const recorder = useRef<MediaRecorder | undefined>(undefined);
+  const [isRecording, setRecording] = useState(false);
+  useEffect(() => () => recorder.current?.stop(), []);
+  if (model === undefined) return null;
+  const begin = async (): Promise<void> => {
+    if (navigator.mediaDevices === undefined)
+      throw new Error("The browser allows a microphone on HTTPS pages and on localhost alone.");
+    let sound: MediaStream;
+    try {
+      sound = await navigator.mediaDevices.getUserMedia({ audio: true });
+    } catch {
+      throw new Error("The browser gave no microphone: allow it for this page, then press Record again.");
+    }
+    const pieces: Blob[] = [];
+    const next = new MediaRecorder(sound);
+    next.addEventListener("dataavailable", ({ data }) => pieces.push(data));
+    const ended = (): void => {
+      for (const track of sound.getTracks()) track.stop();
+      setRecording(false);
+      void shown(() => transcribe(model, new Blob(pieces, { type: next.mimeType }), onText));
+    };
+    next.addEventListener("stop", ended, { once: true });
+    next.start();
+    recorder.current = next;
+    setRecording(true);
+  };
+  return (
+    <button
+      type="button"
+      aria-pressed={isRecording}
+      onClick={() => (isRecording ? recorder.current?.stop() : void shown(begin))}
+    >
+      {isRecording ? "Stop recording" : "Record"}
+    </button>
+  );
+}
+
+async function transcribe(model: string, sound: Blob, onText: (text: string) => void): Promise<void> {
+  const form = new FormData();
+  form.set("model", model);
+  form.set("file", await wavOf(sound), "speech.wav");
+  const { text } = await call<{ text: string }>("/v1/audio/transcriptions", { method: "POST", raw: { content: form } });
+  if (text.trim() === "")
+    failure.value = "No words were heard. Is the right microphone chosen in the browser? Record again.";
+  else onText(text.trim());
+}
+
+/** The first voice that the slot lists; engines refuse names that they do not know. */
+async function voiceOf(model: string): Promise<string> {
+  const [first] = await list<{ readonly id: string }>(`/v1/audio/voices?model=${encodeURIComponent(model)}`);
+  return first?.id ?? "default";
+}
+
+/** Reads an answer aloud; absent where no slot speaks. */
+export function SpeakButton({ text }: { readonly text: string }): JSX.Element | null {
+  const model = modelThatCan("speech");
+  const [audio, setAudio] = useState<HTMLAudioElement>();
+  useEffect(() => () => audio?.pause(), [audio]);
+  if (model === undefined) return null;
+  const speak = async (): Promise<void> => {
+    const body = { model, input: text, voice: await voiceOf(model), response_format: "mp3" };
+    const sound = await (await request("/v1/audio/speech", { method: "POST", body })).blob();
+    const next = new Audio(URL.createObjectURL(sound));
+    const forget = (): void => {
+      URL.revokeObjectURL(next.src);
+      setAudio(undefined);
+    };
+    next.addEventListener("ended", forget, { once: true });
+    setAudio(next);
+    try {
+      await next.play();
+    } catch {
+      forget();
+      throw new Error(`The browser cannot play what ${model} has said. Read its log on the page of that slot.`);
+    }
+  };
+  return (
+    <button type="button" onClick={() => (audio === undefined ? void shown(speak) : setAudio(undefined))}>
+      {audio === undefined ? "Speak" : "Be quiet"}
+    </button>
+  );
+}

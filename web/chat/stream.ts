@@ -1,0 +1,90 @@
+import { ApiFailure, request } from "../shared/api.ts";
+import { events } from "../shared/sse.ts";
+import type { Conversation, Message, Part, ToolCall } from "./model.ts";
+import { waitWords } from "./wait-words.ts";
+
+interface Delta {
+  readonly content?: string | null;
+  readonly reasoning_content?: string | null;
+  readonly tool_calls?: readonly { index?: number; function?: { name?: string; arguments?: string } }[];
+}
+
+interface Chunk {
+  readonly choices?: readonly { readonly delta?: Delta; readonly finish_reason?: string | null }[];
+  readonly usage?: { readonly completion_tokens?: number } | null;
+  readonly error?: { readonly message?: string };
+}
+
+export interface StreamHandlers {
+  /** The answer so far. */
+  readonly onAnswer: (answer: Message) => void;
+  /** What the request waits for, in words; empty once it waits no longer. */
+  readonly onWait: (words: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Asks the model of the conversation for the next message. Resolves with the whole of it; throws ApiFailure. */
+export async function answer(conversation: Conversation, handlers: StreamHandlers): Promise<Message> {
+  const { onAnswer, onWait, signal } = handlers;
+  const { model, parameters, messages } = conversation;
+  const body = {
+    model,
+    stream: true,
+    stream_options: { include_usage: true },
+    messages: [
+      ...(parameters.system.trim() === "" ? [] : [{ role: "system", content: parameters.system }]),
+      ...messages.filter(({ failure, content }) => failure === undefined || content !== "").map(wireMessage),
+    ],
+    ...(parameters.temperature === "" ? {} : { temperature: Number(parameters.temperature) }),
+    ...(parameters.maxTokens === "" ? {} : { max_tokens: Number(parameters.maxTokens) }),
+  };
+  const response = await request("/v1/chat/completions", { method: "POST", body, signal });
+  if (response.body === null) throw new ApiFailure(502, "empty", "the answer is empty");
+  let [content, thoughts] = ["", ""];
+  const calls = new Map<number, ToolCall>();
+  let tokens: number | undefined;
+  let counted = 0;
+  let beganMs: number | undefined;
+  const message = (): Message => ({
+    role: "assistant",
+    content,
+    model,
+    ...(thoughts === "" ? {} : { thoughts }),
+    ...(calls.size === 0 ? {} : { toolCalls: [...calls.values()] }),
+    tokens: tokens ?? counted,
+    seconds: beganMs === undefined ? 0 : (performance.now() - beganMs) / 1000,
+  });
+  for await (const { data, comments } of events(response.body)) {
+    const comment = comments.at(-1);
+    if (comment !== undefined) onWait(waitWords(comment));
+    if (data === "" || data === "[DONE]") continue;
+    const chunk: Chunk = JSON.parse(data);
+    if (chunk.error !== undefined) throw new ApiFailure(502, "stream", chunk.error.message ?? "the answer was cut off");
+    tokens = chunk.usage?.completion_tokens ?? tokens;
+    const delta = chunk.choices?.[0]?.delta;
+    if (delta === undefined) continue;
+    if (beganMs === undefined) {
+      beganMs = performance.now();
+      onWait("");
+    }
+    content += delta.content ?? "";
+    thoughts += delta.reasoning_content ?? "";
+    for (const { index = 0, function: called } of delta.tool_calls ?? []) {
+      const known = calls.get(index) ?? { name: "", arguments: "" };
+      calls.set(index, {
+        name: known.name + (called?.name ?? ""),
+        arguments: known.arguments + (called?.arguments ?? ""),
+      });
+    }
+    counted += 1;
+    onAnswer(message());
+  }
+  onWait("");
+  return message();
+}
+
+function wireMessage({ role, content, images = [] }: Message): { role: string; content: string | readonly Part[] } {
+  if (images.length === 0) return { role, content };
+  const pictures = images.map((url): Part => ({ type: "image_url", image_url: { url } }));
+  return { role, content: [{ type: "text", text: content }, ...pictures] };
+}

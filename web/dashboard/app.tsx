@@ -1,0 +1,131 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { needsToken } from "../shared/api.ts";
+import { Boundary } from "../shared/boundary.tsx";
+import { TokenForm } from "../shared/token-form.tsx";
+import { connection, follow, lostBecause, problems } from "./live.ts";
+import { GroupsPage } from "./pages/groups.tsx";
+import { HardwarePage } from "./pages/hardware.tsx";
+import { ModelsPage } from "./pages/models.tsx";
+import { ProvidersPage } from "./pages/providers.tsx";
+import { RequestsPage } from "./pages/requests.tsx";
+import { SettingsPage } from "./pages/settings.tsx";
+import { SlotPage } from "./pages/slot.tsx";
+import { SlotsPage } from "./pages/slots.tsx";
+import { TokensPage } from "./pages/tokens.tsx";
+import { PlaygroundPage } from "./playground/page.tsx";
+import { segments } from "./router.ts";
+
+const links = [
+  ["slots", "Slots"],
+  ["models", "Models"],
+  ["groups", "Groups"],
+  ["hardware", "Hardware"],
+  ["upstreams", "Providers"],
+  ["tokens", "Tokens"],
+  ["requests", "Requests"],
+  ["playground", "Playground"],
+  ["settings", "Settings"],
+] as const;
+
+export function App(): JSX.Element {
+  const [session, setSession] = useState(0);
+  useEffect(() => {
+    const stop = new AbortController();
+    void follow(stop.signal);
+    return () => stop.abort();
+  }, [session]);
+  if (needsToken.value) return <TokenForm onDone={() => setSession(session + 1)} />;
+  const [page = "slots"] = segments.value;
+  return (
+    <>
+      <a class="unseen skip" href="#main">
+        Skip to the content
+      </a>
+      <header>
+        <strong>Berth</strong>
+        <nav aria-label="Pages">
+          {links.map(([name, label]) => (
+            <a
+              key={name}
+              href={name === "slots" ? "/" : `/ui/${name}`}
+              aria-current={page === name ? "page" : undefined}
+            >
+              {label}
+            </a>
+          ))}
+          <a href="/chat/" target="_self">
+            Chat
+          </a>
+        </nav>
+        <Connection />
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Problems />
+        <Boundary key={segments.value.join("/")}>{pageOf(segments.value)}</Boundary>
+      </main>
+    </>
+  );
+}
+
+function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
+  switch (page) {
+    case "slots":
+      return name === undefined ? <SlotsPage /> : <SlotPage key={name} name={name} />;
+    case "models":
+      return <ModelsPage />;
+    case "groups":
+      return <GroupsPage />;
+    case "hardware":
+      return <HardwarePage />;
+    case "upstreams":
+      return <ProvidersPage />;
+    case "tokens":
+      return <TokensPage />;
+    case "requests":
+      return <RequestsPage />;
+    case "playground":
+      return <PlaygroundPage part={name} />;
+    case "settings":
+      return <SettingsPage />;
+    default:
+      return (
+        <>
+          <h1>No such page</h1>
+          <p>
+            Nothing is at this address. <a href="/">All slots</a>
+          </p>
+        </>
+      );
+  }
+}
+
+function Connection(): JSX.Element {
+  const texts = {
+    connecting: "connecting …",
+    live: "live",
+    lost: `not connected; trying again. ${lostBecause.value}`,
+    refused: "not allowed",
+  } as const;
+  return (
+    <span role="status" class={["lost", "refused"].includes(connection.value) ? "bad" : "quiet"}>
+      {texts[connection.value]}
+    </span>
+  );
+}
+
+function Problems(): JSX.Element | null {
+  if (problems.value.length === 0) return null;
+  return (
+    <section role="alert" aria-label="Problems of the configuration">
+      {problems.value.slice(0, 5).map(({ file, message }) => (
+        <p key={`${file}${message}`}>{file === undefined ? message : `${file}: ${message}`}</p>
+      ))}
+      {problems.value.length > 5 && (
+        <p>
+          and {problems.value.length - 5} more: <code>berth config validate</code>
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,110 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { tokenScopes } from "../../../src/api/scopes.ts";
+import type { CreatedToken, TokenView } from "../../../src/api/token.ts";
+import { call, list } from "../../shared/api.ts";
+import { CopyButton } from "../../shared/copy-button.tsx";
+import { time } from "../../shared/format.ts";
+import { Action } from "../parts/action.tsx";
+import { Show, useLoaded } from "../parts/load.tsx";
+
+export function TokensPage(): JSX.Element {
+  const [tokens, again] = useLoaded(() => list<TokenView>("/api/auth/tokens"));
+  const [created, setCreated] = useState<CreatedToken>();
+  return (
+    <>
+      <h1>Tokens</h1>
+      <NewToken
+        onCreated={(token) => {
+          setCreated(token);
+          again();
+        }}
+      />
+      {created !== undefined && (
+        <section class="next" aria-label="New token" aria-live="polite">
+          <p>
+            The token of <strong>{created.label}</strong>, shown this once: {created.warning}
+          </p>
+          <p class="row">
+            <code class="secret">{created.token}</code>
+            <CopyButton text={created.token} label="Copy the token" />
+            <button type="button" onClick={() => setCreated(undefined)}>
+              I have it
+            </button>
+          </p>
+        </section>
+      )}
+      <Show of={tokens}>
+        {(all) =>
+          all.length === 0 ? (
+            <p>There is none.</p>
+          ) : (
+            <div class="wide">
+              <table aria-label="Tokens">
+                <thead>
+                  <tr>
+                    <th scope="col">Label</th>
+                    <th scope="col">Scope</th>
+                    <th scope="col">Created</th>
+                    <th scope="col">Last used</th>
+                    <th scope="col">
+                      <span class="unseen">Actions</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {all.map((token) => (
+                    <tr key={token.id}>
+                      <td>{token.label}</td>
+                      <td>{token.scope}</td>
+                      <td class="figure">{time(token.created_at)}</td>
+                      <td class="figure">{token.last_used_at === null ? "never" : time(token.last_used_at)}</td>
+                      <td>
+                        <Action
+                          label={`Revoke ${token.label}`}
+                          confirm={`Revoke the token of ${token.label}? Whoever uses it is refused at once.`}
+                          onClick={() => call(`/api/auth/tokens/${token.id}`, { method: "DELETE" })}
+                          onDone={again}
+                        >
+                          Revoke
+                        </Action>
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Show>
+    </>
+  );
+}
+
+function NewToken({ onCreated }: { readonly onCreated: (token: CreatedToken) => void }): JSX.Element {
+  const [label, setLabel] = useState("");
+  const [scope, setScope] = useState<string>("v1-only");
+  const create = async (): Promise<void> => {
+    const body = { label: label.trim(), scope };
+    onCreated(await call<CreatedToken>("/api/auth/tokens", { method: "POST", body }));
+    setLabel("");
+  };
+  return (
+    <form class="row" onSubmit={(event) => event.preventDefault()}>
+      <label>
+        Label <input value={label} maxLength={100} onInput={(event) => setLabel(event.currentTarget.value)} />
+      </label>
+      <label>
+        Scope{" "}
+        <select value={scope} onChange={(event) => setScope(event.currentTarget.value)}>
+          {tokenScopes.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </label>
+      <Action isMain disabled={label.trim() === ""} onClick={create}>
+        Create token
+      </Action>
+    </form>
+  );
+}

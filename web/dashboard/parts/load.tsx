@@ -1,0 +1,78 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { messageOf } from "../../shared/api.ts";
+import { connection } from "../live.ts";
+
+export type Loaded<T> =
+  | { readonly state: "loading" }
+  | { readonly state: "failed"; readonly message: string; readonly value?: T | undefined }
+  | { readonly state: "here"; readonly value: T };
+
+/**
+ * Reads something of the server, again whenever `keys` change, when the connection is back, and `restMs` milliseconds
+ * after each reading as long as the page is shown. The last value stays shown while a later attempt fails. A reading that
+ * a quicker and later one has overtaken is dropped; one that is merely slow is not, so that slow networks show something.
+ */
+export function useLoaded<T>(
+  read: () => Promise<T>,
+  keys: readonly unknown[] = [],
+  restMs?: number,
+): readonly [Loaded<T>, () => void] {
+  const [loaded, setLoaded] = useState<Loaded<T>>({ state: "loading" });
+  const [again, setAgain] = useState(0);
+  const readings = useRef({ begun: 0, shown: 0, isGone: false });
+  const isLive = connection.value === "live";
+  useEffect(() => {
+    readings.current.isGone = false;
+    return () => void (readings.current.isGone = true);
+  }, []);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isLast = true;
+    const now = readings.current;
+    now.begun += 1;
+    const own = now.begun;
+    const show = (next: (last: Loaded<T>) => Loaded<T>): void => {
+      if (now.isGone || own < now.shown) return;
+      now.shown = own;
+      setLoaded(next);
+    };
+    const rest = (): void => {
+      if (restMs === undefined || !isLast) return;
+      timer = setTimeout(() => (document.hidden ? rest() : setAgain((count) => count + 1)), restMs);
+    };
+    read()
+      .then(
+        (value) => show(() => ({ state: "here", value })),
+        (error: unknown) =>
+          show((last) => ({
+            state: "failed",
+            message: messageOf(error),
+            ...(last.state === "loading" ? {} : { value: last.value }),
+          })),
+      )
+      .finally(rest);
+    return () => {
+      isLast = false;
+      clearTimeout(timer);
+    };
+  }, [...keys, again, isLive]);
+  return [loaded, () => setAgain((count) => count + 1)];
+}
+
+/** Shows what was read, or says why it is not here. */
+export function Show<T>({
+  of,
+  children,
+}: {
+  readonly of: Loaded<T>;
+  readonly children: (value: T) => ComponentChildren;
+}): JSX.Element {
+  if (of.state === "loading") return <p role="status">Loading …</p>;
+  return (
+    <>
+      {of.state === "failed" && <p role="alert">{of.message}</p>}
+      {of.value !== undefined && children(of.value)}
+    </>
+  );
+}

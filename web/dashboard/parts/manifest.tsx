@@ -1,0 +1,145 @@
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { ManifestView } from "../../../src/api/management/manifest-text.ts";
+import { ApiFailure, call, messageOf } from "../../shared/api.ts";
+import { lineDifferences } from "../../shared/line-diff.ts";
+import { Show, useLoaded } from "./load.tsx";
+
+interface Diagnostics {
+  readonly valid: boolean;
+  readonly diagnostics: readonly {
+    readonly file: string;
+    readonly line?: number;
+    readonly path?: readonly (string | number)[];
+    readonly message: string;
+  }[];
+}
+
+/** The manifest as its file has it: checked and compared before it is saved, and never written over another edit. */
+export function ManifestEditor(props: {
+  readonly at: string;
+  readonly file: string | null;
+  readonly onSaved: () => void;
+}): JSX.Element {
+  if (props.file === null) {
+    return (
+      <p class="quiet">
+        No manifest configures this slot. <code>berth slot create --help</code> shows how one is made.
+      </p>
+    );
+  }
+  return <Source {...props} />;
+}
+
+function Source({ at, onSaved }: { readonly at: string; readonly onSaved: () => void }): JSX.Element {
+  const [source, again] = useLoaded(() => call<ManifestView>(`${at}/manifest`));
+  const saved = (): void => {
+    again();
+    onSaved();
+  };
+  return <Show of={source}>{(value) => <Editor at={at} source={value} onSaved={saved} />}</Show>;
+}
+
+interface EditorProps {
+  readonly at: string;
+  readonly source: ManifestView;
+  readonly onSaved: () => void;
+}
+
+function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
+  const [text, setText] = useState(source.text);
+  const [base, setBase] = useState(source);
+  const [says, setSays] = useState<{ readonly tone: "alert" | "status"; readonly lines: readonly string[] }>();
+  useEffect(() => {
+    // Another edit than this one is never put in its place: it becomes what this one is compared with, once it is saved.
+    if (text === base.text) setText(source.text);
+    if (text === base.text || text === source.text) setBase(source);
+  }, [source.hash]);
+  const isReadOnly = source.read_only !== null;
+  const isChanged = text !== base.text;
+  const fail = (error: unknown): void => setSays({ tone: "alert", lines: [messageOf(error)] });
+  const validate = async (): Promise<boolean> => {
+    const answer = await call<Diagnostics>("/api/config/validate", {
+      method: "POST",
+      body: { files: { [base.file]: text } },
+    });
+    const lines = answer.diagnostics.map(({ file, line, path = [], message }) => {
+      const place = line === undefined ? file : `${file}:${line}`;
+      return [place, ...(path.length === 0 ? [] : [path.join(".")]), message].join(": ");
+    });
+    setSays(answer.valid ? { tone: "status", lines: ["It is valid."] } : { tone: "alert", lines });
+    return answer.valid;
+  };
+  const save = async (): Promise<void> => {
+    if (!(await validate())) return;
+    try {
+      await call(`${at}/manifest`, { method: "PUT", body: { text, hash: base.hash } });
+      const now = await call<ManifestView>(`${at}/manifest`);
+      // Of an edit that came right after this one the old hash stays, so that the next save finds it.
+      setBase(now.text === text ? now : { ...base, text });
+      setSays({ tone: "status", lines: ["Saved."] });
+      onSaved();
+    } catch (error) {
+      if (!(error instanceof ApiFailure) || error.code !== "config.changed") throw error;
+      // Somebody else was first: the present file becomes what the edit is compared with, and the edit stays.
+      setBase(await call<ManifestView>(`${at}/manifest`));
+      const line =
+        "The file was changed meanwhile. Below is your text compared with the present file; Save writes yours.";
+      setSays({ tone: "alert", lines: [line] });
+    }
+  };
+  return (
+    <>
+      <p class="quiet">
+        {base.file}
+        {isReadOnly && <> · read-only here: {source.read_only}. Change it where it comes from.</>}
+      </p>
+      <label>
+        <span class="unseen">Manifest</span>
+        <textarea
+          class="editor"
+          spellcheck={false}
+          readOnly={isReadOnly}
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </label>
+      {!isReadOnly && (
+        <div class="row">
+          <button type="button" onClick={() => void validate().catch(fail)}>
+            Validate
+          </button>
+          <button type="button" class="main" disabled={!isChanged} onClick={() => void save().catch(fail)}>
+            Save
+          </button>
+          {isChanged && (
+            <button type="button" onClick={() => setText(base.text)}>
+              Undo
+            </button>
+          )}
+        </div>
+      )}
+      {says !== undefined && (
+        <div role={says.tone}>
+          {says.lines.map((line) => (
+            <p key={line}>{line}</p>
+          ))}
+        </div>
+      )}
+      {isChanged && <Difference before={base.text} after={text} />}
+    </>
+  );
+}
+
+function Difference({ before, after }: { readonly before: string; readonly after: string }): JSX.Element {
+  return (
+    <pre class="diff" aria-label="Difference to the file">
+      {lineDifferences(before, after).map(({ kind, line }, at) => (
+        <div key={at} class={kind}>
+          {{ same: "  ", added: "+ ", removed: "- " }[kind]}
+          {line}
+        </div>
+      ))}
+    </pre>
+  );
+}

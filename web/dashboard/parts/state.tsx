@@ -1,0 +1,61 @@
+import type { JSX } from "preact";
+import type { SlotView } from "../../../src/api/management/views.ts";
+import { bytes, percent } from "../../shared/format.ts";
+
+const tones = {
+  offline: "quiet",
+  pulling: "busy",
+  starting: "busy",
+  warming: "busy",
+  ready: "good",
+  serving: "good",
+  idle: "good",
+  unloading: "busy",
+  error: "bad",
+} as const satisfies Record<SlotView["state"], string>;
+
+/** A state in its own word and tone; never by colour alone. */
+export function State({ slot }: { readonly slot: Pick<SlotView, "state" | "progress"> }): JSX.Element {
+  const { progress } = slot;
+  const done =
+    progress === null || progress === undefined ? undefined : percent(progress.bytes_done, progress.bytes_total);
+  return (
+    <span class={`whole ${tones[slot.state] ?? ""}`}>
+      {slot.state}
+      {progress !== null && progress !== undefined && <span class="quiet"> {done ?? bytes(progress.bytes_done)}</span>}
+    </span>
+  );
+}
+
+type Condition = SlotView["conditions"][number];
+
+/** The condition that a person should read first; undefined where all is as declared. */
+export function firstConcern(conditions: readonly Condition[]): Condition | undefined {
+  const isOn = (type: string): Condition | undefined =>
+    conditions.find((each) => each.type === type && each.status === "True");
+  const notReady = conditions.find(({ type, status }) => type === "Ready" && status !== "True");
+  return isOn("Stalled") ?? isOn("Degraded") ?? isOn("Reconciling") ?? notReady;
+}
+
+/** What a person can do about a slot, by its reason; undefined where waiting is all there is to do, or nothing. */
+export function nextStep(slot: SlotView): string | undefined {
+  const concern = firstConcern(slot.conditions);
+  switch (concern?.reason) {
+    case undefined:
+      return undefined;
+    case "InvalidSpec":
+      return "Correct the manifest below at the place that the message names, and save it.";
+    case "ModelNotFound":
+      return "Fetch the model on the page Models, or choose another one with Swap.";
+    case "DoesNotFit":
+      return "Choose a smaller model or context, or unload another slot that holds the memory.";
+    case "OutOfMemory":
+      return "Lower the context or choose a smaller model; Restart tries again at once.";
+    case "NotOnGpu":
+      return "Look at the page Hardware: it says what this machine allows, and why.";
+    case "LicenseNotAccepted":
+      return "Read and accept the licence on the page Models.";
+    default:
+      return slot.state === "error" ? "Read the log below; Restart tries again at once." : undefined;
+  }
+}

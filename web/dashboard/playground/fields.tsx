@@ -1,0 +1,75 @@
+import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import type { V1Model } from "../../../src/api/management/v1-model.ts";
+import type { SlotCapability } from "../../../src/api/names.ts";
+import { list } from "../../shared/api.ts";
+import { Show, useLoaded } from "../parts/load.tsx";
+
+interface TextProps {
+  readonly label: string;
+  readonly value: string;
+  readonly rows?: number;
+  readonly onInput: (value: string) => void;
+}
+
+export function TextField({ label, value, rows, onInput }: TextProps): JSX.Element {
+  return (
+    <label>
+      {label}
+      {rows === undefined ? (
+        <input value={value} required onInput={(event) => onInput(event.currentTarget.value)} />
+      ) : (
+        <textarea
+          rows={rows}
+          value={value}
+          spellcheck={false}
+          onInput={(event) => onInput(event.currentTarget.value)}
+        />
+      )}
+    </label>
+  );
+}
+
+interface ModelProps {
+  readonly capability: SlotCapability;
+  readonly value: string;
+  readonly onChange: (model: string) => void;
+}
+
+/** The slots, models and providers' models that can do it; says what to do where there are none. */
+export function ModelField({ capability, value, onChange }: ModelProps): JSX.Element {
+  const [models] = useLoaded(() => list<V1Model>("/v1/models?available=1"));
+  const capable =
+    models.state === "loading"
+      ? []
+      : (models.value ?? []).filter(({ berth }) => berth.capabilities.some((each) => each === capability));
+  const first = capable[0]?.id;
+  const isHere = capable.some(({ id }) => id === value);
+  useEffect(() => {
+    if (!isHere && first !== undefined) onChange(first);
+  }, [isHere, first]);
+  return (
+    <Show of={models}>
+      {() =>
+        first === undefined ? (
+          <p role="status">
+            Nothing here can do this: no slot and no provider has the capability <code>{capability}</code>. Fetch a
+            model for it on the page <a href="/ui/models">Models</a>, or name a provider on the page{" "}
+            <a href="/ui/upstreams">Providers</a>.
+          </p>
+        ) : (
+          <label>
+            Model
+            <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+              {capable.map(({ id, berth }) => (
+                <option key={id} value={id}>
+                  {id} ({berth.state})
+                </option>
+              ))}
+            </select>
+          </label>
+        )
+      }
+    </Show>
+  );
+}

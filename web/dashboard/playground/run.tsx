@@ -1,0 +1,107 @@
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiFailure, messageOf } from "../../shared/api.ts";
+
+type State<T> =
+  | { readonly is: "resting" }
+  | { readonly is: "busy" }
+  | { readonly is: "failed"; readonly message: string }
+  | { readonly is: "done"; readonly value: T };
+
+interface Run<T> {
+  readonly state: State<T>;
+  readonly start: () => void;
+  readonly stop: () => void;
+}
+
+/** One request at a time, which a person starts and may stop; it ends with the page. */
+export function useRun<T>(task: (signal: AbortSignal) => Promise<T>): Run<T> {
+  const [state, setState] = useState<State<T>>({ is: "resting" });
+  const current = useRef<AbortController | undefined>(undefined);
+  useEffect(() => () => current.current?.abort(), []);
+  const start = async (): Promise<void> => {
+    const abort = new AbortController();
+    current.current?.abort();
+    current.current = abort;
+    setState({ is: "busy" });
+    try {
+      const value = await task(abort.signal);
+      if (!abort.signal.aborted) setState({ is: "done", value });
+    } catch (error) {
+      if (!abort.signal.aborted) setState({ is: "failed", message: `${messageOf(error)} ${nextStep(error)}`.trim() });
+    }
+  };
+  return {
+    state,
+    start: () => void start(),
+    stop: () => {
+      current.current?.abort();
+      setState({ is: "resting" });
+    },
+  };
+}
+
+/** What a person can do about a failure, where the server's own sentence does not say. */
+function nextStep(error: unknown): string {
+  if (!(error instanceof ApiFailure)) return "";
+  switch (error.status) {
+    case 403:
+      return "Use a token with the scope all or admin: Settings forgets the present one.";
+    case 404:
+      return "Choose another model; the page Slots shows what runs.";
+    case 413:
+      return "Send less at once.";
+    case 429:
+    case 503:
+      return "Look at the page Slots, or try again in a moment.";
+    case 502:
+    case 504:
+      return "The slot's page has the log of its engine.";
+    default:
+      return "";
+  }
+}
+
+interface FormProps<T> {
+  readonly run: Run<T>;
+  /** The name of the button that sends the request. */
+  readonly action: string;
+  readonly disabled?: boolean;
+  readonly children: ComponentChildren;
+  readonly show: (value: T) => JSX.Element;
+}
+
+/** Fields, a button that sends them, and below what came back. */
+export function RunForm<T>({ run, action, disabled = false, children, show }: FormProps<T>): JSX.Element {
+  const { state, start, stop } = run;
+  const isBusy = state.is === "busy";
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (!isBusy && !disabled) start();
+  };
+  return (
+    <>
+      <form class="fields" onSubmit={submit}>
+        {children}
+        <div class="row">
+          <button type="submit" class="main" aria-busy={isBusy} disabled={isBusy || disabled}>
+            {action}
+          </button>
+          {isBusy && (
+            <button type="button" onClick={stop}>
+              Stop
+            </button>
+          )}
+        </div>
+      </form>
+      {isBusy && <p role="status">Waiting for the answer; a cold slot loads its model first …</p>}
+      {state.is === "failed" && <p role="alert">{state.message}</p>}
+      {state.is === "done" && (
+        <section aria-label="Answer">
+          <h2>Answer</h2>
+          {show(state.value)}
+        </section>
+      )}
+    </>
+  );
+}

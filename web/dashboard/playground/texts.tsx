@@ -1,0 +1,123 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { call } from "../../shared/api.ts";
+import { Code } from "./code.tsx";
+import { bodyOf, linesOf, paths } from "./example.ts";
+import { ModelField, TextField } from "./fields.tsx";
+import { RunForm, useRun } from "./run.tsx";
+import { cosine } from "./similarity.ts";
+
+interface Vectors {
+  readonly input: readonly string[];
+  readonly vectors: readonly (readonly number[])[];
+}
+
+/** Several texts, and how alike they are to the model. */
+export function Embeddings(): JSX.Element {
+  const [model, setModel] = useState("");
+  const [text, setText] = useState("A ship in the harbour\nA boat at the quay\nA cake in the oven");
+  const input = linesOf(text);
+  const example = { kind: "embeddings", model, input } as const;
+  const run = useRun(async (signal): Promise<Vectors> => {
+    const { data } = await call<{ data: readonly { index: number; embedding: readonly number[] }[] }>(
+      paths.embeddings,
+      { method: "POST", body: bodyOf(example), signal },
+    );
+    return { input, vectors: data.toSorted((a, b) => a.index - b.index).map(({ embedding }) => embedding) };
+  });
+  return (
+    <>
+      <RunForm
+        run={run}
+        action="Embed"
+        disabled={model === "" || input.length === 0}
+        show={(found) => <Similarities found={found} />}
+      >
+        <ModelField capability="embeddings" value={model} onChange={setModel} />
+        <TextField label="Texts, one a line" rows={5} value={text} onInput={setText} />
+      </RunForm>
+      <Code example={example} />
+    </>
+  );
+}
+
+function Similarities({ found: { input, vectors } }: { readonly found: Vectors }): JSX.Element {
+  return (
+    <>
+      <p>
+        {vectors.length} vectors of {vectors[0]?.length ?? 0} numbers. The table has the cosine of each pair: 1 for the
+        same direction, 0 for nothing in common.
+      </p>
+      <div class="wide">
+        <table aria-label="Similarity">
+          <thead>
+            <tr>
+              <th scope="col">Text</th>
+              {input.map((text, column) => (
+                <th key={column} scope="col" title={text}>
+                  {column + 1}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {input.map((text, row) => (
+              <tr key={row}>
+                <th scope="row">
+                  {row + 1}. {text}
+                </th>
+                {input.map((_, column) => (
+                  <td key={column} class="figure">
+                    {cosine(vectors[row] ?? [], vectors[column] ?? []).toFixed(3)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+interface Ranked {
+  readonly documents: readonly string[];
+  readonly results: readonly { readonly index: number; readonly relevance_score: number }[];
+}
+
+/** Documents in the order in which they answer a question. */
+export function Rerank(): JSX.Element {
+  const [model, setModel] = useState("");
+  const [query, setQuery] = useState("Where does the ship lie?");
+  const [text, setText] = useState("The cake is in the oven.\nThe ship lies at the quay.\nShips are built of steel.");
+  const documents = linesOf(text);
+  const example = { kind: "rerank", model, query, documents } as const;
+  const run = useRun(async (signal): Promise<Ranked> => {
+    const body = bodyOf(example);
+    const { results } = await call<Pick<Ranked, "results">>(paths.rerank, { method: "POST", body, signal });
+    return { documents, results: results.toSorted((a, b) => b.relevance_score - a.relevance_score) };
+  });
+  return (
+    <>
+      <RunForm
+        run={run}
+        action="Rank"
+        disabled={model === "" || documents.length === 0 || query.trim() === ""}
+        show={(found) => (
+          <ol aria-label="Ranking">
+            {found.results.map(({ index, relevance_score: score }) => (
+              <li key={index}>
+                {found.documents[index]} <span class="quiet figure">{score.toFixed(4)}</span>
+              </li>
+            ))}
+          </ol>
+        )}
+      >
+        <ModelField capability="rerank" value={model} onChange={setModel} />
+        <TextField label="Query" value={query} onInput={setQuery} />
+        <TextField label="Documents, one a line" rows={5} value={text} onInput={setText} />
+      </RunForm>
+      <Code example={example} />
+    </>
+  );
+}

@@ -1,0 +1,127 @@
+import { signal } from "@preact/signals";
+
+/** Where the page's own server is: the directory of the page, so that a page below `/chat/` stays below it. */
+export const base = new URL(document.querySelector("base")?.href ?? "/", location.href);
+
+const storageKey = "berth-token";
+
+/** The token that a person entered, kept as long as this tab. */
+export const token = signal<string | undefined>(sessionStorage.getItem(storageKey) ?? undefined);
+/** The server has refused the request without a token, or with the present one. */
+export const needsToken = signal(false);
+
+export function useToken(value: string | undefined): void {
+  token.value = value;
+  needsToken.value = false;
+  if (value === undefined) sessionStorage.removeItem(storageKey);
+  else sessionStorage.setItem(storageKey, value);
+}
+
+/** An answer that is no success, in the words of the server. */
+export class ApiFailure extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly details: unknown;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(status: number, code: string, message: string, details?: unknown, retryAfterSeconds?: number) {
+    super(message);
+    this.name = "ApiFailure";
+    this.status = status;
+    this.code = code;
+    this.details = details;
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+export interface CallOptions {
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  readonly body?: unknown;
+  /** Instead of `body`: sent as they are. */
+  readonly raw?: { readonly content: BodyInit; readonly type?: string };
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Throws ApiFailure for an answer that is no success, and where no server answers (`status` 0). */
+export async function request(path: string, options: CallOptions = {}): Promise<Response> {
+  const response = await exchange(new URL(path.replace(/^\//, ""), base), options);
+  if (response.ok) return response;
+  const failure = await failureOf(response);
+  if (failure.status === 401) needsToken.value = true;
+  throw failure;
+}
+
+/** Any answer, with the token of this tab. Throws ApiFailure where no server answers (`status` 0). */
+export async function exchange(url: URL, options: CallOptions = {}): Promise<Response> {
+  const { method = "GET", body, raw, signal: abort } = options;
+  const headers = new Headers(options.headers);
+  if (token.value !== undefined) headers.set("authorization", `Bearer ${token.value}`);
+  if (body !== undefined) headers.set("content-type", "application/json");
+  if (raw?.type !== undefined) headers.set("content-type", raw.type);
+  const content = raw?.content ?? (body === undefined ? undefined : JSON.stringify(body));
+  try {
+    return await fetch(url, {
+      method,
+      headers,
+      ...(content === undefined ? {} : { body: content }),
+      ...(abort === undefined ? {} : { signal: abort }),
+    });
+  } catch (error) {
+    if (abort?.aborted === true) throw error;
+    throw new ApiFailure(0, "unreachable", "Berth does not answer. See on its machine whether it runs: berth status.");
+  }
+}
+
+/** The JSON of an answer, as the server's schema has it. Throws ApiFailure. */
+export async function call<T>(path: string, options: CallOptions = {}): Promise<T> {
+  const response = await request(path, options);
+  if (response.status === 204) return JSON.parse("null");
+  try {
+    return await response.json();
+  } catch {
+    throw new ApiFailure(response.status, "no_json", "What answered is no Berth: its answer is no JSON.");
+  }
+}
+
+/** The items of a list of the API. */
+export async function list<T>(path: string): Promise<readonly T[]> {
+  const { data } = await call<{ readonly data: readonly T[] }>(path);
+  return data;
+}
+
+async function failureOf(response: Response): Promise<ApiFailure> {
+  const text = await response.text().catch(() => "");
+  const after = Number(response.headers.get("retry-after") ?? Number.NaN);
+  const retry = Number.isFinite(after) ? after : undefined;
+  try {
+    const parsed: { error?: { code?: string; message?: string; details?: unknown } } = JSON.parse(text);
+    const { code = "unknown", message = response.statusText, details } = parsed.error ?? {};
+    return new ApiFailure(response.status, code, message, details, retry);
+  } catch {
+    return new ApiFailure(response.status, "unknown", `the server answered ${response.status}`, undefined, retry);
+  }
+}
+
+/** A failure as sentences for a person: what is wrong, and what to do about it where the server does not say so. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof ApiFailure)) return error instanceof Error ? error.message : String(error);
+  const next = nextStep(error);
+  return next === undefined ? error.message : `${error.message.replace(/\.$/, "")}. ${next}`;
+}
+
+function nextStep({ status, code, details, retryAfterSeconds }: ApiFailure): string | undefined {
+  const again = retryAfterSeconds === undefined ? "Try again." : `Try again in ${retryAfterSeconds} s.`;
+  if (status === 429 || status === 503) return again;
+  // Another refusal, such as one of a server without authentication, says itself what to do.
+  const lacksScope = code === "auth.forbidden" && typeof details === "object" && details !== null && "scope" in details;
+  if (lacksScope)
+    return token.value === undefined
+      ? "An administrator of this Berth may do it."
+      : "Use a token with more rights: “Forget the token” on the page Settings.";
+  if (code === "slot.not_found") return "It may have been removed: see the page Slots.";
+  if (code === "config.read_only") return "Change it where it comes from.";
+  if (code === "unknown" || code === "no_json" || status >= 500)
+    return "Reload the page; if that does not help, the log of Berth says more: berth doctor.";
+  return undefined;
+}

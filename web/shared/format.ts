@@ -1,0 +1,28 @@
+import { byteFigure } from "../../src/api/byte-text.ts";
+import { duration as wholeSeconds } from "../../src/api/duration.ts";
+
+const nothing = "–";
+
+/** A size, e.g. `4.3 GiB`; a dash where the size is not known. */
+export function bytes(value: number | null | undefined): string {
+  return value === null || value === undefined ? nothing : byteFigure(value);
+}
+
+/** A time in seconds, e.g. `0.4s` or `3m12s`; a dash where the time is not known. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return nothing;
+  return seconds < 10 ? `${seconds.toFixed(1)}s` : wholeSeconds(Math.round(seconds));
+}
+
+/** How much of a total is done, e.g. `41 %`; undefined where no total is known. */
+export function percent(done: number, total: number | null | undefined): string | undefined {
+  return total === null || total === undefined || total <= 0 ? undefined : `${Math.floor((100 * done) / total)} %`;
+}
+
+/** An instant in the words of the browser: of today the time alone. */
+export function time(at: string | null | undefined): string {
+  if (at === null || at === undefined) return nothing;
+  const date = new Date(at);
+  const isToday = date.toDateString() === new Date().toDateString();
+  return isToday ? date.toLocaleTimeString() : date.toLocaleString();
+}
