@@ -241,20 +241,32 @@ describe("a slot whose model requests choose", () => {
     assert.equal(site.slot(slot).status.onRequest, undefined);
   });
 
-  it("keeps its choice over a restart of the operator at any effect, and stops nothing twice", async () => {
+  /** `downMs`: the engine that its predecessor started listens after 40 ms, and is loaded after 140 ms. */
+  async function dieAtEachEffect(downMs: number): Promise<void> {
     for (let effect = 0; effect < 6; effect++) {
       const { site, clients } = await loaded();
       await using _ = site;
       site.failAt(effect, true);
       clients.ask({ big: { held: 1 } });
       await site.turn();
+      site.clock.advance(downMs);
       await site.start();
       clients.ask({ big: { held: 1 } });
       await site.advance(5);
       assert.equal(held(site), "big ready, big chosen", `it died at effect ${effect}`);
       assert.deepEqual(site.deeds(slot), ["start main", "stop main", "start main"], `it died at effect ${effect}`);
+      assert.doesNotMatch(site.states(slot).join(), /error/, `it died at effect ${effect}`);
     }
-  });
+  }
+
+  for (const [ms, engine] of [
+    [0, "just started"],
+    [50, "listening"],
+    [3000, "ready"],
+  ] as const)
+    it(`keeps its choice over a restart of the operator at any effect, and stops nothing twice: engine ${engine}`, async () => {
+      await dieAtEachEffect(ms);
+    });
 
   it("adds up what several gateways want, and counts one of an earlier version for the chosen model", async () => {
     const { site } = await loaded();

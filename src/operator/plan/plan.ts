@@ -8,6 +8,7 @@ import { notPrepared } from "./preparing.ts";
 import { swapping } from "./swapping.ts";
 import { runtimeUnreachable } from "./unreachable.ts";
 import { mustRestart, unloadingEnds } from "./replacing.ts";
+import { unannounced } from "./unannounced.ts";
 import { cannotLoad, noFreePort, notWanted, portConflict, refused } from "./unloading.ts";
 import { compose, type Judged } from "./compose.ts";
 import { processInputs, type ProcessCheck, type ProcessInput } from "./processes.ts";
@@ -52,7 +53,8 @@ const processChecks: readonly [name: string, check: ProcessCheck][] = [
 
 /** Decides. Pure: the same input gives the same decision, with its reasons. */
 export function plan(input: SlotInput): Decision & { readonly check: string } {
-  const decision = judge(input);
+  const { check, ...judged } = judge(input);
+  const decision = { ...unannounced(input, judged), check };
   const againMs = input.onRequest?.againMs;
   if (againMs === undefined) return decision;
   return { ...decision, requeueMs: Math.min(decision.requeueMs ?? Infinity, againMs) };

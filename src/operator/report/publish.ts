@@ -16,7 +16,7 @@ export interface PublishOptions {
 
 /** Writes the status once, and only when it differs. Returns the published state. */
 export async function publish(
-  dependencies: Dependencies,
+  dependencies: Pick<Dependencies, "published" | "publisher" | "written" | "backoff">,
   input: SlotInput,
   decision: Decision,
   outcome: Outcome,
