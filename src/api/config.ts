@@ -86,7 +86,7 @@ export const configShape = {
     .default(0.1)
     .describe("The part of requests that are traced where the client has not decided; 1: all, for a try"),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
-  allowedHosts: list.default([]).describe("More Host names that /api accepts"),
+  allowedHosts: list.default([]).describe("More Host names that /api and /models accept"),
   corsOrigins: list.default([]).describe("Origins whose pages may call /v1 from a browser, or *; absent: none"),
   engineUser: z.string().optional().describe("USER or USER:GROUP that runs engines when Berth runs as root"),
   bufferLimit: bytesSchema

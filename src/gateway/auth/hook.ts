@@ -53,7 +53,7 @@ export function guardRoutes(app: FastifyInstance, gate: Gate): readonly GuardedR
   app.decorateRequest("identity", undefined);
   app.addHook("onRequest", async (request, reply) => {
     const kind = kindOf(request);
-    void reply.headers({ ...(kind === "v1" ? v1Headers : headers), "x-request-id": request.id });
+    void reply.headers({ ...(kind === "v1" || kind === "router" ? v1Headers : headers), "x-request-id": request.id });
     request.identity = gate.admit(request.raw, scopeOf(app, request), kind);
   });
   return routes;
@@ -73,5 +73,6 @@ function scopeOf(app: FastifyInstance, request: FastifyRequest): ScopeClass {
 function kindOf(request: FastifyRequest): RouteKind {
   const url = request.routeOptions.url ?? request.url;
   if (/^\/api(?:\/|$)/.test(url) || url === "/") return "api";
-  return /^\/(?:v1|models)(?:\/|$)/.test(url) ? "v1" : "other";
+  if (/^\/models(?:\/|$)/.test(url)) return "router";
+  return /^\/v1(?:\/|$)/.test(url) ? "v1" : "other";
 }

@@ -11,11 +11,11 @@ export interface GuardedRequest {
 }
 
 /**
- * `api` changes and shows things of this machine; `v1` is for programs, and `engine` are its routes that reach an
- * engine or a provider, with any method; `page` is an engine's own page, to which a link may lead; `other` shows nothing
- * that needs a guard.
+ * `api` changes and shows things of this machine, and so does `router` for programs that know llama-server's router;
+ * `v1` is for programs, and `engine` are its routes that reach an engine or a provider, with any method; `page` is an
+ * engine's own page, to which a link may lead; `other` shows nothing that needs a guard.
  */
-export type RouteKind = "api" | "v1" | "engine" | "page" | "other";
+export type RouteKind = "api" | "router" | "v1" | "engine" | "page" | "other";
 
 /**
  * A page of another site may do nothing through a person's browser (DECISIONS 1). A page that rebinds its name to our
@@ -40,7 +40,7 @@ export class HostGuard {
       if (isForeign(headers) && !isLinkFromHere(method, headers)) throw foreign();
       return;
     }
-    if (kind !== "api") {
+    if (kind === "v1" || kind === "engine") {
       // Only browsers send these. Programs may call /v1 by any name that the network has for us.
       const isBrowser = headers.origin !== undefined || headers["sec-fetch-site"] !== undefined;
       if (!isBrowser || (headers.origin !== undefined && this.#cors.isWelcome(headers.origin))) return;

@@ -70,6 +70,7 @@ describe("host guard", () => {
     ];
     for (const host of foreign) {
       assert.equal(isLetIn("GET", "api", { host }), false, host);
+      assert.equal(isLetIn("GET", "router", { host }), false, host);
       assert.ok(isLetIn("GET", "other", { host }), "a probe may call us as it likes");
     }
     assert.throws(() => guard.check({ method: "GET", headers: { host: "<script>é" } }, "api"), {
@@ -125,6 +126,14 @@ describe("host guard", () => {
     }
   });
 
+  it("lets programs for llama-server's router in by its own names, and pages of other sites as into /v1", () => {
+    const json = { "content-type": "application/json" };
+    assert.ok(isLetIn("GET", "router", { host: "svc.local:8080" }));
+    assert.ok(isLetIn("POST", "router", { host: "svc.local", ...json, origin: "app://obsidian.md" }));
+    assert.equal(isLetIn("POST", "router", { host: "svc.local", origin: "https://evil.example" }), false);
+    assert.equal(isLetIn("POST", "router", { host: "evil.example", ...json, authorization: "Bearer x" }), false);
+  });
+
   it("lets no picture, link or form of another site reach an engine, with any method", () => {
     for (const [headers, isIn] of crossing)
       for (const method of ["GET", "HEAD"])
@@ -151,14 +160,16 @@ describe("host guard", () => {
 });
 
 describe("a browser's page", { concurrency: true }, () => {
-  it("that rebound its name reads neither slots nor the front page, with authentication on or off", async () => {
+  it("that rebound its name reads neither slots nor models nor the front page, with authentication on or off", async () => {
     for (const env of [{}, { SVC_AUTH_ENABLED: "1" }]) {
       await using gateway = await startGateway(env);
       const token = { authorization: `Bearer ${await gateway.token("admin")}` };
-      for (const path of ["/api/slots", "/%61pi/slots", "/", "/api/status", `http://x/api/slots`]) {
+      const models = ["/models", "/models/sse", "/%6dodels", "/models/nothing"];
+      for (const path of ["/api/slots", "/%61pi/slots", "/", "/api/status", `http://x/api/slots`, ...models]) {
         const answer = await gateway.ask("GET", path, { host: "evil.example", ...token });
         assert.equal(codeOf(answer), "auth.forbidden", path);
       }
+      assert.equal((await gateway.ask("GET", "/models", { host: "localhost", ...token })).status, 200);
       assert.equal((await gateway.ask("GET", "/livez", { host: "10-0-0-7.pod" })).status, 200);
       assert.equal((await gateway.ask("GET", "/v1/models", { host: "berth.svc" })).status, 200);
     }
