@@ -1,5 +1,6 @@
 /**
- * A DOUBLE of an engine with a page of its own: a page, a WebSocket that echoes, redirects and cookies. It runs no model.
+ * A DOUBLE of an engine with a page of its own: a page, a service worker, a WebSocket that echoes, redirects and cookies. It
+ * runs no model.
  * By hand: PORT=8090 node test/doubles/page-engine.ts [FILE.html]
  */
 import { createHash } from "node:crypto";
@@ -20,9 +21,17 @@ export interface PageEngineDouble extends Listening {
   readonly sockets: ReadonlySet<Duplex>;
 }
 
+export interface PageEngineOptions {
+  readonly html?: string;
+  /** The page's own content security policy. */
+  readonly policy?: string;
+  readonly port?: number;
+}
+
 /** Listens on `port` (0: any free one); `/` is that page. */
-export async function startPageEngine(options: { html?: string; port?: number } = {}): Promise<PageEngineDouble> {
+export async function startPageEngine(options: PageEngineOptions = {}): Promise<PageEngineDouble> {
   const { html = "<!doctype html><title>An engine's page</title>", port = 0 } = options;
+  const { policy = "script-src 'unsafe-inline'" } = options;
   const calls: { method: string; url: string; headers: IncomingMessage["headers"] }[] = [];
   const sockets = new Set<Duplex>();
   const note = ({ method = "", url = "", headers }: IncomingMessage): void => void calls.push({ method, url, headers });
@@ -39,13 +48,14 @@ export async function startPageEngine(options: { html?: string; port?: number } 
       response.writeHead(200, { "set-cookie": cookies }).end("baked");
     } else if (url.pathname === "/echo") {
       readBody(request, (body) => json(response, 200, { body, query: url.search }));
+    } else if (url.pathname === "/sw.js") {
+      response.writeHead(200, { "content-type": "text/javascript", "service-worker-allowed": "/" }).end("");
     } else if (url.pathname === "/cut") {
       response.writeHead(200, { "content-length": "100" });
       response.write("half", () => response.destroy());
     } else if (url.pathname === "/hang") {
       // Never answered.
     } else {
-      const policy = "script-src 'unsafe-inline'";
       response.writeHead(200, { "content-type": "text/html", "content-security-policy": policy }).end(html);
     }
   });
