@@ -187,6 +187,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const cors = new Cors(config.corsOrigins);
   const gate = new Gate(new HostGuard([config.hostname, ...config.allowedHosts], cors), authenticator);
   const recent = new RecentRequests({ keepsBodies: config.requestBodies });
+  const accessLog = new AccessLog(log, options.accessLine, config.accessLogPart);
   const dispatcher = new Dispatcher({
     index,
     cacheSync,
@@ -195,7 +196,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
     traffic,
     budget,
     metrics,
-    log: new AccessLog(log, options.accessLine, config.accessLogPart),
+    log: accessLog,
     traces,
     recent,
     bodyLimitBytes: config.bodyLimit,
@@ -274,7 +275,7 @@ export async function runGateway(config: Config, options: GatewayOptions): Promi
   const tokenCounts = { all: known.length, unconfirmed: known.filter((each) => !each.is_confirmed).length };
   const listeners = await openListeners(app.server, config, (how) => app.fastify.listen(how));
   if (options.pages !== undefined) await listenForChat(config, listeners, chat, log);
-  stack.use(await openEnginePages(config, { index, published, gate, authenticator, traffic, listeners, log }));
+  stack.use(await openEnginePages(config, { index, published, gate, traffic, listeners, metrics, accessLog, log }));
   const port = portOf(app.server) ?? config.port;
   const url = localUrl(config.host, port);
   log.info(`gateway listens on ${url}`);

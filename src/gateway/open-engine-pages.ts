@@ -2,34 +2,40 @@ import type { IncomingMessage } from "node:http";
 import type { Logger } from "pino";
 import type { Config } from "../api/config.ts";
 import { ApiError } from "../api/errors.ts";
+import { gatewayMetrics as families } from "../api/metrics/gateway.ts";
 import { localUrl } from "../lib/listen-address.ts";
 import type { OperatorLiveness } from "../store/store.ts";
 import { availabilityOf } from "./admission/availability.ts";
-import type { Authenticator } from "./auth/authenticator.ts";
 import type { Gate } from "./auth/gate.ts";
 import type { Traffic } from "./dispatch/traffic.ts";
 import type { Listeners } from "./http/listeners.ts";
 import { EnginePages } from "./pages/engine-pages.ts";
 import type { PageEngine } from "./pages/engine-headers.ts";
 import type { ResolutionIndex } from "./routing/index.ts";
+import type { AccessLog } from "./telemetry/access-log.ts";
+import type { GatewayMetrics } from "./telemetry/metrics.ts";
+import { RequestRecord } from "./telemetry/request-record.ts";
+import { noSlot } from "./telemetry/slot-metrics.ts";
 
 interface EnginePagesDependencies {
   readonly index: () => ResolutionIndex;
   readonly published: { operatorLiveness(): OperatorLiveness };
   readonly gate: Gate;
-  readonly authenticator: Authenticator;
   readonly traffic: Traffic;
   readonly listeners: Pick<Listeners, "with">;
+  readonly metrics: Pick<GatewayMetrics, "page">;
+  readonly accessLog: AccessLog;
   readonly log: Logger;
 }
 
 /** Listens for engines' pages where SVC_ENGINE_PAGES names slots. Resolves with undefined where none are, or none can be. */
 export async function openEnginePages(
   config: Config,
-  { index, published, gate, authenticator, traffic, listeners, log }: EnginePagesDependencies,
+  { index, published, gate, traffic, listeners, metrics, accessLog, log }: EnginePagesDependencies,
 ): Promise<EnginePages | undefined> {
   const { enginePages: slots, enginePagesPort: port, host, bodyLimit: bodyLimitBytes } = config;
   if (slots.length === 0) return undefined;
+  const requests = metrics.page.values(families.enginePageRequests);
   const pages = new EnginePages({
     slots,
     bodyLimitBytes,
@@ -38,13 +44,20 @@ export async function openEnginePages(
       // An engine's own interface changes the engine, and shows other callers' prompts.
       gate.admit(request, "admin", "page");
     },
-    mayStill: (request) => authenticator.mayStill(request, "admin"),
+    mayStill: (request) => gate.mayStill(request, "admin"),
     engineOf: (slot) => engineOf(slot, index(), published.operatorLiveness()),
     begin: (slot) => {
       traffic.begin(slot);
       return () => traffic.end(slot);
     },
+    onEnd: ({ slot = noSlot, ...ended }) => {
+      requests.add({ slot, code: String(ended.code) });
+      accessLog.closed({ ...ended, slot, path: "/upstream", record: new RequestRecord() });
+    },
   });
+  metrics.page.read(families.enginePageSockets, () =>
+    slots.map((slot) => [`slot="${slot}"`, pages.openSockets(slot)] as const),
+  );
   const { promise, resolve } = Promise.withResolvers<Error | undefined>();
   pages.server.once("error", resolve);
   pages.server.listen({ host, port }, () => resolve(undefined));

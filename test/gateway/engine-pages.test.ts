@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { z } from "zod";
 import { startGateway, type TestGateway } from "./auth/gateway.ts";
 import { startPageEngine, type PageEngineDouble } from "../doubles/page-engine.ts";
 import { envelopeOf } from "../support/envelope.ts";
@@ -183,6 +184,48 @@ describe("an engine's own page", () => {
     await until("it is over", () => it.gateway.demand("primary")?.inFlight === 0);
   });
 
+  it("is in the metrics and in the access log, without its address", async () => {
+    await using it = await site();
+    const count = async (slot: string, code: number): Promise<number | undefined> =>
+      await it.gateway.metric(`berth_engine_page_requests_total{slot="${slot}",code="${code}"}`);
+    const page = await fetch(`${it.url}/upstream/primary/?secret=1`, { headers: { "x-request-id": "mine" } });
+    await page.text();
+    assert.equal(page.headers.get("x-request-id"), "mine");
+    const cold = await fetch(`${it.url}/upstream/cold/`, { headers: { ...asPerson, "x-request-id": "cold-one" } });
+    assert.equal(cold.headers.get("x-request-id"), "cold-one");
+    await fetch(`${it.url}/upstream/other/`);
+    await fetch(`${it.url}/upstream/primary`, { redirect: "manual" });
+    const leaving = new AbortController();
+    const hanging = fetch(`${it.url}/upstream/primary/hang`, { signal: leaving.signal }).catch(() => undefined);
+    await until("it is asked for", () => it.engine.calls.some(({ url }) => url === "/hang"));
+    leaving.abort();
+    await hanging;
+    for (const [slot, code] of [
+      ["primary", 200],
+      ["primary", 308],
+      ["primary", 499],
+      ["cold", 503],
+      ["none", 404],
+    ] as const)
+      await until(`${slot} ${code} is counted`, async () => (await count(slot, code)) === 1);
+    const lines = it.gateway.log().split("\n");
+    const of = (id: string): unknown => JSON.parse(lines.find((line) => line.includes(`"requestId":"${id}"`)) ?? "{}");
+    const { time: _time, ms: _ms, ...mine } = z.looseObject({ time: z.number(), ms: z.number() }).parse(of("mine"));
+    assert.deepEqual(mine, {
+      level: 30,
+      component: "gateway",
+      requestId: "mine",
+      slot: "primary",
+      status: 200,
+      msg: "/upstream primary 200",
+    });
+    assert.match(
+      JSON.stringify(of("cold-one")),
+      /"failure":"slot.not_ready","msg":"\/upstream cold 503 slot.not_ready"/,
+    );
+    assert.doesNotMatch(it.gateway.log(), /secret=1/);
+  });
+
   it("is not asked for by another site, nor framed, nor under a name that is not this machine's", async () => {
     await using it = await site();
     const host = new URL(it.url).host;
@@ -254,9 +297,13 @@ describe("an engine's WebSocket", () => {
     }
     const { headers = {}, url } = it.engine.calls.at(-1) ?? {};
     assert.deepEqual([url, headers.authorization], ["/ws", `Bearer ${bearer}`]);
+    const gauge = 'berth_engine_page_websockets{slot="primary"}';
+    assert.equal(await it.gateway.metric(gauge), 1);
     const closed = event(socket, "close");
     socket.close();
     await closed;
+    await until("it is counted no more", async () => (await it.gateway.metric(gauge)) === 0);
+    assert.match(it.gateway.log(), /\/upstream primary 101/);
     await until("the engine's end is closed", () => it.engine.sockets.size === 0);
     const second = open(it.url);
     await event(second, "open");
@@ -277,6 +324,15 @@ describe("an engine's WebSocket", () => {
     assert.equal(await handshake(it.url, "/upstream/other/ws", authorization), "404");
     assert.equal(await handshake(it.url, "/upstream/cold/ws", authorization), "503");
     assert.equal(await handshake(it.url, "/upstream/primary/none", authorization), "502");
+    for (const [slot, code] of [
+      ["primary", 401],
+      ["none", 404],
+      ["cold", 503],
+      ["primary", 502],
+    ] as const) {
+      const line = `berth_engine_page_requests_total{slot="${slot}",code="${code}"}`;
+      await until(`${slot} ${code} is counted`, async () => (await it.gateway.metric(line)) === 1);
+    }
   });
 
   it("ends soon after its token was revoked, and with the gateway", async () => {

@@ -171,6 +171,22 @@ export const gatewayMetrics = {
     help: "Requests that authentication has refused, by error code",
     bound: "4",
   },
+  enginePageRequests: {
+    name: "berth_engine_page_requests_total",
+    type: "counter",
+    labels: ["slot", "code"],
+    unit: "1",
+    help: "Requests for engines' own pages by slot and HTTP status; 101: WebSockets that have ended, 499: the browser disconnected",
+    bound: "slots of SVC_ENGINE_PAGES × HTTP statuses",
+  },
+  enginePageSockets: {
+    name: "berth_engine_page_websockets",
+    type: "gauge",
+    labels: ["slot"],
+    unit: "1",
+    help: "Open WebSockets of engines' own pages",
+    bound: "slots of SVC_ENGINE_PAGES",
+  },
 } as const satisfies Record<string, Metric>;
 
 const providerBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];

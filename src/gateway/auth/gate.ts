@@ -21,6 +21,11 @@ export class Gate {
     return this.#authenticator.check(request, wanted);
   }
 
+  /** Whether a caller that was admitted may continue. */
+  mayStill(request: IncomingMessage, wanted: ScopeClass): boolean {
+    return this.#authenticator.mayStill(request, wanted);
+  }
+
   /** Like `admit`, for a route of `/v1`; refused credentials are returned. */
   principalOf(request: IncomingMessage): Principal | ApiError {
     this.#guard.check(request, "engine");

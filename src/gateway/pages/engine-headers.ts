@@ -25,7 +25,7 @@ const ofGateway =
  * rules for the whole host.
  */
 const ofEngine =
-  /^(?:access-control-.*|www-authenticate|alt-svc|strict-transport-security|clear-site-data|service-worker-allowed|refresh|report-to|reporting-endpoints|nel|set-cookie|location|content-location)$/;
+  /^(?:access-control-.*|www-authenticate|alt-svc|strict-transport-security|clear-site-data|service-worker-allowed|refresh|report-to|reporting-endpoints|nel|set-cookie|location|content-location|x-request-id)$/;
 
 /** Names and values in turn. The policy stands beside the engine's own: both hold. */
 const ofEveryPage = [

@@ -9,7 +9,8 @@ import {
 import { Server as NetServer } from "node:net";
 import type { Duplex } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
-import { toApiError } from "../http/answer.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { requestIdOf, toApiError } from "../http/answer.ts";
 import { headersForBrowser, headersForEngine, pagePath, type PageEngine } from "./engine-headers.ts";
 import { refusePage, refuseUpgrade } from "./engine-refusal.ts";
 
@@ -24,13 +25,39 @@ export interface EnginePagesOptions {
   readonly engineOf: (slot: string) => PageEngine;
   /** A request for the slot begins; the function that is returned ends it. */
   readonly begin: (slot: string) => () => void;
+  /** A request has ended, or a WebSocket. */
+  readonly onEnd: (ended: EndedPageRequest) => void;
   readonly bodyLimitBytes: number;
+}
+
+/** What is told of a request that has ended: nothing of its address, which may hold secrets of the engine. */
+export interface EndedPageRequest {
+  readonly requestId: string;
+  /** One of the named slots; undefined: it was for none of them. */
+  readonly slot: string | undefined;
+  /** 101 for a WebSocket that was open, 499 where the browser has disconnected. */
+  readonly code: number;
+  readonly seconds: number;
+  readonly failure: ApiError | undefined;
 }
 
 /** Connections of browsers at once: each may need one to an engine. */
 const connectionLimit = 256;
 /** How soon a WebSocket ends after its token was revoked. */
 const recheckMs = 1000;
+
+/** One request, or one WebSocket, until it ends. */
+interface Visit {
+  readonly request: IncomingMessage;
+  readonly requestId: string;
+  /** By the steady clock. */
+  readonly began: number;
+  /** It is a WebSocket, and the engine has opened it. */
+  isOpen: boolean;
+  failure: ApiError | undefined;
+}
+
+type Refuse = (failure: ApiError) => void;
 
 /** Where a request leads: its slot, and the rest of its address as the engine has it. */
 interface Place {
@@ -47,29 +74,48 @@ interface Place {
 export class EnginePages implements AsyncDisposable {
   readonly server: Server;
   readonly #options: EnginePagesOptions;
-  readonly #open = new Map<Duplex, IncomingMessage>();
+  readonly #open = new Map<Duplex, Visit>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(options: EnginePagesOptions) {
     this.#options = options;
     this.server = createServer({ headersTimeout: 30_000, requestTimeout: 0 }, (request, response) => {
+      const visit = visitOf(request);
+      const refuse: Refuse = (failure) => {
+        visit.failure ??= failure;
+        refusePage(request, response, failure, visit.requestId);
+      };
+      response.once("close", () => this.#ended(visit, response.writableFinished ? response.statusCode : 499));
       try {
-        this.#relay(request, response);
+        this.#relay(visit, response, refuse);
       } catch (error) {
-        refusePage(request, response, toApiError(error));
+        refuse(toApiError(error));
         request.resume();
       }
     });
     this.server.maxConnections = connectionLimit;
     this.server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      const visit = visitOf(request);
+      const refuse: Refuse = (failure) => {
+        visit.failure ??= failure;
+        refuseUpgrade(socket, failure);
+      };
       socket.on("error", () => socket.destroy());
+      socket.once("close", () => this.#ended(visit, visit.isOpen ? 101 : (visit.failure?.status ?? 499)));
       try {
-        this.#upgrade(request, socket, head);
+        this.#upgrade(visit, { socket, head }, refuse);
       } catch (error) {
-        refuseUpgrade(socket, toApiError(error));
+        refuse(toApiError(error));
       }
     });
     this.#timer = setInterval(() => this.#recheck(), recheckMs);
+  }
+
+  /** The WebSockets of a slot's page that are open now. */
+  openSockets(slot: string): number {
+    return this.#open
+      .values()
+      .reduce((sum, { isOpen, request }) => sum + (isOpen && slotOf(request) === slot ? 1 : 0), 0);
   }
 
   /** Listens no more; what is connected stays. */
@@ -86,14 +132,19 @@ export class EnginePages implements AsyncDisposable {
   }
 
   #recheck(): void {
-    for (const [socket, request] of this.#open) if (!this.#options.mayStill(request)) socket.destroy();
+    for (const [socket, { request }] of this.#open) if (!this.#options.mayStill(request)) socket.destroy();
   }
 
-  #relay(request: IncomingMessage, response: ServerResponse): void {
+  #ended({ request, requestId, began, failure }: Visit, code: number): void {
+    const asked = slotOf(request);
+    const slot = asked !== undefined && this.#options.slots.includes(asked) ? asked : undefined;
+    this.#options.onEnd({ requestId, slot, code, seconds: (steadyNow() - began) / 1000, failure });
+  }
+
+  #relay({ request, requestId }: Visit, response: ServerResponse, refuse: Refuse): void {
     const place = this.#placeOf(request);
     if (place === undefined) {
-      const slot = slotOf(request.url ?? "");
-      response.writeHead(308, { location: pagePath(slot ?? "") });
+      response.writeHead(308, { location: pagePath(slotOf(request) ?? ""), "x-request-id": requestId });
       response.end();
       return;
     }
@@ -104,14 +155,15 @@ export class EnginePages implements AsyncDisposable {
       asked.destroy();
       end();
     });
-    const refuse = (error: unknown): void => refusePage(request, response, failureOf(slot, error));
-    asked.on("error", refuse);
+    const refuseFor = (error: unknown): void => refuse(failureOf(slot, error));
+    asked.on("error", refuseFor);
     asked.on("response", (answer) => {
       try {
-        response.writeHead(answer.statusCode ?? 502, headersForBrowser(answer.rawHeaders, slot, engine, path));
+        const headers = headersForBrowser(answer.rawHeaders, slot, engine, path);
+        response.writeHead(answer.statusCode ?? 502, [...headers, "x-request-id", requestId]);
       } catch (error) {
         asked.destroy();
-        refuse(error);
+        refuseFor(error);
         return;
       }
       answer.on("error", () => response.destroy());
@@ -121,7 +173,7 @@ export class EnginePages implements AsyncDisposable {
   }
 
   /** The body, where there is one; a longer one than the limit is refused within. */
-  #send(request: IncomingMessage, asked: ClientRequest, refuse: (error: unknown) => void): void {
+  #send(request: IncomingMessage, asked: ClientRequest, refuse: Refuse): void {
     const { "content-length": length, "transfer-encoding": encoding } = request.headers;
     if (length === undefined && encoding === undefined) {
       asked.end();
@@ -138,7 +190,8 @@ export class EnginePages implements AsyncDisposable {
     request.pipe(asked);
   }
 
-  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  #upgrade(visit: Visit, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
+    const { request } = visit;
     const place = this.#placeOf(request);
     if (place === undefined || request.headers.upgrade?.toLowerCase() !== "websocket")
       throw new ApiError("dispatch.invalid_request", {
@@ -147,22 +200,23 @@ export class EnginePages implements AsyncDisposable {
     const { slot, engine, path } = place;
     const headers = { ...headersForEngine(request.headers, slot, engine), connection: "Upgrade", upgrade: "websocket" };
     const asked = this.#ask(request, place, headers);
-    this.#open.set(socket, request);
+    this.#open.set(socket, visit);
     socket.once("close", () => {
       this.#open.delete(socket);
       asked.destroy();
     });
-    asked.on("error", (error) => refuseUpgrade(socket, failureOf(slot, error)));
+    asked.on("error", (error) => refuse(failureOf(slot, error)));
     asked.on("response", (answer) => {
       answer.resume();
       const message = `the engine of slot ${slot} opens no WebSocket there: it answered ${answer.statusCode ?? 0}`;
-      refuseUpgrade(socket, new ApiError("dispatch.upstream_failed", { message }));
+      refuse(new ApiError("dispatch.upstream_failed", { message }));
     });
     asked.on("upgrade", (answer, other: Duplex, first: Buffer) => {
       const named = headersForBrowser(answer.rawHeaders, slot, engine, path);
       let lines = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n";
       for (let at = 0; at < named.length; at += 2) lines += `${named[at]}: ${named[at + 1]}\r\n`;
       socket.write(`${lines}\r\n`);
+      visit.isOpen = true;
       other.on("error", () => socket.destroy());
       other.once("close", () => socket.destroy());
       socket.once("close", () => other.destroy());
@@ -186,8 +240,7 @@ export class EnginePages implements AsyncDisposable {
   /** Undefined: the address lacks the slash behind the slot's name. Throws ApiError for whoever may not, or where nothing is. */
   #placeOf(request: IncomingMessage): Place | undefined {
     this.#options.admit(request);
-    const url = request.url ?? "";
-    const slot = slotOf(url);
+    const slot = slotOf(request);
     if (slot === undefined || !this.#options.slots.includes(slot))
       throw new ApiError("system.not_found", {
         message:
@@ -195,13 +248,17 @@ export class EnginePages implements AsyncDisposable {
             ? "pages of engines are at /upstream/SLOT/"
             : `the page of the engine of slot ${slot} is not open here: SVC_ENGINE_PAGES names the slots whose engine may show one`,
       });
-    const rest = url.slice(pagePath(slot).length - 1);
+    const rest = (request.url ?? "").slice(pagePath(slot).length - 1);
     if (!rest.startsWith("/")) return undefined;
     return { slot, engine: this.#options.engineOf(slot), path: rest };
   }
 }
 
-function slotOf(url: string): string | undefined {
+function visitOf(request: IncomingMessage): Visit {
+  return { request, requestId: requestIdOf(request), began: steadyNow(), isOpen: false, failure: undefined };
+}
+
+function slotOf({ url = "" }: IncomingMessage): string | undefined {
   return /^\/upstream\/([a-z0-9][a-z0-9-]{0,62})(?=[/?]|$)/.exec(url)?.[1];
 }
 

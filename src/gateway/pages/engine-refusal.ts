@@ -1,20 +1,25 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
-import { requestIdOf, sendError } from "../http/answer.ts";
+import { sendError } from "../http/answer.ts";
 
 /** A browser asks for name and password itself, and keeps them for this origin; no script of a page can read them. */
 const challenge = 'Basic realm="Berth: any name, a token as the password", charset="UTF-8"';
 
 /** Says why there is no page: a page for people, the envelope for programs. */
-export function refusePage(request: IncomingMessage, response: ServerResponse, reason: ApiError): void {
+export function refusePage(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reason: ApiError,
+  requestId: string,
+): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
   const failure = withChallenge(reason);
   if (!/\btext\/html\b/.test(request.headers.accept ?? "")) {
-    sendError(response, failure, requestIdOf(request));
+    sendError(response, failure, requestId);
     return;
   }
   const body = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Berth</title></head><body><main><h1>This page of an engine is not here</h1><p>${escaped(failure.message)}</p></main></body></html>`;
@@ -24,6 +29,7 @@ export function refusePage(request: IncomingMessage, response: ServerResponse, r
     "content-length": Buffer.byteLength(body),
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "cache-control": "no-store",
+    "x-request-id": requestId,
     "x-content-type-options": "nosniff",
   });
   response.end(body);
