@@ -105,7 +105,7 @@ describe("a request for a slot in error", () => {
   });
 
   const hopeless = [
-    ["whose next try is far away", { failures: 1, inSeconds: 60 }, /^(5\d|60)$/, null],
+    ["whose next try is far away", { failures: 1, inSeconds: 3600 }, /^(3[45]\d\d|3600)$/, null],
     ["after the third failure in a row", { failures: 3, inSeconds: 5 }, /^[1-5]$/, null],
     ["that needs a person", { failures: 1, inSeconds: undefined }, /^$/, "false"],
   ] as const;
@@ -165,7 +165,7 @@ describe("a request for a slot's second process, which fails beside the first", 
   };
 
   const hopeless = [
-    ["its next try is far away", 1, 60, undefined, /^(5\d|60)$/],
+    ["its next try is far away", 1, 3600, undefined, /^(3[45]\d\d|3600)$/],
     ["it failed three times in a row", 3, 5, undefined, /^[1-5]$/],
     ["it is tried once more after three failures", 3, undefined, undefined, /^2$/],
     ["only a person can mend it", 1, undefined, "Exited", /^$/],

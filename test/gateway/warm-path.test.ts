@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
-import { createHook } from "node:async_hooks";
+import { AsyncLocalStorage, createHook } from "node:async_hooks";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import fs from "node:fs";
+import { createServer } from "node:http";
 import { syncBuiltinESMExports } from "node:module";
 import { describe, it, mock } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { json, sayHello, scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
 import type { SlotSketch } from "../support/gateway.ts";
+import { listen } from "../support/listen.ts";
 import { startGateway, type TestGateway } from "./auth/gateway.ts";
 
 const rounds = 40;
@@ -38,7 +40,11 @@ const syncCalls = [
   "writeSync",
 ] as const;
 
-/** How often this process asked its file system for something, by kind, until disposed. */
+/** What is done for a request to an HTTP server of this process, and not by a timer that runs anyway. */
+const forRequest = new AsyncLocalStorage<true>();
+const mark = (): void => forRequest.enterWith(true);
+
+/** How often requests asked the file system for something, by kind, until disposed. */
 class DiskCount implements Disposable {
   readonly counts = new Map<string, number>();
   readonly #hook = createHook({
@@ -56,6 +62,7 @@ class DiskCount implements Disposable {
 
   constructor() {
     syncBuiltinESMExports();
+    subscribe("http.server.request.start", mark);
   }
 
   get sum(): number {
@@ -63,12 +70,14 @@ class DiskCount implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    unsubscribe("http.server.request.start", mark);
     this.#hook.disable();
     for (const each of this.#mocks) each.mock.restore();
     syncBuiltinESMExports();
   }
 
   #count(what: string): void {
+    if (forRequest.getStore() === undefined) return;
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
   }
 }
@@ -84,27 +93,36 @@ async function ask(gateway: TestGateway, headers: Record<string, string>): Promi
   }
 }
 
-/** What the disk was asked for while so many rounds of requests were answered, beyond what it is asked for anyway. */
+/** What the disk was asked for by so many rounds of requests; heartbeats and sweeps do not count. */
 async function costOf(gateway: TestGateway, headers: Record<string, string> = {}): Promise<DiskCount["counts"]> {
   // What is loaded at a first request is loaded.
   for (let round = 0; round < 3; round++) await ask(gateway, headers);
   using count = new DiskCount();
-  fs.statSync(".");
-  assert.equal(count.counts.get("statSync"), 1, "what is counted is counted");
-  await fs.promises.stat(".");
-  // A heartbeat may fall into it.
-  assert.ok((count.counts.get("FSREQPROMISE") ?? 0) >= 1, JSON.stringify([...count.counts]));
+  await using probe = await probeServer();
+  for (let nth = 0; nth < 2; nth++) await (await fetch(probe.url)).text();
+  const probed = Object.fromEntries(count.counts);
+  assert.deepEqual(probed, { FSREQPROMISE: 2, statSync: 2 }, "what is counted is counted");
   count.counts.clear();
-  // Heartbeats and sweeps go on meanwhile, whether anybody asks or not: all of them together, on each second.
-  const began = performance.now();
   for (let round = 0; round < rounds; round++) await ask(gateway, headers);
-  const tookMs = performance.now() - began;
-  const counts = new Map(count.counts);
-  count.counts.clear();
-  // No fewer of those than fell into what was counted.
-  await delay((Math.ceil(tookMs / 1000) + 1) * 1000);
-  for (const [what, idle] of count.counts) counts.set(what, (counts.get(what) ?? 0) - idle);
-  return counts;
+  return new Map(count.counts);
+}
+
+/** A server that asks the file system for something at once, and again later, for each request. */
+async function probeServer(): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = createServer((_request, response) => {
+    setImmediate(() => {
+      fs.statSync(".");
+      void fs.promises.stat(".").then(() => response.end());
+    });
+  });
+  const url = `http://127.0.0.1:${await listen(server)}`;
+  return {
+    url,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
 }
 
 const sketch = (port: number): SlotSketch => ({

@@ -6,7 +6,7 @@ import { ProgramFailed, programOutput } from "../../src/lib/program-output.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
-const shell = async (script: string, signal = AbortSignal.timeout(20_000)): Promise<string> =>
+const shell = async (script: string, signal = AbortSignal.timeout(180_000)): Promise<string> =>
   await programOutput("/bin/sh", ["-c", script], { signal });
 
 describe("programOutput", () => {
@@ -19,7 +19,7 @@ describe("programOutput", () => {
   it("rejects with how it ended", async () => {
     await assert.rejects(shell("echo x; echo lost >&2; exit 3"), new ProgramFailed("/bin/sh", 3, "lost"));
     await assert.rejects(shell("kill -9 $$"), new ProgramFailed("/bin/sh", null));
-    const signal = AbortSignal.timeout(20_000);
+    const signal = AbortSignal.timeout(180_000);
     await assert.rejects(programOutput("/nothing/here", [], { signal }), { code: "ENOENT" });
   });
 

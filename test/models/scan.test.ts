@@ -103,7 +103,7 @@ it("does not wait for the writer of a named pipe", async () => {
   const late = new AbortController();
   const ended = await Promise.race([
     at.found().then((found) => found.length),
-    delay(5000, "late", { signal: late.signal }).catch(() => "over"),
+    delay(180_000, "late", { signal: late.signal }).catch(() => "over"),
   ]);
   late.abort();
   // Lets a reader go on that does wait.

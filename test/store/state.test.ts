@@ -129,14 +129,15 @@ const one = { held: 1, inFlight: 0, seenRevision: 0 };
 describe("demand", { concurrency: true }, () => {
   it("is reported at a change, not at every heartbeat", async () => {
     await using dir = await tempDir();
-    await using store = await openDemandStore(dir.path);
+    const start = new Date();
+    await using store = await openDemandStore(dir.path, { now: () => start, elapsedMs: () => 0 });
     const told: string[] = [];
     using stack = new DisposableStack();
     stack.use(store.watch((slots) => told.push(...slots)));
     const writer = await openDemandWriter(dir.path, "g");
-    await writer.write(demand("g", { a: one, b: one }));
+    await writer.write(demand("g", { a: one, b: one }, start));
     await until("both", () => told.length === 2);
-    const later = new Date(Date.now() + 500);
+    const later = new Date(start.getTime() + 500);
     await writer.write(demand("g", { a: one, b: { ...one, held: 2 } }, later));
     await until("the second", () => told.length === 3);
     assert.deepEqual(told, ["a", "b", "b"]);

@@ -60,8 +60,12 @@ describe("the cache of an engine", () => {
     });
     await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: llama } } });
     await (await gateway.post("/v1/chat/completions", chat)).text();
-    const began = performance.now();
-    assert.equal(await gateway.metric(line), undefined);
-    assert.ok(performance.now() - began < 1500, `${performance.now() - began} ms`);
+    // The engine is given two seconds. A busy machine may take longer over one scrape, and not over all.
+    await until("a scrape is answered before the engine's time is over", async () => {
+      await until("nothing is asked", () => engine.seen.every(({ path, isAborted }) => path !== "/slots" || isAborted));
+      const began = performance.now();
+      assert.equal(await gateway.metric(line), undefined);
+      return performance.now() - began < 1500;
+    });
   });
 });

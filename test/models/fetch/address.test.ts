@@ -18,8 +18,8 @@ function networkTo(endpoint: string, env: NodeJS.ProcessEnv = {}): Network {
   return {
     hub: hubFrom({ HF_ENDPOINT: endpoint, ...env }),
     isOpen: false,
-    connectMs: 5000,
-    stallMs: 5000,
+    connectMs: 60_000,
+    stallMs: 60_000,
     retryMs: 20,
   };
 }

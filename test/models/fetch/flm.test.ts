@@ -99,9 +99,12 @@ it("a pull that fails, hangs or is aborted ends with its program", async () => {
   await using hanging = await site("echo $$ > pid; sleep 600");
   const stalled = await rejectionOf(hanging.tool(1500).fetch("qwen3:4b", newProgress(), signal), FetchError);
   assert.match(stalled.message, /has written nothing for 1.5 s/);
+  // A busy machine may have ended the first before it wrote its call.
+  const callsOf = async (): Promise<number> => (await hanging.calls().catch(() => [])).length;
+  const before = await callsOf();
   const stop = new AbortController();
   const ended = rejectionOf(hanging.tool().fetch("qwen3:4b", newProgress(), stop.signal), Error);
-  await until("it has begun", async () => (await hanging.calls()).length === 2);
+  await until("it has begun", async () => (await callsOf()) > before);
   stop.abort(new Error("paused"));
   assert.match((await ended).message, /paused/);
 });

@@ -44,7 +44,7 @@ it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each
     server.behave = (_request, _response, serve) => serve();
     server.asked.length = 0;
     const store = await BlobStore.open(directory.path, "this boot");
-    const network = { hub: hubFrom({}), connectMs: 5000, stallMs: 5000, retryMs: 20 };
+    const network = { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 20 };
     const fetch = new ModelFetch({ store, hashes, network, rate: new RateLimit(), reserveBytes: 0, connections: 2 });
     const wanted = { ref: "m", files: [{ source }], isOpen: false };
     const progress = newProgress();

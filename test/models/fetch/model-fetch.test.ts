@@ -39,7 +39,7 @@ async function site(files: Readonly<Record<string, Buffer>>): Promise<Site> {
   const store = await BlobStore.open(directory.path, "this boot");
   const hashes = new HashThread();
   const hub = hubFrom({ HF_ENDPOINT: server.url });
-  const network = { hub, connectMs: 5000, stallMs: 5000, retryMs: 20 };
+  const network = { hub, connectMs: 60_000, stallMs: 60_000, retryMs: 20 };
   const fetch = new ModelFetch({ store, hashes, network, rate: new RateLimit(), reserveBytes: 0, connections: 2 });
   const progress = newProgress();
   return {

@@ -50,7 +50,7 @@ async function site() {
       const source = parseSource(text);
       if (source.scheme !== "https") throw new Error("no web source");
       const proxies = proxiesFrom(env);
-      const network = { hub: hubFrom({}), isOpen, proxies, connectMs: 5000, stallMs: 5000, retryMs: 5 };
+      const network = { hub: hubFrom({}), isOpen, proxies, connectMs: 60_000, stallMs: 60_000, retryMs: 5 };
       const limits = { rate: new RateLimit(), reserveBytes: 0, connections: 2 };
       const into = join(directory.path, "partial");
       const job = { text, source, directory: into, expected: {}, progress: newProgress(), signal };
@@ -91,7 +91,7 @@ it("plain HTTP is asked of the proxy itself, and this machine never is", async (
   const proxies = proxiesFrom({ HTTP_PROXY: `127.0.0.1:${at.proxy.port}` });
   const source = parseSource("https://unused.test/x");
   if (source.scheme !== "https") throw new Error("no web source");
-  const network = { hub: hubFrom({}), isOpen: false, proxies, connectMs: 2000, stallMs: 2000, retryMs: 5 };
+  const network = { hub: hubFrom({}), isOpen: false, proxies, connectMs: 60_000, stallMs: 60_000, retryMs: 5 };
   const plain = { ...source, url: new URL("http://hub.test/model.gguf") };
   // The double forwards plain HTTP to a TLS server, which breaks off: that it was asked is what counts.
   await findAddress(plain, network, signal).catch(() => undefined);
@@ -131,8 +131,8 @@ it("a name that leads to this machine is refused before a proxy is asked, where 
     method: "HEAD" as const,
     url,
     headers: {},
-    connectMs: 2000,
-    stallMs: 2000,
+    connectMs: 60_000,
+    stallMs: 60_000,
     signal,
     proxy: proxies(url),
   };

@@ -28,9 +28,9 @@ function fileOf(shape: Shape, split?: { readonly index: number; readonly count: 
 async function asked(
   server: FileServer,
   paths: readonly string[],
-  { leastBytes = 0, limitMs = 5000 } = {},
+  { leastBytes = 0, limitMs = 60_000 } = {},
 ): Promise<ModelShape | undefined> {
-  const network = { hub: hubFrom({}), connectMs: 2000, stallMs: 2000, retryMs: 10 };
+  const network = { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 10 };
   await using remote = new RemoteShapes({ network, leastBytes, limitMs });
   const told: string[] = [];
   using _ = remote.watch((asker) => told.push(asker));

@@ -43,7 +43,7 @@ export async function fetchSite(bytes = 8 * mebibyte + 12_345): Promise<FetchSit
         source,
         directory: join(directory.path, "partial"),
         expected: {},
-        network: { hub, isOpen: false, connectMs: 5000, stallMs: 5000, retryMs: 20 },
+        network: { hub, isOpen: false, connectMs: 60_000, stallMs: 60_000, retryMs: 20 },
         hashes,
         rate: new RateLimit(),
         reserveBytes: 0,
