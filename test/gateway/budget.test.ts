@@ -128,11 +128,16 @@ describe("a whole answer of an engine or provider", () => {
   });
 
   it("that no client reads is counted until a client reads it", async () => {
-    const answer = JSON.stringify({ choices: [], text: "x".repeat(4 * MiB) });
+    // The sockets on the way hold up to 5 MiB: what is left of the answer has no room beside the next request.
+    const answer = JSON.stringify({ choices: [], text: "x".repeat(14 * MiB) });
+    const next = chat("x".repeat(8 * MiB));
     await using engine = await scriptedEngine(
       (response) => void response.writeHead(200, { "content-type": "application/json" }).end(answer),
     );
-    await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, env });
+    await using gateway = await startGateway({
+      slots: { primary: { port: engine.port } },
+      env: { SVC_BUFFER_LIMIT: String(15 * MiB) },
+    });
     const sleeping = await new Promise<IncomingMessage>((resolve, reject) => {
       const request = httpRequest(`${gateway.url}/v1/chat/completions`, {
         method: "POST",
@@ -141,10 +146,10 @@ describe("a whole answer of an engine or provider", () => {
       });
       request.once("response", resolve).once("error", reject).end(chat("hi"));
     });
-    assert.equal(await refusal(await gateway.post("/v1/chat/completions", large)), "503 system.overloaded");
+    assert.equal(await refusal(await gateway.post("/v1/chat/completions", next)), "503 system.overloaded");
     sleeping.resume();
     await new Promise((resolve) => sleeping.once("end", resolve));
-    await until("there is room", async () => (await gateway.post("/v1/chat/completions", large)).status === 200);
+    await until("there is room", async () => (await gateway.post("/v1/chat/completions", next)).status === 200);
   });
 });
 

@@ -287,7 +287,7 @@ describe("a stop", () => {
     });
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const response = await gateway.post("/v1/chat/completions", stream);
-    const closed = gateway.running.close({ drainSeconds: 10 });
+    const closed = gateway.running.close({ drainSeconds: 60 });
     const refused = await gateway.post("/v1/chat/completions", chat);
     assert.equal(refused.status, 503);
     assert.equal((await envelopeOf(refused)).error.code, "system.overloaded");

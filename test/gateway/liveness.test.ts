@@ -24,12 +24,18 @@ describe("a gateway of another machine than its operator", () => {
     assert.equal(await heartbeat(gateway), "-");
     await gateway.publishOperator(elsewhere);
     assert.equal((await held).status, 200);
-    assert.equal(await heartbeat(gateway), "+");
+    await until("its life is seen", async () => {
+      // A busy machine may look only when the heartbeat before is too old again.
+      await gateway.publishOperator(elsewhere);
+      return (await heartbeat(gateway)) === "+";
+    });
     await until("the silence of the operator is seen", async () => (await heartbeat(gateway)) === "-");
     assert.equal((await gateway.post("/v1/chat/completions", chat)).status, 200, "engines outlive their operator");
   });
 
-  it("serves at once where it starts beside an operator of its own machine", async () => {
+  it("serves at once where it starts beside an operator of its own machine", async (t) => {
+    // No time goes by between the heartbeat and the gateway's look, however busy the machine is.
+    t.mock.timers.enable({ apis: ["Date"], now: Date.now() });
     await using engine = await scriptedEngine(sayHello);
     const heartbeatNow = new Date().toISOString();
     const slots = { primary: { state: "ready", port: engine.port } } as const;

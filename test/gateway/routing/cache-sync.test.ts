@@ -151,7 +151,7 @@ describe("a request that arrives before the operator has published all slots", (
     const answered = gateway.post("/v1/chat/completions", ask("primary"));
     const other = gateway.post("/v1/chat/completions", { ...ask("other"), stream: true });
     await until("both wait", async () => (await gateway.metric('berth_requests_held{slot="none"}')) === 2);
-    const closed = gateway.running.close({ drainSeconds: 5 });
+    const closed = gateway.running.close({ drainSeconds: 60 });
     for (const each of [answered, other]) {
       assert.equal((await envelopeOf(await each)).error.code, "system.overloaded");
     }

@@ -309,7 +309,7 @@ describe("a provider behind the gateway", () => {
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
     const response = await gateway.post("/v1/chat/completions", { ...ask, stream: true });
     const text = later(response.text());
-    await gateway.running.close({ drainSeconds: 10 });
+    await gateway.running.close({ drainSeconds: 60 });
     assert.match(await text, /data: \[DONE\]\n\n$/);
   });
 

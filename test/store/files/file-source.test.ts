@@ -131,15 +131,18 @@ describe("files of a configuration directory", { concurrency: true }, () => {
       await writeFile(join(outside.path, version, "a.toml"), toml(version));
     }
     await writeFile(join(outside.path, "v1/b.toml"), toml("b"));
-    await using env = await opened(async (dir) => {
+    const clock = { now: 1_000_000 };
+    const prepare = async (dir: string): Promise<void> => {
       await rm(join(dir, "slots"), { recursive: true });
       await symlink(join(outside.path, "v1"), join(dir, "slots"));
-    }, noSweep);
+    };
+    await using env = await opened(prepare, { ...noSweep, now: () => new Date(clock.now) });
     assert.equal(modelOf(env.source, "b"), "b");
     await symlink(join(outside.path, "v2"), join(env.dir, "next"));
     await rename(join(env.dir, "next"), join(env.dir, "slots"));
     await until("the second version", () => modelOf(env.source, "a") === "v2");
     assert.equal(modelOf(env.source, "b"), "b", "a removal waits");
+    clock.now += 2000;
     await until("the end of b", () => env.source.get("Slot", "b") === undefined);
   });
 
