@@ -5,7 +5,7 @@ import type { HardwareView } from "../../api/management/views.ts";
 import { managementFailure } from "../http/disk-failure.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
-import { waitUntil } from "./wait.ts";
+import { waitUntil, watchOperator } from "./wait.ts";
 
 /** Handlers of the machine's hardware: the gateway reads the operator's result, and requests another probe. */
 export function hardwareHandlers(context: ManagementContext): Pick<Handlers, "hardware" | "probeHardware"> {
@@ -43,6 +43,7 @@ async function untilAnswered(
   { raw: client }: FastifyRequest,
 ): Promise<void> {
   if (operatorLiveness() !== "live") return;
-  const watch = (onChange: () => void): Disposable => hardware.watch(onChange);
-  await waitUntil(() => hardware.pending() === undefined, { watch, patienceMs, client, stopping });
+  const watch = watchOperator((onChange) => hardware.watch(onChange));
+  const isOver = (): boolean => hardware.pending() === undefined || operatorLiveness() !== "live";
+  await waitUntil(isOver, { watch, patienceMs, client, stopping });
 }

@@ -4,7 +4,7 @@ import { ApiError } from "../../api/errors.ts";
 import type { ModelTask, ModelTaskAnswer } from "../../api/model-task.ts";
 import { managementFailure } from "../http/disk-failure.ts";
 import type { ManagementContext } from "./context.ts";
-import { waitUntil } from "./wait.ts";
+import { waitUntil, watchOperator } from "./wait.ts";
 
 /** A directory on a slow disk takes long to read. */
 const patienceMs = 60_000;
@@ -14,13 +14,14 @@ type Wanted<Task extends ModelTask = ModelTask> = Task extends ModelTask
   : never;
 
 /**
- * Asks the operator, which alone changes files of models, and waits for its answer. Undefined where none came: a task
- * that `mayWait` is done by the operator later, any other is withdrawn. Throws ApiError, also for a task that failed.
+ * Asks the operator, which alone changes files of models, and waits for its answer while it lives. Undefined where none
+ * came: a task that `mayWait` is done by the operator later, any other is withdrawn. Throws ApiError, also for a task that
+ * failed.
  */
 export async function askOperator(
-  context: ManagementContext,
+  context: Pick<ManagementContext, "modelTasks" | "operatorLiveness" | "stopping">,
   wanted: Wanted,
-  client: IncomingMessage,
+  client: Pick<IncomingMessage, "socket">,
   mayWait: boolean,
 ): Promise<ModelTaskAnswer | undefined> {
   const { modelTasks, operatorLiveness, stopping } = context;
@@ -32,8 +33,9 @@ export async function askOperator(
   });
   if (!isLive) return undefined;
   const answer = (): ModelTaskAnswer | undefined => modelTasks.answers().find(({ answers }) => answers === id);
-  const watch = (onChange: () => void): Disposable => modelTasks.watch(onChange);
-  await waitUntil(() => answer() !== undefined, { watch, patienceMs, client, stopping });
+  const watch = watchOperator((onChange) => modelTasks.watch(onChange));
+  const isOver = (): boolean => answer() !== undefined || operatorLiveness() !== "live";
+  await waitUntil(isOver, { watch, patienceMs, client, stopping });
   const found = answer();
   if (found === undefined && mayWait) return undefined;
   await modelTasks.remove(id);

@@ -8,6 +8,9 @@ export interface WaitQuery {
   readonly timeout: number;
 }
 
+/** How often a wait for the operator checks that it lives: nothing reports a heartbeat that does not come. */
+const livenessCheckMs = 1000;
+
 /** No progress is expected: the slot runs, is offline, or waits for a person or for its next attempt. */
 export function settled({ status }: KnownSlot): boolean {
   if (status === undefined) return false;
@@ -45,4 +48,18 @@ export async function waitUntil(
   clearTimeout(timer);
   client.socket.off("close", end);
   stopping.removeEventListener("abort", end);
+}
+
+/** `watch`, and a report at least each second: for a condition that an operator's silence may make true. */
+export function watchOperator(watch: (onChange: () => void) => Disposable): (onChange: () => void) => Disposable {
+  return (onChange) => {
+    const watching = watch(onChange);
+    const timer = setInterval(onChange, livenessCheckMs);
+    return {
+      [Symbol.dispose]: () => {
+        clearInterval(timer);
+        watching[Symbol.dispose]();
+      },
+    };
+  };
 }
