@@ -11,6 +11,13 @@ export const modelSourceSchema = z
     "starts with hf://, https://, file://, flm:// or voice://; http:// only for a server of this machine (localhost, 127.0.0.1, [::1])",
   );
 
+/** A page that a person may be led to: `javascript:` and `data:` addresses would run in the dashboard. */
+const webPage = /^https?:\/\//;
+
+export function isWebPage(url: string): boolean {
+  return webPage.test(url);
+}
+
 export const modelSpecSchema = z.strictObject({
   ref: modelRefSchema.optional().describe("The ref; absent: the resource's name"),
   source: modelSourceSchema
@@ -35,7 +42,12 @@ export const modelSpecSchema = z.strictObject({
   backends: z.array(z.enum(backends)).optional().describe("Backends that may serve it; not in this version"),
   capabilities: z.array(z.enum(modelCapabilities)).optional().describe("Its capabilities; absent: read from the file"),
   license: z.string().optional().describe("Shown before a pull"),
-  licenseUrl: z.url().optional().describe("Where the licence can be read"),
+  licenseUrl: z
+    .url()
+    .refine(isWebPage, "starts with http:// or https://")
+    .meta({ pattern: webPage.source })
+    .optional()
+    .describe("Where the licence can be read"),
   acceptLicense: z
     .boolean()
     .default(false)

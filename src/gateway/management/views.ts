@@ -1,4 +1,4 @@
-import type { ModelRecord } from "../../api/model.ts";
+import { isWebPage, type ModelRecord } from "../../api/model.ts";
 import type { ModelView, PlanView, SlotDetail, SlotView } from "../../api/management/views.ts";
 import { maskedPlan, maskedSpec } from "../../api/masked.ts";
 import { findCondition } from "../../api/conditions.ts";
@@ -234,7 +234,8 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
     backend: owner?.status?.backend ?? null,
     capabilities: model.capabilities,
     license: model.license ?? null,
-    license_url: model.licenseUrl ?? null,
+    // An earlier operator may have published any address.
+    license_url: model.licenseUrl !== undefined && isWebPage(model.licenseUrl) ? model.licenseUrl : null,
     source: model.source,
     sha256: model.sha256 ?? null,
     path: model.path ?? null,

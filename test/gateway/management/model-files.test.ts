@@ -168,3 +168,16 @@ it("a scan writes nothing where the configuration is read-only, and a failed one
   assert.equal(operator.seen.length, before);
   await until("nothing is left of the tasks", () => operator.store.tasks().length === 0);
 });
+
+it("a licence's address that is no page of the web is not shown: an earlier operator took any", async () => {
+  const [licenseUrl, other] = ["https://x.test/terms", "javascript:alert(1)"];
+  const models = [
+    { ...model, licenseUrl },
+    { ...model, ref: "b", licenseUrl: other },
+  ];
+  await using gateway = await startGateway({ registry: { models } });
+  const { data } = await json(send(gateway, "GET", "/api/models"));
+  assert.ok(Array.isArray(data));
+  const shown = data.filter(isRecord).map((each) => [String(each["id"]), each["license_url"]] as const);
+  assert.deepEqual(Object.fromEntries(shown), { a: licenseUrl, b: null });
+});
