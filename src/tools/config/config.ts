@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { defaultConfigDir } from "../../api/config.ts";
 import { shownSettings } from "../../api/shown-settings.ts";
@@ -50,13 +51,36 @@ export async function unfitSlots(env: NodeJS.ProcessEnv, directory: string): Pro
   return lines;
 }
 
-/** Warnings about a valid configuration, one per line: a secret in plain text, a group that no file declares. */
+/**
+ * Warnings about a configuration, one per line: a secret in plain text, a group that no file declares, a file that is
+ * not read.
+ */
 export async function configWarnings(directory: string): Promise<readonly string[]> {
   const { declared, groupFindings, secretFindings } = await import("../doctor/configuration.ts");
   const { slots, groups } = await declared(directory);
-  return [...[...slots].flatMap(([name, spec]) => secretFindings(name, spec)), ...groupFindings(slots, groups)].map(
+  const unread = (await unreadFiles(directory)).map((file) => ({
+    message: `${file} is not read`,
+    next: "write its manifest as .toml, .yaml or .yml",
+  }));
+  const secrets = [...slots].flatMap(([name, spec]) => secretFindings(name, spec));
+  return [...secrets, ...groupFindings(slots, groups), ...unread].map(
     ({ message, next }) => `warning: ${message}; ${next ?? ""}`,
   );
+}
+
+/** Files in the directories of manifests that a person may take for manifests: JSON, and `A.TOML`. */
+async function unreadFiles(directory: string): Promise<readonly string[]> {
+  const { directoryOfKind, isManifestFile } = await import("../../store/files/manifest.ts");
+  const found = await Promise.all(
+    Object.values(directoryOfKind).map(async (each) => {
+      const names = await readdir(join(directory, each)).catch(() => []);
+      return names
+        .filter((name) => /^[^.].*\.(?:json|toml|ya?ml)$/i.test(name) && !isManifestFile(name))
+        .toSorted()
+        .map((name) => join(directory, each, name));
+    }),
+  );
+  return found.flat();
 }
 
 const settingColumns: readonly Column[] = [

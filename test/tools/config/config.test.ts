@@ -86,6 +86,18 @@ DIR/config/slots/vision.toml:3:1: model.contxt_size: unknown key; did you mean c
     });
   });
 
+  it("warns of files that look like manifests and are not read", async () => {
+    const slot = '{"model": {"default": "tiny"}}';
+    const files = { "slots/coder.json": slot, "models/tiny.TOML": "", "slots/.a.json": slot, "slots/README.md": "" };
+    assert.deepEqual(await inDirectory(files, ["config", "validate"]), {
+      code: 0,
+      stdout: "DIR/config: valid\n",
+      stderr: ["slots/coder.json", "models/tiny.TOML"]
+        .map((file) => `warning: DIR/config/${file} is not read; write its manifest as .toml, .yaml or .yml\n`)
+        .join(""),
+    });
+  });
+
   it("does not call a missing directory valid", async () => {
     assert.deepEqual(await inDirectory({}, ["config", "validate", "CONFIG/none"]), {
       code: 1,
