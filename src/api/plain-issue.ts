@@ -11,7 +11,7 @@ const typeWords: Readonly<Record<string, string>> = {
   bigint: "a whole number",
   boolean: "true or false",
   int: "a whole number",
-  nan: "no number",
+  NaN: "no number",
   null: "null",
   number: "a number",
   object: "a map",
@@ -36,8 +36,10 @@ export function plainIssue(issue: z.core.$ZodIssue): string {
 
 /** An absent field is missing, whatever its type would be. */
 function wrongType({ expected, message }: z.core.$ZodIssueInvalidType): string {
-  const received = /received (\w+)$/.exec(message)?.[1] ?? "";
+  const received = /received (-?\w+)$/.exec(message)?.[1] ?? "";
   if (received === "undefined") return "is required";
+  // What TOML, YAML and JSON parsers make of `1e400` and of `inf`.
+  if (received.endsWith("Infinity")) return "must be a finite number, and is beyond the range of numbers";
   const wanted = typeWords[expected];
   const given = typeWords[received];
   if (wanted === undefined) return message;

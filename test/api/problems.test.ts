@@ -63,6 +63,22 @@ describe("the message about an invalid value", () => {
     ]);
   });
 
+  it("says of a number that is too large to be one, in every kind of file, what is wrong with it", () => {
+    const beyond = "must be a finite number, and is beyond the range of numbers";
+    for (const [file, text] of [
+      ["/groups/gpu.toml", "max_wait_seconds = 1e400"],
+      ["/groups/gpu.toml", "max_wait_seconds = -inf"],
+      ["/groups/gpu.yaml", "maxWaitSeconds: 1e400"],
+      ["/groups/gpu.yaml", "maxWaitSeconds: .inf"],
+    ] as const) {
+      const messages = readManifests(file, text).flatMap(({ diagnostics }) =>
+        diagnostics.map(({ message }) => message),
+      );
+      assert.deepEqual(messages, [beyond], text);
+    }
+    assert.deepEqual(told(z.number(), NaN), [["", "must be a number, and is no number"]]);
+  });
+
   it("names a missing field, or an unknown key", () => {
     const schema = z.strictObject({ name: z.string(), either });
     assert.deepEqual(told(schema, { nam: 1 }), [
