@@ -12,6 +12,7 @@ import {
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { parseJson } from "../../lib/json.ts";
 import { mapLimited } from "../../lib/map-limited.ts";
+import { Serial } from "../../lib/serial.ts";
 import { readSmallText } from "../../lib/small-file.ts";
 
 const parent = "conversations";
@@ -30,6 +31,7 @@ export class ConversationStore {
   readonly #directory: string;
 
   readonly #mostBytes: number;
+  readonly #writes = new Serial();
 
   /** `mostBytes`: of one owner's files together; less in tests. */
   constructor(stateDir: string, mostBytes = 256 * 1024 ** 2) {
@@ -59,8 +61,15 @@ export class ConversationStore {
     return data;
   }
 
-  /** Throws ApiError `dispatch.payload_too_large` for more than an owner may have. */
+  /**
+   * Throws ApiError `dispatch.payload_too_large` for more than an owner may have: one write after the other, since each
+   * counts what the others have left.
+   */
   async write(owner: string, conversation: Conversation): Promise<ConversationHead> {
+    return await this.#writes.run(async () => await this.#write(owner, conversation));
+  }
+
+  async #write(owner: string, conversation: Conversation): Promise<ConversationHead> {
     const directory = this.#of(owner);
     const { id, title, model, updated_at } = conversation;
     const head = { id, title, model, updated_at };

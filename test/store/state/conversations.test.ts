@@ -29,6 +29,25 @@ it("an owner's conversations take no more than their bytes together, and a kept 
   await store.write("a", conversation("bbbbbbbb", "x".repeat(2000)));
 });
 
+it("writes at the same time pass neither bound of an owner: bytes, and the number of conversations", async () => {
+  await using directory = await tempDir();
+  const keep = async (store: ConversationStore, ids: readonly string[], text: string): Promise<unknown[]> => {
+    const kept = await Promise.allSettled(ids.map(async (id) => await store.write("a", conversation(id, text))));
+    return kept.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+  };
+  const refused = await keep(new ConversationStore(directory.path, 3000), ["aaaaaaaa", "bbbbbbbb"], "x".repeat(2000));
+  assert.equal(refused.length, 1);
+  assert.match(String(refused[0]), /would take more than/);
+  const store = new ConversationStore(directory.path);
+  const [owner = ""] = fs.readdirSync(`${directory.path}/conversations`);
+  for (let count = 1; count < 999; count += 1)
+    for (const end of ["json", "head.json"])
+      fs.writeFileSync(`${directory.path}/conversations/${owner}/c${String(count).padStart(7, "0")}.${end}`, "");
+  const late = await keep(store, ["dddddddd", "eeeeeeee", "ffffffff"], "x");
+  assert.equal(late.length, 2);
+  for (const each of late) assert.match(String(each), /you have 1000 conversations/);
+});
+
 it("the text of a deleted conversation goes before its place in the list", async () => {
   await using directory = await tempDir();
   const store = new ConversationStore(directory.path);
