@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { benchmarkSchema, lastBenchmarkSchema } from "./benchmark.ts";
 import { computeSchema } from "./compute.ts";
 import { conditionSchema } from "./conditions.ts";
 import { fitSchema } from "./fit.ts";
@@ -102,6 +103,8 @@ export const slotStatusSchema = z.strictObject({
       warmSeconds: z.number().optional(),
     })
     .optional(),
+  /** The last result of `berth bench`. */
+  lastBenchmark: lastBenchmarkSchema.optional(),
   readySince: time.optional(),
   /** When an on-demand slot was last used, approximately: it outlives the gateway that served the request. */
   idleSince: time.optional(),
@@ -241,8 +244,8 @@ export const demandSchema = z.strictObject({
 });
 export type Demand = z.infer<typeof demandSchema>;
 
-/** Imperative requests that are not spec. One file per slot and kind; `token` makes each act once. */
-export const requestKinds = ["restart", "load", "unload", "swap-model"] as const;
+/** Imperative requests that are not spec; `benchmark`: keep this result. One file per slot and kind; `token` makes each act once. */
+export const requestKinds = ["restart", "load", "unload", "swap-model", "benchmark"] as const;
 export type RequestKind = (typeof requestKinds)[number];
 export const slotRequestSchema = z.strictObject({
   schema: z.literal(1),
@@ -255,6 +258,8 @@ export const slotRequestSchema = z.strictObject({
   specHash: z.string(),
   /** `model.default` of the spec at the time of the request. */
   specModel: modelRefSchema.optional(),
+  /** Of `benchmark`. */
+  benchmark: benchmarkSchema.optional(),
   requestedAt: time,
 });
 export type SlotRequest = z.infer<typeof slotRequestSchema>;

@@ -1,7 +1,7 @@
 import { chat } from "./chat.ts";
 import { CommandError, type Client } from "./client.ts";
 import type { CommandContext } from "./context.ts";
-import { cell, render, type Column, type Format } from "./output.ts";
+import { cell, isRecord, render, type Column, type Format } from "./output.ts";
 
 export interface BenchOptions {
   readonly levels: readonly number[];
@@ -10,6 +10,8 @@ export interface BenchOptions {
   readonly maxTokens: number;
   readonly output: Format;
 }
+
+type View = Readonly<Record<string, unknown>>;
 
 /** One streamed answer: seconds to its first token and to its end, and its tokens. */
 interface Answer {
@@ -36,11 +38,7 @@ export async function bench(context: CommandContext, slot: string, options: Benc
   const ask = (client: Client, nth: number): Promise<Answer> => answer(client, slot, nth, options.maxTokens);
   // The first answer loads the slot, and is not counted.
   await ask(client, 0);
-  const view = await client.one(`/api/slots/${encodeURIComponent(slot)}`, "name").catch((error: unknown) => {
-    // A model of a provider is no slot.
-    if (error instanceof CommandError && error.code === "slot.not_found") return undefined;
-    throw error;
-  });
+  const view = await viewOf(client, slot);
   const loadSeconds = view?.["last_load_seconds"];
   if (typeof loadSeconds === "number") context.note(`the last load took ${loadSeconds.toFixed(1)} s\n`);
   const rows: Record<string, unknown>[] = [];
@@ -57,6 +55,42 @@ export async function bench(context: CommandContext, slot: string, options: Benc
     rows.push(rowOf(clients, answers.flat(), (performance.now() - began) / 1000));
   }
   context.write(await render(rows, columns, options.output, "clients"));
+  if (view !== undefined) context.note(`${await keep(client, view, { maxTokens: options.maxTokens, levels: rows })}\n`);
+}
+
+/** The slot of that name; undefined: a model of a provider is no slot. Throws CommandError. */
+async function viewOf(client: Client, slot: string): Promise<View | undefined> {
+  return await client.one(pathOf(slot), "name").catch((error: unknown) => {
+    if (error instanceof CommandError && error.code === "slot.not_found") return undefined;
+    throw error;
+  });
+}
+
+const pathOf = (slot: string): string => `/api/slots/${encodeURIComponent(slot)}`;
+
+/** Has the result kept as the slot's last, unless another engine answered at its end. What became of it, for a person. */
+async function keep(
+  client: Client,
+  before: View,
+  { maxTokens, levels }: { readonly maxTokens: number; readonly levels: readonly View[] },
+): Promise<string> {
+  const name = cell(before["name"]);
+  try {
+    const after = await viewOf(client, name);
+    if (after === undefined || engineOf(after) !== engineOf(before))
+      return "the result is not kept: the engine was replaced while it was measured";
+    await client.send("POST", `${pathOf(name)}/benchmark`, { model: after["model"], max_tokens: maxTokens, levels });
+    return `the result is kept: \`berth slot show ${name}\``;
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    return `the result is not kept: ${error.message}`;
+  }
+}
+
+/** Equal as long as the slot's processes are the same ones, with the same model. */
+function engineOf({ model, processes }: View): string {
+  const starts = Array.isArray(processes) ? processes.filter(isRecord).map(({ startedAt }) => startedAt) : [];
+  return JSON.stringify([model, starts]);
 }
 
 /** Each prompt differs at its start, so that no engine has it in its cache. */

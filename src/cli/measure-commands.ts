@@ -16,7 +16,9 @@ export function addMeasureCommands(program: Command, context: CommandContext): v
   withExamples(top, ["berth top", "live"], ["berth top -n 1", "once, over one second"]);
   const bench = program
     .command("bench")
-    .description("measure time to the first token and tokens per second of a slot, by concurrency")
+    .description(
+      "measure time to the first token and tokens per second of a slot, by concurrency; the slot keeps the result",
+    )
     .argument("<slot>", "slot or model")
     .option("--clients <list>", "clients at once, level by level", levels, [1, 2, 4])
     .option("--requests <count>", "requests of each client at each level", whole, 3)
@@ -36,7 +38,7 @@ export function addMeasureCommands(program: Command, context: CommandContext): v
 /** `1,2,4`. */
 function levels(text: string): number[] {
   const numbers = text.split(",").map(Number);
-  if (numbers.length === 0 || numbers.some((each) => !Number.isInteger(each) || each < 1 || each > 256))
-    throw new InvalidArgumentError("It must be numbers from 1 to 256, such as 1,2,4.");
+  if (numbers.length > 32 || numbers.some((each) => !Number.isInteger(each) || each < 1 || each > 256))
+    throw new InvalidArgumentError("It must be at most 32 numbers from 1 to 256, such as 1,2,4.");
   return numbers;
 }

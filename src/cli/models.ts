@@ -1,3 +1,4 @@
+import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
 import type { Client } from "./client.ts";
 import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
 
@@ -11,6 +12,7 @@ export const modelColumns: readonly Column[] = [
   { title: "SLOTS", value: (row) => list(row["slots"]) },
   { title: "QUANT", isWide: true, value: (row) => cell(row["quantization"]) },
   { title: "CONTEXT", isWide: true, value: (row) => cell(row["context_length"]) },
+  { title: "BENCH TOK/S", isWide: true, value: (row) => benchmarkCell(row["last_benchmark"]) },
   { title: "SOURCE", isWide: true, value: (row) => cell(row["source"]) },
   { title: "MESSAGE", isWide: true, value: (row) => cell(row["message"]) },
 ];
@@ -25,6 +27,7 @@ const catalogColumns: readonly Column[] = [
   { title: "SIZE", value: (row) => bytes(row["size_bytes"]) },
   { title: "CAPABILITIES", value: (row) => list(row["capabilities"]) },
   { title: "FIT", value: ({ fit }) => verdictText(fit) },
+  { title: "BENCH TOK/S", isWide: true, value: (row) => benchmarkCell(row["last_benchmark"]) },
   { title: "LICENSE", value: (row) => cell(row["license"]) },
   { title: "WHY", isWide: true, value: ({ fit }) => (isRecord(fit) ? whyText(fit) : "-") },
   { title: "MUST ACCEPT", isWide: true, value: (row) => (row["must_accept"] === true ? "yes" : "no") },
@@ -62,10 +65,12 @@ export async function modelShow(client: Client, ref: string, format: Format): Pr
   if (format === "name") return `${cell(model["id"])}\n`;
   const { conditionLines } = await import("./conditions.ts");
   const fields = Object.entries(model)
-    .filter(([key]) => key !== "conditions")
+    .filter(([key]) => key !== "conditions" && key !== "last_benchmark")
     .map(
       ([key, value]) =>
         `${`${key.replaceAll("_", " ")}:`.padEnd(20)}${Array.isArray(value) ? list(value) : cell(value)}`,
     );
-  return [...fields, ...conditionLines(model)].map((line) => `${line}\n`).join("");
+  return [...fields, ...benchmarkLines(model["last_benchmark"]), ...conditionLines(model)]
+    .map((line) => `${line}\n`)
+    .join("");
 }

@@ -1,3 +1,4 @@
+import { benchmarkCell, benchmarkLines } from "./benchmark.ts";
 import { choiceLines } from "./chosen-model.ts";
 import type { Client } from "./client.ts";
 import { age, bytes, cell, isRecord, printable, render, renderOne, type Column, type Format } from "./output.ts";
@@ -41,6 +42,7 @@ export const slotColumns: readonly Column[] = [
   { title: "RESTARTS", value: (row) => cell(row["restarts"]) },
   { title: "IN-FLIGHT", isWide: true, value: (row) => cell(row["in_flight"]) },
   { title: "UP", value: (row) => age(row["uptime_seconds"]) },
+  { title: "BENCH TOK/S", isWide: true, value: (row) => benchmarkCell(row["last_benchmark"]) },
   { title: "LAST ERROR", isWide: true, value: lastError },
 ];
 
@@ -81,6 +83,7 @@ export async function slotShow(client: Client, name: string, format: Format): Pr
   const memory = slot["memory_bytes"];
   if (typeof memory === "number") lines.push(`${"memory:".padEnd(20)}${bytes(memory)}`);
   lines.push(...computeLines(slot["compute"]), ...deviceLines(slot["memory"]), ...fitLines(slot["fit"]));
+  lines.push(...benchmarkLines(slot["last_benchmark"]));
   lines.push(...contextLines(slot["context"]), ...decisionLines(slot["decisions"]));
   const processes = Array.isArray(slot["processes"]) ? slot["processes"].filter(isRecord) : [];
   for (const process of processes) {

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { rowOf } from "../../src/cli/bench.ts";
 import { rowsOf, tokensOf } from "../../src/cli/top.ts";
-import { apiDouble } from "../support/api-double.ts";
+import { apiDouble, failure, type Answer } from "../support/api-double.ts";
 import { runBerth } from "../support/command.ts";
 import { helloChunks } from "../support/scripted-engine.ts";
-import { primary, slots } from "./fixture.ts";
+import { model, primary, slots } from "./fixture.ts";
 
 describe("berth top", () => {
   it("prints slots with what they do, those with requests first", async () => {
@@ -59,7 +59,86 @@ describe("berth bench", () => {
       ],
     );
     assert.equal(api.asked.filter((line) => line.includes("/v1/chat")).length, 9);
-    assert.equal(new Set(api.bodies.filter((body) => body !== "")).size, 9, "each prompt is another");
+    const prompts = api.bodies.filter((_body, index) => api.asked[index]?.includes("/v1/chat"));
+    assert.equal(new Set(prompts).size, 9, "each prompt is another");
+  });
+
+  const hello: Answer = (response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(helloChunks.join(""));
+  };
+  const short = ["bench", "primary", "--clients", "1", "--requests", "1"];
+
+  it("has its slot keep the result", async () => {
+    await using api = await apiDouble({
+      "/api/slots/primary": primary,
+      "/v1/chat/completions": hello,
+      "/api/slots/primary/benchmark": primary,
+    });
+    const { code, stderr } = await runBerth([...short, "--max-tokens", "9"], { SVC_URL: api.url });
+    assert.equal(code, 0);
+    assert.match(stderr, /the result is kept: `berth slot show primary`/);
+    const body = api.bodies[api.asked.indexOf("POST /api/slots/primary/benchmark")];
+    const sent: { model: string; max_tokens: number; levels: { clients: number }[] } = JSON.parse(body ?? "{}");
+    assert.deepEqual([sent.model, sent.max_tokens, sent.levels.map(({ clients }) => clients)], ["tiny", 9, [1]]);
+  });
+
+  it("keeps no result of two engines", async () => {
+    let looks = 0;
+    await using api = await apiDouble({
+      "/api/slots/primary": (response) => {
+        looks += 1;
+        response.end(JSON.stringify({ ...primary, processes: [{ startedAt: `start ${looks}` }] }));
+      },
+      "/v1/chat/completions": hello,
+    });
+    const { code, stderr } = await runBerth(short, { SVC_URL: api.url });
+    assert.equal(code, 0);
+    assert.match(stderr, /not kept: the engine was replaced while it was measured/);
+    assert.ok(!api.asked.some((line) => line.endsWith("/benchmark")));
+  });
+
+  it("prints its rows also where the token may not keep them", async () => {
+    await using api = await apiDouble({
+      "/api/slots/primary": primary,
+      "/v1/chat/completions": hello,
+      "/api/slots/primary/benchmark": (response) => {
+        response.writeHead(403, { "content-type": "application/json" });
+        response.end(JSON.stringify(failure("auth.forbidden", "the token has not that scope")));
+      },
+    });
+    const { code, stdout, stderr } = await runBerth(short, { SVC_URL: api.url });
+    assert.equal(code, 0);
+    assert.match(stdout, /^CLIENTS/);
+    assert.match(stderr, /not kept: the token has not that scope/);
+  });
+
+  it("is shown by slot show and in the wide tables", async () => {
+    const last = {
+      measured_at: "2026-11-23T07:00:00.000Z",
+      model: "tiny",
+      backend: "cpu",
+      runtime: "process",
+      levels: [{ clients: 1, first_token_ms: 12, tokens_per_second_each: 41.5, tokens_per_second: 40 }],
+      changed: null,
+    };
+    const slot = { ...primary, last_benchmark: last };
+    await using api = await apiDouble({
+      "/api/slots/primary": slot,
+      "/api/slots": { object: "list", data: [slot, { ...slot, last_benchmark: { ...last, changed: "it has" } }] },
+      "/api/models": { object: "list", data: [{ ...model, last_benchmark: last }] },
+      "/api/models/tiny": { ...model, last_benchmark: last },
+    });
+    const said = async (...args: readonly string[]): Promise<string> =>
+      (await runBerth(args, { SVC_URL: api.url })).stdout;
+    const lines =
+      /last benchmark: +2026-11-23T07:00:00.000Z tiny on cpu, process\n  1 client +first token 12 ms, 41.5 tok/;
+    assert.match(await said("slot", "show", "primary"), lines);
+    assert.match(await said("model", "show", "tiny"), lines);
+    assert.match(await said("slot", "list", "-o", "wide"), /41\.5 .*\n.*41\.5 \(void\)/);
+    assert.match(await said("model", "list", "-o", "wide"), /BENCH TOK\/S.*\n.* 41\.5 /);
+    api.answer("/api/slots/primary", { ...slot, last_benchmark: { ...last, changed: "the engine has changed" } });
+    assert.match(await said("slot", "show", "primary"), /, process; void: the engine has changed\n/);
   });
 
   it("counts the time between tokens from the first one", () => {

@@ -15,9 +15,9 @@ describe("berth slot list", () => {
     [[], slotTable],
     [
       ["-o", "wide"],
-      `NAME     STATE  READY            MODEL     ENGINE  RUNTIME  PORT  RESTARTS  IN-FLIGHT  UP    LAST ERROR
-primary  ready  True/Loaded      tiny      llama   process  8081  1         2          1h2m  -
-coder    error  False/CrashLoop  qwen3:4b  llama   process  -     4         0          -     exited with code 1: failed to load model; failed to load mo…
+      `NAME     STATE  READY            MODEL     ENGINE  RUNTIME  PORT  RESTARTS  IN-FLIGHT  UP    BENCH TOK/S  LAST ERROR
+primary  ready  True/Loaded      tiny      llama   process  8081  1         2          1h2m  -            -
+coder    error  False/CrashLoop  qwen3:4b  llama   process  -     4         0          -     -            exited with code 1: failed to load model; failed to load mo…
 `,
     ],
     [["-o", "name"], "primary\ncoder\n"],

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { modelRefSchema, slotNameSchema } from "../names.ts";
+import { benchmarkBody } from "./benchmark-view.ts";
 import { manifestTextSchema, manifestViewSchema } from "./manifest-text.ts";
 import { flag, manifestBody, waitQuery } from "./parts.ts";
 import type { RouteShape } from "./shape.ts";
@@ -143,6 +144,16 @@ export const slotRoutes = {
     summary: "Swaps the slot to another model until its manifest changes",
     query: waitQuery,
     body: swapBody,
+    answers: { 202: view.slotDetailSchema },
+  },
+  keepBenchmark: {
+    method: "POST",
+    path: "/api/slots/{name}/benchmark",
+    names: slotNameSchema,
+    scope: "admin",
+    tag: "slots",
+    summary: "Keeps a result of `berth bench` as the slot's last; the operator adds what it depends on",
+    body: benchmarkBody,
     answers: { 202: view.slotDetailSchema },
   },
   slotLogs: {

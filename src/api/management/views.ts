@@ -11,6 +11,7 @@ import { slotStates } from "../states.ts";
 import { slotStatusSchema, transitionSchema } from "../status.ts";
 import { upstreamSpecSchema } from "../upstream.ts";
 import { processStatusSchema } from "../workload.ts";
+import { benchmarkViewSchema, modelBenchmarkSchema } from "./benchmark-view.ts";
 import { choiceViewSchema } from "./choice-view.ts";
 
 /** Answers of `/api`: snake_case; conditions, specs and manifests stay camelCase (CONTRACT "/api"). */
@@ -60,6 +61,7 @@ export const slotViewSchema = z.strictObject({
     })
     .nullable(),
   last_load_seconds: seconds,
+  last_benchmark: benchmarkViewSchema.nullable().describe("The last kept result of `berth bench`; null: none"),
   memory_bytes: z
     .int()
     .min(0)
@@ -126,6 +128,7 @@ export const catalogViewSchema = z.strictObject({
     .nullable()
     .describe("What was compared with a stored copy of the publisher's page; null: nothing"),
   note: z.string().nullable(),
+  last_benchmark: modelBenchmarkSchema,
   is_here: z.boolean().describe("Its files are on this machine"),
   fit: z.strictObject({
     verdict: z.enum(["fits", "fits_with", "does_not_fit", "unknown"]),
@@ -184,6 +187,7 @@ export const modelViewSchema = z.strictObject({
   sha256: z.string().nullable(),
   path: z.string().nullable(),
   slots: z.array(z.string()),
+  last_benchmark: modelBenchmarkSchema,
   state: z.enum(["available", "assigned", "missing", "unsupported", "invalid"]),
   message: z.string().nullable(),
   architecture: z.string().nullable(),

@@ -3,6 +3,7 @@ import type { CatalogView } from "../../api/management/views.ts";
 import type { ModelRecord } from "../../api/model.ts";
 import { hostFit } from "../../models/fit/host-fit.ts";
 import type { ShapeCache } from "../../models/fit/shape-cache.ts";
+import { benchmarkOfModel } from "./benchmark-views.ts";
 import type { ManagementContext } from "./context.ts";
 
 /** The curated models, each with a verdict for this machine. */
@@ -21,7 +22,7 @@ function refOf({ spec, metadata }: CatalogEntry): string {
 async function catalogView(
   entry: CatalogEntry,
   record: ModelRecord | undefined,
-  { hardware }: ManagementContext,
+  { hardware, index }: ManagementContext,
   shapes: ShapeCache,
 ): Promise<CatalogView> {
   const { spec, catalog } = entry;
@@ -41,6 +42,7 @@ async function catalogView(
     unverified: catalog.unverified,
     checked: catalog.checked ?? null,
     note: catalog.note ?? null,
+    last_benchmark: benchmarkOfModel(index().slots.values(), refOf(entry)),
     is_here: isHere,
     fit: fitOf(entry, shape, hardware.found()?.hardware),
   };

@@ -1,6 +1,7 @@
 import { ApiError } from "../../api/errors.ts";
 import { slotsInOrder } from "../routing/index.ts";
 import type { Handlers } from "./api-server.ts";
+import { keepBenchmark } from "./benchmarks.ts";
 import { mayAdminister, slotNamed, viewOf, type ManagementContext } from "./context.ts";
 import { sendLogs } from "./logs.ts";
 import { changeSlot, createSlot, deleteSlot, putSlot, putSlotText } from "./slot-changes.ts";
@@ -20,6 +21,7 @@ type SlotHandlers = Pick<
   | "unloadSlot"
   | "restartSlot"
   | "swapSlot"
+  | "keepBenchmark"
   | "slotLogs"
   | "assignModel"
 >;
@@ -57,6 +59,7 @@ export function slotHandlers(context: ManagementContext): SlotHandlers {
       await changeSlot(context, name, { kind: "restart" }, query, request.raw),
     swapSlot: async ({ params: { name = "" }, body, query, request }) =>
       await changeSlot(context, name, { kind: "swap-model", ...body }, query, request.raw),
+    keepBenchmark: async ({ params: { name = "" }, body }) => await keepBenchmark(context, name, body),
     assignModel: async ({ params: { ref = "" }, body, query, request }) =>
       await changeSlot(context, body.slot, { kind: "swap-model", model: ref }, query, request.raw),
     slotLogs: async ({ params: { name = "" }, query, reply }) =>

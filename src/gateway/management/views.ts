@@ -11,6 +11,7 @@ import type { Admission } from "../admission/admission.ts";
 import { slotConditions } from "../routing/slot-conditions.ts";
 import type { SlotStatus } from "../../api/status.ts";
 import type { Traffic } from "../dispatch/traffic.ts";
+import { benchmarkOfModel, benchmarkView, loadSecondsOf } from "./benchmark-views.ts";
 
 /** Bodies of `/v1/models` and `/api`: snake_case JSON, as in CONTRACT. */
 export interface ViewContext {
@@ -24,7 +25,6 @@ export interface ViewContext {
 export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }: ViewContext): SlotView {
   const { spec, status, published, name } = slot;
   const waiting = admission.counts(name);
-  const load = status?.lastLoad;
   return {
     name,
     state: traffic.stateOf(slot),
@@ -52,10 +52,8 @@ export function slotView(slot: KnownSlot, { traffic, admission, isOperatorLost }
     last_error: status?.lastError ?? null,
     next_retry_at: status?.nextRetryAt ?? null,
     progress: progressOf(status?.progress),
-    last_load_seconds:
-      load?.warmSeconds === undefined
-        ? null
-        : round((load.startSeconds ?? 0) + load.warmSeconds + (load.pullSeconds ?? 0)),
+    last_load_seconds: loadSecondsOf(status?.lastLoad),
+    last_benchmark: benchmarkView(status?.lastBenchmark),
     // The figures of a lost operator are out of date.
     memory_bytes: isOperatorLost ? null : memoryOf(status?.processes ?? []),
     compute: computeOf(status?.compute),
@@ -138,10 +136,6 @@ function memoryOf(processes: SlotStatus["processes"]): number | null {
   return known.length === 0 ? null : known.reduce((sum, bytes) => sum + bytes, 0);
 }
 
-function round(seconds: number): number {
-  return Math.round(seconds * 1000) / 1000;
-}
-
 /** The operator's next steps for a slot, also as text for a person. `isMasked`: for a caller below admin. */
 export function planView(
   { name, published }: Pick<KnownSlot, "name" | "published">,
@@ -208,6 +202,7 @@ function nothingOf({ name, file, conditions }: ResourceStatus): ModelView {
     sha256: null,
     path: null,
     slots: [],
+    last_benchmark: null,
     state: "invalid",
     message,
     architecture: null,
@@ -240,6 +235,7 @@ export function modelView(model: ModelRecord, index: ResolutionIndex): ModelView
     sha256: model.sha256 ?? null,
     path: model.path ?? null,
     slots,
+    last_benchmark: benchmarkOfModel(index.slots.values(), model.ref),
     state: slots.length > 0 && model.state === "available" ? "assigned" : model.state,
     message: model.message ?? null,
     architecture: model.architecture ?? null,

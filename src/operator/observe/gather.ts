@@ -12,6 +12,7 @@ import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
 import type { FitLook } from "./fit.ts";
 import { doesNotFit } from "../plan/facts.ts";
 import type { Health, SlotInput } from "../plan/input.ts";
+import { benchmarkBasis } from "./benchmark-basis.ts";
 import { demandOf } from "./demand.ts";
 import { fitInGroup, groupOf } from "./group.ts";
 import { chosenModel, declaredModel, unknownRefs } from "./held-model.ts";
@@ -148,6 +149,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     main !== undefined && engine !== undefined && engineInput !== undefined
       ? await dependencies.compute.read(main, engine, engineInput, before)
       : undefined;
+  const basis = await benchmarkBasis(dependencies, { ...base, model, workloads });
   const memory = dependencies.memory.of(name);
   const context = dependencies.contexts.latest(name);
   const input: SlotInput = Object.freeze({
@@ -172,6 +174,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
     ...preparation,
     ...(silence === undefined ? {} : { silence }),
     ...(compute === undefined ? {} : { compute }),
+    ...(basis === undefined ? {} : { basis }),
     ...(memory === undefined ? {} : { memory }),
     ...(fit.fit === undefined ? {} : { fit: fit.fit }),
     ...(context === undefined ? {} : { context }),

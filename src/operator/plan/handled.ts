@@ -40,6 +40,8 @@ function isSettled(input: SlotInput, decision: Decision, request: SlotRequest): 
     }
     case "swap-model":
       return request.model === undefined || request.specModel !== input.spec?.model.default;
+    case "benchmark":
+      return true;
     default:
       return kind satisfies never;
   }

@@ -1,3 +1,4 @@
+import type { BenchmarkBasis } from "../../api/benchmark.ts";
 import type { Compute } from "../../api/compute.ts";
 import type { Fit } from "../../api/fit.ts";
 import type { KeptContext } from "../../api/kept-context.ts";
@@ -133,6 +134,8 @@ export interface SlotInput {
   readonly memory?: SlotStatus["memory"];
   /** The last save, restore or loss of the context that the slot keeps over an unload. */
   readonly context?: KeptContext;
+  /** What a benchmark depends on, as it is now; absent: no result is kept. */
+  readonly basis?: BenchmarkBasis;
   /** The slot's memory needs, by the best figure there is. */
   readonly fit?: Fit;
   /** The group whose budget the slot shares, and its grant; absent: no limit. */

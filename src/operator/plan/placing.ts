@@ -15,7 +15,7 @@ export interface Machine {
   /** Bytes that engines may use of this machine's memory, and of its largest GPU; absent, undefined: not known. */
   memory?(): NonNullable<Placement["memory"]>;
   /** As of the last probe; absent: not known. */
-  facts?(): Pick<HardwareFacts, "memory" | "gpus">;
+  facts?(): Pick<HardwareFacts, "memory" | "gpus"> & Partial<Pick<HardwareFacts, "cpu" | "drivers">>;
   /** Cores that engines may compute on, and which these are; absent, undefined: not known. */
   cores?(): { readonly count: number; readonly what: string } | undefined;
   /** Notifies that a probe has found other devices. */

@@ -19,6 +19,7 @@ import { failuresOf } from "./failures.ts";
 import type { Outcome } from "./outcome.ts";
 import { onRequestStatus, unknownRefsMessage } from "./on-request.ts";
 import { loadOf } from "./load-times.ts";
+import { lastBenchmarkOf } from "./benchmark.ts";
 import { decisionsOf, imageOf, protocolsOf } from "./derived.ts";
 import { healthOf, type SlotInput } from "../plan/input.ts";
 import { isRefusal } from "../../engines/engine.ts";
@@ -65,6 +66,7 @@ export function summarise(input: SlotInput, decision: Decision, outcome: Outcome
     restarts,
     ...failuresOf(input, decision, backoff),
     ...loadOf(input, before, decision, outcome),
+    ...lastBenchmarkOf(input, before, outcome),
     ...(readySince === undefined ? {} : { readySince }),
     ...(idle === undefined ? {} : { idleSince: idle }),
     ...(input.group?.lentUntil === undefined ? {} : { lentUntil: input.group.lentUntil }),

@@ -6,6 +6,7 @@ import { call, list } from "../../shared/api.ts";
 import { bytes, duration, percent } from "../../shared/format.ts";
 import { pulls } from "../live.ts";
 import { Action } from "../parts/action.tsx";
+import { benchmarkText } from "../parts/benchmark.ts";
 import { Catalogue } from "../parts/catalogue.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { PullButton } from "../parts/pull-button.tsx";
@@ -131,6 +132,7 @@ function Models({ all, onChange }: { readonly all: readonly ModelView[]; readonl
               <td>
                 {model.state}
                 {model.message !== null && <div class="quiet">{model.message}</div>}
+                {model.last_benchmark && <div class="quiet">{benchmarkText(model.last_benchmark)}</div>}
               </td>
               <td class="figure">{bytes(model.size_bytes)}</td>
               <td>{model.capabilities.join(", ")}</td>

@@ -3,6 +3,7 @@ import type { PlanView, SlotDetail, SlotView } from "../../../src/api/management
 import { call } from "../../shared/api.ts";
 import { bytes, duration, time } from "../../shared/format.ts";
 import { slots } from "../live.ts";
+import { benchmarkText } from "../parts/benchmark.ts";
 import { Action } from "../parts/action.tsx";
 import { EnginePageLink } from "../parts/engine-page.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
@@ -102,6 +103,7 @@ function Facts({ slot }: { readonly slot: SlotView }): JSX.Element {
     ["Needs", fitText(slot)],
     ["Loads", slot.load === "always" ? "always loaded" : "on demand"],
     ["Last load", duration(slot.last_load_seconds)],
+    ["Last benchmark", benchmarkText(slot.last_benchmark)],
     ["Restarts", String(slot.restarts)],
     ["Aliases", slot.aliases.join(", ") || "–"],
   ];

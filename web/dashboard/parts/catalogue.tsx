@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import type { CatalogView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
+import { benchmarkText } from "./benchmark.ts";
 import { PullButton } from "./pull-button.tsx";
 
 const verdicts = {
@@ -46,6 +47,7 @@ function CatalogueRow({ model }: { readonly model: CatalogView }): JSX.Element {
       <td>
         <strong class={tone}>{word}</strong>
         <div class="quiet">{model.fit.message}</div>
+        {model.last_benchmark && <div class="quiet">{benchmarkText(model.last_benchmark)}</div>}
       </td>
       <td>
         {model.title} <code>{model.id}</code>

@@ -1,0 +1,55 @@
+import { stat } from "node:fs/promises";
+import type { BenchmarkBasis } from "../../api/benchmark.ts";
+import type { Workload } from "../../api/workload.ts";
+import { isRefusal } from "../../engines/engine.ts";
+import { canonicalJson, sha256 } from "../../lib/canonical.ts";
+import type { SlotInput } from "../plan/input.ts";
+import type { Machine } from "../plan/placing.ts";
+
+/**
+ * What a benchmark of the slot would depend on now. Undefined where no result is kept or to be kept: nobody asks. Of a
+ * slot that is not to be loaded, engine and settings are not known.
+ */
+export async function benchmarkBasis(
+  { machine }: { readonly machine: Pick<Machine, "facts"> },
+  { before, requests, model, workloads }: Pick<SlotInput, "before" | "requests" | "model" | "workloads">,
+): Promise<BenchmarkBasis | undefined> {
+  const isAsked = requests.some(({ kind }) => kind === "benchmark");
+  if (before?.status.lastBenchmark === undefined && !isAsked) return undefined;
+  const main = isRefusal(workloads) ? undefined : workloads.find(({ role }) => role === "main");
+  const modelFile = model?.fingerprint ?? model?.sha256;
+  const hardware = main?.container?.pod === undefined ? hardwareMark(machine.facts?.()) : undefined;
+  return {
+    ...(modelFile === undefined ? {} : { modelFile }),
+    ...(main === undefined ? {} : { engine: await engineMark(main), settings: main.hash }),
+    ...(hardware === undefined ? {} : { hardware }),
+  };
+}
+
+/** Without vendors' programs, whose facts are missing until these were first run. */
+function hardwareMark(facts: ReturnType<NonNullable<Machine["facts"]>> | undefined): string | undefined {
+  if (facts === undefined) return undefined;
+  const { cpu, gpus, drivers = [] } = facts;
+  return mark([
+    cpu === undefined ? [] : [cpu.model, cpu.threads],
+    gpus.map((gpu) => [gpu.id, gpu.vendor_id, gpu.device_id]),
+    drivers.filter(({ kind }) => kind === "kernel").map(({ name, version }) => [name, version]),
+  ]);
+}
+
+/** The image, or the program and the script that it runs, by size and time. Other words may be a port. */
+async function engineMark({ command, container }: Workload): Promise<string> {
+  if (container !== undefined) return mark(container.image);
+  const flag = command.findIndex((word) => word.startsWith("-"));
+  const words = flag === -1 ? command : command.slice(0, flag);
+  const program = words.filter((word, index) => index === 0 || word.startsWith("/"));
+  const files = program.map(async (word) => {
+    const found = word.startsWith("/") ? await stat(word).catch(() => undefined) : undefined;
+    return found === undefined ? [word] : [word, found.size, found.mtimeMs];
+  });
+  return mark(await Promise.all(files));
+}
+
+function mark(value: unknown): string {
+  return sha256(canonicalJson(value)).slice(0, 16);
+}
