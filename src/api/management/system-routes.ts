@@ -46,6 +46,14 @@ export const systemRoutes = {
     summary: "Prometheus metrics of this gateway, also at /metrics",
     answers: { 200: { type: "text/plain" } },
   },
+  engineMetrics: {
+    method: "GET",
+    path: "/api/metrics/engines",
+    scope: "read",
+    tag: "system",
+    summary: "The engines' own metrics with the labels slot, role and ordinal, asked of them now",
+    answers: { 200: { type: "text/plain" } },
+  },
   targets: {
     method: "GET",
     path: "/api/monitoring/targets",

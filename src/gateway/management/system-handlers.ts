@@ -8,6 +8,7 @@ import { slotsInOrder } from "../routing/index.ts";
 import type { Handlers } from "./api-server.ts";
 import { viewOf, type ManagementContext } from "./context.ts";
 import { docsPage } from "./docs-page.ts";
+import { EngineMetrics } from "./engine-metrics.ts";
 import { existsSync } from "node:fs";
 
 type SystemHandlers = Pick<
@@ -15,6 +16,7 @@ type SystemHandlers = Pick<
   | "status"
   | "health"
   | "metrics"
+  | "engineMetrics"
   | "targets"
   | "features"
   | "installState"
@@ -27,6 +29,7 @@ type SystemHandlers = Pick<
 /** Handlers of health, features, installation and the API's own description. */
 export function systemHandlers(context: ManagementContext): SystemHandlers {
   const { config, version, startedAt } = context;
+  const engines = new EngineMetrics(context.index);
   const installMark = join(config.stateDir, "installed");
   const installState = (): { first_run: boolean; has_models: boolean; has_ready_slot: boolean } => {
     const { index, traffic } = viewOf(context);
@@ -52,6 +55,8 @@ export function systemHandlers(context: ManagementContext): SystemHandlers {
       const { type, body } = await context.metrics.page.render(request.headers.accept);
       return await reply.type(type).send(body);
     },
+    engineMetrics: async ({ reply }) =>
+      await reply.type("text/plain; version=0.0.4; charset=utf-8").send(await engines.page()),
     targets: ({ request }) => {
       const gateway = { targets: [request.host], labels: { part: "gateway" } };
       const operator = { targets: [`127.0.0.1:${config.operatorPort}`], labels: { part: "operator" } };

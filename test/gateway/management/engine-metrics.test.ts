@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { startGateway, type TestGateway } from "../../support/gateway.ts";
+import { scriptedEngine, type Script } from "../../support/scripted-engine.ts";
+import { until } from "../../support/until.ts";
+
+/** An engine whose page has that text. */
+const telling =
+  (text: string): Script =>
+  (response) => {
+    response.writeHead(200, { "content-type": "text/plain; version=0.0.4" });
+    response.end(text);
+  };
+
+async function page(gateway: TestGateway): Promise<string> {
+  const answer = await fetch(new URL("/api/metrics/engines", gateway.url));
+  assert.equal(answer.status, 200);
+  assert.match(answer.headers.get("content-type") ?? "", /^text\/plain; version=0\.0\.4/);
+  return await answer.text();
+}
+
+const good = "# HELP kv How full\n# TYPE kv gauge\nkv 0.5\n";
+const goodPage = good.replace("kv 0.5", 'kv{slot="good",role="main",ordinal="0"} 0.5');
+
+/** On a slow machine an engine may once have answered too late. */
+async function pageIs(gateway: TestGateway, wanted: string): Promise<void> {
+  await until("the page is as wanted", async () => {
+    assert.equal(await page(gateway), wanted);
+    return true;
+  });
+}
+
+describe("engines' own metrics", () => {
+  it("have slot labels, one head for each family, and the engine's bearer opens them", async () => {
+    await using one = await scriptedEngine(telling(good));
+    await using two = await scriptedEngine(telling('# TYPE kv gauge\nkv{slot="forged"} 1\n'));
+    const bearerList = [{ role: "main", ordinal: 0, bearer: "s3cret" }] as const;
+    await using gateway = await startGateway({
+      slots: { good: { port: one.port, bearerList: [...bearerList] }, other: { port: two.port } },
+    });
+    await pageIs(gateway, `${goodPage}kv{slot="other",role="main",ordinal="0",exported_slot="forged"} 1\n`);
+    assert.equal(one.seen[0]?.headers.authorization, "Bearer s3cret");
+    assert.deepEqual([one.seen[0]?.path, two.seen[0]?.headers.authorization], ["/metrics", undefined]);
+  });
+
+  it("are asked by a reader alone, of engines that are ready", async () => {
+    await using engine = await scriptedEngine(telling(good));
+    await using gateway = await startGateway({
+      slots: { good: { port: engine.port }, cold: {} },
+    });
+    await (await fetch(new URL("/metrics", gateway.url))).text();
+    assert.equal(engine.seen.filter(({ path }) => path === "/metrics").length, 0);
+    await pageIs(gateway, goodPage);
+    assert.ok(engine.seen.some(({ path }) => path === "/metrics"));
+  });
+
+  const hostile: readonly (readonly [what: string, script: Script, told: RegExp])[] = [
+    [
+      "sends without end",
+      (response) => {
+        response.writeHead(200, { "content-type": "text/plain" });
+        const more = (): void => {
+          while (!response.destroyed && response.write(`${"a".repeat(65_536)}\n`));
+        };
+        response.on("drain", more);
+        more();
+      },
+      /its answer is above 1 MiB|did not answer in time/,
+    ],
+    ["says nothing", () => undefined, /it did not answer in time/],
+    ["breaks the connection", (response) => void response.destroy(), /it did not answer in time, or not at all/],
+    ["has no such route", (response) => void response.writeHead(404).end("no"), /it answered 404/],
+    ["answers a page for people", telling("<!doctype html>\n<p>a 1</p>\n"), /no metrics in its answer/],
+    [
+      "gives a family another type",
+      telling("# TYPE kv counter\nkv 7\n"),
+      /of another type than at the engines before: kv/,
+    ],
+  ];
+  for (const [what, script, told] of hostile) {
+    it(`of others are whole where one engine ${what}`, async () => {
+      await using bad = await scriptedEngine(script);
+      await using fine = await scriptedEngine(telling(good));
+      // The first in order is the good one.
+      await using gateway = await startGateway({ slots: { good: { port: fine.port } } });
+      await gateway.publish("zbad", { port: bad.port });
+      const comment = await until("the good engine's part is whole", async () => {
+        const text = await page(gateway);
+        return text.endsWith(goodPage) ? text.slice(0, -goodPage.length) : undefined;
+      });
+      assert.match(comment, /^# slot zbad, main 0: [^\n]+\n$/);
+      assert.match(comment, told);
+    });
+  }
+
+  it("of an engine without HELP and TYPE are untyped, and no name is Berth's", async () => {
+    await using engine = await scriptedEngine(telling("loose 3\nberth_requests_total 99\n"));
+    await using gateway = await startGateway({ slots: { good: { port: engine.port } } });
+    await pageIs(gateway, '# TYPE loose untyped\nloose{slot="good",role="main",ordinal="0"} 3\n');
+  });
+});
