@@ -52,13 +52,17 @@ export async function wholeAnswer(
     exchange.abort();
     reject(error);
   }
-  const timer = setTimeout(() => fail(new ExchangeError("timeout", "no complete answer in time")), timeoutMs);
+  const late = (): void => fail(new ExchangeError("timeout", "no complete answer in time"));
+  // A busy process must not take its own delay for the other's: an answer that has arrived is read before.
+  let turn: NodeJS.Immediate | undefined;
+  const timer = setTimeout(() => (turn = setImmediate(late)), timeoutMs);
   const onAbort = (): void => fail(signal?.reason);
   signal?.addEventListener("abort", onAbort, { once: true });
   try {
     return await promise;
   } finally {
     clearTimeout(timer);
+    clearImmediate(turn);
     signal?.removeEventListener("abort", onAbort);
   }
 }

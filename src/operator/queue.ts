@@ -20,6 +20,12 @@ export const systemClock: Clock = {
   },
 };
 
+/**
+ * Reconciles that wait for nothing follow each other without a turn of the event loop, and a thousand of them take
+ * seconds: after this long, answers that have arrived, timers and the renewal of leadership come first.
+ */
+const longestTurnMs = 10;
+
 /** The result of a reconcile: nothing until an event comes, or another reconcile in `requeueMs`. */
 export interface Done {
   readonly requeueMs?: number;
@@ -46,6 +52,8 @@ export class WorkQueue {
   readonly #delayed = new Map<string, { at: number; timer: Disposable }>();
   readonly #failures = new Map<string, number>();
   #isStopped = false;
+  /** When the first reconcile of this turn of the event loop was begun. */
+  #turnMs: number | undefined;
   readonly #waiters: (() => void)[] = [];
   /** Keys with a waiter, until they have been worked on. */
   readonly #awaited = new Set<Set<string>>();
@@ -143,11 +151,24 @@ export class WorkQueue {
   #pump(): void {
     while (this.#running.size < this.#concurrency) {
       const [key] = this.#ready.keys();
-      if (key === undefined) return;
+      if (key === undefined || this.#isTurnOver()) return;
       this.#ready.delete(key);
       this.#running.add(key);
       void this.#run(key);
     }
+  }
+
+  /** True: the next turn of the event loop goes on. */
+  #isTurnOver(): boolean {
+    const nowMs = this.#clock.elapsedMs();
+    if (this.#turnMs === undefined) {
+      this.#turnMs = nowMs;
+      setImmediate(() => {
+        this.#turnMs = undefined;
+        this.#pump();
+      });
+    }
+    return nowMs - this.#turnMs >= longestTurnMs;
   }
 
   async #run(key: string): Promise<void> {

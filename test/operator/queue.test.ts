@@ -205,6 +205,32 @@ test("property: after any adds, every key's last add is followed by a run, and r
   );
 });
 
+test("keys that wait for nothing leave turns to the event loop, so that leadership is renewed and answers are read", async () => {
+  const clock = new ManualClock();
+  let runs = 0;
+  const queue = new WorkQueue({
+    clock,
+    onError: noError,
+    work: async () => {
+      runs += 1;
+      // What one reconcile takes.
+      clock.advance(2);
+      return {};
+    },
+  });
+  const runsAtTurn: number[] = [];
+  const turn = (): void => {
+    runsAtTurn.push(runs);
+    if (runs < 1000) setImmediate(turn);
+  };
+  setImmediate(turn);
+  for (let index = 0; index < 1000; index += 1) queue.add(`slot-${index}`);
+  await queue.settled();
+  assert.equal(runs, 1000);
+  const longest = runsAtTurn.map((count, index) => count - (runsAtTurn[index - 1] ?? 0));
+  assert.ok(Math.max(...longest) <= 40, `${Math.max(...longest)} in one turn`);
+});
+
 test("the system clock does not fire at once where the time is longer than a timer can count", async () => {
   // Node says so, and then waits one millisecond.
   const warnings: string[] = [];

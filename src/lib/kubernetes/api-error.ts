@@ -27,11 +27,16 @@ export class ApiUnreachable extends Error {
 }
 
 export function apiErrorOf(status: number, body: string, retryAfter: string | undefined): ApiError {
-  const seconds = Number(retryAfter);
-  const wait = retryAfter !== undefined && Number.isFinite(seconds) ? seconds : undefined;
+  const wait = retryAfterOf(retryAfter);
   const parsed = parseJson(body);
   if (isRecord(parsed) && parsed["kind"] === "Status") return statusError(parsed, status, wait);
   return new ApiError(status, "", body.slice(0, 500) || `HTTP ${status}`, wait);
+}
+
+/** Seconds; undefined without the header, or where it is a date. */
+export function retryAfterOf(header: string | undefined): number | undefined {
+  const seconds = Number(header);
+  return header !== undefined && Number.isFinite(seconds) ? seconds : undefined;
 }
 
 /** A `Status` object, as the body of an answer or as the object of an `ERROR` event. */

@@ -2,8 +2,10 @@ import { Agent, request as httpsRequest } from "node:https";
 import type { IncomingMessage } from "node:http";
 import { StringDecoder } from "node:string_decoder";
 import { parseJson } from "../json.ts";
-import { ApiError, apiErrorOf, ApiUnreachable } from "./api-error.ts";
+import { steadyNow } from "../steady-clock.ts";
+import { ApiError, apiErrorOf, ApiUnreachable, retryAfterOf } from "./api-error.ts";
 import type { Connection } from "./connection.ts";
+import { Pause } from "./pause.ts";
 
 export interface Call {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -43,7 +45,10 @@ const lineLimit = 16 * 1024 * 1024;
 /** A peer that is gone without a word is found by the system. */
 const keepAliveMs = 15_000;
 
-/** HTTPS to an API server, with connections that are kept. */
+/**
+ * HTTPS to an API server, with connections that are kept. A 429 that says when to come again is not an error before this
+ * request's time is over: until then nothing is sent to that server, whoever asks.
+ */
 export function openApiClient(connection: Connection): ApiClient {
   const agent = new Agent({ keepAlive: true, keepAliveMsecs: keepAliveMs, maxSockets: 64, ...connection.tls });
   const send = async (
@@ -95,6 +100,19 @@ export function openApiClient(connection: Connection): ApiClient {
     }
     return answer;
   };
+  const pause = new Pause();
+  const sendInTime = async (method: Method, path: string, call: Call): Promise<IncomingMessage> => {
+    const endMs = steadyNow() + (call.timeoutMs ?? limitMs);
+    for (;;) {
+      await pause.over(endMs, call.signal);
+      const answer = await send(method, path, call);
+      const seconds = answer.statusCode === 429 ? retryAfterOf(answer.headers["retry-after"]) : undefined;
+      if (seconds === undefined || seconds <= 0) return answer;
+      pause.begin(seconds);
+      if (steadyNow() + seconds * 1000 > endMs) return answer;
+      answer.resume();
+    }
+  };
   const refuse = async (answer: IncomingMessage): Promise<never> => {
     const { statusCode = 500, headers } = answer;
     throw apiErrorOf(statusCode, await textOf(answer), headers["retry-after"]);
@@ -103,7 +121,7 @@ export function openApiClient(connection: Connection): ApiClient {
     namespace: connection.namespace,
     server: connection.server,
     async request(method, path, call = {}) {
-      const answer = await send(method, path, call);
+      const answer = await sendInTime(method, path, call);
       if (!isSuccess(answer)) return await refuse(answer);
       const text = await textOf(answer).catch((error: unknown) => {
         throw call.signal?.aborted === true ? error : new ApiUnreachable(connection.server, { cause: error });
@@ -113,7 +131,7 @@ export function openApiClient(connection: Connection): ApiClient {
       return parsed;
     },
     async lines(path, call = {}) {
-      const answer = await send("GET", path, call);
+      const answer = await sendInTime("GET", path, call);
       if (!isSuccess(answer)) return await refuse(answer);
       return linesOf(answer);
     },

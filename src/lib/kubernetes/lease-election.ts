@@ -74,7 +74,7 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
   for (;;) {
     standby?.signal.throwIfAborted();
     try {
-      const found = await look(client, name);
+      const found = await look(client, name, times);
       const isFree = found?.holder === undefined;
       if (found !== undefined && !isFree && seen?.mark !== found.mark) {
         // A renewal while this process watches: the holder lives.
@@ -150,7 +150,7 @@ export class HeldLease implements AsyncDisposable {
     await this.#renewing;
     if (wasOver) return;
     const { client, name } = this.#candidate;
-    const found = await look(client, name).catch(() => undefined);
+    const found = await look(client, name, this.#times).catch(() => undefined);
     if (found?.holder !== this.#candidate.identity) return;
     const { resourceVersion: version } = found;
     const released = { ...this.#candidate, annotations: () => found.annotations };
@@ -175,7 +175,7 @@ export class HeldLease implements AsyncDisposable {
       this.#version = await write(this.#candidate, { ...this.#term, version: this.#version });
     } catch (error) {
       if (!isStatus(error, 404, 409)) throw error;
-      const found = await look(client, name);
+      const found = await look(client, name, this.#times);
       if (found !== undefined && found.holder !== identity) {
         this.#isOver = true;
         this.#onLost();
@@ -188,12 +188,15 @@ export class HeldLease implements AsyncDisposable {
   }
 }
 
+/** A request without an answer must leave time for another one before the holder may act no more. */
+const answerMs = ({ deadlineMs }: ElectionTimes): number => deadlineMs / 2;
+
 const pathOf = ({ namespace }: ApiClient): string => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 
-async function look(client: ApiClient, name: string): Promise<Found | undefined> {
+async function look(client: ApiClient, name: string, times = usualTimes): Promise<Found | undefined> {
   let value: unknown;
   try {
-    value = await client.request("GET", `${pathOf(client)}/${name}`);
+    value = await client.request("GET", `${pathOf(client)}/${name}`, { timeoutMs: answerMs(times) });
   } catch (error) {
     if (isStatus(error, 404)) return undefined;
     throw error;
@@ -254,8 +257,8 @@ async function write(
   };
   const answer =
     version === undefined
-      ? await client.request("POST", pathOf(client), { body })
-      : await client.request("PUT", `${pathOf(client)}/${name}`, { body });
+      ? await client.request("POST", pathOf(client), { body, timeoutMs: answerMs(times) })
+      : await client.request("PUT", `${pathOf(client)}/${name}`, { body, timeoutMs: answerMs(times) });
   if (!isRecord(answer) || !isRecord(answer["metadata"])) throw new Error(`Lease ${name}: the answer has no metadata`);
   return String(answer["metadata"]["resourceVersion"]);
 }

@@ -15,6 +15,8 @@ export interface ListWatchOptions {
   readonly fieldSelector?: string;
   /** The names whose object appeared, changed or is gone. An exception is counted and reported. */
   readonly onChange: (names: readonly string[]) => void;
+  /** What stays in memory of each object; absent: all of it. */
+  readonly keep?: (value: KubeObject["value"]) => KubeObject["value"];
   /** Each failure; the list-watch goes on. */
   readonly onError?: (error: unknown) => void;
   /** An end without a watch after this long is suspicious; a test shortens it. */
@@ -114,8 +116,14 @@ export class ListWatch implements AsyncDisposable {
 
   /** What this process has written, as the API server answered: the watch would say it a moment later. */
   note(value: unknown): void {
-    const object = readObject(value);
+    const object = this.#read(value);
     if (object !== undefined && this.#cache.put(object)) this.#tell([object.meta.name]);
+  }
+
+  /** Applies `keep` to what was read before it began to keep less. */
+  shrink(): void {
+    const { keep } = this.#options;
+    if (keep !== undefined) this.#cache.replaceValues(keep);
   }
 
   /** Lists again unless the watch tells of every change anyway. */
@@ -200,7 +208,7 @@ export class ListWatch implements AsyncDisposable {
       if (!isRecord(page) || !Array.isArray(page["items"]) || !isRecord(page["metadata"]))
         throw new Error(`${path}: the answer is no list`);
       for (const item of page["items"]) {
-        const object = readObject(item);
+        const object = this.#read(item);
         if (object !== undefined) objects.set(object.meta.name, object);
       }
       const { continue: more, resourceVersion } = page["metadata"];
@@ -246,7 +254,7 @@ export class ListWatch implements AsyncDisposable {
     if (!isRecord(event) || !isRecord(event["object"])) throw new Error("a watch event that is none");
     const { type, object: value } = event;
     if (type === "ERROR") throw statusError(event["object"]);
-    const object = readObject(value);
+    const object = this.#read(value);
     if (type === "BOOKMARK") {
       const metadata = event["object"]["metadata"];
       if (isRecord(metadata) && typeof metadata["resourceVersion"] === "string")
@@ -260,6 +268,12 @@ export class ListWatch implements AsyncDisposable {
     this.#version = resourceVersion;
     if (isNew) this.#tell([name]);
     else this.#counts.stale += 1;
+  }
+
+  #read(value: unknown): KubeObject | undefined {
+    const object = readObject(value);
+    const { keep } = this.#options;
+    return object === undefined || keep === undefined ? object : { ...object, value: keep(object.value) };
   }
 
   #tell(names: readonly string[]): void {

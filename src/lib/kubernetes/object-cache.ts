@@ -24,6 +24,11 @@ export class ObjectCache {
     return [...this.#objects.keys()];
   }
 
+  /** The objects stay the same ones, and say the same of themselves. */
+  replaceValues(replace: (value: KubeObject["value"]) => KubeObject["value"]): void {
+    for (const [name, { meta, value }] of this.#objects) this.#objects.set(name, { meta, value: replace(value) });
+  }
+
   /** False: the event says nothing new. */
   put(object: KubeObject): boolean {
     const { name, uid, resourceVersion } = object.meta;

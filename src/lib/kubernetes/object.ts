@@ -14,7 +14,7 @@ export interface ObjectMeta {
   readonly isDeleted: boolean;
 }
 
-/** An object of the API server. `value` is the whole of it, without managedFields. */
+/** An object of the API server. `value` is the whole of it, without managedFields, or the part of it that is kept. */
 export interface KubeObject {
   readonly meta: ObjectMeta;
   readonly value: Readonly<Record<string, unknown>>;

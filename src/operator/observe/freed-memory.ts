@@ -1,12 +1,19 @@
 import type { PublishedSlot } from "../../api/status.ts";
 
+interface Release {
+  readonly slot: string;
+  readonly at: Date;
+}
+
 /**
  * When slots released memory: a loaded one is gone, or was loaded again and may need less. Not between the two: its
  * memory is still its own then, and a slot that took it would keep it from coming back. Nor after a failed load: two
  * slots that both lack memory would wake each other for ever.
  */
 export class FreedMemory {
-  readonly #at = new Map<string, Date>();
+  /** The last release, and the last one by any other slot than that one. */
+  #last: Release | undefined;
+  #lastOfOther: Release | undefined;
   readonly #ready: Set<string>;
   /** Slots that were ready at some time since they were offline last. */
   readonly #wasReady: Set<string>;
@@ -29,14 +36,13 @@ export class FreedMemory {
     } else this.#ready.delete(slot);
     if (state === "offline") this.#wasReady.delete(slot);
     if (!isGone && !isAnew) return false;
-    this.#at.set(slot, now);
+    if (this.#last !== undefined && this.#last.slot !== slot) this.#lastOfOther = this.#last;
+    this.#last = { slot, at: now };
     return true;
   }
 
   /** The last time that another slot released memory. */
   beside(slot: string): Date | undefined {
-    let latest: Date | undefined;
-    for (const [other, at] of this.#at) if (other !== slot && (latest === undefined || at > latest)) latest = at;
-    return latest;
+    return (this.#last?.slot === slot ? this.#lastOfOther : this.#last)?.at;
   }
 }

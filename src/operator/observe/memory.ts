@@ -82,9 +82,9 @@ export class MemoryRecords implements Disposable {
 
   async #measure(): Promise<void> {
     const running = [...this.#published.values()].filter(({ status }) => status.processes.length > 0);
-    for (const name of this.#reported.keys())
-      if (!running.some((slot) => slot.name === name)) this.#reported.delete(name);
-    for (const name of this.#latest.keys()) if (!running.some((slot) => slot.name === name)) this.#latest.delete(name);
+    const names = new Set(running.map(({ name }) => name));
+    for (const known of [this.#reported, this.#latest])
+      for (const name of known.keys()) if (!names.has(name)) known.delete(name);
     if (running.length === 0) return;
     const begun = new Date();
     const pids = running.flatMap(({ status }) => status.processes.flatMap(({ pid }) => pid ?? []));

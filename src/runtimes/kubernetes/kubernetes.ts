@@ -141,8 +141,9 @@ class KubernetesRuntime implements Runtime {
       this.#subscribers.notify(slot);
     }
     await this.#view.relist(slot);
-    const pods = this.#view.lastKnown().filter(({ label }) => label.slot === slot);
-    const concerned = pods.filter(({ label }) => process === undefined || isSameProcess(label, process));
+    const concerned = this.#view
+      .lastKnownOf(slot)
+      .filter(({ label }) => process === undefined || isSameProcess(label, process));
     await Promise.all(concerned.map((pod) => this.#end(pod, options)));
   }
 

@@ -25,9 +25,10 @@ export interface PodViewOptions {
 export class PodView {
   readonly #options: PodViewOptions;
   readonly #list: ListWatch;
-  readonly #read = new WeakMap<KubeObject, Pod>();
-  /** Of Pods that may be gone by now. */
+  readonly #read = new WeakMap<KubeObject["value"], Pod>();
+  /** The slot of each Pod, by the Pod's name, and the names of each slot's Pods. */
   readonly #slots = new Map<string, string>();
+  readonly #names = new Map<string, Set<string>>();
   readonly #changes = new Map<string, Set<() => void>>();
   readonly #timer: NodeJS.Timeout;
   #connectedMs = steadyNow();
@@ -41,6 +42,13 @@ export class PodView {
       client,
       path: `/api/v1/namespaces/${client.namespace}/pods`,
       labelSelector: `${instanceLabel}=${instance}`,
+      // A whole Pod has many times as much as is read of it.
+      keep: (value) => {
+        const kept = {};
+        const pod = readPod(value, instance);
+        if (pod !== undefined) this.#read.set(kept, pod);
+        return kept;
+      },
       onChange: (names) => this.#changed(names),
       onError: (error) => {
         this.#trouble = errorMessage(error);
@@ -63,17 +71,22 @@ export class PodView {
   /** Throws RuntimeUnavailable while the API server does not answer. */
   of(slot: string): readonly Pod[] {
     if (!this.isUp) throw this.unavailable();
-    return this.lastKnown().filter(({ label }) => label.slot === slot);
+    return this.lastKnownOf(slot);
+  }
+
+  /** At the last answer. Not by a look at every Pod: each reconcile of each slot asks this. */
+  lastKnownOf(slot: string): readonly Pod[] {
+    return [...(this.#names.get(slot) ?? [])].flatMap((name) => this.get(name) ?? []);
   }
 
   /** At the last answer; empty before the first. */
   lastKnown(): readonly Pod[] {
-    return this.#list.values().flatMap((object) => this.#pod(object) ?? []);
+    return this.#list.values().flatMap(({ value }) => this.#read.get(value) ?? []);
   }
 
   get(name: string): Pod | undefined {
     const object = this.#list.get(name);
-    return object === undefined ? undefined : this.#pod(object);
+    return object === undefined ? undefined : this.#read.get(object.value);
   }
 
   /** Lists again unless the watch tells of every change anyway. */
@@ -152,24 +165,29 @@ export class PodView {
     this.#options.onAnswering();
   }
 
-  #pod(object: KubeObject): Pod | undefined {
-    const known = this.#read.get(object);
-    if (known !== undefined) return known;
-    const pod = readPod(object.value, this.#options.instance);
-    if (pod !== undefined) this.#read.set(object, pod);
-    return pod;
-  }
-
   #changed(names: readonly string[]): void {
     const slots = new Set<string>();
     for (const name of names) {
       const pod = this.get(name);
       const slot = pod?.label.slot ?? this.#slots.get(name);
       if (slot !== undefined) slots.add(slot);
-      if (pod === undefined) this.#slots.delete(name);
-      else this.#slots.set(name, pod.label.slot);
+      this.#place(name, pod?.label.slot);
       for (const call of this.#changes.get(name) ?? []) call();
     }
     for (const slot of slots) this.#options.onSlot(slot);
+  }
+
+  /** `slot` undefined: the Pod is gone. */
+  #place(name: string, slot: string | undefined): void {
+    const before = this.#slots.get(name);
+    if (before === slot) return;
+    const others = before === undefined ? undefined : this.#names.get(before);
+    if (others?.delete(name) === true && others.size === 0 && before !== undefined) this.#names.delete(before);
+    if (slot === undefined) {
+      this.#slots.delete(name);
+      return;
+    }
+    this.#slots.set(name, slot);
+    this.#names.set(slot, (this.#names.get(slot) ?? new Set()).add(name));
   }
 }

@@ -1,3 +1,5 @@
+import { errorMessage } from "../../lib/error-code.ts";
+import { FailureLog } from "../../lib/failure-log.ts";
 import { connect } from "../../lib/kubernetes/connection.ts";
 import { openApiClient, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { ListWatch } from "../../lib/kubernetes/list-watch.ts";
@@ -14,6 +16,8 @@ export interface Cluster extends AsyncDisposable {
   readonly maps: OpenMaps;
   /** Of the engines' bearers. */
   readonly bearers: OpenDocuments;
+  /** Warns of a failure when it begins, and once a minute while it lasts. */
+  readonly onError: (error: unknown) => void;
 }
 
 /** How a client is made: by this process's environment, or as a test says. */
@@ -22,7 +26,12 @@ export type OpenClient = () => Promise<ApiClient>;
 export const clientOfEnvironment: OpenClient = async () => openApiClient(await connect(process.env));
 
 /** Each Secret is followed by its name: the rights of this installation reach no other. */
-export async function openCluster(openClient: OpenClient, onError: (error: unknown) => void): Promise<Cluster> {
+export async function openCluster(openClient: OpenClient, onWarning: (line: string) => void): Promise<Cluster> {
+  const failures = new FailureLog({
+    onFailing: (error) => onWarning(`the cluster: ${errorMessage(error)}`),
+    onEnd: () => undefined,
+  });
+  const onError = (error: unknown): void => failures.failed(error);
   await using stack = new AsyncDisposableStack();
   const client = stack.use(await openClient());
   const maps = stack.use(await Maps.open({ client, kind: "ConfigMap", onError }));
@@ -32,6 +41,7 @@ export async function openCluster(openClient: OpenClient, onError: (error: unkno
     client,
     maps: (set, options) => maps.documents(set, options),
     bearers: (set, options) => bearers.documents(set, options),
+    onError,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -5,7 +5,7 @@ import { bootId } from "../../lib/boot-id.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { microTime } from "../../lib/kubernetes/lease-election.ts";
-import { texts } from "../../lib/kubernetes/object.ts";
+import { texts, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
 import { Serial } from "../../lib/serial.ts";
@@ -29,11 +29,18 @@ function demandIn(annotations: Readonly<Record<string, string>>): unknown {
 export async function openDemandLeases(client: ApiClient, onError: (error: unknown) => void): Promise<DemandStore> {
   return await demandStore(async ({ parse, onChange }) => {
     const watch = await follow({ client, path: leasesPath(client.namespace), labelSelector, onError, onChange });
+    /** Each reconcile of each slot asks for them, and a gateway tells of every slot. */
+    const read = new WeakMap<KubeObject, Demand>();
+    const demandOf = (object: KubeObject): Demand | undefined => {
+      const known = read.get(object) ?? parse(demandIn(object.meta.annotations));
+      if (known !== undefined) read.set(object, known);
+      return known;
+    };
     return {
       *values() {
-        for (const { meta } of watch.values()) {
-          const demand = parse(demandIn(meta.annotations));
-          if (demand !== undefined) yield [meta.name, demand];
+        for (const object of watch.values()) {
+          const demand = demandOf(object);
+          if (demand !== undefined) yield [object.meta.name, demand];
         }
       },
       [Symbol.asyncDispose]: () => watch[Symbol.asyncDispose](),

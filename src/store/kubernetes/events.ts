@@ -13,6 +13,8 @@ const waitingLimit = 100;
 export interface Events {
   /** Tells of the slot's last transition, once. Never waits and never fails. */
   tell(object: KubeObject, slot: PublishedSlot): void;
+  /** The slot is gone. */
+  forget(slot: string): void;
 }
 
 /** Kubernetes Events of a Slot's transitions. The same words again count the same Event up. */
@@ -67,6 +69,7 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
         .catch(onError)
         .finally(() => (waiting -= 1));
     },
+    forget: (slot) => void told.delete(slot),
   };
 }
 

@@ -1,5 +1,3 @@
-import { errorMessage } from "../../lib/error-code.ts";
-import { FailureLog } from "../../lib/failure-log.ts";
 import { ManifestThread } from "../files/thread/manifest-thread.ts";
 import { ConversationStore } from "../state/conversations.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
@@ -22,14 +20,9 @@ export async function openClusterGatewayStore(
   { stateDir }: StoreConfig,
   options: GatewayStoreOptions & { readonly openClient: OpenClient },
 ): Promise<GatewayStore> {
-  const failures = new FailureLog({
-    onFailing: (error) => options.onWarning(`the cluster: ${errorMessage(error)}`),
-    onEnd: () => undefined,
-  });
-  const onError = (error: unknown): void => failures.failed(error);
   await using stack = new AsyncDisposableStack();
-  const cluster = stack.use(await openCluster(options.openClient, onError));
-  const { client, maps } = cluster;
+  const cluster = stack.use(await openCluster(options.openClient, options.onWarning));
+  const { client, maps, onError } = cluster;
   const slots = stack.use(await followSlots(client, onError));
   const published = stack.use(
     await openPublishedObjects({

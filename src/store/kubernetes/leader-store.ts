@@ -1,8 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Kind } from "../../api/names.ts";
 import { completeSlot } from "../../api/slot.ts";
-import { FailureLog } from "../../lib/failure-log.ts";
-import { errorMessage } from "../../lib/error-code.ts";
 import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { readLease } from "../../lib/kubernetes/lease-election.ts";
@@ -30,14 +28,9 @@ export async function openClusterLeaderStore(
   options: LeaderOptions & { readonly openClient: OpenClient },
 ): Promise<{ readonly store: LeaderStore; readonly owned: AsyncDisposable }> {
   const { stateDir } = config;
-  const failures = new FailureLog({
-    onFailing: (error) => options.onWarning(`the cluster: ${errorMessage(error)}`),
-    onEnd: () => undefined,
-  });
-  const onError = (error: unknown): void => failures.failed(error);
   await using stack = new AsyncDisposableStack();
-  const cluster = stack.use(await openCluster(options.openClient, onError));
-  const { client, maps } = cluster;
+  const cluster = stack.use(await openCluster(options.openClient, options.onWarning));
+  const { client, maps, onError } = cluster;
   const changed = new Subscribers<[names: readonly string[]]>();
   const known = new Map<string, Before>();
   const before = (kind: Kind, name: string): Before | undefined => known.get(`${kind}/${name}`);
@@ -63,6 +56,7 @@ export async function openClusterLeaderStore(
     }),
   );
   const slots = await publisher.readSlots();
+  source.forgetStates();
   const registry = publisher.readRegistry();
   for (const slot of slots) {
     // Its last operator ended between the two writes.

@@ -7,7 +7,7 @@ import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
 import { Serial } from "../../lib/serial.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
-import { canonicalJson } from "../../lib/canonical.ts";
+import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import type { Documents, OpenDocuments } from "../documents.ts";
 import type { Publisher } from "../store.ts";
 import { openEvents } from "./events.ts";
@@ -59,6 +59,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
   const written = new Map<string, Written>();
   /** A write that was held back must not overtake, or be overtaken by, a later one of its slot. */
   const turns = new Map<string, Serial>();
+  /** Of models, upstreams and groups, by kind and name: the identity and what was written of it last. */
   const statuses = new Map<string, string>();
 
   async function apply(object: KubeObject, slot: PublishedSlot): Promise<void> {
@@ -100,7 +101,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
       await bare.put(slot.name, slot, { isLasting: true });
       return;
     }
-    const essence = canonicalJson(essenceOf(slot));
+    const essence = sha256(canonicalJson(essenceOf(slot)));
     const last = written.get(slot.name);
     const waitMs = last === undefined ? 0 : last.atMs + figuresMs - steadyNow();
     clearTimeout(last?.timer);
@@ -133,6 +134,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
   function forget(name: string): void {
     clearTimeout(written.get(name)?.timer);
     written.delete(name);
+    events.forget(name);
   }
 
   return {
@@ -163,10 +165,13 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     async writeRegistry(value) {
       lease.check();
       await registry.put("registry", value, { isLasting: true });
-      for (const { kind, name, generation, conditions } of value.resources ?? []) {
+      const resources = value.resources ?? [];
+      const present = new Set(resources.map(({ kind, name }) => `${kind}/${name}`));
+      for (const key of statuses.keys()) if (!present.has(key)) statuses.delete(key);
+      for (const { kind, name, generation, conditions } of resources) {
         const object = source.object(kind, name);
         const status = { observedGeneration: generation, conditions };
-        const [key, text] = [`${kind}/${name}/${object?.meta.uid ?? ""}`, JSON.stringify(status)];
+        const [key, text] = [`${kind}/${name}`, `${object?.meta.uid ?? ""} ${JSON.stringify(status)}`];
         if (object === undefined || object.meta.isDeleted || statuses.get(key) === text) continue;
         lease.check();
         await writeStatus(object, kind, status);

@@ -46,9 +46,11 @@ export async function openRequests(client: ApiClient, slots: SlotObjects, maps: 
   };
   const watch = slots.watch((names) => {
     for (const name of names) {
-      const now = canonicalJson(requestKinds.map((kind) => slots.get(name)?.meta.annotations[annotationOf(kind)]));
+      const annotations = slots.get(name)?.meta.annotations;
+      const now = annotations && canonicalJson(requestKinds.map((kind) => annotations[annotationOf(kind)]));
       if (last.get(name) === now) continue;
-      last.set(name, now);
+      if (now === undefined) last.delete(name);
+      else last.set(name, now);
       subscribers.notify(name);
     }
   });

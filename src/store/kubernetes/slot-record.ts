@@ -20,6 +20,13 @@ export function hasRecord({ value }: KubeObject): boolean {
   return isRecord(value["status"]) && isRecord(value["status"]["record"]);
 }
 
+/** Of a Slot's object what its operator reads after it has taken over: its own memory has the rest of the status. */
+export function withoutState({ status, ...rest }: KubeObject["value"]): KubeObject["value"] {
+  if (!isRecord(status)) return rest;
+  const { handledRequests } = status;
+  return { ...rest, status: { handledRequests, ...(isRecord(status["record"]) ? { record: {} } : {}) } };
+}
+
 /** Undefined for an object without a record, or where its bearers are of another version: they come in a moment. */
 export function publishedOf(
   { meta, value }: KubeObject,

@@ -10,6 +10,7 @@ import { describeOrigin, type Origin } from "../origin.ts";
 import type { Desired, DesiredSource, Diagnostic, SpecByKind } from "../store.ts";
 import { follow } from "./followed.ts";
 import { collectionOf, objectName } from "./names.ts";
+import { withoutState } from "./slot-record.ts";
 
 export interface SourceOptions {
   readonly client: ApiClient;
@@ -31,6 +32,7 @@ export class ObjectSource implements DesiredSource {
   readonly #watches = new Map<Kind, ListWatch>();
   readonly #held = new Map<string, Desired<Kind>>();
   readonly #subscribers = new Subscribers<[kind: Kind, name: string]>();
+  #keepsStates = true;
 
   private constructor(options: SourceOptions) {
     this.#options = options;
@@ -48,6 +50,7 @@ export class ObjectSource implements DesiredSource {
             client,
             path: collectionOf(kind, client.namespace),
             onError,
+            keep: (value) => (kind === "Slot" && !source.#keepsStates ? withoutState(value) : value),
             onChange: (names) => {
               for (const name of names) source.#read(kind, name);
               if (kind === "Slot") onSlots(names);
@@ -84,6 +87,12 @@ export class ObjectSource implements DesiredSource {
   /** Lists only what no watch follows: without faults the operator's periodic look costs the API server nothing. */
   async resync(): Promise<void> {
     await Promise.all([...this.#watches.values()].map((watch) => watch.refresh()));
+  }
+
+  /** What an earlier operator published has been read: from now on no state of a Slot is kept here. */
+  forgetStates(): void {
+    this.#keepsStates = false;
+    this.#watches.get("Slot")?.shrink();
   }
 
   /** Also one whose deletion was requested. */

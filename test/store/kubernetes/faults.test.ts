@@ -6,7 +6,7 @@ import { apiVersion } from "../../../src/api/names.ts";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { openCluster, followSlots } from "../../../src/store/kubernetes/cluster.ts";
 import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
-import { openObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
+import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
 import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
 import { openTokenSecret, SecretTokens } from "../../../src/store/kubernetes/tokens.ts";
 import { objectWriter } from "../../../src/store/kubernetes/writer.ts";
@@ -46,7 +46,7 @@ describe("a gateway's view of a cluster", () => {
     const errors: unknown[] = [];
     const onError = (error: unknown): void => void errors.push(error);
     beat(api, false);
-    await using cluster = await openCluster(async () => api, onError);
+    await using cluster = await openCluster(async () => api, nothing);
     await using followed = await followSlots(api, onError);
     await using view = await openPublishedObjects({
       client: api,
@@ -81,13 +81,19 @@ describe("the writer of custom resources", () => {
   });
 });
 
-describe("the operator's writer of states", () => {
-  it("ends one write of a slot before the next begins: a write that was held back does not win over a later one", async () => {
-    using api = new ApiDouble();
-    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
-    await using cluster = await openCluster(async () => api, nothing);
-    await using source = await ObjectSource.open({ client: api, before: () => undefined, onError: nothing }, nothing);
-    await using publisher = await openObjectPublisher({
+interface Operator extends AsyncDisposable {
+  readonly source: ObjectSource;
+  readonly publisher: ObjectPublisher;
+}
+
+async function openOperator(api: ApiDouble): Promise<Operator> {
+  await using stack = new AsyncDisposableStack();
+  const cluster = stack.use(await openCluster(async () => api, nothing));
+  const source = stack.use(
+    await ObjectSource.open({ client: api, before: () => undefined, onError: nothing }, nothing),
+  );
+  const publisher = stack.use(
+    await openObjectPublisher({
       client: api,
       lease: { check: nothing, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined },
       source,
@@ -96,7 +102,41 @@ describe("the operator's writer of states", () => {
       secrets: cluster.bearers,
       onUnknown: nothing,
       onError: nothing,
-    });
+    }),
+  );
+  const owned = stack.move();
+  return { source, publisher, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+describe("the operator's writer of states", () => {
+  it("reads what an earlier operator published, then keeps none of it, and still sees where it was emptied", async () => {
+    using api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    {
+      await using earlier = await openOperator(api);
+      await earlier.publisher.writeSlot(published("a", 7));
+    }
+    await using operator = await openOperator(api);
+    const { source, publisher } = operator;
+    assert.deepEqual(
+      (await publisher.readSlots()).map(({ name, revision }) => [name, revision]),
+      [["a", 7]],
+    );
+    source.forgetStates();
+    const kept = (): unknown => source.object("Slot", "a")?.value["status"];
+    assert.deepEqual(Object.keys(kept() ?? {}), ["handledRequests", "record"]);
+    await until("every watch is open", () => source.isCurrent);
+    await publisher.writeSlot(published("a", 8));
+    assert.deepEqual(publisher.missingSlots(["a"]), []);
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await until("it is seen to be missing", () => publisher.missingSlots(["a"]).length === 1);
+  });
+
+  it("ends one write of a slot before the next begins: a write that was held back does not win over a later one", async () => {
+    using api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await using operator = await openOperator(api);
+    const { publisher } = operator;
     const held = Promise.withResolvers<void>();
     const reached = Promise.withResolvers<void>();
     let count = 0;

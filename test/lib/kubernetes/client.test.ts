@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:https";
+import { describe, it } from "node:test";
+import { openApiClient, type ApiClient } from "../../../src/lib/kubernetes/client.ts";
+import { certificate } from "../../support/certificate.ts";
+import { listen } from "../../support/listen.ts";
+import { until } from "../../support/until.ts";
+
+interface Site extends AsyncDisposable {
+  readonly client: ApiClient;
+  /** Each request that came, and how long after the first one, in milliseconds. */
+  readonly seen: readonly { readonly path: string; readonly afterMs: number }[];
+}
+
+/** DOUBLES an API server that refuses the first requests, and says how many seconds to wait. */
+async function refusing(times: number, retryAfter: string): Promise<Site> {
+  const seen: { path: string; afterMs: number }[] = [];
+  let firstMs: number | undefined;
+  const server = createServer(certificate, (asked, answer) => {
+    firstMs ??= performance.now();
+    seen.push({ path: asked.url ?? "", afterMs: performance.now() - firstMs });
+    asked.resume();
+    const isRefused = seen.length <= times;
+    answer.writeHead(isRefused ? 429 : 200, isRefused ? { "retry-after": retryAfter } : {});
+    answer.end(JSON.stringify(isRefused ? { kind: "Status", code: 429, message: "too many" } : { kind: "Found" }));
+  });
+  const port = await listen(server);
+  const client = openApiClient({
+    server: `https://127.0.0.1:${port}`,
+    namespace: "home",
+    tls: { ca: certificate.cert, servername: "hub.test" },
+    authorization: () => Promise.resolve(undefined),
+  });
+  return {
+    client,
+    seen,
+    async [Symbol.asyncDispose]() {
+      client[Symbol.dispose]();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+describe("a client of an API server that is asked too much", { concurrency: true }, () => {
+  it("comes again when the server says, which the caller does not notice", async () => {
+    await using site = await refusing(1, "1");
+    assert.deepEqual(await site.client.request("GET", "/first"), { kind: "Found" });
+    const [refused, again] = site.seen;
+    assert.deepEqual([refused?.path, again?.path, site.seen.length], ["/first", "/first", 2]);
+    assert.ok((again?.afterMs ?? 0) >= 990, `after ${again?.afterMs} ms`);
+  });
+
+  it("says so at once where the pause is longer than the request may last, and keeps to it", async () => {
+    await using site = await refusing(1, "3600");
+    const busy = { name: "ApiError", status: 429 };
+    await assert.rejects(site.client.request("GET", "/first"), { ...busy, message: "too many" });
+    await assert.rejects(site.client.request("GET", "/second"), { ...busy, message: /no request for another \d+ s/ });
+    await assert.rejects(site.client.lines("/watch"), busy);
+    assert.deepEqual(
+      site.seen.map(({ path }) => path),
+      ["/first"],
+    );
+  });
+
+  it("ends a wait that is aborted", async () => {
+    await using site = await refusing(1, "10");
+    const stop = new AbortController();
+    const waiting = site.client.request("GET", "/first", { signal: stop.signal });
+    await until("it was refused", () => site.seen.length > 0);
+    stop.abort();
+    await assert.rejects(waiting, { name: "AbortError" });
+  });
+});
