@@ -9,10 +9,11 @@ import { Part } from "./part.ts";
 const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
 const entry = fileURLToPath(new URL(`berth.${extension}`, import.meta.url));
 
-/**
- * Memory for young objects, MiB; bin/berth has the reason, and the same values for `berth operator` and `berth serve`.
- */
-const youngHeap = { operator: ["--max-semi-space-size=1"], gateway: ["--max-semi-space-size=8"] } as const;
+/** Limits of V8's memory, MiB; bin/berth has the reasons, and the same values for `berth operator` and `berth serve`. */
+const heap = {
+  operator: ["--max-semi-space-size=1", "--max-old-space-size=768"],
+  gateway: ["--max-semi-space-size=8"],
+} as const;
 
 /** Memory of large bodies is returned to the system at once; bin/berth has the reason. */
 const memory = { operator: {}, gateway: { MALLOC_MMAP_THRESHOLD_: "131072" } } as const;
@@ -47,7 +48,7 @@ export function supervise(options: SupervisorOptions): RunningUp {
       fork: () =>
         fork(entry, args, {
           env: { ...memory[name], ...options.env },
-          execArgv: [...process.execArgv, ...youngHeap[name]],
+          execArgv: [...process.execArgv, ...heap[name]],
           detached: true,
           stdio: ["ignore", "inherit", "inherit", "ipc"],
         }),
