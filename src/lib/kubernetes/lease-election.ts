@@ -3,7 +3,7 @@ import { isRecord } from "../record.ts";
 import { Serial } from "../serial.ts";
 import { steadyNow } from "../steady-clock.ts";
 import { isStatus } from "./api-error.ts";
-import type { ApiClient } from "./client.ts";
+import type { ApiClient, Call } from "./client.ts";
 import { texts } from "./object.ts";
 
 /** Times as in client-go's leader election, and the same Lease fields: kubectl and other clients read them. */
@@ -74,7 +74,7 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
   for (;;) {
     standby?.signal.throwIfAborted();
     try {
-      const found = await look(client, name, times);
+      const found = await look(client, name);
       const isFree = found?.holder === undefined;
       if (found !== undefined && !isFree && seen?.mark !== found.mark) {
         // A renewal while this process watches: the holder lives.
@@ -150,7 +150,7 @@ export class HeldLease implements AsyncDisposable {
     await this.#renewing;
     if (wasOver) return;
     const { client, name } = this.#candidate;
-    const found = await look(client, name, this.#times).catch(() => undefined);
+    const found = await look(client, name, renewalLimit(this.#times)).catch(() => undefined);
     if (found?.holder !== this.#candidate.identity) return;
     const { resourceVersion: version } = found;
     const released = { ...this.#candidate, annotations: () => found.annotations };
@@ -170,33 +170,36 @@ export class HeldLease implements AsyncDisposable {
   async #renew(): Promise<void> {
     if (this.#isOver) return;
     const { client, name, identity } = this.#candidate;
+    const limit = renewalLimit(this.#times);
     const atMs = steadyNow();
     try {
-      this.#version = await write(this.#candidate, { ...this.#term, version: this.#version });
+      this.#version = await write(this.#candidate, { ...this.#term, version: this.#version, limit });
     } catch (error) {
       if (!isStatus(error, 404, 409)) throw error;
-      const found = await look(client, name, this.#times);
+      const found = await look(client, name, limit);
       if (found !== undefined && found.holder !== identity) {
         this.#isOver = true;
         this.#onLost();
         return;
       }
       // Deleted, or changed by a person, and still this holder's.
-      this.#version = await write(this.#candidate, { ...this.#term, version: found?.resourceVersion });
+      this.#version = await write(this.#candidate, { ...this.#term, version: found?.resourceVersion, limit });
     }
     this.#renewedMs = atMs;
   }
 }
 
-/** A request without an answer must leave time for another one before the holder may act no more. */
-const answerMs = ({ deadlineMs }: ElectionTimes): number => deadlineMs / 2;
+type Limit = Pick<Call, "timeoutMs">;
+
+/** A renewal without an answer must leave time for another one before the holder may act no more. */
+const renewalLimit = ({ deadlineMs }: ElectionTimes): Limit => ({ timeoutMs: deadlineMs / 2 });
 
 const pathOf = ({ namespace }: ApiClient): string => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 
-async function look(client: ApiClient, name: string, times = usualTimes): Promise<Found | undefined> {
+async function look(client: ApiClient, name: string, limit: Limit = {}): Promise<Found | undefined> {
   let value: unknown;
   try {
-    value = await client.request("GET", `${pathOf(client)}/${name}`, { timeoutMs: answerMs(times) });
+    value = await client.request("GET", `${pathOf(client)}/${name}`, limit);
   } catch (error) {
     if (isStatus(error, 404)) return undefined;
     throw error;
@@ -236,10 +239,12 @@ async function write(
     version,
     before = {},
     isReleased = false,
+    limit = {},
   }: Term & {
     readonly version: string | undefined;
     readonly before?: Readonly<Record<string, string>> | undefined;
     readonly isReleased?: boolean;
+    readonly limit?: Limit;
   },
 ): Promise<string> {
   const resourceVersion = version === undefined ? {} : { resourceVersion: version };
@@ -257,8 +262,8 @@ async function write(
   };
   const answer =
     version === undefined
-      ? await client.request("POST", pathOf(client), { body, timeoutMs: answerMs(times) })
-      : await client.request("PUT", `${pathOf(client)}/${name}`, { body, timeoutMs: answerMs(times) });
+      ? await client.request("POST", pathOf(client), { body, ...limit })
+      : await client.request("PUT", `${pathOf(client)}/${name}`, { body, ...limit });
   if (!isRecord(answer) || !isRecord(answer["metadata"])) throw new Error(`Lease ${name}: the answer has no metadata`);
   return String(answer["metadata"]["resourceVersion"]);
 }

@@ -18,7 +18,7 @@ it("a renewal that nobody answers is given up in time for another one before the
     server: api.server,
     lines: (...call) => api.lines(...call),
     async request(method, path, call = {}) {
-      limits.add(call.timeoutMs);
+      if (method === "PUT") limits.add(call.timeoutMs);
       if (!isSilent || method !== "PUT") return await api.request(method, path, call);
       isSilent = false;
       const late = delay(call.timeoutMs).then(() => {
@@ -40,5 +40,5 @@ it("a renewal that nobody answers is given up in time for another one before the
     "it is renewed again",
     () => api.get("/apis/coordination.k8s.io/v1/namespaces/berth/leases/one") !== before && lease.isHeld(),
   );
-  assert.deepEqual([...limits], [times.deadlineMs / 2]);
+  assert.deepEqual([...limits], [times.deadlineMs / 2], "no other limit");
 });
