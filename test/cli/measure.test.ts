@@ -23,7 +23,9 @@ describe("berth top", () => {
     assert.equal(code, 0);
     const [head, first, second] = stdout.trimEnd().split("\n");
     assert.match(head ?? "", /^NAME +STATE +MODEL +IN-FLIGHT +QUEUED +HELD +TOK\/S +MEMORY +GPU$/);
-    assert.match(first ?? "", /^primary +ready +tiny +2 +\S+ +\S+ +(4\d|50)(\.\d)? /);
+    const rate = Number(/^primary +ready +tiny +2 +\S+ +\S+ +(\d+(?:\.\d)?) /.exec(first ?? "")?.[1]);
+    // 50 tokens in the second between two looks, or in as long as this machine took for it.
+    assert.ok(rate > 0 && rate < 51, first);
     assert.match(second ?? "", /^coder +error /);
   });
 

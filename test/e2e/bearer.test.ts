@@ -3,6 +3,7 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import { recordSchema } from "../../src/api/process-record.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { readPublished } from "../support/published.ts";
@@ -103,7 +104,11 @@ describe("an engine's bearer", () => {
       const bearer = await bearerOf(berth, "coder").catch(() => "");
       return bearer !== "" && bearer !== first && bearer;
     });
-    const after = await berth.state("coder", "ready", "idle");
+    // The record is there before the gateway has heard of the restart.
+    const after = await until("the gateway has the other engine", async () => {
+      const now = await berth.state("coder", "ready", "idle");
+      return !isDeepStrictEqual(now["processes"], before["processes"]) && now;
+    });
     assert.deepEqual([await chat(berth.url, "coder"), await chat(endpoint(after), "coder", second)], [200, 200]);
     assert.equal(await chat(endpoint(after), "coder", first), 401);
   });

@@ -3,6 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
+import { transitionSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/cli/output.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 
@@ -46,6 +47,16 @@ function isAlive(published: unknown): boolean {
   }
 }
 
+/** How long each load and each leaving took that the slot's history has. */
+function moveMs({ transitions }: Record<string, unknown>): number[] {
+  const all = transitionSchema.array().parse(transitions ?? []);
+  return all.flatMap(({ from, at }, index) => {
+    const before = all[index - 1];
+    if (before === undefined || !["starting", "warming", "unloading"].includes(from)) return [];
+    return [Date.parse(at) - Date.parse(before.at)];
+  });
+}
+
 /** Moves of a slot into each state, as its history counts them. */
 async function moves(berth: RunningBerth, slot: string, to: string): Promise<number> {
   const text = await (await fetch(new URL("/metrics", berth.operatorUrl))).text();
@@ -59,9 +70,11 @@ it("two slots that exclude each other answer every request under alternating loa
   await using berth = await startBerth({ prepare });
   let isOver = false;
   const together: string[] = [];
+  let longestMoveMs = 0;
   const watching = (async (): Promise<void> => {
     while (!isOver) {
       const found = await Promise.all(slots.map((slot) => berth.slot(slot)));
+      for (const slot of found) longestMoveMs = Math.max(longestMoveMs, ...moveMs(slot));
       // Each answer is of its own moment: an engine that has ended since then does not count.
       const running = found.filter(({ processes }) => Array.isArray(processes) && processes.some(isAlive));
       if (running.length > 1)
@@ -91,11 +104,12 @@ it("two slots that exclude each other answer every request under alternating loa
   assert.equal(answers.length, 106);
   assert.deepEqual(together, []);
   const loads = (await moves(berth, "one", "starting")) + (await moves(berth, "two", "starting"));
-  const seen = `${answers.length} requests, ${loads} loads, the longest wait ${Math.round(longestMs)} ms`;
+  const seen = `${answers.length} requests, ${loads} loads, the longest wait ${Math.round(longestMs)} ms, the longest move ${longestMoveMs} ms`;
   process.stdout.write(`# ${seen}\n`);
   // The bound of docs/groups.md with one other slot: max_wait_seconds or the least turn of 5 s, the longest request in
-  // flight, and a load; the last two are short here, and the machine may be busy.
-  assert.ok(longestMs <= 5000 + 5000 + 15_000, seen);
+  // flight, and a load. Requests are short here; two slots that leave and two that load may take as long as this machine
+  // needs for it while it is busy.
+  assert.ok(longestMs <= 5000 + 5000 + 15_000 + 4 * longestMoveMs, seen);
   // Both have their turn, and a turn is more than one request.
   assert.ok(loads >= 8 && loads < 6 + 100 / 4, seen);
   assert.equal(await moves(berth, "one", "error"), 0);

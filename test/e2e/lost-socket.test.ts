@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { publishedOperatorSchema } from "../../src/api/status.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
@@ -47,7 +48,9 @@ describe("an engine whose socket goes while its process lives", () => {
       const now = await berth.slot("solo");
       return ["ready", "idle"].includes(String(now["state"])) && processes(now) !== processes(before);
     });
-    assert.match(berth.log(), /solo: error: the main process no longer listens on port \d+/);
+    await until("the log tells why", () =>
+      /solo: error: the main process no longer listens on port \d+/.test(berth.log()),
+    );
     assert.equal((await chat(berth)).status, 200);
   });
 
@@ -60,14 +63,21 @@ describe("an engine whose socket goes while its process lives", () => {
       response.setHeader("content-type", "application/json");
       response.end(JSON.stringify({ choices: [{ message: { role: "assistant", content: "stranger" } }] }));
     });
+    // It looks again only once the stranger has the port: the engine's successor would take that one.
+    const { pid } = publishedOperatorSchema.parse(
+      JSON.parse(await readFile(join(berth.stateDir, "operator.json"), "utf8")),
+    );
+    process.kill(pid, "SIGSTOP");
     const port = await deafen(before);
     await listen(stranger, port);
+    process.kill(pid, "SIGCONT");
     try {
       await until("the slot has moved", async () => {
         const now = await berth.slot("solo");
         return ["ready", "idle"].includes(String(now["state"])) && now["port"] !== port;
       });
-      assert.match(berth.log(), new RegExp(`solo: error: another process listens on port ${port} of the engine`));
+      const why = `solo: error: another process listens on port ${port} of the engine`;
+      await until("the log tells why", () => berth.log().includes(why));
       const heardBefore = heard;
       for (let turn = 0; turn < 5; turn++) {
         const { status, text } = await chat(berth);

@@ -74,7 +74,10 @@ test("a slot is loaded, unloaded, restarted, swapped, written, created and remov
     await until(`${name} is gone`, async () => (await send("GET", `/api/slots/${name}`)).status === 404);
   const health: unknown = await (await send("GET", "/api/health/system")).json();
   assert.equal(isRecord(health) && health["status"], "ok");
-  assert.deepEqual(await readdir(join(berth.stateDir, "requests/removals")), []);
+  await until("no request to remove is left", async () => {
+    const left = await readdir(join(berth.stateDir, "requests/removals"));
+    return left.length === 0;
+  });
   await events.find("slot", (data) => isRecord(data) && data["name"] === "extra" && data["removed"] === true);
   assert.equal((await send("DELETE", "/api/slots/primary")).status, 409);
 });

@@ -5,22 +5,26 @@ import { describe, it } from "node:test";
 import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { isRecord } from "../../src/cli/output.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { later } from "../support/later.ts";
 import { until } from "../support/until.ts";
 
 /**
- * A DOUBLE of an engine: it answers with the name of its model, after `max_tokens` milliseconds, and refuses requests for another one. A
- * model called broken ends it before it listens.
+ * A DOUBLE of an engine: it answers with the name of its model, after `max_tokens` milliseconds or after `POST /release`,
+ * and refuses requests for another one. A model called broken ends it before it listens.
  */
 const engine = `import { createServer } from "node:http";
 const { MODEL, HOST, PORT } = process.env;
 if (MODEL === "broken") process.exit(3);
+let release;
+const released = new Promise((resolve) => (release = resolve));
 createServer(async (request, response) => {
   let text = "";
   for await (const chunk of request) text += chunk;
   if (request.method === "GET") return response.end("{}");
+  if (request.url === "/release") return response.end(release());
   const { model, stream, max_tokens: ms } = JSON.parse(text);
   if (model !== MODEL) return response.writeHead(500).end(JSON.stringify({ error: { message: "asked for " + model } }));
-  await new Promise((resolve) => setTimeout(resolve, ms));
+  await Promise.race([released, new Promise((resolve) => setTimeout(resolve, ms))]);
   const head = { id: "x", object: "chat.completion", created: 1, model };
   if (!stream) {
     response.setHeader("content-type", "application/json");
@@ -35,7 +39,12 @@ createServer(async (request, response) => {
 }).listen(Number(PORT), HOST);
 `;
 
-async function doubles({ configDir, modelsDir }: { configDir: string; modelsDir: string }): Promise<void> {
+interface Directories {
+  readonly configDir: string;
+  readonly modelsDir: string;
+}
+
+async function doubles({ configDir, modelsDir }: Directories, maxWaitSeconds = 2): Promise<void> {
   const program = join(modelsDir, "engine.mjs");
   await writeFile(program, engine);
   await writeFile(
@@ -46,7 +55,7 @@ capabilities = ["chat"]
 [model]
 default = "a"
 on_request = ["b", "c", "broken"]
-max_wait_seconds = 2
+max_wait_seconds = ${maxWaitSeconds}
 min_residency_seconds = 0
 [concurrency]
 max = 4
@@ -163,20 +172,26 @@ describe("a slot whose model requests choose", () => {
   });
 
   it("forgets a request whose client has given up: its model is not loaded", async () => {
-    await using berth = await startBerth({ prepare: doubles });
+    // However slow this machine is, the client gives up before the operator has the model leave for it.
+    await using berth = await startBerth({ prepare: (directories) => doubles(directories, 3600) });
     await berth.state("coder", "ready");
-    const busy = ask(berth, "a", false, 1500);
+    const busy = later(ask(berth, "a", false, 3_600_000));
     await until("it is answered", async () => Number((await berth.slot("coder"))["in_flight"]) > 0);
     const leaving = new AbortController();
-    const left = fetch(new URL("/v1/chat/completions", berth.url), {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model: "c", max_tokens: 1, messages: [{ role: "user", content: "hello" }] }),
-      signal: leaving.signal,
-    });
+    const left = later(
+      fetch(new URL("/v1/chat/completions", berth.url), {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ model: "c", max_tokens: 1, messages: [{ role: "user", content: "hello" }] }),
+        signal: leaving.signal,
+      }),
+    );
     await until("it waits", async () => Number((await berth.slot("coder"))["held"]) > 0);
     leaving.abort();
     await assert.rejects(left);
+    await until("nobody waits", async () => Number((await berth.slot("coder"))["held"]) === 0);
+    const { endpoint } = await berth.slot("coder");
+    assert.equal((await fetch(new URL("/release", String(endpoint)), { method: "POST" })).status, 200);
     assert.equal(await busy, "200 a");
     // A swap to another model is the next one.
     assert.equal(await ask(berth, "b"), "200 b");

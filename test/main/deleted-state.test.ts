@@ -35,13 +35,16 @@ describe("state that is deleted while the operator runs", () => {
         const isBack = existsSync(join(berth.stateDir, "slots/coder.json"));
         return isBack || !(await isThere(berth));
       });
-      await until("it is there again", () => isThere(berth), 20_000);
+      await until("it is there again", () => isThere(berth));
       const after = await berth.slot("coder");
       assert.deepEqual([after["generation"], after["processes"]], [before["generation"], before["processes"]]);
       await until("health tells", async () =>
         JSON.stringify(await berth.get("/api/health/system")).includes("StateDeleted"),
       );
-      assert.match(berth.log(), /the state of .*coder.* was deleted while the operator runs; writing it again/);
+      // Only the look of each second says so.
+      await until("the log tells", () =>
+        /the state of .*coder.* was deleted while the operator runs; writing it again/.test(berth.log()),
+      );
     });
   }
 
@@ -51,7 +54,7 @@ describe("state that is deleted while the operator runs", () => {
       // The gateway may write its demand meanwhile.
       await rm(join(berth.stateDir, path), { recursive: true, maxRetries: 50, retryDelay: 10 });
     for (const path of ["registry.json", "processes/coder.main.json", "demand"])
-      await until(`${path} is there again`, () => existsSync(join(berth.stateDir, path)), 20_000);
+      await until(`${path} is there again`, () => existsSync(join(berth.stateDir, path)));
     assert.equal(await berth.stop("SIGINT"), 0);
   });
 });

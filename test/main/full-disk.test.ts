@@ -109,10 +109,10 @@ it("engines are kept, and an operator starts again, while the disk of the state 
   const first = operatorPid(berth);
   process.kill(first, "SIGKILL");
   await until("another operator runs", () => operatorPid(berth) !== first);
-  await until("it watches", () => berth.log().split("operator watches").length === 3);
+  await until("it watches", () => berth.log().split("operator watches").length >= 3);
   await killed(berth);
   process.kill(childOf(berth.child, "serve"), "SIGKILL");
-  await until("another gateway listens", () => berth.log().split("gateway listens").length === 3);
+  await until("another gateway listens", () => berth.log().split("gateway listens").length >= 3);
   assert.equal(await answer(berth), 200);
   assert.equal(berth.child.exitCode, null);
   await rm(filler);

@@ -59,9 +59,13 @@ describe("berth up, one part of which was killed and cannot start again", () => 
     const before = pidOf(await berth.state("coder", "ready", "idle"));
     const operator = operatorPid(berth);
     const port = Number(new URL(berth.url).port);
-    process.kill(childOf(berth.child, "serve"), "SIGKILL");
+    const gateway = childOf(berth.child, "serve");
+    // It starts no other gateway before the stranger listens.
+    berth.child.kill("SIGSTOP");
+    process.kill(gateway, "SIGKILL");
     const stranger = createServer((socket) => socket.destroy());
     await until("the stranger has the port", async () => (await listen(stranger, port)) === port);
+    berth.child.kill("SIGCONT");
     await until("it was tried twice", () =>
       /gateway ended .* before it was ready; trying again in 1 s/.test(berth.log()),
     );

@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { publishedOperatorSchema } from "../../src/api/status.ts";
+import { startTimeOf } from "../../src/lib/process-identity.ts";
 import { say, startDockerDaemon } from "../doubles/docker-daemon.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth, type Ended } from "../support/command.ts";
+import { readPublished } from "../support/published.ts";
 import { freePort } from "../support/free-port.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
@@ -91,14 +93,25 @@ describe("berth up", () => {
 describe("berth up whose state directory is deleted", () => {
   it("says so, finds its engine again, and leaves nothing when it is stopped", async () => {
     await using berth = await startBerth({ prepare: withSlot });
-    const slot = await berth.state("coder", "ready", "idle");
-    const health = `http://127.0.0.1:${String(slot["port"])}/health`;
+    await berth.state("coder", "ready", "idle");
+    const operator = await operatorOf(berth);
+    const before = await engineOf(berth);
     await rm(berth.stateDir, { recursive: true, force: true, maxRetries: 9 });
     await until("that is told", () => /the state directory \S+ was deleted, or taken/.test(berth.log()));
-    assert.equal((await berth.state("coder", "ready", "idle"))["port"], slot["port"]);
+    await until("the next operator has looked", async () => {
+      const text = await readFile(join(berth.stateDir, "operator.json"), "utf8");
+      const { pid, isSettled } = publishedOperatorSchema.parse(JSON.parse(text));
+      return pid !== operator && isSettled;
+    });
+    const after = await engineOf(berth);
+    // Without its record it is ended, and another one is started, on that port or on the next.
+    if (after.pid !== before.pid)
+      await until("the earlier engine has ended", () => startTimeOf(before.pid) === undefined);
+    const health = `http://127.0.0.1:${after.port}/health`;
     assert.equal((await fetch(health)).status, 200);
     assert.equal(await berth.stop("SIGINT"), 0);
     await assert.rejects(fetch(health));
+    assert.deepEqual([startTimeOf(before.pid), startTimeOf(after.pid)], [undefined, undefined]);
   });
 });
 
@@ -112,9 +125,7 @@ describe("berth up whose operator does not end its engines", () => {
       process.kill(operator, died === "while it runs" ? "SIGKILL" : "SIGSTOP");
       if (died === "while it runs") await until("that is seen", () => /operator ended \(SIGKILL\)/.test(berth.log()));
       assert.equal(await berth.stop("SIGINT"), 0);
-      // What it has said last may come after its end.
-      if (died === "while it stops")
-        await until("that is told", () => /the operator left engines running; ended coder/.test(berth.log()));
+      if (died === "while it stops") assert.match(berth.log(), /the operator left engines running; ended coder/);
       await assert.rejects(fetch(`http://127.0.0.1:${String(slot["port"])}/health`));
       assert.equal((await beside(berth, "down")).stdout, noEngine);
     });
@@ -197,6 +208,15 @@ async function silentDocker(): Promise<AsyncDisposable & { url: string; isAsked:
   };
 }
 
+/** The engine of the slot `coder`, once it is published as ready. */
+async function engineOf({ stateDir }: RunningBerth): Promise<{ pid: number; port: number }> {
+  return await until("its engine is ready", async () => {
+    const status = (await readPublished(stateDir, "coder"))?.status;
+    const [{ pid, port } = {}] = status?.state === "ready" ? status.processes : [];
+    return pid !== undefined && port !== undefined && { pid, port };
+  });
+}
+
 async function operatorOf({ stateDir }: RunningBerth): Promise<number> {
   const { pid } = publishedOperatorSchema.parse(JSON.parse(await readFile(join(stateDir, "operator.json"), "utf8")));
   return pid;
@@ -208,8 +228,7 @@ describe("berth serve", () => {
     const port = await listen(taken);
     try {
       await using berth = await startBerth({ args: ["serve", "--port", String(port)] });
-      await until("it ends", () => berth.child.exitCode !== null && berth.log() !== "");
-      assert.equal(berth.child.exitCode, 1);
+      assert.equal(await berth.ended, 1);
       assert.match(
         berth.log(),
         new RegExp(

@@ -26,8 +26,10 @@ export interface RunningBerth extends AsyncDisposable {
   slot(name: string): Promise<Record<string, unknown>>;
   /** Waits until the slot is in one of the states. */
   state(name: string, ...states: string[]): Promise<Record<string, unknown>>;
-  /** Sends the signal and resolves with the exit code. */
+  /** Sends the signal, and resolves with the exit code once the process has ended and `log()` has all that it said. */
   stop(signal: NodeJS.Signals): Promise<number | null>;
+  /** Resolves as `stop` does, without a signal: at the end that the process comes to by itself. */
+  readonly ended: Promise<number | null>;
 }
 
 /** A whole Berth (`berth up` by default) in directories and on ports of its own. */
@@ -70,7 +72,8 @@ export async function startBerth(options: {
   let log = "";
   child.stdout.on("data", (chunk: Buffer) => (log += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
-  const ended = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
+  // Not `exit`: what was said last may still be in the pipe then.
+  const ended = new Promise<number | null>((resolve) => child.once("close", (code) => resolve(code)));
   const stop = async (signal: NodeJS.Signals): Promise<number | null> => {
     if (child.exitCode === null && child.signalCode === null) child.kill(signal);
     return await ended;
@@ -110,6 +113,7 @@ export async function startBerth(options: {
       }
     },
     stop,
+    ended,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
   if ((options.args ?? ["up"])[0] === "up") {

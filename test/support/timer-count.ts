@@ -2,7 +2,7 @@
  * Loaded before a program (`NODE_OPTIONS=--import`): counts the timers of less than a second that fire in it, and
  * writes the counts of each last three seconds to the file in TIMER_COUNT.
  */
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 
 const shortMs = 1000;
 const windowMs = 3000;
@@ -24,6 +24,10 @@ for (const kind of ["setTimeout", "setInterval"] as const) {
 
 setInterval(() => {
   const path = process.env["TIMER_COUNT"];
-  if (path !== undefined) writeFileSync(path, JSON.stringify([...counts]));
+  if (path !== undefined) {
+    // In one step: a reader has the counts of one window, whole.
+    writeFileSync(`${path}.new`, JSON.stringify([...counts]));
+    renameSync(`${path}.new`, path);
+  }
   counts.clear();
 }, windowMs).unref();
