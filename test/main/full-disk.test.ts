@@ -138,7 +138,7 @@ it("a write of the API is refused with the directory whose disk is full, and the
   };
   const writes = [
     ["POST", "/api/groups/gpu/lend", { seconds: 60 }, "groups"],
-    ["POST", "/api/models/pull", { source: "https://models.invalid/a.gguf" }, "pulls"],
+    ["POST", "/api/models/pull", { source: "https://models.invalid/1.gguf" }, "pulls"],
     ["PUT", `/api/conversations/${chat.id}`, chat, "conversations"],
   ] as const;
   for (const [method, path, body, directory] of writes) {
@@ -147,7 +147,9 @@ it("a write of the API is refused with the directory whose disk is full, and the
     let fillers = 0;
     const refused = await until(`${path} is refused`, async () => {
       fill(join(berth.stateDir, `filler-${directory}-${(fillers += 1)}`));
-      const answered = await fetch(`${berth.url}${path}`, { method, headers, body: JSON.stringify(body) });
+      // Another file each time: who asks again for one that is fetched already has nothing written.
+      const asked = JSON.stringify(body).replace("/1.gguf", `/${fillers}.gguf`);
+      const answered = await fetch(`${berth.url}${path}`, { method, headers, body: asked });
       return answered.ok ? undefined : answered;
     });
     const { error } = await envelopeOf(refused);
