@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createServer, type Socket } from "node:net";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -96,7 +96,10 @@ describe("berth up whose state directory is deleted", () => {
     await berth.state("coder", "ready", "idle");
     const operator = await operatorOf(berth);
     const before = await engineOf(berth);
-    await rm(berth.stateDir, { recursive: true, force: true, maxRetries: 9 });
+    // In one step: a deletion that goes on for longer than a beat would take the name that the operator writes again.
+    const deleted = `${berth.stateDir}-deleted`;
+    await rename(berth.stateDir, deleted);
+    await rm(deleted, { recursive: true, maxRetries: 50, retryDelay: 10 });
     await until("that is told", () => /the state directory \S+ was deleted, or taken/.test(berth.log()));
     await until("the next operator has looked", async () => {
       const text = await readFile(join(berth.stateDir, "operator.json"), "utf8");
