@@ -1,7 +1,13 @@
 import { Worker, type ResourceLimits } from "node:worker_threads";
 import { Serial } from "./serial.ts";
 
-/** A task was not done: too many tasks wait, the task exceeded its time limit, or its thread ended. */
+/** How long a thread may take to start, on a busy machine too. */
+const startMs = 60_000;
+
+/**
+ * A task was not done: too many tasks wait or no thread started (`busy`), the task exceeded its time limit (`late`), or
+ * its thread ended (`ended`).
+ */
 export class TaskNotDone extends Error {
   override readonly name = "TaskNotDone";
   readonly reason: "busy" | "late" | "ended";
@@ -20,9 +26,15 @@ function inThisForm(module: URL): URL {
 }
 
 export interface TaskThreadOptions {
-  /** A module that answers every message with one message; named `.ts`, as in a clone. */
+  /**
+   * A module that posts one message once it is loaded, and answers every message with one message; named `.ts`, as in a
+   * clone.
+   */
   readonly module: URL;
-  /** The time limit of one task; its thread is ended then. Absent: none. */
+  /**
+   * The time limit of one task; its thread is ended then. The start of the thread does not count: on a busy machine it
+   * takes longer than most tasks. Absent: none.
+   */
   readonly limitMs?: number;
   /** A thread without a task ends after this time, and releases its memory. */
   readonly idleMs: number;
@@ -35,6 +47,12 @@ export interface TaskThreadOptions {
   readonly limits: ResourceLimits;
 }
 
+interface Started {
+  readonly worker: Worker;
+  /** Resolves once the module is loaded. */
+  readonly ready: Promise<void>;
+}
+
 /**
  * Long work on a thread of its own, so that the event loop never waits for it. One task after the other; the thread
  * starts with the first task and ends when there are none.
@@ -43,7 +61,7 @@ export class TaskThread implements AsyncDisposable {
   readonly #options: TaskThreadOptions;
   readonly #tasks = new Serial();
   #count = 0;
-  #worker: Worker | undefined;
+  #thread: Started | undefined;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(options: TaskThreadOptions) {
@@ -75,18 +93,23 @@ export class TaskThread implements AsyncDisposable {
   }
 
   async #do<Answer>(question: unknown): Promise<Answer> {
-    const worker = (this.#worker ??= this.#start());
+    const thread = (this.#thread ??= this.#start());
+    const { worker } = thread;
     worker.ref();
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const ended = (cause?: unknown): void => reject(new TaskNotDone("ended", { cause }));
     const { limitMs } = this.#options;
-    const timer = limitMs === undefined ? undefined : setTimeout(() => reject(new TaskNotDone("late")), limitMs);
-    worker.once("message", resolve).once("error", ended).once("exit", ended);
+    let timer: NodeJS.Timeout | undefined = setTimeout(() => reject(new TaskNotDone("busy")), startMs);
+    worker.once("error", ended).once("exit", ended);
     try {
+      await Promise.race([thread.ready, promise]);
+      clearTimeout(timer);
+      timer = limitMs === undefined ? undefined : setTimeout(() => reject(new TaskNotDone("late")), limitMs);
+      worker.once("message", resolve);
       worker.postMessage(question, []);
       return await promise;
     } catch (error) {
-      if (this.#worker === worker) await this.#end();
+      if (this.#thread === thread) await this.#end();
       throw error;
     } finally {
       clearTimeout(timer);
@@ -95,20 +118,22 @@ export class TaskThread implements AsyncDisposable {
     }
   }
 
-  #start(): Worker {
+  #start(): Started {
     const { module, limits } = this.#options;
     const worker = new Worker(inThisForm(module), { resourceLimits: limits });
+    const ready = new Promise<void>((resolve) => worker.once("message", () => resolve()));
+    const thread = { worker, ready };
     // An error between two tasks ends the thread; the next task detects that.
     worker.on("error", () => undefined);
     worker.once("exit", () => {
-      if (this.#worker === worker) this.#worker = undefined;
+      if (this.#thread === thread) this.#thread = undefined;
     });
-    return worker;
+    return thread;
   }
 
   async #end(): Promise<void> {
-    const worker = this.#worker;
-    this.#worker = undefined;
-    await worker?.terminate();
+    const thread = this.#thread;
+    this.#thread = undefined;
+    await thread?.worker.terminate();
   }
 }

@@ -12,11 +12,13 @@ const source = `
     if (text === "throw") throw new Error("broken");
     parentPort.postMessage(text === "thread" ? threadId : text);
   });
+  parentPort.postMessage("ready");
 `;
+const moduleOf = (text: string): URL => new URL(`data:text/javascript,${encodeURIComponent(text)}`);
 
 function thread(options: Partial<TaskThreadOptions> = {}): TaskThread {
   return new TaskThread({
-    module: new URL(`data:text/javascript,${encodeURIComponent(source)}`),
+    module: moduleOf(source),
     limitMs: 60_000,
     idleMs: 60_000,
     most: 3,
@@ -40,6 +42,15 @@ describe("a thread for tasks", { concurrency: true }, () => {
     await assert.rejects(late, { name: "TaskNotDone", reason: "late" });
     // Each try has the limit too, in which a busy machine may start no thread.
     assert.equal(await until("the next is done", () => tasks.ask<string>("next")), "next");
+  });
+
+  it("does not count the time in which its thread starts, however busy the machine is", async () => {
+    const slow = `Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2500);\n`;
+    await using tasks = thread({
+      limitMs: 2000,
+      module: moduleOf(source.replace("parentPort.on", `${slow}parentPort.on`)),
+    });
+    assert.equal(await until("it is answered", () => tasks.ask<string>("next")), "next");
   });
 
   it("outlives what takes all memory or breaks", async () => {

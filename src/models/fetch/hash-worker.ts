@@ -12,6 +12,8 @@ const hashes = new Map<number, { readonly hash: Hash; at: number }>();
 parentPort?.on("message", (question: HashQuestion) => {
   parentPort?.postMessage(answerTo(question), []);
 });
+// It is loaded.
+parentPort?.postMessage("ready", []);
 
 function answerTo(question: HashQuestion): HashAnswer {
   try {

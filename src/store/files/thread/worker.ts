@@ -77,3 +77,5 @@ parentPort?.on("message", ({ name, input }: Question) => {
     .catch((error: unknown): Answer => ({ failure: failureOf(error) }))
     .then((answer) => parentPort?.postMessage(answer, []));
 });
+// It is loaded.
+parentPort?.postMessage("ready", []);
