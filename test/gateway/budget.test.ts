@@ -223,9 +223,11 @@ describe("SVC_SPOOL_LIMIT", () => {
     const { signal } = leaving;
     const whole = { headers, body: new Uint8Array(form), signal };
     const next = async (): Promise<boolean> => {
-      const answered = gateway.post("/v1/audio/transcriptions", "", whole).then(() => "refused");
-      const waits = until("it waits or is refused", () => gateway.demand("stt")?.held === 1, 5000).then(() => "waits");
-      return (await Promise.race([answered, waits])) === "waits";
+      let isRefused = false;
+      const refuse = (): void => void (isRefused = true);
+      void gateway.post("/v1/audio/transcriptions", "", whole).then(refuse, () => undefined);
+      await until("it waits or is refused", () => isRefused || gateway.demand("stt")?.held === 1);
+      return !isRefused;
     };
     await until("there is room for the next", next);
     leaving.abort();

@@ -12,7 +12,7 @@ it("says in one line that the directory of make run cannot be made", async () =>
     SVC_OPERATOR_PORT: String(first + 1),
   };
   const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((settle) => {
-    execFile(process.execPath, ["hack/run.ts"], { env, timeout: 180_000 }, (error, _stdout, text) =>
+    execFile(process.execPath, ["hack/run.ts"], { env, timeout: 600_000 }, (error, _stdout, text) =>
       settle({ code: error?.code, stderr: text }),
     );
   });

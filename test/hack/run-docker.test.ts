@@ -28,7 +28,7 @@ describe("SVC_RUNTIME=docker make run", () => {
     await using directory = await tempDir();
     const env = await environment(directory.path, `unix://${directory.path}/none.sock`);
     const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((settle) => {
-      execFile(process.execPath, ["hack/run.ts"], { env, timeout: 180_000 }, (error, _stdout, text) =>
+      execFile(process.execPath, ["hack/run.ts"], { env, timeout: 600_000 }, (error, _stdout, text) =>
         settle({ code: error?.code, stderr: text }),
       );
     });
@@ -39,7 +39,7 @@ describe("SVC_RUNTIME=docker make run", () => {
     );
   });
 
-  it("leaves nothing behind when it is interrupted while the image is made", { timeout: 120_000 }, async () => {
+  it("leaves nothing behind when it is interrupted while the image is made", { timeout: 600_000 }, async () => {
     await using directory = await tempDir();
     // It has no image, and takes one for ever.
     await using daemon = await startDockerDaemon((asked, response) => {

@@ -43,7 +43,7 @@ async function longestTurnMs<T>(task: () => Promise<T>): Promise<{ result: T; tu
 }
 
 describe("bodies that take their parser long", () => {
-  it("delay no other request, and are answered", { timeout: 240_000 }, async () => {
+  it("delay no other request, and are answered", { timeout: 600_000 }, async () => {
     await using gateway = await startGateway();
     for (const [file, text] of Object.entries(files)) {
       const body = JSON.stringify({ files: { [file]: text } });

@@ -101,6 +101,6 @@ it("ten thousand unknown models make no series", async () => {
     gateway.running.port,
     Array.from({ length: 10_000 }, (_, nth) => `unknown-${nth}`),
   );
-  await until("all are counted", async () => (await gateway.metric(counted)) === 10_001, 60_000);
+  await until("all are counted", async () => (await gateway.metric(counted)) === 10_001);
   assert.equal(await lines(), before);
 });

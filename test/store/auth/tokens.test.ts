@@ -212,10 +212,14 @@ describe("time of use", { concurrency: true }, () => {
     const before = new Date().toISOString();
     {
       await using used = new TokenStore(dir.path);
+      const began = performance.now();
       used.verify(presented(token));
       const [shown] = await used.list();
       assert.ok((shown?.last_used_at ?? "") >= before);
-      assert.equal((await other.list())[0]?.last_used_at, null, "nothing is written per request");
+      const [elsewhere] = await other.list();
+      // It is written after a second, for which a busy machine may take to come here.
+      if (performance.now() - began < 1000)
+        assert.equal(elsewhere?.last_used_at, null, "nothing is written per request");
     }
     assert.ok(((await other.list())[0]?.last_used_at ?? "") >= before, "written at the end");
     await other.revoke(id);
