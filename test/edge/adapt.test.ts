@@ -47,7 +47,8 @@ it("Caddy reads a public name as ACME by HTTP-01 with our contact, and redirects
 
 it("Caddy finds the file as it would have written it", async () => {
   for (const hostname of ["svc.local", "ai.example.org"]) {
-    const text = caddyfile({ ...settings, hostname, httpPort: 8081, caddyAdmin: "127.0.0.1:2020" });
+    const enginePages = { port: 3002, httpsPort: 3443 };
+    const text = caddyfile({ ...settings, hostname, httpPort: 8081, caddyAdmin: "127.0.0.1:2020", enginePages });
     assert.equal((await caddy(text, "fmt")).trim(), text.trim());
   }
 });

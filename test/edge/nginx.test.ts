@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { get } from "node:http";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -7,9 +6,8 @@ import { fileURLToPath } from "node:url";
 import { publicPaths } from "../../src/api/scopes.ts";
 import { codeOf, type Answer } from "../gateway/auth/gateway.ts";
 import { runBerth } from "../support/command.ts";
-import { freePort } from "../support/free-port.ts";
 import { chunk } from "../support/scripted-engine.ts";
-import { startServer } from "./server.ts";
+import { startNginx, type RunningNginx } from "./nginx-site.ts";
 import { askSecurely, basic, password, startEdge, user, type Edge } from "./site.ts";
 
 const manifest = fileURLToPath(new URL("../../manifests/nginx/berth.conf", import.meta.url));
@@ -18,40 +16,13 @@ const json = { "content-type": "application/json" };
 /** `manifests/nginx/berth.conf` with its blanks filled in, in a real nginx, with the certificate that Caddy made. */
 describe("nginx in front of the API", () => {
   let edge: Edge;
-  let nginx: AsyncDisposable;
+  let nginx: RunningNginx;
   let httpPort = 0;
   let httpsPort = 0;
   before(async () => {
     edge = await startEdge();
-    httpPort = await freePort();
-    httpsPort = await freePort();
-    const certificate = join(edge.directory, "data/caddy/certificates/local/svc.local/svc.local");
-    const admin = await readFile(join(edge.gateway.stateDir, "auth/admin.json"), "utf8");
-    const hash = /"bcrypt":"([^"]+)"/.exec(admin)?.[1] ?? "";
-    const directory = join(edge.directory, "nginx");
-    await mkdir(directory);
-    await writeFile(join(directory, "users"), `${user}:${hash}\n`);
-    const filled = (await readFile(manifest, "utf8"))
-      .replaceAll(/^ *listen \[::\].*\n/gm, "")
-      .replaceAll("listen 80;", `listen 127.0.0.1:${httpPort};`)
-      .replaceAll("listen 443 ", `listen 127.0.0.1:${httpsPort} `)
-      .replaceAll("127.0.0.1:8080", `127.0.0.1:${edge.gateway.port}`)
-      .replaceAll("127.0.0.1:3001", `127.0.0.1:${edge.env["SVC_CHAT_PORT"]}`)
-      .replaceAll("/etc/nginx/berth.crt", `${certificate}.crt`)
-      .replaceAll("/etc/nginx/berth.key", `${certificate}.key`)
-      .replaceAll("/etc/nginx/berth.users", join(directory, "users"));
-    const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-      .map((name) => `${name}_temp_path ${join(directory, name)};`)
-      .join("\n");
-    const config = join(directory, "nginx.conf");
-    await writeFile(
-      config,
-      `daemon off;\nworker_processes 1;\npid ${join(directory, "pid")};\nerror_log stderr;\n` +
-        `${process.getuid?.() === 0 ? "user root;\n" : ""}events {}\nhttp {\naccess_log off;\n${paths}\n${filled}}\n`,
-    );
-    nginx = await startServer("nginx", ["-e", "stderr", "-p", directory, "-c", config], {}, async () => {
-      return (await askSecurely(httpsPort, edge.root, "/api/status", {}, {})).status === 200;
-    });
+    nginx = await startNginx(edge, [manifest]);
+    ({ httpPort, httpsPort } = nginx);
   });
   after(async () => {
     await nginx[Symbol.asyncDispose]();

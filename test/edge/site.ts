@@ -8,6 +8,7 @@ import { freePort } from "../support/free-port.ts";
 import { listen } from "../support/listen.ts";
 import { scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
 import { startGateway, type Answer, type TestGateway } from "../gateway/auth/gateway.ts";
+import type { SlotSketch } from "../support/gateway.ts";
 import { startServer } from "./server.ts";
 
 export const user = "ada";
@@ -33,11 +34,20 @@ export interface Edge extends AsyncDisposable {
 }
 
 /** A gateway with authentication behind a real Caddy that runs what `berth proxy render` writes, all on loopback. */
-export async function startEdge(): Promise<Edge> {
+export async function startEdge(
+  more: {
+    readonly env?: Readonly<Record<string, string>>;
+    readonly slots?: Readonly<Record<string, SlotSketch>>;
+    /** Further words of `berth proxy render`. */
+    readonly args?: readonly string[];
+  } = {},
+): Promise<Edge> {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const engine = stack.use(await scriptedEngine());
-  const gateway = stack.use(await startGateway({ SVC_AUTH_ENABLED: "1" }, { primary: { port: engine.port } }));
+  const gateway = stack.use(
+    await startGateway({ SVC_AUTH_ENABLED: "1", ...more.env }, { primary: { port: engine.port }, ...more.slots }),
+  );
   const chatSeen: Edge["chatSeen"] = [];
   const chat = createServer((incoming, response) => {
     chatSeen.push({ path: incoming.url ?? "", headers: incoming.headers });
@@ -54,9 +64,17 @@ export async function startEdge(): Promise<Edge> {
     SVC_PORT: String(gateway.port),
     SVC_CHAT_PORT: String(chatPort),
     SVC_ADMIN_USER: user,
+    ...more.env,
   };
   const file = join(directory.path, "Caddyfile");
-  const ports = ["--http-port", String(httpPort), "--https-port", String(httpsPort), "--caddy-admin", caddyAdmin];
+  const ports = [
+    "--http-port",
+    String(httpPort),
+    "--https-port",
+    String(httpsPort),
+    "--caddy-admin",
+    caddyAdmin,
+  ].concat(more.args ?? []);
   const rendered = await runBerth(["proxy", "render", ...ports], { ...env, SVC_ADMIN_PASSWORD: password });
   if (rendered.code !== 0) throw new Error(rendered.stderr);
   await writeFile(file, rendered.stdout);

@@ -14,6 +14,8 @@ export interface EdgeSettings {
   readonly dns: string | undefined;
   readonly httpPort: number;
   readonly httpsPort: number;
+  /** The port of engines' own pages on loopback, and the port of HTTPS that leads to it; absent: none does. */
+  readonly enginePages?: { readonly port: number; readonly httpsPort: number } | undefined;
   /** The address of Caddy's administration, which `systemctl reload caddy` needs; absent: Caddy's default. */
   readonly caddyAdmin: string | undefined;
 }
@@ -62,24 +64,18 @@ export function caddyfile(edge: EdgeSettings): string {
     "@token header_regexp Authorization (?i)^bearer(\\s|$)",
     ...block("handle @token", passed(api)),
     "",
+    ...(edge.enginePages === undefined
+      ? []
+      : [
+          "# What an engine's page runs must not share the dashboard's origin: it has a port of its own.",
+          `redir /upstream/* https://${edge.hostname}:${edge.enginePages.httpsPort}{uri} 307`,
+        ]),
     "# People: the password is checked here and not passed on.",
     "redir /chat /chat/ 308",
     ...block("handle_path /chat/*", ["import people", ...named(`127.0.0.1:${edge.chatPort}`)]),
     ...block("handle", ["import people", ...named(api)]),
     "",
-    ...block(
-      "handle_errors",
-      ownErrors.flatMap(([status, code, type, message]) => {
-        const body = JSON.stringify({ error: { code, message, type } });
-        return [
-          `@is${status} expression {http.error.status_code} == ${status}`,
-          ...block(`handle @is${status}`, [
-            'header Content-Type "application/json; charset=utf-8"',
-            `respond ${quoted(body)} ${status}`,
-          ]),
-        ];
-      }),
-    ),
+    ...errors(),
   ];
   const people = block("basicauth bcrypt Berth", [`${edge.admin.user} ${edge.admin.bcrypt}`]);
   return [
@@ -87,8 +83,43 @@ export function caddyfile(edge: EdgeSettings): string {
     ...block("", global),
     ...block("(people)", people),
     ...block(edge.hostname, site),
+    ...enginePages(edge),
     "",
   ].join("\n");
+}
+
+/** Engines' own pages: people and tokens as at the main site, and nothing that is open to everybody. */
+function enginePages(edge: EdgeSettings): string[] {
+  if (edge.enginePages === undefined) return [];
+  const pages = `127.0.0.1:${edge.enginePages.port}`;
+  return block(`${edge.hostname}:${edge.enginePages.httpsPort}`, [
+    ...tls(edge),
+    "",
+    "request_header -X-Forwarded-Email",
+    "header -Server",
+    "",
+    "@token header_regexp Authorization (?i)^bearer(\\s|$)",
+    ...block("handle @token", passed(pages)),
+    ...block("handle", ["import people", ...named(pages)]),
+    "",
+    ...errors(),
+  ]);
+}
+
+function errors(): string[] {
+  return block(
+    "handle_errors",
+    ownErrors.flatMap(([status, code, type, message]) => {
+      const body = JSON.stringify({ error: { code, message, type } });
+      return [
+        `@is${status} expression {http.error.status_code} == ${status}`,
+        ...block(`handle @is${status}`, [
+          'header Content-Type "application/json; charset=utf-8"',
+          `respond ${quoted(body)} ${status}`,
+        ]),
+      ];
+    }),
+  );
 }
 
 function tls({ hostname, tlsEmail, dns }: EdgeSettings): string[] {

@@ -19,9 +19,12 @@ export function addProxyCommands(program: Command, { env, write, note, exit }: C
     .option("--dns <provider>", "prove a public name by DNS-01 with this Caddy provider and its arguments")
     .option("--http-port <port>", "port of the redirect to HTTPS", port, 80)
     .option("--https-port <port>", "port of HTTPS", port, 443)
+    .option("--engine-pages-port <port>", "port of HTTPS for the engines' own pages of SVC_ENGINE_PAGES", port)
     .option("--caddy-admin <address>", "address of Caddy's administration, or off", addressOrOff)
     .action(async ({ file, ...options }: Render) => {
       if (options.httpPort === options.httpsPort) render.error("error: --http-port and --https-port are the same");
+      if ([options.httpPort, options.httpsPort].includes(options.enginePagesPort ?? 0))
+        render.error("error: --engine-pages-port is the port of another site");
       const { renderProxy, writeProxyFile } = await import("./render.ts");
       const { text, notes } = await renderProxy({ env, ...options });
       for (const line of notes) note(`${line}\n`);
@@ -38,6 +41,7 @@ export function addProxyCommands(program: Command, { env, write, note, exit }: C
     render,
     ["SVC_ADMIN_USER=ada SVC_ADMIN_PASSWORD=… berth proxy render --file /etc/caddy/Caddyfile", "the first time"],
     ["berth proxy render", "again, with the password's hash that is kept"],
+    ["berth proxy render --engine-pages-port 3443", "engines' own pages at a port of their own"],
     ["berth proxy render --dns 'cloudflare {env.CF_API_TOKEN}'", "where port 80 cannot be opened"],
   );
   const check = proxy

@@ -12,6 +12,8 @@ export interface RenderOptions {
   readonly dns?: string | undefined;
   readonly httpPort: number;
   readonly httpsPort: number;
+  /** The port of HTTPS that leads to engines' own pages; absent: none does. */
+  readonly enginePagesPort?: number | undefined;
   readonly caddyAdmin?: string | undefined;
 }
 
@@ -38,6 +40,11 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
   }
   if (options.dns !== undefined)
     notes.push(`this needs a Caddy with the module dns.providers.${options.dns.split(" ", 1)[0] ?? ""}`);
+  const { enginePagesPort } = options;
+  if (enginePagesPort !== undefined && config.enginePages.length === 0)
+    throw invalid("SVC_ENGINE_PAGES names no slot: --engine-pages-port leads to nothing");
+  if (enginePagesPort === undefined && config.enginePages.length > 0)
+    notes.push("SVC_ENGINE_PAGES names slots: --engine-pages-port PORT leads to their engines' pages");
   const admin = await adminOf(settings, notes);
   if (!config.authEnabled) notes.push("authentication is off here: set SVC_AUTH_ENABLED=1 and restart the service");
   const text = caddyfile({
@@ -49,6 +56,8 @@ export async function renderProxy(options: RenderOptions): Promise<{ text: strin
     dns: options.dns,
     httpPort: options.httpPort,
     httpsPort: options.httpsPort,
+    enginePages:
+      enginePagesPort === undefined ? undefined : { port: config.enginePagesPort, httpsPort: enginePagesPort },
     caddyAdmin: options.caddyAdmin,
   });
   return { text, notes };

@@ -158,6 +158,22 @@ describe("berth proxy render", { concurrency: 2 }, () => {
     assert.equal((await rejectionOf(rendering, CommandError)).message, "there is no administrator yet");
   });
 
+  it("leads to engines' own pages where it is told the port, and says so where it is not", async () => {
+    await using dir = await tempDir();
+    const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1", ...first };
+    const named = { ...env, SVC_ENGINE_PAGES: "primary" };
+    const led = await runBerth(["proxy", "render", "--engine-pages-port", "3443"], named);
+    assert.deepEqual([led.code, led.stderr], [0, ""]);
+    assert.match(led.stdout, /^svc\.local:3443 \{$/m);
+    const without = await runBerth(["proxy", "render"], named);
+    assert.match(without.stderr, /SVC_ENGINE_PAGES names slots: --engine-pages-port PORT leads to/);
+    assert.doesNotMatch(without.stdout, /redir \/upstream/);
+    const unnamed = await runBerth(["proxy", "render", "--engine-pages-port", "3443"], env);
+    assert.match(unnamed.stderr, /^config\.invalid: SVC_ENGINE_PAGES names no slot/);
+    const taken = await runBerth(["proxy", "render", "--engine-pages-port", "443"], named);
+    assert.match(taken.stderr, /--engine-pages-port is the port of another site/);
+  });
+
   it("keeps a bcrypt hash once, and writes the same text ever after, without the password", async () => {
     await using dir = await tempDir();
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1" };

@@ -1,0 +1,55 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { freePort } from "../support/free-port.ts";
+import { startServer } from "./server.ts";
+import { askSecurely, user, type Edge } from "./site.ts";
+
+export interface RunningNginx extends AsyncDisposable {
+  readonly httpPort: number;
+  readonly httpsPort: number;
+  /** Of engines' own pages, where one of the files is theirs. */
+  readonly enginePagesPort: number;
+}
+
+/** These files with their blanks filled in, in a real nginx, with the certificate that the edge's Caddy made. */
+export async function startNginx(edge: Edge, files: readonly string[]): Promise<RunningNginx> {
+  const [httpPort, httpsPort, enginePagesPort] = [await freePort(), await freePort(), await freePort()];
+  const certificate = join(edge.directory, "data/caddy/certificates/local/svc.local/svc.local");
+  const admin = await readFile(join(edge.gateway.stateDir, "auth/admin.json"), "utf8");
+  const hash = /"bcrypt":"([^"]+)"/.exec(admin)?.[1] ?? "";
+  const directory = join(edge.directory, "nginx");
+  await mkdir(directory);
+  await writeFile(join(directory, "users"), `${user}:${hash}\n`);
+  const texts = await Promise.all(files.map(async (file) => await readFile(file, "utf8")));
+  const filled = texts
+    .join("\n")
+    .replaceAll(/^ *listen \[::\].*\n/gm, "")
+    .replaceAll("listen 80;", `listen 127.0.0.1:${httpPort};`)
+    .replaceAll("listen 443 ", `listen 127.0.0.1:${httpsPort} `)
+    .replaceAll("listen 3443 ", `listen 127.0.0.1:${enginePagesPort} `)
+    .replaceAll(":3443", `:${enginePagesPort}`)
+    .replaceAll("127.0.0.1:8080", `127.0.0.1:${edge.gateway.port}`)
+    .replaceAll("127.0.0.1:3001", `127.0.0.1:${edge.env["SVC_CHAT_PORT"]}`)
+    .replaceAll("127.0.0.1:3002", `127.0.0.1:${edge.env["SVC_ENGINE_PAGES_PORT"] ?? "3002"}`)
+    .replaceAll("/etc/nginx/berth.crt", `${certificate}.crt`)
+    .replaceAll("/etc/nginx/berth.key", `${certificate}.key`)
+    .replaceAll("/etc/nginx/berth.users", join(directory, "users"));
+  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    .map((name) => `${name}_temp_path ${join(directory, name)};`)
+    .join("\n");
+  const config = join(directory, "nginx.conf");
+  await writeFile(
+    config,
+    `daemon off;\nworker_processes 1;\npid ${join(directory, "pid")};\nerror_log stderr;\n` +
+      `${process.getuid?.() === 0 ? "user root;\n" : ""}events {}\nhttp {\naccess_log off;\n${paths}\n${filled}}\n`,
+  );
+  const server = await startServer("nginx", ["-e", "stderr", "-p", directory, "-c", config], {}, async () => {
+    return (await askSecurely(httpsPort, edge.root, "/api/status", {}, {})).status === 200;
+  });
+  return {
+    httpPort,
+    httpsPort,
+    enginePagesPort,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+}
