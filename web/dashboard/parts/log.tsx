@@ -2,10 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { messageOf, request } from "../../shared/api.ts";
 import { events } from "../../shared/sse.ts";
-
-/** Older lines leave the page; the file has them. */
-const keptLines = 2000;
-const pieceLines = 100;
+import { LogText } from "./log-text.ts";
 
 /** The live log of a slot: follows its end unless a person has scrolled up. */
 export function LogView({ at }: { readonly at: string }): JSX.Element {
@@ -16,25 +13,11 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
     const stop = new AbortController();
     const view = box.current;
     if (view === null) return undefined;
-    view.textContent = "";
-    // The text is written past the framework: a thousand lines a second are one change per frame.
-    let pending: string[] = [];
+    const text = new LogText(view);
     let frame = 0;
-    let count = 0;
     const draw = (): void => {
       frame = 0;
-      const follows = view.scrollHeight - view.scrollTop - view.clientHeight < 40;
-      if (pending.length > keptLines) pending = pending.slice(-keptLines);
-      // In pieces, so that as few lines as possible leave at once.
-      for (let at = 0; at < pending.length; at += pieceLines)
-        view.append(`${pending.slice(at, at + pieceLines).join("\n")}\n`);
-      count += pending.length;
-      pending = [];
-      while (count > keptLines && view.firstChild !== null && view.childNodes.length > 1) {
-        count -= (view.firstChild.textContent ?? "").split("\n").length - 1;
-        view.firstChild.remove();
-      }
-      if (follows) view.scrollTop = view.scrollHeight;
+      text.draw();
     };
     const read = async (): Promise<void> => {
       const response = await request(`${at}?follow=1&tail=300`, { signal: stop.signal });
@@ -43,7 +26,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       for await (const { data } of events(response.body)) {
         if (data === "") continue;
         const line: { readonly line?: string } = JSON.parse(data);
-        pending.push(line.line ?? "");
+        text.add(line.line ?? "");
         if (frame === 0) frame = requestAnimationFrame(draw);
       }
       setFailure("The log has ended: the server has closed it.");
