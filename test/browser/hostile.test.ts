@@ -3,6 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
+import { isRecord } from "../../src/lib/record.ts";
+import { until } from "../support/until.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { openBrowser, openPage } from "./browser.ts";
 
@@ -35,6 +37,28 @@ createServer((request, response) => {
   response.end("data: [DONE]\\n\\n");
 }).listen(Number(process.env.PORT), process.env.HOST);
 `;
+
+const pages = [
+  "/",
+  "/ui/slots/coder",
+  "/ui/models",
+  "/ui/groups",
+  "/ui/hardware",
+  "/ui/upstreams",
+  "/ui/tokens",
+  "/ui/requests",
+  "/ui/settings",
+] as const;
+
+/** The same with something hostile in every text but times and states; an address acts by itself. */
+function withHostile(value: unknown, key = ""): unknown {
+  if (Array.isArray(value)) return value.map((each) => withHostile(each, key));
+  if (isRecord(value))
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, withHostile(each, name)]));
+  if (typeof value !== "string" || /^\d{4}-\d\d-/.test(value) || /^(?:state|status|object)$/.test(key)) return value;
+  if (/url|href|link|source|page/.test(key)) return "javascript:window.hacked=1";
+  return `${value} ${hostile.join(" ")}`;
+}
 
 describe("hostile text", () => {
   let browser: Browser;
@@ -93,5 +117,48 @@ describe("hostile text", () => {
       "document.querySelectorAll('main iframe, main script, main [onerror]').length",
     );
     assert.equal(acting, 0);
+  });
+
+  it("of the API does nothing on any page, loads nothing, and is shown", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    const slots = await Promise.all(["coder"].map((name) => berth.slot(name)));
+    const condition = { type: "Degraded", status: "True", reason: "R", message: "m", lastTransitionTime: "" };
+    const snapshot = withHostile({
+      slots,
+      pulls: [],
+      groups: [],
+      conditions: [{ kind: "Slot", name: "coder", ...condition }],
+    });
+    await page.route("**/api/**", async (route) => {
+      if (new URL(route.request().url()).pathname === "/api/events") {
+        const body = `event: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`;
+        await route.fulfill({ contentType: "text/event-stream", body });
+        return;
+      }
+      const response = await route.fetch();
+      if (response.headers()["content-type"]?.startsWith("application/json") !== true)
+        await route.fulfill({ response });
+      else await route.fulfill({ response, json: withHostile(await response.json()) });
+    });
+    for (const path of pages) {
+      await page.goto(`${berth.url}${path}`);
+      await page.getByRole("heading", { level: 1 }).first().waitFor();
+      await until(`${path} has loaded`, async () => (await page.getByText("Loading …").count()) === 0);
+      const acting: number = await page.evaluate(
+        "document.body.querySelectorAll('iframe, svg:not([class]), object, style, main script, img, [onerror], [onload], a[href^=\"java\"]').length",
+      );
+      assert.equal(acting, 0, path);
+      assert.equal(await page.evaluate("window.hacked"), undefined, path);
+      if (path === "/" || path === "/ui/slots/coder" || path === "/ui/settings")
+        await page.getByText("<img src=x").first().waitFor();
+    }
+    assert.deepEqual(
+      asked.filter((url) => !url.startsWith(berth.url)),
+      [],
+    );
+    await page.unrouteAll({ behavior: "ignoreErrors" });
   });
 });
