@@ -3,8 +3,11 @@ import { labelText, type MetricSpec, type Sample } from "./spec.ts";
 /** A family whose samples are read at each scrape. */
 export interface Family {
   readonly spec: MetricSpec;
-  /** The parts of the family, each in one piece: `name{labels} value` lines. May change while it is iterated. */
-  parts(format: Format): Iterable<string>;
+  /**
+   * The parts of the family, each in one piece: `name{labels} value` lines, also as bytes. May change while it is
+   * iterated.
+   */
+  parts(format: Format): Iterable<string | Buffer>;
 }
 
 export type Format = "prometheus" | "openmetrics";

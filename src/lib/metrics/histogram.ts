@@ -20,6 +20,8 @@ export class HistogramSeries {
   readonly exemplars: (Exemplar | undefined)[] = [];
   readonly #bounds: readonly number[];
   sum = 0;
+  /** Its part of the last page: most series have no observation between two scrapes. */
+  written: { readonly format: Format; readonly total: number; readonly bytes: Buffer } | undefined;
 
   constructor(labels: string, bounds: readonly number[]) {
     this.labels = labels;
@@ -91,15 +93,19 @@ export class HistogramFamily<L extends string> implements Family {
     this.#series.delete(labelText(this.spec.labels, labels));
   }
 
-  *parts(format: Format): Iterable<string> {
+  *parts(format: Format): Iterable<Buffer> {
     for (const series of this.#series.values()) {
-      const text = this.#text(series, format);
-      if (text !== undefined) yield text;
+      let total = 0;
+      for (const count of series.counts) total += count;
+      if (total === 0) continue;
+      // Every observation makes the total larger: with the same one nothing has changed.
+      if (series.written?.total !== total || series.written.format !== format)
+        series.written = { format, total, bytes: Buffer.from(this.#text(series, format)) };
+      yield series.written.bytes;
     }
   }
 
-  /** Undefined: it has no observations. */
-  #text({ labels, counts, sum, exemplars }: HistogramSeries, format: Format): string | undefined {
+  #text({ labels, counts, sum, exemplars }: HistogramSeries, format: Format): string {
     const begins = this.#buckets[format];
     const rest = labels === "" ? "} " : `,${labels}} `;
     let total = 0;
@@ -112,7 +118,6 @@ export class HistogramFamily<L extends string> implements Family {
         text += ` # {${exemplar.label}} ${valueText(exemplar.value)} ${exemplar.at.toFixed(3)}`;
       text += "\n";
     }
-    if (total === 0) return undefined;
     return text + sampleLine(this.#names.sum, labels, sum) + sampleLine(this.#names.count, labels, total);
   }
 }

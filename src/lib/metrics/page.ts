@@ -99,10 +99,15 @@ export class MetricPage {
     for (const family of this.#families) {
       text += headText(family.spec, format);
       for (const part of family.parts(format)) {
-        text += part;
+        if (typeof part === "string") text += part;
+        else {
+          if (text !== "") slices.push(Buffer.from(text));
+          text = "";
+          slices.push(part);
+        }
         samples += 1;
         if (samples % sliceSamples !== 0 || performance.now() - began < sliceMs) continue;
-        slices.push(Buffer.from(text));
+        if (text !== "") slices.push(Buffer.from(text));
         text = "";
         await new Promise<void>((resolve) => void setImmediate(resolve));
         began = performance.now();

@@ -11,6 +11,8 @@ const observation = fc.record({
   route: fc.constantFrom("/v1/chat/completions", "/v1/embeddings"),
   slot: fc.constantFrom("primary", 'odd "name"\\'),
   seconds: fc.oneof(fc.constantFrom(0, ...buckets), fc.double({ min: 0, max: 20, noNaN: true })),
+  /** The page is read just after it, in that format. */
+  read: fc.constantFrom(undefined, undefined, "text/plain", "application/openmetrics-text"),
 });
 
 describe("a histogram", () => {
@@ -21,9 +23,10 @@ describe("a histogram", () => {
         const own = new MetricPage();
         const plain = new Histogram({ ...named, buckets, labelNames: ["route", "slot"], registers: [theirs] });
         const histogram = own.histogram(spec);
-        for (const { route, slot, seconds } of observations) {
+        for (const { route, slot, seconds, read } of observations) {
           histogram.series({ route, slot }).observe(seconds);
           plain.observe({ route, slot }, seconds);
+          if (read !== undefined) await own.render(read);
         }
         assert.equal(String((await own.render()).body), await theirs.metrics());
       }),
@@ -34,6 +37,16 @@ describe("a histogram", () => {
     const page = new MetricPage();
     page.histogram(spec).series({ route: "/v1/rerank", slot: "embed" });
     assert.equal(String((await page.render()).body), "# HELP berth_seconds How long\n# TYPE berth_seconds histogram\n");
+  });
+
+  it("has an example that came after the last page", async () => {
+    const page = new MetricPage();
+    const series = page.histogram({ ...spec, labels: ["slot"] }).series({ slot: "primary" });
+    const read = async (): Promise<string> => String((await page.render("application/openmetrics-text")).body);
+    series.observe(0.25);
+    assert.doesNotMatch(await read(), /trace_id/);
+    series.observeAs(0.25, "trace_id", "0af7651916cd43dd8448eb211c80319c");
+    assert.match(await read(), /le="0.5",slot="primary"} 2 # \{trace_id="0af7651916cd43dd8448eb211c80319c"\} 0.25 /);
   });
 
   it("names a request of each bucket in the OpenMetrics format", async () => {
