@@ -5,7 +5,7 @@ import type { TokenStore } from "./auth/tokens.ts";
 import type { ManifestThread } from "./files/thread/manifest-thread.ts";
 import type { AsyncManifestWriter } from "./files/writer.ts";
 import type { ContextFiles, FileOwner } from "./state/context-files.ts";
-import type { ConversationStore } from "./state/conversations.ts";
+import type { ConversationThread } from "./state/conversation-thread.ts";
 import type { DiscoveredStore } from "./state/discovered.ts";
 import type { EngineLockFile } from "./state/engine-images.ts";
 import type { FitFigureFile } from "./state/fit-figures.ts";
@@ -82,7 +82,7 @@ export interface GatewayStore extends AsyncDisposable {
   readonly discovered: DiscoveredStore;
   readonly openUpstreams: OpenUpstreams;
   readonly tokens: TokenStore;
-  readonly conversations: ConversationStore;
+  readonly conversations: ConversationThread;
   /** Records whether authentication is on in this gateway, for commands that create tokens later. */
   noteAuthMode(isEnabled: boolean): Promise<void>;
   readonly manifests: ManifestThread;

@@ -72,6 +72,7 @@ export const chatRoutes = {
     tag: "chat",
     summary: "Keeps a conversation",
     body: conversationSchema,
+    isHeavy: true,
     bodyLimitBytes: longestConversationBytes,
     answers: { 200: conversationHeadSchema },
   },

@@ -19,6 +19,8 @@ export interface RouteShape {
   readonly query?: z.ZodObject;
   /** Absent: the route takes no body. */
   readonly body?: z.ZodType;
+  /** The body is large: its handler gets its bytes, and has them checked on another thread. */
+  readonly isHeavy?: true;
   /** Largest body; absent: 1 MiB. */
   readonly bodyLimitBytes?: number;
   /** The kind of manifest that the body is. The spec's own schema checks the fields that `body` leaves open. */
@@ -34,7 +36,8 @@ export interface RouteShape {
 
 /** The checked input of a handler. */
 export type QueryOf<S> = S extends { readonly query: infer Q extends z.ZodType } ? z.output<Q> : undefined;
-export type BodyOf<S> = S extends { readonly body: infer B extends z.ZodType } ? z.output<B> : undefined;
+export type BodyOf<S> = S extends { readonly isHeavy: true } ? Uint8Array : CheckedBodyOf<S>;
+type CheckedBodyOf<S> = S extends { readonly body: infer B extends z.ZodType } ? z.output<B> : undefined;
 /** The JSON that a handler returns; never, for another content type. */
 export type AnswerOf<S extends RouteShape> = {
   [K in keyof S["answers"]]: S["answers"][K] extends z.ZodType ? z.output<S["answers"][K]> : never;

@@ -5,6 +5,7 @@ import { apiRoutes, type ApiRoutes } from "../../api/management/routes.ts";
 import type { AnswerOf, AnswerShape, BodyOf, QueryOf, RouteShape } from "../../api/management/shape.ts";
 import { invalidRequest, problemsOf } from "../../api/problems.ts";
 import { isRecord } from "../../lib/record.ts";
+import { z } from "zod";
 
 /** One request, checked against its route's shape. */
 export interface ApiRequest<S extends RouteShape> {
@@ -51,7 +52,7 @@ function serveRoute<S extends RouteShape>(
   app.route({
     method: shape.method,
     url: match.url,
-    config: { scope: shape.scope, template: shape.path },
+    config: { scope: shape.scope, template: shape.path, takesBytes: shape.isHeavy === true },
     ...(shape.bodyLimitBytes === undefined ? {} : { bodyLimit: shape.bodyLimitBytes }),
     // A HEAD request could never end for an endless stream.
     exposeHeadRoute: shape.method === "GET" && !isEvents(shape),
@@ -60,7 +61,7 @@ function serveRoute<S extends RouteShape>(
       const params = match.params(request);
       const query: QueryOf<S> = checked(shape.query, request.query, "the query");
       if (shape.body === undefined) refuseBody(request.body);
-      const body: BodyOf<S> = checked(shape.body, request.body, "the body");
+      const body: BodyOf<S> = checked(shape.isHeavy === true ? bytesSchema : shape.body, request.body, "the body");
       void reply.code(status);
       const answer = await handler({ params, query, body, request, reply });
       if (reply.sent || answer === reply) return reply;
@@ -128,6 +129,8 @@ function textsOf(params: unknown): Record<string, string> {
   for (const [key, value] of Object.entries(params ?? {})) if (typeof value === "string") texts[key] = value;
   return texts;
 }
+
+const bytesSchema = z.instanceof(Buffer);
 
 /** `never` stands for the schema's type: only the caller can name it. */
 function checked(schema: RouteShape["body"], value: unknown, what: string): never;

@@ -1,5 +1,4 @@
 import type { FastifyRequest } from "fastify";
-import { ApiError } from "../../api/errors.ts";
 import { tokenOwner } from "../../api/token.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
@@ -13,18 +12,12 @@ export function chatHandlers({ conversations }: ManagementContext): ChatHandlers
       object: "list",
       data: [...(await conversations.list(ownerOf(request)))],
     }),
-    getConversation: async ({ params: { id = "" }, request }) => await conversations.read(ownerOf(request), id),
-    putConversation: async ({ params: { id = "" }, body, request }) => {
-      if (body.id !== id) {
-        const message = `must be ${id}, as in the path`;
-        throw new ApiError("dispatch.invalid_request", {
-          status: 422,
-          message: `id: ${message}`,
-          details: { path: ["id"], message },
-        });
-      }
-      return await conversations.write(ownerOf(request), body);
+    getConversation: async ({ params: { id = "" }, request, reply }) => {
+      const bytes = await conversations.read(ownerOf(request), id);
+      return await reply.type("application/json; charset=utf-8").send(bytes);
     },
+    putConversation: async ({ params: { id = "" }, body, request }) =>
+      await conversations.write(ownerOf(request), id, body),
     deleteConversation: async ({ params: { id = "" }, request, reply }) => {
       await conversations.remove(ownerOf(request), id);
       return await reply.code(204).send();

@@ -9,7 +9,7 @@ import { didYouMean, nearest } from "../../api/nearest.ts";
 import { isGranted } from "../../api/scopes.ts";
 import type { PublishedOperator } from "../../api/status.ts";
 import type { GroupStore } from "../../store/state/groups.ts";
-import type { ConversationStore } from "../../store/state/conversations.ts";
+import type { ConversationThread } from "../../store/state/conversation-thread.ts";
 import type { HardwareStore } from "../../store/state/hardware.ts";
 import type { PullStore } from "../../store/state/pulls.ts";
 import type { ModelTaskStore } from "../../store/state/model-tasks.ts";
@@ -53,7 +53,7 @@ export interface ManagementContext {
   readonly writer: AsyncManifestWriter;
   /** Parses texts of clients, which may take long. */
   readonly manifests: Pick<ManifestThread, "validateFiles" | "validateDirectory" | "slotsIn">;
-  readonly conversations: ConversationStore;
+  readonly conversations: ConversationThread;
   readonly authenticator: Authenticator;
   readonly tokens: Pick<TokenStore, "list" | "create" | "revoke">;
   readonly log: Logger;

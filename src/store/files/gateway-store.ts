@@ -1,7 +1,7 @@
 import { noteAuthMode } from "../auth/token-confirmations.ts";
 import { TokenStore } from "../auth/tokens.ts";
 import { documentsInFiles } from "../documents.ts";
-import { ConversationStore } from "../state/conversations.ts";
+import { ConversationThread } from "../state/conversation-thread.ts";
 import { openDemandWriter } from "../state/demand.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
 import { openGroupStore } from "../state/groups.ts";
@@ -26,6 +26,7 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: onDiscoveredError }));
   const tokens = stack.use(new TokenStore(stateDir));
   const manifests = stack.use(new ManifestThread());
+  const conversations = stack.use(new ConversationThread(stateDir));
   const requests = stack.use(await openRequestStore(stateDir));
   const hardware = stack.use(await openHardwareStore(documentsInFiles(stateDir)));
   const groups = stack.use(await openGroupStore(documentsInFiles(stateDir)));
@@ -43,7 +44,7 @@ export async function openGatewayStore(config: StoreConfig, options: GatewayStor
     discovered,
     openUpstreams: new OpenUpstreams(stateDir),
     tokens,
-    conversations: new ConversationStore(stateDir),
+    conversations,
     noteAuthMode: (isEnabled) => noteAuthMode(stateDir, isEnabled),
     manifests,
     writer: manifests.writer({ configDir, stateDir, isReadOnly: config.readOnly }),

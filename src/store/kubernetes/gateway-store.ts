@@ -1,5 +1,5 @@
 import { ManifestThread } from "../files/thread/manifest-thread.ts";
-import { ConversationStore } from "../state/conversations.ts";
+import { ConversationThread } from "../state/conversation-thread.ts";
 import { DiscoveredStore } from "../state/discovered.ts";
 import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
@@ -44,6 +44,7 @@ export async function openClusterGatewayStore(
   const modelTasks = stack.use(await openModelTaskStore(maps));
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: options.onDiscoveredError }));
   const manifests = stack.use(new ManifestThread());
+  const conversations = stack.use(new ConversationThread(stateDir));
   const demand = openDemandLease(client, options.gateway);
   const owned = stack.move();
   return {
@@ -55,7 +56,7 @@ export async function openClusterGatewayStore(
     pulls,
     modelTasks,
     discovered,
-    conversations: new ConversationStore(stateDir),
+    conversations,
     openUpstreams: new OpenUpstreams(stateDir),
     tokens,
     noteAuthMode: (isEnabled) => noteAuthModeIn(secret, isEnabled),

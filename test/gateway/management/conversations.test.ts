@@ -144,6 +144,19 @@ describe("conversations of the chat page", () => {
     );
     assert.equal(wrong.status, 400);
     assert.match((await envelopeOf(wrong)).error.message, /messages\.0\.role/);
+    for (const [body, message] of [
+      ["{", /^the body is no JSON$/],
+      ["", /^the body is missing$/],
+      ['"\\ud800"', /half a character/],
+      [Buffer.from([0x22, 0xff, 0x22]), /is not UTF-8/],
+      ["[".repeat(65), /nested more than 64 deep/],
+      ['{"__proto__":{"id":"aaaaaaaa"}}', /./],
+    ] as const) {
+      const headers = { "content-type": "application/json" };
+      const refused = await fetch(`${gateway.url}/api/conversations/aaaaaaaa`, { method: "PUT", headers, body });
+      assert.equal(refused.status, 400, String(body));
+      assert.match((await envelopeOf(refused)).error.message, message);
+    }
     assert.equal((await put(gateway.url, conversation("bbbbbbbb", at), "aaaaaaaa")).status, 422);
     assert.equal((await put(gateway.url, conversation("aaaaaaaa", at), "..%2f..%2fx")).status, 422);
     const large = conversation("aaaaaaaa", at, "x".repeat(17 * 1024 ** 2));

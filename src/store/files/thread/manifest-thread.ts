@@ -2,9 +2,10 @@ import { ApiError } from "../../../api/errors.ts";
 import { errorCode } from "../../../lib/error-code.ts";
 import { TaskNotDone, TaskThread } from "../../../lib/task-thread.ts";
 import type { Diagnostic } from "../../store.ts";
+import { errorOf } from "../../thread-failure.ts";
 import type { DeclaredSlot } from "../declared-slots.ts";
 import type { AsyncManifestWriter } from "../writer.ts";
-import type { Answer, Failure, Given, Taken, TaskName, Where } from "./task.ts";
+import type { Answer, Given, Taken, TaskName, Where } from "./task.ts";
 
 /** A manifest within the limits of `parseDocuments` takes its parser less than a second and 100 MB. */
 const options = {
@@ -96,10 +97,4 @@ function tooMuch(cause: TaskNotDone): ApiError {
     message: "the manifest takes too much time or memory to read: make it smaller or simpler",
     cause,
   });
-}
-
-function errorOf(failure: Failure): Error {
-  if (failure.kind === "api") return new ApiError(failure.code, failure.options);
-  const { kind: _, message, ...rest } = failure;
-  return Object.assign(new Error(message), rest);
 }

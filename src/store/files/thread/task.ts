@@ -1,6 +1,6 @@
-import type { ApiErrorOptions, ErrorCode } from "../../../api/errors.ts";
 import type { Kind } from "../../../api/names.ts";
 import type { Diagnostic } from "../../store.ts";
+import type { Failure } from "../../thread-failure.ts";
 import type { DeclaredSlot } from "../declared-slots.ts";
 import type { ManifestChange, ManifestSource, Written } from "../writer.ts";
 
@@ -40,16 +40,5 @@ export type Given<K extends TaskName> = ManifestTasks[K]["gives"];
 
 /** A message to the thread. */
 export type Question = { [K in TaskName]: { readonly name: K; readonly input: Taken<K> } }[TaskName];
-
-/** An error that can pass between threads: our own message, or the file system's code. */
-export type Failure =
-  | { readonly kind: "api"; readonly code: ErrorCode; readonly options: Omit<ApiErrorOptions, "cause"> }
-  | {
-      readonly kind: "other";
-      readonly message: string;
-      readonly stack?: string;
-      readonly code?: string;
-      readonly path?: string;
-    };
 
 export type Answer<K extends TaskName = TaskName> = { readonly value: Given<K> } | { readonly failure: Failure };

@@ -1,13 +1,12 @@
 import { parentPort } from "node:worker_threads";
-import { ApiError } from "../../../api/errors.ts";
-import { errorCode } from "../../../lib/error-code.ts";
 import { slotsInDirectory, slotsInTexts } from "../declared-slots.ts";
 import { readManifests } from "../manifest.ts";
 import { openManifestWriter } from "../manifest-writer.ts";
 import { removalRecorder } from "../../state/removals.ts";
+import { failureOf } from "../../thread-failure.ts";
 import { validateDirectory } from "../validate.ts";
 import type { ManifestWriter } from "../writer.ts";
-import type { Answer, Failure, Given, Question, Taken, TaskName, Where } from "./task.ts";
+import type { Answer, Given, Question, Taken, TaskName, Where } from "./task.ts";
 
 type Tasks = { readonly [K in TaskName]: (input: Taken<K>) => Promise<Given<K>> };
 
@@ -53,23 +52,6 @@ function writerOf({ configDir, stateDir, isReadOnly }: Where): ManifestWriter {
 async function run<K extends TaskName>(name: K, input: Taken<K>): Promise<Answer> {
   const task: Tasks[K] = tasks[name];
   return { value: await task(input) };
-}
-
-function failureOf(error: unknown): Failure {
-  if (error instanceof ApiError) {
-    const { code, message, status, details, headers } = error;
-    return { kind: "api", code, options: { message, status, headers, ...(details === undefined ? {} : { details }) } };
-  }
-  if (!(error instanceof Error)) return { kind: "other", message: String(error) };
-  const code = errorCode(error);
-  const { message, stack } = error;
-  return {
-    kind: "other",
-    message,
-    ...(stack === undefined ? {} : { stack }),
-    ...(code === undefined ? {} : { code }),
-    ...("path" in error && typeof error.path === "string" ? { path: error.path } : {}),
-  };
 }
 
 parentPort?.on("message", ({ name, input }: Question) => {

@@ -1,0 +1,16 @@
+import type { ConversationHead } from "../../api/management/chat-routes.ts";
+import type { Failure } from "../thread-failure.ts";
+
+/** A message to the thread. */
+export type Question = { readonly stateDir: string; readonly owner: string; readonly id: string } & (
+  | { readonly do: "read" }
+  | {
+      readonly do: "write";
+      /** JSON, as a client has sent it. */
+      readonly bytes: Uint8Array;
+    }
+);
+
+/** A conversation's JSON to `read`, its head to `write`. */
+export type Answer =
+  { readonly bytes: Uint8Array } | { readonly head: ConversationHead } | { readonly failure: Failure };

@@ -1,0 +1,78 @@
+import { ApiError } from "../../api/errors.ts";
+import type { ConversationHead } from "../../api/management/chat-routes.ts";
+import { TaskNotDone, TaskThread } from "../../lib/task-thread.ts";
+import { errorOf } from "../thread-failure.ts";
+import type { Answer, Question } from "./conversation-task.ts";
+import { ConversationStore } from "./conversations.ts";
+
+/**
+ * Conversations of the chat page. Whole ones are checked, read and written on a thread of their own, one after the
+ * other: the event loop of all requests must not wait for 16 MiB of JSON.
+ */
+export class ConversationThread implements AsyncDisposable {
+  readonly #stateDir: string;
+  readonly #store: ConversationStore;
+  readonly #thread = new TaskThread({
+    module: new URL("conversation-worker.ts", import.meta.url),
+    idleMs: 30_000,
+    // Each may hold a body.
+    most: 16,
+    limits: { maxOldGenerationSizeMb: 512 },
+  });
+
+  constructor(stateDir: string) {
+    this.#stateDir = stateDir;
+    this.#store = new ConversationStore(stateDir);
+  }
+
+  /** Latest first. A file that does not parse is left out. */
+  async list(owner: string): Promise<readonly ConversationHead[]> {
+    return await this.#store.list(owner);
+  }
+
+  /** The conversation as JSON. Throws ApiError `system.not_found`. */
+  async read(owner: string, id: string): Promise<Uint8Array> {
+    const answer = await this.#ask({ do: "read", stateDir: this.#stateDir, owner, id });
+    if ("bytes" in answer) return answer.bytes;
+    throw unexpected();
+  }
+
+  /**
+   * Keeps the conversation that a client has sent as JSON. Throws ApiError: `dispatch.invalid_request` where it is none
+   * of that id, and `dispatch.payload_too_large` for more than an owner may have.
+   */
+  async write(owner: string, id: string, bytes: Uint8Array): Promise<ConversationHead> {
+    const answer = await this.#ask({ do: "write", stateDir: this.#stateDir, owner, id, bytes });
+    if ("head" in answer) return answer.head;
+    throw unexpected();
+  }
+
+  /** Throws ApiError `system.not_found`. */
+  async remove(owner: string, id: string): Promise<void> {
+    await this.#store.remove(owner, id);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#thread[Symbol.asyncDispose]();
+  }
+
+  async #ask(question: Question): Promise<Answer> {
+    try {
+      const answer = await this.#thread.ask<Answer>(question);
+      if ("failure" in answer) throw errorOf(answer.failure);
+      return answer;
+    } catch (error) {
+      throw error instanceof TaskNotDone ? notDone(error) : error;
+    }
+  }
+}
+
+function notDone(error: TaskNotDone): ApiError {
+  if (error.reason !== "busy") return new ApiError("system.internal", { cause: error });
+  const headers = { "retry-after": "5" };
+  return new ApiError("system.overloaded", { message: "too many conversations are being read and written", headers });
+}
+
+function unexpected(): Error {
+  return new Error("the thread of conversations has answered something else");
+}
