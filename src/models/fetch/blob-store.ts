@@ -161,6 +161,16 @@ export class BlobStore {
     return [...freed.values()].reduce((sum, bytes) => sum + bytes, 0);
   }
 
+  /** Whether a ref or a fetch uses that content or directory now. */
+  isUsed(path: string): boolean {
+    const models = this.list();
+    const digests = [...models.flatMap(({ files }) => files.map(({ sha256 }) => sha256)), ...this.#claims.keys()];
+    return (
+      digests.some((sha256) => this.blobPath(sha256) === path) ||
+      models.some(({ ref }) => this.#modelPath(ref) === path)
+    );
+  }
+
   /** Contents, directories and partial files that no ref needs, without those of `active` sources. */
   async leftovers(active: ReadonlySet<string>): Promise<readonly Leftover[]> {
     const refs = await readdir(join(this.root, "refs"));

@@ -6,7 +6,7 @@ import type { BlobStore } from "./blob-store.ts";
 import { readJournal } from "./partial-journal.ts";
 
 export interface Collection {
-  readonly store: Pick<BlobStore, "leftovers" | "root">;
+  readonly store: Pick<BlobStore, "leftovers" | "isUsed" | "root">;
   /** The sources of the pulls that are not over, looked up before each deletion. */
   readonly active: () => ReadonlySet<string>;
   /** Whether a model is being fetched: its contents have no ref yet. */
@@ -31,6 +31,8 @@ export async function collect({ store, active, isFetching, isDryRun, signal }: C
     const { path, kind, sizeBytes } = leftover;
     signal.throwIfAborted();
     const source = kind === "partial" ? (await readJournal(join(path, "journal")))?.content.source : undefined;
+    // A pull may have begun and ended since the leftovers were listed: its ref has the content now.
+    if (store.isUsed(path)) continue;
     const reason = reasonToKeep(leftover.kind, source, active(), isFetching());
     if (reason !== undefined) {
       kept.push({ path, reason });

@@ -69,6 +69,36 @@ it("deletes what no model needs, and keeps the parts of a pull that is not over"
   assert.equal(existsSync(at.store.partialDirectory("https://h/paused")), true);
 });
 
+it("keeps what a pull has begun to use that came and ended while leftovers were looked for", async () => {
+  await using at = await site();
+  const [content, pulledAt] = [at.store.blobPath(digest("c")), new Date().toISOString()];
+  const store = {
+    root: at.store.root,
+    isUsed: (path: string) => at.store.isUsed(path),
+    leftovers: async (active: ReadonlySet<string>) => {
+      const found = await at.store.leftovers(active);
+      const file = { source: "https://h/c", name: "c", sha256: digest("c"), sizeBytes: 30 };
+      await at.store.install({ schema: 1, ref: "gone", files: [file], pulledAt });
+      return found;
+    },
+  };
+  const { signal } = new AbortController();
+  const { leftovers } = await collect({
+    store,
+    active: () => new Set(),
+    isFetching: () => false,
+    isDryRun: false,
+    signal,
+  });
+  assert.deepEqual(
+    leftovers.map(({ kind }) => kind),
+    ["directory", "partial", "partial"],
+  );
+  assert.ok(existsSync(content));
+  const installed = at.store.find("gone");
+  assert.ok(installed !== undefined && at.store.pathsOf(installed).every((path) => existsSync(path)));
+});
+
 it("keeps every content while a model is being fetched: it has no ref before its end", async () => {
   await using at = await site();
   const { leftovers, kept } = await at.collected(false, true);
