@@ -10,6 +10,8 @@ import {
   type SavedPlace,
 } from "../../api/saved-context.ts";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { errorCode } from "../../lib/error-code.ts";
+import { parseJson } from "../../lib/json.ts";
 import { Serial } from "../../lib/serial.ts";
 
 /** The user that writes into the directory of an engine. */
@@ -173,14 +175,17 @@ export class ContextFiles {
     });
   }
 
-  /** Empty for an unreadable record, and for one from before the machine was restarted. */
+  /**
+   * Empty for no record, one that makes no sense, and one from before the machine was restarted. Rejects where it cannot
+   * be read now: files that it names would be deleted as rubbish.
+   */
   async #read(process: SlotProcess): Promise<Pick<SavedContexts, "running" | "saved">> {
-    try {
-      const found = knownPart(savedContextsSchema, JSON.parse(await readFile(this.#recordOf(process), "utf8")));
-      return found?.boot === this.#boot ? found : { saved: [] };
-    } catch {
-      return { saved: [] };
-    }
+    const text = await readFile(this.#recordOf(process), "utf8").catch((error: unknown) => {
+      if (errorCode(error) === "ENOENT") return "";
+      throw error;
+    });
+    const found = knownPart(savedContextsSchema, parseJson(text));
+    return found?.boot === this.#boot ? found : { saved: [] };
   }
 
   async #look(process: SlotProcess, file: string): Promise<{ size: number; ino: number; mtimeMs: number } | undefined> {
