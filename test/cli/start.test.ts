@@ -35,9 +35,9 @@ async function loadedBy(args: readonly string[]): Promise<string[]> {
 for (const [args, own] of [
   [
     ["slot", "list"],
-    ["src/cli/chosen-model.ts", "src/cli/slots.ts"],
+    ["src/cli/benchmark.ts", "src/cli/chosen-model.ts", "src/cli/slots.ts"],
   ],
-  [["status"], ["src/cli/chosen-model.ts", "src/cli/slots.ts", "src/cli/status.ts"]],
+  [["status"], ["src/cli/benchmark.ts", "src/cli/chosen-model.ts", "src/cli/slots.ts", "src/cli/status.ts"]],
 ] as const) {
   it(`berth ${args.join(" ")} loads little`, async () => {
     assert.deepEqual(
