@@ -115,8 +115,11 @@ test("an edit and a crash of one of 200 slots leave the others, and their open s
   await using _berth = berth;
   const [steadyPid, otherPid] = [await pidOf(berth, "steady"), await pidOf(berth, "other")];
   const streams = [await openStream(berth), await openStream(berth)];
-  // The operator measures memory every ten seconds, and publishes the first figure.
-  await until("the memory of the steady one is measured", async () => (await berth.slot("steady"))["memory"]);
+  // The operator measures memory every ten seconds, and publishes the first figure, and the first one since it is ready.
+  await until("the memory of the steady one is measured", async () => {
+    const { memory, fit } = await berth.slot("steady");
+    return isRecord(memory) && isRecord(fit) && fit["stage"] === "measured";
+  });
   const before = await published(berth);
   assert.ok(before.size >= 200, `${before.size} slots are published`);
 
