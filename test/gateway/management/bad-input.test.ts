@@ -10,6 +10,26 @@ const shapes = Object.values<RouteShape>(apiRoutes);
 const url = ({ path }: RouteShape): string =>
   path.replace("{name}", "primary").replace("{ref}", "other").replace("{id}", "x");
 
+/** What is asked for with a body, by the end of its path. */
+const bodies: Readonly<Record<string, string>> = {
+  "/swap": '{"model":"other"}',
+  "/assign": '{"slot":"nobody"}',
+  "/lend": '{"seconds":60}',
+  "/benchmark": JSON.stringify({
+    max_tokens: 1,
+    levels: [
+      {
+        clients: 1,
+        requests: 1,
+        first_token_ms: 1,
+        slowest_first_token_ms: 1,
+        tokens_per_second_each: 1,
+        tokens_per_second: 1,
+      },
+    ],
+  }),
+};
+
 describe("bad input", () => {
   let gateway: TestGateway;
   before(async () => {
@@ -220,13 +240,7 @@ describe("bad input", () => {
     for (const shape of named) {
       if (shape.method === "PUT" || shape.path.startsWith("/api/pulls")) continue;
       const path = shape.path.replaceAll(/\{\w+\}/g, "nobody");
-      const body = shape.path.endsWith("/swap")
-        ? '{"model":"other"}'
-        : shape.path.endsWith("/assign")
-          ? '{"slot":"nobody"}'
-          : shape.path.endsWith("/lend") && shape.method === "POST"
-            ? '{"seconds":60}'
-            : undefined;
+      const body = shape.method === "POST" ? bodies[shape.path.slice(shape.path.lastIndexOf("/"))] : undefined;
       const [status, code] = await send(shape.method, path, body);
       const expected =
         shape.path.includes("/slots/") || shape.path.endsWith("/assign")
