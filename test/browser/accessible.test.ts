@@ -105,7 +105,7 @@ describe("every page", () => {
     await page.keyboard.press("Enter");
     await page
       .getByRole("log", { name: "Messages" })
-      .getByText(/tok\/s/)
+      .getByText(/^\d+ tokens?\b/)
       .waitFor();
   });
 });

@@ -34,12 +34,12 @@ describe("the chat page", () => {
       await page.getByRole("textbox", { name: "Message" }).fill(`hello from ${at}`);
       await page.getByRole("button", { name: "Send" }).click();
       const messages = page.getByRole("log", { name: "Messages" });
-      await messages.getByText(/tok\/s/).waitFor();
+      await messages.getByText(/^\d+ tokens?\b/).waitFor();
       const kept = page.getByRole("navigation", { name: "Conversations" });
       await kept.getByRole("button", { name: `hello from ${at}`, exact: true }).waitFor();
       await page.reload();
       await kept.getByRole("button", { name: `hello from ${at}`, exact: true }).click();
-      await messages.getByText(/tok\/s/).waitFor();
+      await messages.getByText(/^\d+ tokens?\b/).waitFor();
       const [download] = await Promise.all([
         page.waitForEvent("download"),
         page.getByRole("button", { name: `Export hello from ${at}` }).click(),

@@ -91,7 +91,7 @@ describe("hostile text", () => {
     await page.getByRole("textbox", { name: "Message" }).fill(hostile[1]);
     await page.getByRole("button", { name: "Send" }).click();
     const messages = page.getByRole("log", { name: "Messages" });
-    await messages.getByText(/tok\/s/).waitFor();
+    await messages.getByText(/^\d+ tokens?\b/).waitFor();
     assert.equal(await page.evaluate("window.hacked"), undefined);
     const acting: number = await page.evaluate(
       "document.querySelector('.messages').querySelectorAll('script, iframe, form, style, svg, object, [onerror], [onload], [style], a[href^=\"java\"]').length",

@@ -83,7 +83,7 @@ describe("the chat page", () => {
       .getByText(/^cold is (?:starting|loading), first in line …$/)
       .waitFor();
     await writeFile(join(berth.modelsDir, "gate"), "");
-    await messages.getByText(/tok\/s/).waitFor();
+    await messages.getByText(/^\d+ tokens?\b/).waitFor();
     assert.equal(await messages.getByRole("status").count(), 0);
   });
 
@@ -95,7 +95,7 @@ describe("the chat page", () => {
       await ask(page, model, `to ${model}`);
       await page
         .getByRole("article", { name: model })
-        .getByText(/tok\/s/)
+        .getByText(/^\d+ tokens?\b/)
         .waitFor();
     }
     // A model that nobody has: the page says what to do.
@@ -224,7 +224,7 @@ describe("the chat page", () => {
     await ann.page.getByRole("button", title).click();
     await ann.page
       .getByRole("log", { name: "Messages" })
-      .getByText(/tok\/s/)
+      .getByText(/^\d+ tokens?\b/)
       .waitFor();
   });
 });

@@ -87,7 +87,7 @@ it("pictures of the dashboard, a slot and a chat are taken, light and dark", asy
   await chat.page.getByRole("combobox", { name: "Model" }).selectOption("coder");
   await chat.page.getByRole("textbox", { name: "Message" }).fill("Count the words of a large file in Python.");
   await chat.page.getByRole("button", { name: "Send" }).click();
-  await chat.page.getByText(/tok\/s/).waitFor();
+  await chat.page.getByText(/^\d+ tokens?\b/).waitFor();
   await chat.page
     .getByRole("navigation", { name: "Conversations" })
     .getByRole("button", { name: /^Count the words/ })

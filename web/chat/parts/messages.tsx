@@ -72,9 +72,11 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
       {failure !== undefined && <div role="alert">{failure}</div>}
       {isAnswer && (content !== "" || failure !== undefined) && (
         <div class="row quiet">
-          {tokens > 0 && seconds > 0 && (
+          {tokens > 0 && (
             <span>
-              {tokens} tokens, {(tokens / seconds).toFixed(1)} tok/s
+              {tokens} {tokens === 1 ? "token" : "tokens"}
+              {/* The browser's clock is coarse: a short answer may take no time by it. */}
+              {seconds > 0 && `, ${(tokens / seconds).toFixed(1)} tok/s`}
             </span>
           )}
           {content !== "" && <CopyButton text={content} label="Copy the answer" />}
