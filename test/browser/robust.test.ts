@@ -30,9 +30,11 @@ interface ScriptedStream extends AsyncDisposable {
 /** A server whose streams say what the test says. */
 async function scriptedStream(): Promise<ScriptedStream> {
   const open = new Set<ServerResponse>();
+  let snapshot = "";
   const server = createServer((_request, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(": here\n\n");
+    // As of a real server: a page that connects again gets the snapshot again.
+    response.write(`: here\n\n${snapshot}`);
     open.add(response);
     response.once("close", () => open.delete(response));
   });
@@ -40,7 +42,9 @@ async function scriptedStream(): Promise<ScriptedStream> {
   return {
     url: `http://127.0.0.1:${port}/`,
     send(event, data) {
-      for (const response of open) response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+      const text = `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+      if (event === "snapshot") snapshot = text;
+      for (const response of open) response.write(text);
     },
     followers: () => open.size,
     async [Symbol.asyncDispose]() {
