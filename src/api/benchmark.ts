@@ -50,7 +50,7 @@ export type BenchmarkBasis = z.output<typeof basisSchema>;
 /** A slot's last result, and what it depends on. */
 export const lastBenchmarkSchema = benchmarkSchema.extend({
   of: basisSchema,
-  /** What has changed since, so that the figures are void; absent: nothing that is known. */
+  /** The change since the measurement that makes the figures void; absent: no change is known. */
   changed: z.string().optional(),
 });
 export type LastBenchmark = z.output<typeof lastBenchmarkSchema>;

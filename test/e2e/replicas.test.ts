@@ -30,7 +30,7 @@ class Clients {
     });
   }
 
-  /** What was not answered, of what was asked since then. */
+  /** The requests since then that were not answered. */
   lostSince(startedAt: number): readonly string[] {
     return this.answers
       .filter((answer) => answer.startedAt >= startedAt && answer.status !== 200)

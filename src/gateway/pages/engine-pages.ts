@@ -30,10 +30,10 @@ export interface EnginePagesOptions {
   readonly bodyLimitBytes: number;
 }
 
-/** What is told of a request that has ended: nothing of its address, which may hold secrets of the engine. */
+/** The log and the metrics of an ended request. Its address is left out, because it may hold secrets of the engine. */
 export interface EndedPageRequest {
   readonly requestId: string;
-  /** One of the named slots; undefined: it was for none of them. */
+  /** The named slot that the request was for; undefined: the request was for none of them. */
   readonly slot: string | undefined;
   /** 101 for a WebSocket that was open, 499 where the browser has disconnected. */
   readonly code: number;
@@ -52,7 +52,7 @@ interface Visit {
   readonly requestId: string;
   /** By the steady clock. */
   readonly began: number;
-  /** It is a WebSocket, and the engine has opened it. */
+  /** The request is a WebSocket that the engine has opened. */
   isOpen: boolean;
   failure: ApiError | undefined;
 }

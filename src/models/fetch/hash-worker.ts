@@ -12,7 +12,7 @@ const hashes = new Map<number, { readonly hash: Hash; at: number }>();
 parentPort?.on("message", (question: HashQuestion) => {
   parentPort?.postMessage(answerTo(question), []);
 });
-// It is loaded.
+// The first message says that this module is loaded.
 parentPort?.postMessage("ready", []);
 
 function answerTo(question: HashQuestion): HashAnswer {

@@ -15,7 +15,7 @@ parentPort?.on("message", (question: Question) => {
     .catch((error: unknown): Answer => ({ failure: failureOf(error) }))
     .then((answer) => parentPort?.postMessage(answer, []));
 });
-// It is loaded.
+// The first message says that this module is loaded.
 parentPort?.postMessage("ready", []);
 
 async function answerTo(question: Question): Promise<Answer> {

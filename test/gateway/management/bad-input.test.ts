@@ -10,7 +10,7 @@ const shapes = Object.values<RouteShape>(apiRoutes);
 const url = ({ path }: RouteShape): string =>
   path.replace("{name}", "primary").replace("{ref}", "other").replace("{id}", "x");
 
-/** What is asked for with a body, by the end of its path. */
+/** The bodies of POST requests, by the last part of their path. */
 const bodies: Readonly<Record<string, string>> = {
   "/swap": '{"model":"other"}',
   "/assign": '{"slot":"nobody"}',

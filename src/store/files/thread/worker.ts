@@ -59,5 +59,5 @@ parentPort?.on("message", ({ name, input }: Question) => {
     .catch((error: unknown): Answer => ({ failure: failureOf(error) }))
     .then((answer) => parentPort?.postMessage(answer, []));
 });
-// It is loaded.
+// The first message says that this module is loaded.
 parentPort?.postMessage("ready", []);
