@@ -1,10 +1,8 @@
-import { didYouMean, nearest } from "../api/nearest.ts";
 import { CommandError, type Client } from "./client.ts";
-import { bytes, cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
+import { fieldLine, named, showDeclared, type DeclaredKind, type Row } from "./declared.ts";
+import { bytes, cell, isRecord, render, type Column, type Format } from "./output.ts";
 
-type Row = Readonly<Record<string, unknown>>;
-
-const path = "/api/groups";
+const kind: DeclaredKind = { path: "/api/groups", word: "group", command: "group" };
 
 function rowsOf(value: unknown): readonly Row[] {
   return Array.isArray(value) ? value.filter(isRecord) : [];
@@ -60,34 +58,32 @@ const columns: readonly Column[] = [
 
 /** `berth group list`. Throws CommandError. */
 export async function groupTable(client: Client, format: Format): Promise<string> {
-  return await render(await client.list(path), columns, format, "name");
+  return await render(await client.list(kind.path), columns, format, "name");
 }
 
 /** `berth group show`. Throws CommandError. */
 export async function groupShow(client: Client, name: string, format: Format): Promise<string> {
-  const all = await client.list(path);
-  const found = all.find((each) => each["name"] === name) ?? missing(name, all);
-  if (format === "json" || format === "yaml") return await renderOne(found, format);
-  if (format === "name") return `${name}\n`;
-  const spec = isRecord(found["spec"]) ? found["spec"] : {};
+  return await showDeclared(client, kind, name, format, groupLines);
+}
+
+async function groupLines(group: Row): Promise<readonly string[]> {
+  const spec = isRecord(group["spec"]) ? group["spec"] : {};
   const fields: readonly (readonly [title: string, value: unknown])[] = [
-    ["name", name],
-    ["state", stateOf(found)],
-    ["file", fileOf(found)],
-    ["used", used(found)],
+    ["name", group["name"]],
+    ["state", stateOf(group)],
+    ["file", fileOf(group)],
+    ["used", used(group)],
     ["max wait", spec["maxWaitSeconds"] === undefined ? undefined : `${cell(spec["maxWaitSeconds"])} s`],
     ["residency", spec["minResidencySeconds"] === undefined ? undefined : `${cell(spec["minResidencySeconds"])} s`],
-    ...rowsOf(found["problems"]).map(({ message }) => ["problem", message] as const),
+    ...rowsOf(group["problems"]).map(({ message }) => ["problem", message] as const),
   ];
   const { conditionLines } = await import("./conditions.ts");
-  const members = rowsOf(found["members"]).map(memberLine);
+  const members = rowsOf(group["members"]).map(memberLine);
   return [
-    ...fields.flatMap(([title, value]) => (value === undefined ? [] : [`${`${title}:`.padEnd(16)}${cell(value)}`])),
-    ...conditionLines(found),
+    ...fields.flatMap(([title, value]) => (value === undefined ? [] : [fieldLine(title, value)])),
+    ...conditionLines(group),
     ...(members.length === 0 ? ["slots:          none names it in group"] : ["slots:", ...members]),
-  ]
-    .map((line) => `${line}\n`)
-    .join("");
+  ];
 }
 
 function memberLine({ slot, state, since, needs, message }: Row): string {
@@ -100,8 +96,8 @@ function memberLine({ slot, state, since, needs, message }: Row): string {
 
 /** `berth lend`: for that many seconds; without a time, ends it. Throws CommandError. */
 export async function lendGroups(client: Client, name: string | undefined, time: number | undefined): Promise<string> {
-  const all = await client.list(path);
-  if (name !== undefined && !all.some((each) => each["name"] === name)) missing(name, all);
+  const all = await client.list(kind.path);
+  if (name !== undefined) named(name, all, kind);
   const names = name === undefined ? all.map((each) => cell(each["name"])) : [name];
   if (names.length === 0) {
     throw new CommandError(
@@ -112,7 +108,7 @@ export async function lendGroups(client: Client, name: string | undefined, time:
   }
   const lines: string[] = [];
   for (const each of names) {
-    const route = `${path}/${encodeURIComponent(each)}/lend`;
+    const route = `${kind.path}/${encodeURIComponent(each)}/lend`;
     const answer = await (time === undefined
       ? client.send("DELETE", route)
       : client.send("POST", route, { seconds: time }));
@@ -122,16 +118,4 @@ export async function lendGroups(client: Client, name: string | undefined, time:
     lines.push(time === undefined ? `${each}: no longer lent\n` : `${each}: lent until ${until}${leave}\n`);
   }
   return lines.join("");
-}
-
-function missing(name: string, all: readonly Row[]): never {
-  const near = nearest(
-    name,
-    all.map((each) => cell(each["name"])),
-  );
-  throw new CommandError(
-    "system.not_found",
-    `there is no group called ${name}${didYouMean(near)}`,
-    "see `berth group list`; docs/groups.md says how one is declared",
-  );
 }

@@ -1,8 +1,6 @@
-import { didYouMean, nearest } from "../api/nearest.ts";
-import { CommandError, notBerth, type Client } from "./client.ts";
-import { cell, isRecord, render, renderOne, type Column, type Format } from "./output.ts";
-
-type Row = Readonly<Record<string, unknown>>;
+import { notBerth, type Client } from "./client.ts";
+import { fieldLine, named, showDeclared, type DeclaredKind, type Row } from "./declared.ts";
+import { cell, isRecord, render, type Column, type Format } from "./output.ts";
 
 const circuits: Readonly<Record<string, string>> = {
   closed: "serving",
@@ -29,40 +27,39 @@ const columns: readonly Column[] = [
   { title: "PROBLEM", value: (row) => cell(row["problem"]) },
 ];
 
-const path = "/api/upstreams";
+const kind: DeclaredKind = { path: "/api/upstreams", word: "provider", command: "upstream" };
 
 /** `berth upstream list`. Throws CommandError. */
 export async function upstreamTable(client: Client, format: Format): Promise<string> {
-  return await render(await client.list(path), columns, format, "name");
+  return await render(await client.list(kind.path), columns, format, "name");
 }
 
 /** `berth upstream show`. Throws CommandError. */
 export async function upstreamShow(client: Client, name: string, format: Format): Promise<string> {
-  const all = await client.list(path);
-  const found = all.find((each) => each["name"] === name) ?? missing(name, all);
-  if (format === "json" || format === "yaml") return await renderOne(found, format);
-  if (format === "name") return `${name}\n`;
-  const { baseUrl, auth, models, discover, capabilities, maxConcurrent, retries, timeoutSeconds } = specOf(found);
+  return await showDeclared(client, kind, name, format, upstreamLines);
+}
+
+async function upstreamLines(upstream: Row): Promise<readonly string[]> {
+  const { baseUrl, auth, models, discover, capabilities, maxConcurrent, retries, timeoutSeconds } = specOf(upstream);
   const lines: readonly (readonly [title: string, value: unknown])[] = [
-    ["name", name],
-    ["state", stateOf(found)],
-    ["problem", found["problem"]],
-    ["file", found["file"]],
+    ["name", upstream["name"]],
+    ["state", stateOf(upstream)],
+    ["problem", upstream["problem"]],
+    ["file", upstream["file"]],
     ["url", baseUrl],
     ["key", keyOf(auth)],
     ["capabilities", Array.isArray(capabilities) ? capabilities.map(cell).join(", ") : capabilities],
-    ["models", found["models"]],
+    ["models", upstream["models"]],
     ["declared", Array.isArray(models) ? models.filter(isRecord).map(modelOf).join(", ") : undefined],
     ["discovers", isRecord(discover) ? `every ${cell(discover["intervalSeconds"])} s` : "no"],
-    ["in flight", found["in_flight"]],
-    ["queued", found["queued"]],
+    ["in flight", upstream["in_flight"]],
+    ["queued", upstream["queued"]],
     ["at once", maxConcurrent ?? "any number"],
     ["retries", retries],
     ["silence", `${cell(timeoutSeconds)} s at most`],
   ];
   const { conditionLines } = await import("./conditions.ts");
-  const fields = lines.map(([title, value]) => `${`${title}:`.padEnd(16)}${cell(value)}`);
-  return [...fields, ...conditionLines(found)].map((line) => `${line}\n`).join("");
+  return [...lines.map(([title, value]) => fieldLine(title, value)), ...conditionLines(upstream)];
 }
 
 function modelOf({ ref, upstreamModel }: Row): string {
@@ -84,9 +81,9 @@ export async function upstreamChecks(
   client: Client,
   name: string | undefined,
 ): Promise<{ readonly text: string; readonly isOk: boolean }> {
-  const all = await client.list(path);
+  const all = await client.list(kind.path);
   const names = all.map((each) => cell(each["name"]));
-  if (name !== undefined && !names.includes(name)) missing(name, all);
+  if (name !== undefined) named(name, all, kind);
   const wanted = name === undefined ? names : [name];
   if (wanted.length === 0) return { text: "no provider is declared\n", isOk: true };
   const checks = await Promise.all(wanted.map((each) => check(client, each)));
@@ -94,7 +91,7 @@ export async function upstreamChecks(
 }
 
 async function check(client: Client, name: string): Promise<{ readonly line: string; readonly isOk: boolean }> {
-  const answer = await client.send("POST", `${path}/${encodeURIComponent(name)}/check`);
+  const answer = await client.send("POST", `${kind.path}/${encodeURIComponent(name)}/check`);
   if (!isRecord(answer) || typeof answer["ok"] !== "boolean") {
     throw notBerth(`${client.server} answered with something else than a check`);
   }
@@ -103,16 +100,4 @@ async function check(client: Client, name: string): Promise<{ readonly line: str
     ? `${name}: ok, ${cell(models)} models listed in ${cell(milliseconds)} ms`
     : `${name}: ${cell(problem)}`;
   return { line, isOk: ok };
-}
-
-function missing(name: string, all: readonly Row[]): never {
-  const near = nearest(
-    name,
-    all.map((each) => cell(each["name"])),
-  );
-  throw new CommandError(
-    "system.not_found",
-    `there is no provider called ${name}${didYouMean(near)}`,
-    "see `berth upstream list`; docs/upstreams.md says how one is declared",
-  );
 }
