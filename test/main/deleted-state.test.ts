@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -48,13 +48,15 @@ describe("state that is deleted while the operator runs", () => {
     });
   }
 
-  it("is written again: models and upstreams, records of engines, demand", async () => {
+  it("is written again: models and upstreams, records of engines, demand, the name of the installation", async () => {
     await using berth = await started();
-    for (const path of ["registry.json", "processes", "demand"])
+    const instance = await readFile(join(berth.stateDir, "instance"), "utf8");
+    for (const path of ["registry.json", "processes", "demand", "instance"])
       // The gateway may write its demand meanwhile.
       await rm(join(berth.stateDir, path), { recursive: true, maxRetries: 50, retryDelay: 10 });
-    for (const path of ["registry.json", "processes/coder.main.json", "demand"])
+    for (const path of ["registry.json", "processes/coder.main.json", "demand", "instance"])
       await until(`${path} is there again`, () => existsSync(join(berth.stateDir, path)));
+    assert.equal(await readFile(join(berth.stateDir, "instance"), "utf8"), instance);
     assert.equal(await berth.stop("SIGINT"), 0);
   });
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -91,31 +92,38 @@ describe("berth up", () => {
 });
 
 describe("berth up whose state directory is deleted", () => {
-  it("says so, finds its engine again, and leaves nothing when it is stopped", async () => {
-    await using berth = await startBerth({ prepare: withSlot });
-    await berth.state("coder", "ready", "idle");
-    const operator = await operatorOf(berth);
-    const before = await engineOf(berth);
-    // In one step: a deletion that goes on for longer than a beat would take the name that the operator writes again.
-    const deleted = `${berth.stateDir}-deleted`;
-    await rename(berth.stateDir, deleted);
-    await rm(deleted, { recursive: true, maxRetries: 50, retryDelay: 10 });
-    await until("that is told", () => /the state directory \S+ was deleted, or taken/.test(berth.log()));
-    await until("the next operator has looked", async () => {
-      const text = await readFile(join(berth.stateDir, "operator.json"), "utf8");
-      const { pid, isSettled } = publishedOperatorSchema.parse(JSON.parse(text));
-      return pid !== operator && isSettled;
+  for (const isSlow of [false, true])
+    it(`says so, finds its engine again, and leaves nothing when it is stopped (${isSlow ? "a slow deletion" : "at once"})`, async () => {
+      await using berth = await startBerth({ prepare: withSlot });
+      await berth.state("coder", "ready", "idle");
+      const operator = await operatorOf(berth);
+      const before = await engineOf(berth);
+      const instance = join(berth.stateDir, "instance");
+      const name = await readFile(instance, "utf8");
+      const deleted = `${berth.stateDir}-deleted`;
+      await rename(berth.stateDir, deleted);
+      await rm(deleted, { recursive: true, maxRetries: 50, retryDelay: 10 });
+      for (let times = 0; isSlow && times < 5; times += 1) {
+        await until("the operator has written the name again", () => existsSync(instance));
+        await rm(instance);
+      }
+      await until("that is told", () => /the state directory \S+ was deleted, or taken/.test(berth.log()));
+      await until("the next operator has looked", async () => {
+        const text = await readFile(join(berth.stateDir, "operator.json"), "utf8");
+        const { pid, isSettled } = publishedOperatorSchema.parse(JSON.parse(text));
+        return pid !== operator && isSettled;
+      });
+      assert.equal(await readFile(instance, "utf8"), name);
+      const after = await engineOf(berth);
+      // Without its record it is ended, and another one is started, on that port or on the next.
+      if (after.pid !== before.pid)
+        await until("the earlier engine has ended", () => startTimeOf(before.pid) === undefined);
+      const health = `http://127.0.0.1:${after.port}/health`;
+      assert.equal((await fetch(health)).status, 200);
+      assert.equal(await berth.stop("SIGINT"), 0);
+      await assert.rejects(fetch(health));
+      assert.deepEqual([startTimeOf(before.pid), startTimeOf(after.pid)], [undefined, undefined]);
     });
-    const after = await engineOf(berth);
-    // Without its record it is ended, and another one is started, on that port or on the next.
-    if (after.pid !== before.pid)
-      await until("the earlier engine has ended", () => startTimeOf(before.pid) === undefined);
-    const health = `http://127.0.0.1:${after.port}/health`;
-    assert.equal((await fetch(health)).status, 200);
-    assert.equal(await berth.stop("SIGINT"), 0);
-    await assert.rejects(fetch(health));
-    assert.deepEqual([startTimeOf(before.pid), startTimeOf(after.pid)], [undefined, undefined]);
-  });
 });
 
 describe("berth up whose operator does not end its engines", () => {

@@ -150,6 +150,24 @@ describe("a standby", () => {
     assert.doesNotMatch(second.log(), /^\s+at /m);
   });
 
+  it("keeps the name of the installation when the directory is deleted while the leading operator hangs", async () => {
+    await using both = await pair();
+    const { first, second } = both;
+    const before = await pidOf(first);
+    const instance = await readFile(join(first.stateDir, "instance"), "utf8");
+    first.child.kill("SIGSTOP");
+    const deleted = `${first.stateDir}-deleted`;
+    await rename(first.stateDir, deleted);
+    await rm(deleted, { recursive: true, maxRetries: 50, retryDelay: 10 });
+    await until("the second leads", async () => (await leader(first).catch(() => 0)) === second.child.pid);
+    assert.equal(await readFile(join(first.stateDir, "instance"), "utf8"), instance);
+    const after = await pidOf(first, (pid) => pid !== before);
+    await until("the earlier engine has ended", () => startTimeOf(before) === undefined);
+    first.child.kill("SIGCONT");
+    assert.equal(await first.ended, 1);
+    assert.equal(await pidOf(first), after);
+  });
+
   it("must be requested: a second operator without the option gets an error, and ends", async () => {
     await using both = await pair();
     const { SVC_OPERATOR_PORT: _own, ...shared } = both.first.env;

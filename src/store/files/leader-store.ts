@@ -1,10 +1,4 @@
-import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
-import { errorCode } from "../../lib/error-code.ts";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
-import { readText } from "../../lib/read-text.ts";
+import { everySecond } from "../../lib/pulse.ts";
 import { documentsInFiles } from "../documents.ts";
 import { ContextFiles } from "../state/context-files.ts";
 import { openDemandStore } from "../state/demand.ts";
@@ -12,6 +6,7 @@ import { EngineLockFile } from "../state/engine-images.ts";
 import { FitFigureFile } from "../state/fit-figures.ts";
 import { openGroupStore } from "../state/groups.ts";
 import { openHardwareStore } from "../state/hardware.ts";
+import { hasInstance, openInstance, restoreInstance, restoreInstanceToStay } from "../state/instance.ts";
 import { openModelTaskStore } from "../state/model-tasks.ts";
 import { openPullStore } from "../state/pulls.ts";
 import { readOperator, readRegistry } from "../state/published.ts";
@@ -26,7 +21,7 @@ import { openFileSource } from "./file-source.ts";
 /** The store of the operator that leads. `lease`: nothing is published once it is lost. */
 export async function openLeaderStore(config: StoreConfig, lease: Lease, options: LeaderOptions): Promise<LeaderStore> {
   const { stateDir, configDir } = config;
-  const instance = await instanceId(stateDir);
+  const instance = await openInstance(stateDir);
   const publisher = await openPublisher(stateDir, { check: () => lease.check(), onUnknown: options.onUnknown });
   const slots = await publisher.readSlots();
   const registry = readRegistry(stateDir);
@@ -38,6 +33,7 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
     async inputs(): Promise<OperatorInputs> {
       await using stack = new AsyncDisposableStack();
       await keepReserve(stateDir);
+      stack.use(everySecond(() => hasInstance(stateDir) || void keepInstance(stateDir, instance, lease)));
       const removals = stack.use(await openRemovals(stateDir));
       const seedRegistry = registry === undefined ? {} : { seedRegistry: registry };
       const source = stack.use(await openFileSource({ configDir, seed: slots, ...seedRegistry, removals }));
@@ -69,33 +65,19 @@ export async function openLeaderStore(config: StoreConfig, lease: Lease, options
         ...dispose,
       };
     },
-    restoreInstance: () => keepInstance(stateDir, instance),
+    restoreInstance: () => restoreInstanceToStay(stateDir, instance),
   };
 }
 
-/** The name of this installation on shared runtimes; made once. */
-async function instanceId(stateDir: string): Promise<string> {
-  const path = join(stateDir, "instance");
-  const known = (await readText(path))?.trim() ?? "";
-  if (known !== "") return known;
-  const made = randomUUID();
-  // Permanent: under another name this installation would not find its own containers again.
-  await writeFileAtomic(path, `${made}\n`, { fsync: true });
-  return made;
-}
-
 /**
- * Writes the name again, and looks whether it stays: the deletion of a directory takes a while, and deletes what is written
- * into it meanwhile.
+ * Restores the name while this operator leads: the deletion of the state directory may reach the name late. A failed write is
+ * repeated by the next beat.
  */
-async function keepInstance(stateDir: string, instance: string): Promise<void> {
-  const path = join(stateDir, "instance");
-  for (let looks = 0; looks < 5; looks += 1) {
-    if (looks > 0) await pause(100);
-    if ((await readText(path)) !== undefined) continue;
-    await mkdir(stateDir, { recursive: true });
-    await writeFileAtomic(path, `${instance}\n`, { fsync: true }).catch((error: unknown) => {
-      if (errorCode(error) !== "ENOENT") throw error;
-    });
+async function keepInstance(stateDir: string, instance: string, lease: Lease): Promise<void> {
+  try {
+    lease.check();
+    await restoreInstance(stateDir, instance);
+  } catch {
+    // The lease is lost, or the disk is full.
   }
 }

@@ -15,6 +15,7 @@ import {
   type HeldLock,
   type LockSight,
 } from "./lock.ts";
+import { readInstance, restoreInstance } from "./instance.ts";
 import { withReserve } from "./reserve.ts";
 
 /** How often a standby checks whether the leader is gone. */
@@ -35,7 +36,8 @@ export function fileLeadership(stateDir: string): {
           acquireLock(path, { ...usualLock, onLost: options.onLost, ...(expired === undefined ? {} : { expired }) }),
         );
       };
-      const lock = options.standby === undefined ? await acquire() : await inTurn(path, acquire, options.standby);
+      const lock =
+        options.standby === undefined ? await acquire() : await inTurn(stateDir, path, acquire, options.standby);
       return leaseOf(lock);
     },
   };
@@ -43,9 +45,10 @@ export function fileLeadership(stateDir: string): {
 
 /**
  * Waits until the lock is free, its holder is gone, or its holder has not touched it for too long. A state directory that
- * was deleted is made again: the operator that led there ends.
+ * was deleted is made again, with the name of the installation: the operator that led there ends, or hangs.
  */
 async function inTurn(
+  stateDir: string,
   path: string,
   acquire: (expired?: LockSight) => Promise<HeldLock>,
   { onWaiting, signal }: NonNullable<LeadOptions["standby"]>,
@@ -53,21 +56,24 @@ async function inTurn(
   /** The last sight of the lock, and since when it has not changed. */
   let last: { readonly sight: LockSight; readonly sinceMs: number } | undefined;
   let isWaiting = false;
+  let instance: string | undefined;
   for (;;) {
     signal.throwIfAborted();
+    instance ??= await readInstance(stateDir);
     const sight = lockSight(path);
     if (sight !== undefined && (last?.sight.text !== sight.text || last.sight.touchedMs !== sight.touchedMs))
       last = { sight, sinceMs: steadyNow() };
     const isExpired = sight?.leaseMs !== undefined && last !== undefined && steadyNow() - last.sinceMs > sight.leaseMs;
     if (sight?.pid === undefined || isExpired) {
-      const isDeleted = !existsSync(dirname(path));
+      const isDeleted = !existsSync(stateDir);
       try {
         const lock = await acquire(isExpired ? sight : undefined);
         // The holder may live, and trusts its last check for a while: after this delay it has stopped acting.
         if (isExpired) await delay(2 * trustMs);
-        // The operator that led sees within a beat that the directory is gone, and writes the name of the installation
-        // again. Under another name its engines would not be found.
-        if (isDeleted) await delay(2 * usualLock.beatMs);
+        // Under another name the engines of the operator that led would not be found. Where this operator never saw the
+        // name, the operator that led writes it within a beat.
+        if (instance !== undefined) await restoreInstance(stateDir, instance);
+        else if (isDeleted) await delay(2 * usualLock.beatMs);
         return lock;
       } catch (error) {
         // Another standby was faster, or the leader continued.
