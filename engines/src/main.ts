@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { readArguments, type EngineArguments } from "./arguments.ts";
 import { loadModel, type LoadedModel } from "./llama.ts";
 import { Gate } from "./gate.ts";
@@ -6,6 +6,8 @@ import { errorMessage, Refusal } from "./refusal.ts";
 import { readBody } from "./requests.ts";
 import { answerPost, json } from "./routes.ts";
 
+/** An `import` of the value would load undici with it: 13 MiB and 20 ms of each start (Node 24.12). */
+const { createServer } = process.getBuiltinModule("node:http");
 const bodyLimitBytes = 64 * 1024 * 1024;
 
 let options: EngineArguments;

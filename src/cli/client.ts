@@ -1,7 +1,9 @@
-import { request as plainRequest, type IncomingMessage } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { isRecord, printable } from "./output.ts";
 import { Silent, watchSilence } from "./silence.ts";
 
+/** An `import` of the value would load undici with it: 13 MiB and 20 ms of each command (src/lib/node-http.ts). */
+const { request: plainRequest } = process.getBuiltinModule("node:http");
 const connectMs = 10_000;
 /** After this time without an answer the client checks whether the service lives, which has the same time to answer. */
 const silentMs = 5000;

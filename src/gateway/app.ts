@@ -1,15 +1,9 @@
-import {
-  createServer,
-  STATUS_CODES,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { fastify, type FastifyInstance } from "fastify";
 import { ApiError } from "../api/errors.ts";
 import { http2Preface, http2Refusal } from "../lib/http1/http2-refusal.ts";
+import { createServer, STATUS_CODES } from "../lib/node-http.ts";
 import { didYouMean } from "../api/nearest.ts";
 import { allowedMethods, methodNotAllowed } from "./http/allowed-methods.ts";
 import { newRequestId, requestIdOf, sendError } from "./http/answer.ts";

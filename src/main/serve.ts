@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { RunningGateway } from "../gateway/main.ts";
+import { collectGarbage } from "../program/collect-garbage.ts";
 import { explainStart } from "../program/failure.ts";
 import { openServiceLog } from "../program/log.ts";
 import { findCatalog } from "../program/shipped-catalog.ts";
@@ -28,6 +29,7 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const { runGateway } = await import("../gateway/main.ts");
+
   let running: RunningGateway | undefined;
   // A wait at the start, such as for an API server that does not answer, may take long, and nothing is served yet.
   void stopped.then(() => {
@@ -42,6 +44,7 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
     log.fatal(line);
     return 1;
   }
+  collectGarbage();
   notifyParent("ready");
   const kind = await stopped;
   // A `released` message of `berth up` lets another gateway listen at once.

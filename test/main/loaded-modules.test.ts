@@ -17,10 +17,16 @@ const light = [
   "src/store/kubernetes/cluster-store.ts",
 ];
 
-/** Writes the address of every module that a process loads into a file. */
+/** Writes the address of every module that a process loads into a file, and at its end whether it has loaded Node's undici. */
 const recorder = `
 import { appendFileSync } from "node:fs";
 import { registerHooks } from "node:module";
+import { isMainThread } from "node:worker_threads";
+if (isMainThread)
+  process.on("exit", () => {
+    const has = process.moduleLoadList.includes("NativeModule internal/deps/undici/undici");
+    appendFileSync(process.env.LOADED_MODULES, process.argv[2] + " undici:" + has + "\\n");
+  });
 registerHooks({
   load(url, context, next) {
     appendFileSync(process.env.LOADED_MODULES, process.argv[2] + " " + url + "\\n");
@@ -29,7 +35,7 @@ registerHooks({
 });
 `;
 
-it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig at hand", async () => {
+it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig at hand, and no undici", async () => {
   await using directory = await tempDir();
   const hook = join(directory.path, "recorder.mjs");
   const loaded = join(directory.path, "loaded");
@@ -56,4 +62,7 @@ it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig 
   const modules = lines.map((line) => line.slice(line.indexOf(" ") + 1).replace(pathToFileURL(root).href, ""));
   const found = new Set(modules.filter((url) => /kubernetes|client-node/.test(url)));
   assert.deepEqual([...found].toSorted(), light);
+  await berth.stop("SIGINT");
+  const ends = (await readFile(loaded, "utf8")).split("\n").filter((line) => line.includes(" undici:"));
+  assert.deepEqual(ends.toSorted(), ["info undici:false", "operator undici:false", "serve undici:false"]);
 });

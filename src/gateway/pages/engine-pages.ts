@@ -1,14 +1,8 @@
-import {
-  createServer,
-  request as ask,
-  type ClientRequest,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from "node:http";
+import type { ClientRequest, IncomingMessage, Server, ServerResponse } from "node:http";
 import { Server as NetServer } from "node:net";
 import type { Duplex } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
+import { createServer, request as ask } from "../../lib/node-http.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { requestIdOf, toApiError } from "../http/answer.ts";
 import { headersForBrowser, headersForEngine, pagePath, type PageEngine } from "./engine-headers.ts";

@@ -1,6 +1,7 @@
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
+import { STATUS_CODES } from "../../lib/node-http.ts";
 import { sendError } from "../http/answer.ts";
 
 /** A browser asks for name and password itself, and keeps them for this origin; no script of a page can read them. */

@@ -1,8 +1,8 @@
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Config } from "../../api/config.ts";
 import type { MetricPage } from "../../lib/metrics/page.ts";
 import { http2Preface, http2Refusal } from "../../lib/http1/http2-refusal.ts";
+import { createServer } from "../../lib/node-http.ts";
 
 export interface OperatorServer extends AsyncDisposable {
   readonly port: number;

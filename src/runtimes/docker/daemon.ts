@@ -1,6 +1,6 @@
-import { Agent } from "node:http";
 import { inspect } from "node:util";
 import { errorCode } from "../../lib/error-code.ts";
+import { Agent } from "../../lib/node-http.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import { Dockerode } from "./client.ts";
 import { elsewhere, socketPath } from "./socket.ts";

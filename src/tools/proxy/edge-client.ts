@@ -1,7 +1,8 @@
-import { request as httpRequest, type IncomingMessage } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { TLSSocket } from "node:tls";
 import { parseJson } from "../../lib/json.ts";
+import { request as httpRequest } from "../../lib/node-http.ts";
 import { isRecord } from "../../lib/record.ts";
 
 export interface EdgeAnswer {

@@ -1,6 +1,6 @@
-import { get } from "node:http";
 import { CommandError } from "../../cli/client.ts";
 import { parseJson } from "../../lib/json.ts";
+import { get } from "../../lib/node-http.ts";
 import { isRecord } from "../../lib/record.ts";
 
 /**
