@@ -6,6 +6,13 @@ const amount = z.number().min(0);
 /** The states of a slot with regard to its group's budget. */
 export const groupMemberStates = ["loaded", "loading", "leaving", "waiting", "unloaded"] as const;
 
+/** The cost of another load of a slot. */
+const groupCostSchema = z.strictObject({
+  loadSeconds: amount.optional(),
+  contextTokens: z.int().min(0).optional(),
+  contextSeconds: amount.optional(),
+});
+
 /** One group as the operator publishes it, declared or only named by slots. */
 export const groupStatusSchema = z.strictObject({
   name: z.string(),
@@ -20,6 +27,11 @@ export const groupStatusSchema = z.strictObject({
       state: z.enum(groupMemberStates),
       since: time,
       needs: z.array(z.strictObject({ resource: z.string(), amount })),
+      /**
+       * What coming back would cost a loaded slot: the time of its last load, and the tokens in its engine's cache with the
+       * time to read them again. Absent parts: not known, or nothing is in the cache that the slot does not keep.
+       */
+      cost: groupCostSchema.optional(),
       /** Why it waits. */
       message: z.string().optional(),
     }),

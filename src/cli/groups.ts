@@ -86,11 +86,23 @@ async function groupLines(group: Row): Promise<readonly string[]> {
   ];
 }
 
-function memberLine({ slot, state, since, needs, message }: Row): string {
+/** What coming back costs a loaded slot. */
+function costOf(cost: unknown): readonly string[] {
+  if (!isRecord(cost)) return [];
+  const { load_seconds: load, context_tokens: tokens, context_seconds: read } = cost;
+  return [
+    ...(typeof load === "number" ? [`loads in ${load.toFixed(1)} s`] : []),
+    ...(typeof tokens === "number" && typeof read === "number"
+      ? [`has ${tokens} tokens in its cache (${read.toFixed(1)} s)`]
+      : []),
+  ];
+}
+
+function memberLine({ slot, state, since, needs, cost, message }: Row): string {
   const takes = rowsOf(needs)
     .filter(({ resource, amount: size }) => resource !== "slots" && size !== 0)
     .map(({ resource, amount: size }) => `${bytes(size)} of ${cell(resource)}`);
-  const parts = [`  ${cell(slot).padEnd(16)}${cell(state)} since ${cell(since)}`, ...takes];
+  const parts = [`  ${cell(slot).padEnd(16)}${cell(state)} since ${cell(since)}`, ...takes, ...costOf(cost)];
   return typeof message === "string" ? `${parts.join(", ")}: ${message}` : parts.join(", ");
 }
 

@@ -23,6 +23,7 @@ const gpu = {
       state: "loaded",
       since: "2026-01-01T00:00:00.000Z",
       needs: [{ resource: "memory", amount: 10 * gibibyte }],
+      cost: { load_seconds: 4.25, context_tokens: 6000, context_seconds: 12 },
       message: null,
     },
   ],
@@ -73,7 +74,10 @@ describe("berth group", () => {
     await using api = await apiDouble({ "/api/groups": groups });
     const { stdout } = await runBerth(["group", "show", "gpu"], { SVC_URL: api.url });
     assert.match(stdout, /^used: {11}10\.0 GiB of 24\.0 GiB$/m);
-    assert.match(stdout, /^ {2}coder {11}loaded since 2026-01-01T00:00:00\.000Z, 10\.0 GiB of memory$/m);
+    assert.match(
+      stdout,
+      /^ {2}coder {11}loaded since 2026-01-01T00:00:00\.000Z, 10\.0 GiB of memory, loads in 4\.3 s, has 6000 tokens in its cache \(12\.0 s\)$/m,
+    );
     assert.match(stdout, /^ {2}writer {10}waiting since .*, 16\.0 GiB of memory: group gpu is full: it needs/m);
     const other = await runBerth(["group", "show", "loose"], { SVC_URL: api.url });
     assert.match(other.stdout, /^file: {11}none: its slots share the memory of their devices$/m);

@@ -6,6 +6,7 @@ import { writeTinyModel } from "../../hack/tiny-model.ts";
 import { transitionSchema } from "../../src/api/status.ts";
 import { isRecord } from "../../src/cli/output.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
 
 const slots = ["one", "two"] as const;
 
@@ -34,6 +35,35 @@ async function chat(berth: RunningBerth, model: string, isStreamed: boolean): Pr
   const isWhole = isStreamed ? text.trimEnd().endsWith("data: [DONE]") : isRecord(JSON.parse(text));
   return `${response.status} ${isWhole ? "whole" : text.slice(0, 300)}`;
 }
+
+it("says what coming back costs: the last load, and the tokens in the engine's cache", async () => {
+  await using berth = await startBerth({ prepare });
+  await chat(berth, "one", false);
+  const costOfOne = async (): Promise<Record<string, unknown>> => {
+    const group: unknown = await (await fetch(new URL("/api/groups/gpu", berth.url))).json();
+    const members: unknown = isRecord(group) ? group["members"] : undefined;
+    const found: unknown = Array.isArray(members)
+      ? members.find((each) => isRecord(each) && each["slot"] === "one")
+      : {};
+    const cost = isRecord(found) ? found["cost"] : undefined;
+    return isRecord(cost) ? cost : {};
+  };
+  await until(
+    "the operator has read the tokens",
+    async () => typeof (await costOfOne())["context_tokens"] === "number",
+  );
+  const { load_seconds: load, context_tokens: tokens, context_seconds: read } = await costOfOne();
+  assert.ok(typeof load === "number" && load > 0, `loaded in ${String(load)} s`);
+  assert.ok(typeof tokens === "number" && tokens > 8, `${String(tokens)} tokens`);
+  assert.equal(read, tokens / 500);
+  await chat(berth, "two", false);
+  const { transitions } = await berth.slot("one");
+  const left = transitionSchema
+    .array()
+    .parse(transitions)
+    .findLast(({ reason }) => reason === "Preempted");
+  assert.match(left?.message ?? "", new RegExp(`to load, \\d+ s to read ${tokens} tokens of its cache again$`));
+});
 
 /** Whether a published process still runs. */
 function isAlive(published: unknown): boolean {

@@ -33,6 +33,16 @@ const groupViewSchema = z.strictObject({
         state: z.enum(groupMemberStates),
         since: z.iso.datetime(),
         needs: z.array(z.strictObject({ resource: z.string(), amount })),
+        cost: z
+          .strictObject({
+            load_seconds: amount.nullable().describe("Of its last load; null: not measured"),
+            context_tokens: amount
+              .nullable()
+              .describe("In its engine's cache; null: not known, or kept over an unload"),
+            context_seconds: amount.nullable().describe("To read these again"),
+          })
+          .nullable()
+          .describe("What coming back would cost a loaded slot"),
         message: z.string().nullable().describe("Why it waits"),
       }),
     )

@@ -1,6 +1,7 @@
 import type { EnginePool } from "../../lib/http1/client.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import type { Endpoint } from "./availability.ts";
+import { CachedContext } from "./cached-context.ts";
 import { PrefixAffinity } from "./prefix-affinity.ts";
 import { prefixHashes, type Prompt } from "./prefix-hashes.ts";
 
@@ -39,6 +40,7 @@ export class Backend {
   chosen = 0;
   /** When the last byte came from it during a request, by the steady clock; 0 never. */
   lastByteAt = 0;
+  readonly context = new CachedContext();
 
   constructor(key: string, endpoint: Endpoint, pool: EnginePool) {
     this.key = key;

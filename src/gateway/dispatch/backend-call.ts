@@ -165,6 +165,7 @@ export class BackendCall implements Waiter, Sender {
     const tokensIn = usage?.input;
     const tokensOut = usage?.output ?? this.#tokens?.count;
     countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), tokensIn, tokensOut);
+    this.#lease?.backend.context.answered(usage, tokensOut);
     const startedAt = this.#admittedAt;
     this.#owner.onEngineDone({ startedAt, ms: steadyNow() - startedAt, model: this.#served, tokensIn, tokensOut });
     this.#leaveEngine();

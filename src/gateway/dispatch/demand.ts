@@ -4,6 +4,8 @@ import { wallTimeOf } from "../../lib/steady-clock.ts";
 import type { DemandReport, DemandWriter } from "../../store/store.ts";
 import type { ResolutionIndex } from "../routing/index.ts";
 import type { Admission } from "../admission/admission.ts";
+import type { Backend } from "../admission/backend-set.ts";
+import type { ContextFigure } from "../admission/cached-context.ts";
 import type { WaitQueue } from "../admission/wait-queue.ts";
 import type { Traffic } from "./traffic.ts";
 
@@ -68,7 +70,8 @@ export class DemandPublisher implements AsyncDisposable {
     const slots: DemandReport["slots"] = {};
     for (const { name, revision } of index().slots.values()) {
       const { held, inFlight, lastRequestAt, lastByteAt } = traffic.of(name);
-      const endpoints = [...admission.backends(name)].map(({ role, backend }) => ({
+      const backends = [...admission.backends(name)];
+      const endpoints = backends.map(({ role, backend }) => ({
         role,
         ordinal: backend.endpoint.ordinal,
         inFlight: backend.inFlight,
@@ -79,6 +82,7 @@ export class DemandPublisher implements AsyncDisposable {
         inFlight,
         seenRevision: revision,
         endpoints,
+        ...contextOf(backends),
         ...refsOf(admission.queuesByRef(name)),
         ...(lastRequestAt === 0 ? {} : { lastRequestAt: wallTimeOf(lastRequestAt).toISOString() }),
         ...(lastByteAt === 0 ? {} : { lastByteAt: wallTimeOf(lastByteAt).toISOString() }),
@@ -86,6 +90,18 @@ export class DemandPublisher implements AsyncDisposable {
     }
     return { sendsBearers: true, slots };
   }
+}
+
+/** Of the replica with the longest conversation in its cache. */
+function contextOf(
+  backends: readonly { readonly backend: Pick<Backend, "context"> }[],
+): Pick<DemandReport["slots"][string], "context"> {
+  let context: ContextFigure | undefined;
+  for (const { backend } of backends) {
+    const { figure } = backend.context;
+    if (figure !== undefined && figure.tokens > (context?.tokens ?? 0)) context = figure;
+  }
+  return context === undefined ? {} : { context };
 }
 
 /** The requests that name each of a slot's models. */

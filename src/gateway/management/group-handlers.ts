@@ -71,7 +71,11 @@ function groupView(context: ManagementContext, name: string, status: GroupStatus
     file: resource?.file ?? null,
     spec: resource?.group ?? null,
     budget: (status?.budget ?? []).map((each) => ({ ...each, free: Math.max(0, each.total - each.used) })),
-    members: (status?.members ?? []).map(({ message, ...member }) => ({ ...member, message: message ?? null })),
+    members: (status?.members ?? []).map(({ message, cost, ...member }) => ({
+      ...member,
+      cost: cost === undefined ? null : costView(cost),
+      message: message ?? null,
+    })),
     lent_until: until !== undefined && Date.parse(until) > Date.now() ? until : null,
     problems: [
       ...(status?.problems ?? []),
@@ -81,6 +85,11 @@ function groupView(context: ManagementContext, name: string, status: GroupStatus
     ],
     conditions: resource?.conditions ?? [],
   };
+}
+
+function costView(cost: NonNullable<GroupStatus["members"][number]["cost"]>): GroupView["members"][number]["cost"] {
+  const { loadSeconds = null, contextTokens = null, contextSeconds = null } = cost;
+  return { load_seconds: loadSeconds, context_tokens: contextTokens, context_seconds: contextSeconds };
 }
 
 /** Throws ApiError `system.not_found`. */

@@ -4,6 +4,9 @@ import type { AnswerFormat } from "./answer-format.ts";
 export interface Usage {
   input: number | undefined;
   output: number | undefined;
+  /** Of llama.cpp: the prompt tokens that were not in its cache, and the milliseconds that reading them took. */
+  promptTokens?: number;
+  promptMs?: number;
 }
 
 const usageMark = Buffer.from('"usage"');
@@ -18,6 +21,7 @@ const outputCount = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
 /** Of llama.cpp: prompt tokens without those that it had in its cache, those, and the answer's. */
 const timedPrompt = /"prompt_n"\s*:\s*(\d+)/;
 const timedCache = /"cache_n"\s*:\s*(\d+)/;
+const timedPromptMs = /"prompt_ms"\s*:\s*([\d.]+)/;
 const timedOutput = /"predicted_n"\s*:\s*(\d+)/;
 /** Text, thoughts or arguments of an event, in any of the protocols; the first event of a chat has an empty text. */
 const token = /"(?:content|reasoning_content|reasoning|text|thinking|arguments|partial_json|delta)"\s*:\s*"[^"]/g;
@@ -32,11 +36,14 @@ export function readUsage(bytes: Buffer, usage: Usage): void {
     usage.input = numberIn(inputCount, text) ?? usage.input;
     usage.output = numberIn(outputCount, text) ?? usage.output;
   }
-  if (usage.output !== undefined) return;
-  const timings = bytes.lastIndexOf(timingsMark);
-  if (timings < 0) return;
+  const end = usage.output === undefined ? 0 : Math.max(0, bytes.length - nearEnd);
+  const timings = bytes.subarray(end).lastIndexOf(timingsMark) + end;
+  if (timings < end) return;
   const text = bytes.toString("latin1", timings, Math.min(bytes.length, timings + usageChars));
   const prompt = numberIn(timedPrompt, text);
+  const promptMs = numberIn(timedPromptMs, text);
+  if (prompt !== undefined && promptMs !== undefined) Object.assign(usage, { promptTokens: prompt, promptMs });
+  if (usage.output !== undefined) return;
   usage.output = numberIn(timedOutput, text);
   if (prompt !== undefined) usage.input = prompt + (numberIn(timedCache, text) ?? 0);
 }

@@ -3,6 +3,7 @@ import { amountOf, exceeded, fits, type Amounts } from "./amounts.ts";
 import { evictions } from "./evictions.ts";
 import { isMovable, type Member } from "./member.ts";
 import { waitingMessage } from "./messages.ts";
+import { costText } from "./return-cost.ts";
 
 export interface GroupRules {
   readonly group: string;
@@ -79,7 +80,9 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
       ...waiting.map(
         ({ member, isHopeless }) => [member.name, waitingGrant(member, isHopeless, admitted, rules)] as const,
       ),
-      ...[...leaving].map(([{ name }, cause]) => [name, { state: "leaving", cause, for: first?.name }] as const),
+      ...[...leaving].map(
+        ([member, cause]) => [member.name, { ...costOf(member), state: "leaving", cause, for: first?.name }] as const,
+      ),
     ]),
     ...(placement.againMs === undefined ? {} : { againMs: placement.againMs }),
   };
@@ -193,6 +196,11 @@ function overBudget(
   if (enough !== undefined) return enough;
   const short = exceeded(holders, capacity);
   return candidates.filter(({ needs }) => short.some((resource) => amountOf(needs, resource) > 0));
+}
+
+function costOf({ cost }: Member): { readonly cost?: string } {
+  const text = costText(cost);
+  return text === undefined ? {} : { cost: text };
 }
 
 function waitingGrant(

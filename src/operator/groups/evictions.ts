@@ -1,14 +1,13 @@
 import { exceeded, fits, type Amounts } from "./amounts.ts";
 import type { Member } from "./member.ts";
+import { secondsOf } from "./return-cost.ts";
 
-/** The load time of a slot that was never measured. */
-const usualLoadSeconds = 10;
 /** With more candidates not every combination is tried: 2^10 sums take well under a millisecond. */
 const exhaustiveLimit = 10;
 
-/** The price of an eviction: the time of another load, weighed by how recently the slot was used. */
-function price({ loadSeconds = usualLoadSeconds, idleMs }: Member): number {
-  return Math.max(loadSeconds, 0.001) / (1 + idleMs / 1000);
+/** The price of an eviction: the time until the slot is as it was, weighed by how recently it was used. */
+function price({ cost, idleMs }: Member): number {
+  return Math.max(secondsOf(cost), 0.001) / (1 + idleMs / 1000);
 }
 
 /** The order of evictions: idle slots first, then slots of low priority, then the lowest price. */

@@ -1,4 +1,5 @@
 import type { Amounts } from "./amounts.ts";
+import type { ReturnCost } from "./return-cost.ts";
 
 /** The facts of one slot of a group for a grant. Times are milliseconds of a monotonic clock. */
 export interface Member {
@@ -28,8 +29,7 @@ export interface Member {
   readonly idleMs: number;
   /** A load is given up after this time. */
   readonly startupSeconds?: number;
-  /** The measured time of its last load; absent: not known. */
-  readonly loadSeconds?: number;
+  readonly cost?: ReturnCost;
 }
 
 /** Whether another slot may ever take its place. */

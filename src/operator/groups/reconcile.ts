@@ -9,11 +9,12 @@ import type { GroupMove } from "./ledger.ts";
 import type { Member } from "./member.ts";
 import { capacityOf, needsOf } from "./needs.ts";
 import { groupProblems } from "./problems.ts";
+import { returnCost } from "./return-cost.ts";
 import { groupStatus } from "./status.ts";
 
 type GroupDependencies = Pick<
   Dependencies,
-  "source" | "published" | "demand" | "requests" | "groups" | "groupStore" | "clock" | "machine"
+  "source" | "published" | "demand" | "requests" | "groups" | "groupStore" | "clock" | "machine" | "models"
 >;
 
 /** A slot that cannot be read for this long counts by its published state: the others must not wait for it. */
@@ -125,13 +126,13 @@ function memberOf(
   const use = groups.useOf(name);
   let requests = 0;
   let lastUsedAt = Math.max(at(status?.idleSince), at(status?.readySince));
-  for (const { slots } of demand.list()) {
-    const demand = slots[name];
-    if (demand === undefined) continue;
+  const demands = demand.list().flatMap(({ slots }) => slots[name] ?? []);
+  for (const demand of demands) {
     requests += demand.held + demand.inFlight;
     lastUsedAt = Math.max(lastUsedAt, at(demand.lastRequestAt));
   }
-  const { startSeconds, warmSeconds } = status?.lastLoad ?? {};
+  const ref = status?.model.ref;
+  const model = ref === undefined ? undefined : dependencies.models().get(ref);
   return {
     name,
     ...needsOf(status, budget, machine.facts?.()),
@@ -146,6 +147,6 @@ function memberOf(
     priority: spec?.priority ?? 0,
     ...(spec === undefined ? {} : { startupSeconds: spec.probe.startupSeconds }),
     idleMs: Math.max(0, clock.now().getTime() - lastUsedAt),
-    ...(startSeconds === undefined ? {} : { loadSeconds: startSeconds + (warmSeconds ?? 0) }),
+    cost: returnCost({ status, spec, model, demand: demands }),
   };
 }

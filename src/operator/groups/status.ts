@@ -3,6 +3,7 @@ import { amountOf, sumOf, type Amounts } from "./amounts.ts";
 import type { Entries } from "./admit.ts";
 import type { Member } from "./member.ts";
 import type { Grant } from "../plan/grant.ts";
+import { shownCost } from "./return-cost.ts";
 
 type MemberStatus = GroupStatus["members"][number];
 
@@ -44,6 +45,7 @@ export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, 
         state,
         since: known?.state === state ? known.since : now.toISOString(),
         needs: [...capacity.keys()].map((resource) => ({ resource, amount: amountOf(member.needs, resource) })),
+        ...(state === "loaded" && member.cost !== undefined ? { cost: shownCost(member.cost, known?.cost) } : {}),
         ...(message === undefined ? {} : { message }),
       };
     }),

@@ -20,5 +20,11 @@ export type Grant =
     }
   /** The group is lent until that time: no slot of it is loaded. */
   | { readonly state: "lent"; readonly until: string }
-  /** The slot must unload for the slot that waits longest; undefined: for none. */
-  | { readonly state: "leaving"; readonly cause: LeavingCause; readonly for: string | undefined };
+  | {
+      readonly state: "leaving";
+      readonly cause: LeavingCause;
+      /** The slot that waits longest; undefined: none. */
+      readonly for: string | undefined;
+      /** What coming back costs; absent: nothing but a load. */
+      readonly cost?: string;
+    };

@@ -72,9 +72,11 @@ function leavingReason(group: SlotInput["group"]): string {
 function leavingMessage(group: SlotInput["group"]): string {
   const grant = group?.grant;
   if (leavingReason(group) === lentReason) return `group ${group?.name ?? ""} is lent`;
-  return grant?.state === "leaving" && grant.for !== undefined
-    ? `slot ${grant.for} waits for its place in group ${group?.name ?? ""}`
-    : `group ${group?.name ?? ""} holds more slots than its budget allows`;
+  if (grant?.state === "leaving" && grant.for !== undefined) {
+    const cost = grant.cost === undefined ? "" : `; ${grant.cost}`;
+    return `slot ${grant.for} waits for its place in group ${group?.name ?? ""}${cost}`;
+  }
+  return `group ${group?.name ?? ""} holds more slots than its budget allows`;
 }
 
 /** The slot would be started, and its group has no place for it. */

@@ -161,11 +161,10 @@ export function openDemandLease(client: ApiClient, gateway: string): DemandWrite
   };
 }
 
-/** What the operator acts on: times of last use wait for the next heartbeat. */
+/** What the operator acts on: times of last use and the size of caches wait for the next heartbeat. */
 function newsOf({ slots, sendsBearers }: DemandReport): string {
-  const counts = Object.entries(slots).map(([slot, { lastRequestAt: _request, lastByteAt: _byte, ...rest }]) => [
-    slot,
-    rest,
-  ]);
+  const counts = Object.entries(slots).map(
+    ([slot, { lastRequestAt: _request, lastByteAt: _byte, context: _context, ...rest }]) => [slot, rest],
+  );
   return JSON.stringify([sendsBearers, counts]);
 }

@@ -23,7 +23,13 @@ const gpu: GroupStatus = {
       needs: [{ resource: "memory", amount: 16 }],
       message: "group gpu is full",
     },
-    { slot: "a", state: "loaded", since: "2026-01-01T00:00:00.000Z", needs: [{ resource: "memory", amount: 10 }] },
+    {
+      slot: "a",
+      state: "loaded",
+      since: "2026-01-01T00:00:00.000Z",
+      needs: [{ resource: "memory", amount: 10 }],
+      cost: { loadSeconds: 4.25, contextTokens: 600 },
+    },
   ],
   problems: [],
 };
@@ -104,8 +110,8 @@ describe("/api/groups", () => {
       [true, [{ resource: "memory", total: 24, used: 10, free: 14 }], null],
     );
     assert.deepEqual(one["members"], [
-      { ...gpu.members[0], message: "group gpu is full" },
-      { ...gpu.members[1], message: null },
+      { ...gpu.members[0], cost: null, message: "group gpu is full" },
+      { ...gpu.members[1], cost: { load_seconds: 4.25, context_tokens: 600, context_seconds: null }, message: null },
     ]);
   });
 

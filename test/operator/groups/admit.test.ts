@@ -206,8 +206,8 @@ describe("room by bytes", () => {
         [
           [
             0,
-            sized("a", 12, { ...ready, loadSeconds: 90 }),
-            sized("b", 12, { ...ready, idleMs: 40_000, loadSeconds: 5 }),
+            sized("a", 12, { ...ready, cost: { loadSeconds: 90 } }),
+            sized("b", 12, { ...ready, idleMs: 40_000, cost: { loadSeconds: 5 } }),
             sized("c", 12, asking),
           ],
         ],

@@ -175,6 +175,7 @@ describe("what the operator says of groups", () => {
             state: "loaded",
             since: "2026-01-01T00:00:00.140Z",
             needs: [{ resource: "slots", amount: 1 }],
+            cost: { loadSeconds: 0.14 },
           },
         ],
         problems: [],

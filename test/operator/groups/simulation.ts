@@ -108,7 +108,7 @@ export function simulate(
         isBusy: isBusy(slot),
         isPinned: slot.isPinned === true,
         idleMs: now - slot.lastUsedAt,
-        loadSeconds: slot.loadMs / 1000,
+        cost: { loadSeconds: slot.loadMs / 1000 },
       }),
     );
     const admission = admit(members, rules, entries, now);
