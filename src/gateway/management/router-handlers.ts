@@ -4,7 +4,7 @@ import { didYouMean, nearest } from "../../api/nearest.ts";
 import type { Handlers } from "./api-server.ts";
 import type { ManagementContext } from "./context.ts";
 import { openEvents, stayOpen } from "./event-response.ts";
-import { routedModels, type RoutedModel } from "./router-models.ts";
+import { routedModel, routedModels, type RoutedModel } from "./router-models.ts";
 import { changeSlot } from "./slot-changes.ts";
 
 type RouterHandlers = Pick<Handlers, "routerModels" | "routerEvents" | "routerLoad" | "routerUnload">;
@@ -18,12 +18,11 @@ const atOnce = { wait: undefined, timeout: 0 } as const;
 export function routerHandlers(context: ManagementContext): RouterHandlers {
   const models = (): readonly RoutedModel[] => routedModels(context.index(), context.startedAt);
   const named = (name: string): RoutedModel => {
-    const all = models();
-    const found = all.find(({ item }) => item.id === name) ?? all.find(({ item }) => item.aliases.includes(name));
+    const found = routedModel(context.index(), name, context.startedAt);
     if (found !== undefined) return found;
     const close = nearest(
       name,
-      all.map(({ item }) => item.id),
+      models().map(({ item }) => item.id),
     );
     throw new ApiError("model.not_found", {
       message: `no slot holds a model called "${name}", or may be swapped to it${didYouMean(close)}`,

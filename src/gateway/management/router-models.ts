@@ -33,6 +33,23 @@ export function routedModels(index: ResolutionIndex, startedAt: number): readonl
   return [...found.values()];
 }
 
+/**
+ * The model of that id, or of a slot with that name or alias: also of one whose model the list has at another slot, for
+ * clients have slots from `/v1/models`.
+ */
+export function routedModel(index: ResolutionIndex, name: string, startedAt: number): RoutedModel | undefined {
+  const byId = routedModels(index, startedAt).find(({ item }) => item.id === name);
+  if (byId !== undefined) return byId;
+  for (const slot of slotsInOrder(index)) {
+    if (!slot.spec.enabled) continue;
+    for (const ref of refsOf(slot)) {
+      const item = itemOf(index, slot, ref, startedAt);
+      if (item.aliases.includes(name)) return { slot, ref, item };
+    }
+  }
+  return undefined;
+}
+
 function rank({ slot, ref, item }: RoutedModel): number {
   const { value } = item.status;
   if (value === "loaded") return 0;

@@ -265,6 +265,24 @@ describe("the models in the dialect of llama-server's router", () => {
     assert.deepEqual(requests.list("a"), []);
   });
 
+  it("loads and unloads the slot that is named, also where the list has its model at another one", async () => {
+    const model = { ref: "small", origin: "spec" } as const;
+    await using gateway = await startGateway({
+      slots: { a: { port: 9, status: { model } }, b: { status: { model, aliases: ["nick"] } } },
+      registry,
+    });
+    await using requests = await openRequestStore(gateway.stateDir);
+    const ask = async (path: string, name: string): Promise<number> =>
+      (await gateway.post(path, { model: name })).status;
+    assert.equal(await ask("/models/load", "nick"), 200);
+    await until("the slot is asked", () => requests.list("b").some(({ kind }) => kind === "load"));
+    await gateway.publish("b", { port: 9, status: { model, aliases: ["nick"] } });
+    assert.equal(await ask("/models/load", "b"), 400);
+    assert.equal(await ask("/models/unload", "b"), 200);
+    await until("the slot is asked", () => requests.list("b").some(({ kind }) => kind === "unload"));
+    assert.deepEqual(requests.list("a"), []);
+  });
+
   it("lists a model once, where two slots hold it, and a slot without a model by its name", async () => {
     const model = { ref: "small", origin: "spec" } as const;
     await using gateway = await startGateway({
