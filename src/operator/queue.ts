@@ -26,6 +26,12 @@ export const systemClock: Clock = {
  */
 const longestTurnMs = 10;
 
+/** When the first reconcile of this turn of the event loop was begun, and whether one without an event was among them. */
+interface Turn {
+  readonly beganMs: number;
+  hasLooked: boolean;
+}
+
 /** The result of a reconcile: nothing until an event comes, or another reconcile in `requeueMs`. */
 export interface Done {
   readonly requeueMs?: number;
@@ -33,11 +39,13 @@ export interface Done {
 
 /**
  * Keys to reconcile. A key is worked on by one worker at a time; adding it meanwhile makes it run once more
- * afterwards; adding it twice before that runs it once. A reconcile that throws is retried with backoff.
+ * afterwards; adding it twice before that runs it once. A reconcile that throws is retried with backoff. Of keys without
+ * an event each turn of the event loop takes one: a thousand slots whose probes are due do not hold up a new one.
  *
- *   add ──▶ ready ──▶ running ──▶ done (nothing | delayed)
- *             ▲          │ added meanwhile: dirty
- *             └──────────┘
+ *   add ──────▶ ready ─┬─▶ running ──▶ done (nothing | delayed)
+ *                 ▲    │      │ added meanwhile: dirty
+ *   addLook ──▶ looks ─┘      │
+ *                 └───────────┘
  */
 export class WorkQueue {
   readonly #clock: Clock;
@@ -47,13 +55,14 @@ export class WorkQueue {
   readonly #onError: (key: string, error: unknown, retryMs: number) => void;
   /** Insertion order is the order of service; the value is the time when it became ready. */
   readonly #ready = new Map<string, number>();
+  /** As `#ready`, without an event. No key is in both. */
+  readonly #looks = new Map<string, number>();
   readonly #running = new Set<string>();
   readonly #dirty = new Map<string, number>();
   readonly #delayed = new Map<string, { at: number; timer: Disposable }>();
   readonly #failures = new Map<string, number>();
   #isStopped = false;
-  /** When the first reconcile of this turn of the event loop was begun. */
-  #turnMs: number | undefined;
+  #turn: Turn | undefined;
   readonly #waiters: (() => void)[] = [];
   /** Keys with a waiter, until they have been worked on. */
   readonly #awaited = new Set<Set<string>>();
@@ -81,7 +90,21 @@ export class WorkQueue {
       return;
     }
     this.#undelay(key);
-    if (!this.#ready.has(key)) this.#ready.set(key, now);
+    const since = this.#looks.get(key) ?? now;
+    this.#looks.delete(key);
+    if (!this.#ready.has(key)) this.#ready.set(key, since);
+    this.#pump();
+  }
+
+  /** Reconcile soon, but without an event: the keys of events do not wait for it. */
+  addLook(key: string): void {
+    if (this.#isStopped || this.#ready.has(key) || this.#looks.has(key)) return;
+    if (this.#running.has(key)) {
+      this.add(key);
+      return;
+    }
+    this.#undelay(key);
+    this.#looks.set(key, this.#clock.elapsedMs());
     this.#pump();
   }
 
@@ -94,37 +117,38 @@ export class WorkQueue {
     }
     const at = this.#clock.elapsedMs() + ms;
     const planned = this.#delayed.get(key);
-    if (this.#ready.has(key) || (planned !== undefined && planned.at <= at)) return;
+    if (this.#ready.has(key) || this.#looks.has(key) || (planned !== undefined && planned.at <= at)) return;
     planned?.timer[Symbol.dispose]();
     const timer = this.#clock.after(ms, () => {
       this.#delayed.delete(key);
-      this.add(key);
+      this.addLook(key);
     });
     this.#delayed.set(key, { at, timer });
   }
 
   get depth(): number {
-    return this.#ready.size + this.#dirty.size;
+    return this.#ready.size + this.#looks.size + this.#dirty.size;
   }
 
   /** The waiting time of the oldest key in milliseconds; 0 without any. */
   get oldestAgeMs(): number {
     const [first] = this.#ready.values();
+    const [look] = this.#looks.values();
     const [dirty] = this.#dirty.values();
-    const since = Math.min(first ?? Infinity, dirty ?? Infinity);
+    const since = Math.min(first ?? Infinity, look ?? Infinity, dirty ?? Infinity);
     return Number.isFinite(since) ? Math.max(0, this.#clock.elapsedMs() - since) : 0;
   }
 
   /** Resolves once nothing is ready or running; delayed keys may remain. */
   async settled(): Promise<void> {
-    while (this.#ready.size > 0 || this.#running.size > 0) {
+    while (this.#ready.size > 0 || this.#looks.size > 0 || this.#running.size > 0) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
   }
 
   /** Resolves once each key that is ready or running now has been worked on, independent of later ones. */
   async passed(): Promise<void> {
-    const keys = new Set([...this.#ready.keys(), ...this.#running]);
+    const keys = new Set([...this.#ready.keys(), ...this.#looks.keys(), ...this.#running]);
     this.#awaited.add(keys);
     while (keys.size > 0 && !this.#isStopped) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
@@ -138,6 +162,7 @@ export class WorkQueue {
     for (const { timer } of this.#delayed.values()) timer[Symbol.dispose]();
     this.#delayed.clear();
     this.#ready.clear();
+    this.#looks.clear();
     this.#dirty.clear();
     this.#wake();
     await this.settled();
@@ -149,26 +174,26 @@ export class WorkQueue {
   }
 
   #pump(): void {
-    while (this.#running.size < this.#concurrency) {
-      const [key] = this.#ready.keys();
-      if (key === undefined || this.#isTurnOver()) return;
-      this.#ready.delete(key);
+    while (this.#running.size < this.#concurrency && this.#ready.size + this.#looks.size > 0) {
+      const turn = (this.#turn ??= this.#beginTurn());
+      const isLook = this.#looks.size > 0 && !turn.hasLooked;
+      const lane = isLook ? this.#looks : this.#ready;
+      const [key] = lane.keys();
+      if (key === undefined || this.#clock.elapsedMs() - turn.beganMs >= longestTurnMs) return;
+      turn.hasLooked ||= isLook;
+      lane.delete(key);
       this.#running.add(key);
       void this.#run(key);
     }
   }
 
-  /** True: the next turn of the event loop goes on. */
-  #isTurnOver(): boolean {
-    const nowMs = this.#clock.elapsedMs();
-    if (this.#turnMs === undefined) {
-      this.#turnMs = nowMs;
-      setImmediate(() => {
-        this.#turnMs = undefined;
-        this.#pump();
-      });
-    }
-    return nowMs - this.#turnMs >= longestTurnMs;
+  /** The next turn of the event loop goes on. */
+  #beginTurn(): Turn {
+    setImmediate(() => {
+      this.#turn = undefined;
+      if (this.#ready.size > 0 || this.#looks.size > 0) this.#pump();
+    });
+    return { beganMs: this.#clock.elapsedMs(), hasLooked: false };
   }
 
   async #run(key: string): Promise<void> {

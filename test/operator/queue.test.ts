@@ -231,6 +231,48 @@ test("keys that wait for nothing leave turns to the event loop, so that leadersh
   assert.ok(Math.max(...longest) <= 40, `${Math.max(...longest)} in one turn`);
 });
 
+test("a key of an event does not wait for the keys that are looked at again, nor do they wait for an end of events", async () => {
+  const clock = new ManualClock();
+  const gate = Promise.withResolvers<void>();
+  const seen: string[] = [];
+  const queue = new WorkQueue({
+    clock,
+    concurrency: 1,
+    onError: noError,
+    work: async (key) => {
+      if (key === "gate") await gate.promise;
+      seen.push(key);
+      return {};
+    },
+  });
+  queue.add("gate");
+  for (const key of ["due-1", "due-2"]) queue.addAfter(key, 1000);
+  clock.advance(1000);
+  for (const key of ["look-1", "look-2", "new-2"]) queue.addLook(key);
+  for (const key of ["new-1", "new-2", "new-3"]) queue.add(key);
+  assert.equal(queue.depth, 7);
+  gate.resolve();
+  await queue.settled();
+  assert.deepEqual(seen, ["gate", "due-1", "new-1", "new-2", "new-3", "due-2", "look-1", "look-2"]);
+});
+
+test("what is looked at again is not held up by events that never end", { timeout: 180_000 }, async () => {
+  const seen = new Set<string>();
+  const queue: WorkQueue = new WorkQueue({
+    concurrency: 1,
+    onError: noError,
+    work: async (key) => {
+      seen.add(key);
+      if (key === "busy" && seen.size < 4) queue.add(key);
+      return {};
+    },
+  });
+  queue.add("busy");
+  for (const key of ["a", "b", "c"]) queue.addLook(key);
+  await queue.settled();
+  assert.deepEqual([...seen].toSorted(), ["a", "b", "busy", "c"]);
+});
+
 test("the system clock does not fire at once where the time is longer than a timer can count", async () => {
   // Node says so, and then waits one millisecond.
   const warnings: string[] = [];

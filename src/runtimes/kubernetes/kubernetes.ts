@@ -107,6 +107,9 @@ class KubernetesRuntime implements Runtime {
   async ensure(workload: Workload): Promise<void> {
     const { slot, container } = workload;
     if (container === undefined) throw new Error(`the workload of ${slot} is no container`);
+    // Asked at the same time as for the Pod; again after a Pod that had to end first, which takes long.
+    let owner = this.#ownerOf(slot);
+    owner.catch(() => undefined);
     const known = await this.#find(podName(workload));
     if (known !== undefined) {
       const seen = await this.#observed(known);
@@ -117,10 +120,11 @@ class KubernetesRuntime implements Runtime {
         );
       }
       await this.#end(known, { stopSeconds: 0 });
+      owner = this.#ownerOf(slot);
     }
     this.#refused.delete(keyOf(workload));
     try {
-      await this.#start(workload, container);
+      await this.#start(workload, container, await owner);
     } catch (error) {
       const refusal =
         error instanceof BadWorkload
@@ -197,10 +201,9 @@ class KubernetesRuntime implements Runtime {
     );
   }
 
-  async #start(workload: Workload, container: Container): Promise<void> {
+  async #start(workload: Workload, container: Container, owner: OwnerReference | undefined): Promise<void> {
     await refuseOutsideLinks(container, this.#site.models);
     const given = await this.#secrets.givenTo(workload);
-    const owner = await this.#ownerOf(workload.slot);
     const start = { given, ...(owner === undefined ? {} : { owner }) };
     const { pod, secret } = podOf(workload, container, this.#site, start);
     const name = podName(workload);
