@@ -3,8 +3,12 @@ import { writeFile, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/api/names.ts";
+import { demandSchema } from "../../../src/api/status.ts";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
+import { parseJson } from "../../../src/lib/json.ts";
+import { isRecord } from "../../../src/lib/record.ts";
 import { openCluster, followSlots } from "../../../src/store/kubernetes/cluster.ts";
+import { openDemandLease } from "../../../src/store/kubernetes/demand.ts";
 import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
 import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
 import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
@@ -66,6 +70,49 @@ describe("a gateway's view of a cluster", () => {
     api.before = nothing;
     beat(api, true);
     await until("the slots were listed", () => view.operator()?.isSettled === true);
+  });
+});
+
+describe("the demand of a gateway", () => {
+  it("is written every 2 s without news, also where the pulse of a second comes early or the API server takes its time", async () => {
+    using api = new ApiDouble();
+    let nowMs = 0;
+    await using writer = openDemandLease(api, "g", () => nowMs);
+    const writtenAt: number[] = [];
+    api.before = (method) => {
+      if (method === "PATCH") writtenAt.push(nowMs);
+      nowMs += 300;
+    };
+    for (const atMs of [0, 1000, 1996, 2998, 3999, 5001, 6000]) {
+      nowMs = atMs;
+      await writer.write({ sendsBearers: true, slots: {} });
+    }
+    assert.deepEqual(writtenAt, [0, 1996, 3999, 6000]);
+  });
+});
+
+const longest = 256 * 1024;
+
+describe("the Lease of a gateway", () => {
+  it("has room for a thousand slots with the longest names, all of them used", async () => {
+    using api = new ApiDouble();
+    await using writer = openDemandLease(api, "g");
+    const now = new Date().toISOString();
+    const context = { tokens: 131_072, tokensPerSecond: 1234.567890123456 };
+    const used = { held: 0, inFlight: 0, seenRevision: 100, lastRequestAt: now, lastByteAt: now, context };
+    const idle = { role: "main", ordinal: 0, inFlight: 0, lastByteAt: now } as const;
+    const names = Array.from({ length: 999 }, (_, index) => `${index}`.padStart(32, "x"));
+    const atWork = { ...idle, ordinal: 1, inFlight: 1 } as const;
+    const busy = { ...used, inFlight: 1, endpoints: [idle, atWork] };
+    const slots = { ...Object.fromEntries(names.map((name) => [name, { ...used, endpoints: [idle] }])), busy };
+    await writer.write({ sendsBearers: true, slots });
+    const { metadata } = api.get("/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-gateway-g") ?? {};
+    const annotations = isRecord(metadata) && isRecord(metadata["annotations"]) ? metadata["annotations"] : {};
+    const text = String(annotations["berth.dev/demand"]);
+    assert.ok(text.length < longest, `${text.length} bytes`);
+    const read = demandSchema.parse(parseJson(text)).slots;
+    assert.deepEqual(read[names[0] ?? ""], { ...used, endpoints: [] });
+    assert.deepEqual(read["busy"], { ...busy, endpoints: [atWork] });
   });
 });
 
