@@ -10,6 +10,8 @@ export interface AtomicWriteOptions {
   readonly mode?: number;
   /** The new file gets the mode of this file and, where this process may change owners, its owner. */
   readonly like?: { readonly mode: number; readonly uid: number; readonly gid: number };
+  /** Called when the whole content is in the temporary file: the file is not replaced where this throws. */
+  readonly beforeReplace?: () => Promise<void>;
 }
 
 /**
@@ -32,6 +34,7 @@ export async function writeFileAtomic(
     } finally {
       await file.close();
     }
+    await options.beforeReplace?.();
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });

@@ -9,7 +9,7 @@ import {
   type Conversation,
   type ConversationHead,
 } from "../../api/management/chat-routes.ts";
-import { writeFileAtomic } from "../../lib/atomic-file.ts";
+import { removeLeftovers, writeFileAtomic } from "../../lib/atomic-file.ts";
 import { parseJson } from "../../lib/json.ts";
 import { mapLimited } from "../../lib/map-limited.ts";
 import { Serial } from "../../lib/serial.ts";
@@ -61,11 +61,9 @@ export class ConversationStore {
     return data;
   }
 
-  /**
-   * Throws ApiError `dispatch.payload_too_large` for more than an owner may have: one write after the other, since each
-   * counts what the others have left.
-   */
+  /** Throws ApiError `dispatch.payload_too_large` for more than an owner may have. */
   async write(owner: string, conversation: Conversation): Promise<ConversationHead> {
+    // Two writes at once would each count the other, and both be refused.
     return await this.#writes.run(async () => await this.#write(owner, conversation));
   }
 
@@ -73,23 +71,29 @@ export class ConversationStore {
     const directory = this.#of(owner);
     const { id, title, model, updated_at } = conversation;
     const head = { id, title, model, updated_at };
-    const names = await namesIn(directory);
-    if (!names.includes(`${id}.json`) && names.length >= 2 * mostConversations) {
-      const message = `you have ${mostConversations} conversations: delete some before the next one`;
-      throw new ApiError("dispatch.payload_too_large", { message });
-    }
     const text = JSON.stringify(conversation);
-    const others = names.filter((name) => name !== `${id}.json`).map((name) => sizeOf(join(directory, name)));
-    const total = (await Promise.all(others)).reduce((sum, bytes) => sum + bytes, Buffer.byteLength(text));
-    if (total > this.#mostBytes) {
-      const message = `your conversations would take more than ${Math.floor(this.#mostBytes / 1024 ** 2)} MiB: delete some first`;
-      throw new ApiError("dispatch.payload_too_large", { message });
-    }
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    await writeFileAtomic(join(directory, `${id}.json`), text, { fsync: false, mode: 0o600 });
+    await removeLeftovers(directory);
+    // Other gateways write, too: the bounds hold because each counts the others' temporary files once its own is there.
+    const beforeReplace = (): Promise<void> => this.#checkBounds(directory, id, Buffer.byteLength(text));
+    await writeFileAtomic(join(directory, `${id}.json`), text, { fsync: false, mode: 0o600, beforeReplace });
     // Last: what a list names can be read.
     await writeFileAtomic(join(directory, `${id}.head.json`), JSON.stringify(head), { fsync: false, mode: 0o600 });
     return head;
+  }
+
+  async #checkBounds(directory: string, id: string, bytes: number): Promise<void> {
+    const names = await namesIn(directory);
+    const others = names.filter((name) => idIn(name) !== id);
+    if (!names.includes(`${id}.json`) && new Set(others.map(idIn)).size >= mostConversations) {
+      const message = `you have ${mostConversations} conversations: delete some before the next one`;
+      throw new ApiError("dispatch.payload_too_large", { message });
+    }
+    const sizes = await Promise.all(others.map((name) => sizeOf(join(directory, name))));
+    if (sizes.reduce((sum, size) => sum + size, bytes) > this.#mostBytes) {
+      const message = `your conversations would take more than ${Math.floor(this.#mostBytes / 1024 ** 2)} MiB: delete some first`;
+      throw new ApiError("dispatch.payload_too_large", { message });
+    }
   }
 
   /** Throws ApiError `system.not_found`. */
@@ -116,6 +120,11 @@ export async function removeConversations(stateDir: string, owner: string): Prom
 /** An owner's name may hold every character. */
 function directoryName(owner: string): string {
   return createHash("sha256").update(owner).digest("hex").slice(0, 32);
+}
+
+/** Of a conversation's text, head or temporary file (`.ID.json.….tmp`): an id has no dot. */
+function idIn(file: string): string {
+  return file.split(".").find((part) => part !== "") ?? "";
 }
 
 /** An id comes from a path: one with slashes would name a file of another owner. */

@@ -48,6 +48,19 @@ it("writes at the same time pass neither bound of an owner: bytes, and the numbe
   for (const each of late) assert.match(String(each), /you have 1000 conversations/);
 });
 
+it("writes of several gateways at the same time do not pass the bound together", async () => {
+  await using directory = await tempDir();
+  const stores = Array.from({ length: 4 }, () => new ConversationStore(directory.path, 3000));
+  for (let round = 0; round < 20; round += 1) {
+    await Promise.allSettled(
+      stores.map((store, nth) => store.write("a", conversation(`aaaaaaa${nth}`, "x".repeat(2000)))),
+    );
+    const kept = await new ConversationStore(directory.path).list("a");
+    assert.ok(kept.length <= 1, `${kept.length} conversations were kept`);
+    for (const { id } of kept) await new ConversationStore(directory.path).remove("a", id);
+  }
+});
+
 it("the text of a deleted conversation goes before its place in the list", async () => {
   await using directory = await tempDir();
   const store = new ConversationStore(directory.path);
