@@ -8,7 +8,7 @@ OTHER_SUITES := bare bench browser docker edge k8s llama-server monitoring pack 
 TESTS := $(filter-out $(OTHER_SUITES:%=test/%/),$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker test-podman kube test-k8s test-edge test-browser pictures web test-pull test-monitoring test-schema test-bare test-install test-soak soak verify generate images pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-soak soak verify generate images pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -66,6 +66,9 @@ test-browser: setup ## the dashboard and the chat page in a real Chromium; as ro
 
 pictures: setup ## take the pictures of docs/pictures anew, in a real Chromium
 	@hack/chromium.sh >/dev/null && BERTH_TEST_PICTURES=docs/pictures $(TEST) test/browser/pictures.test.ts
+
+pictures-monitoring: setup ## draw the Grafana dashboards of docs/pictures anew from a real Prometheus; as root it installs Debian's
+	@BERTH_TEST_PICTURES=docs/pictures hack/test-monitoring.sh --test-name-pattern "every query" test/monitoring/prometheus.test.ts
 
 web: setup ## build the pages of web/; setup does it too, where they have changed
 

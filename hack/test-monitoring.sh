@@ -1,5 +1,6 @@
 #!/bin/sh
-# `make test-monitoring`: rules, dashboards and runbooks against Debian's Prometheus, on loopback.
+# `make test-monitoring`: rules, dashboards and runbooks against Debian's Prometheus, on loopback. Arguments: node's options
+# for tests and test files instead of all.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -23,4 +24,4 @@ if [ -n "$missing" ]; then
   [ -z "$policy" ] || rm -f "$policy"
   [ "${installed:-yes}" = yes ] || exit 1
 fi
-node_modules/.bin/node --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=1 "test/monitoring/**/*.test.ts"
+node_modules/.bin/node --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=1 "${@:-test/monitoring/**/*.test.ts}"

@@ -5,8 +5,9 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { z } from "zod";
-import { figure, grafanaJson } from "../../hack/monitoring/dashboard.ts";
+import { figure, grafanaJson, graph } from "../../hack/monitoring/dashboard.ts";
 import { dashboards } from "../../hack/monitoring/dashboards.ts";
+import { drawDashboard, legendOf } from "../../hack/monitoring/drawing.ts";
 import { lintDashboard, unknownMetrics } from "../../hack/monitoring/lint.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -93,6 +94,54 @@ describe("dashboards", () => {
       const places = new Set(panels.map(({ gridPos: { x, y } }) => `${x} ${y}`));
       assert.equal(places.size, dashboard.panels.length, dashboard.name);
     }
+  });
+
+  it("have pictures in the docs with the title and a value of each panel", async () => {
+    const page = await text("docs/monitoring.md");
+    for (const { name, panels } of dashboards) {
+      assert.ok(page.includes(`(pictures/grafana-${name}.svg)`), name);
+      const svg = await text(`docs/pictures/grafana-${name}.svg`);
+      const titles = [...svg.matchAll(/font-weight="600">([^<]+)</g)].map(([, title]) => title);
+      // The first is the dashboard's own.
+      assert.deepEqual(
+        titles.slice(1),
+        panels.map(({ title }) => title),
+        "run `make pictures-monitoring`",
+      );
+      assert.ok(!svg.includes("no value"), name);
+    }
+  });
+
+  it("are drawn with the lines that Prometheus answers", () => {
+    const dashboard = {
+      name: "two",
+      title: "Two",
+      variables: [],
+      panels: [figure("Now", "bytes", "a"), graph("Course", "s", ["b", "{{slot}} & <all>"])],
+    };
+    const name = legendOf("{{slot}} & <all>", { slot: "primary" });
+    const svg = drawDashboard(dashboard, ({ kind }) =>
+      kind === "stat"
+        ? [
+            { name: "ended", points: [[0, 7]] },
+            { name: "present", points: [[10, 2048]] },
+          ]
+        : [
+            {
+              name,
+              points: [
+                [0, 0],
+                [4, 0.75],
+                [6, Number.NaN],
+                [10, 1.5],
+              ],
+            },
+          ],
+    );
+    assert.match(svg, />2 KiB</);
+    assert.match(svg, />primary &amp; &lt;all>/);
+    assert.match(svg, /points="70\.0,130\.0 274\.0,94\.8"/);
+    assert.match(svg, />2 s</);
   });
 
   it("would be reported with a fault", () => {

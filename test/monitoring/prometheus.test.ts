@@ -3,15 +3,18 @@ import { execFile } from "node:child_process";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import type { Panel } from "../../hack/monitoring/dashboard.ts";
 import { dashboards } from "../../hack/monitoring/dashboards.ts";
+import { drawDashboard, legendOf, type Line } from "../../hack/monitoring/drawing.ts";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { scriptedEngine } from "../support/scripted-engine.ts";
 import { freePorts } from "../support/ports.ts";
 import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
-import { configFor, startPrometheus } from "./prometheus.ts";
+import { configFor, startPrometheus, type RunningPrometheus } from "./prometheus.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const engine = JSON.stringify([
@@ -58,6 +61,42 @@ async function load(berth: RunningBerth, models: readonly string[]): Promise<voi
   );
 }
 
+/** A query of a dashboard, with Grafana's variables replaced. */
+function inPrometheus(expr: string, interval = "1m"): string {
+  return expr.replaceAll("$__rate_interval", interval).replaceAll("$slot", ".+");
+}
+
+const picturedSeconds = 120;
+
+/** Draws each dashboard's queries after two minutes of requests; only for `make pictures-monitoring`. */
+async function draw(berth: RunningBerth, prometheus: RunningPrometheus, directory: string): Promise<void> {
+  const beganAt = performance.now();
+  for (let round = 0; performance.now() - beganAt < picturedSeconds * 1000; round += 1) {
+    const clients = 1 + (Math.floor(round / 8) % 4);
+    const asked = [
+      "primary",
+      "cold",
+      ...(round % 3 === 0 ? ["cloud/big"] : []),
+      ...(round % 20 === 5 ? ["left"] : []),
+      ...(round % 20 === 15 ? ["right"] : []),
+    ];
+    await Promise.all(Array.from({ length: clients }, () => load(berth, asked)));
+    await pause(500);
+  }
+  for (const dashboard of dashboards) {
+    const lines = new Map<Panel, Line[]>();
+    for (const panel of dashboard.panels) {
+      const all: Line[] = [];
+      for (const { expr, legend } of panel.queries)
+        for (const { metric, values } of await prometheus.queryRange(inPrometheus(expr, "15s"), picturedSeconds))
+          all.push({ name: legendOf(legend, metric).trim() || panel.title, points: values });
+      lines.set(panel, all);
+    }
+    const svg = drawDashboard(dashboard, (panel) => lines.get(panel) ?? []);
+    await writeFile(join(directory, `grafana-${dashboard.name}.svg`), svg);
+  }
+}
+
 test("every query of every dashboard has an answer after real requests", async () => {
   await using provider = await scriptedEngine();
   await using berth = await startSite(provider.port);
@@ -72,7 +111,7 @@ test("every query of every dashboard has an answer after real requests", async (
     for (const { name, panels } of dashboards)
       for (const { title, queries } of panels)
         for (const { expr } of queries) {
-          const asked = expr.replaceAll("$__rate_interval", "1m").replaceAll("$slot", ".+");
+          const asked = inPrometheus(expr);
           if ((await prometheus.query(asked)).length === 0) missing.push(`${name}: ${title}: ${asked}`);
         }
     return missing;
@@ -94,6 +133,8 @@ test("every query of every dashboard has an answer after real requests", async (
   assert.match(exemplars, /"request_id":"/);
   const firing = await prometheus.query('ALERTS{alertstate="firing",alertname!="BerthUnknownModel"}');
   assert.deepEqual(firing, [], "a healthy Berth lets no alert fire");
+  const directory = process.env["BERTH_TEST_PICTURES"];
+  if (directory !== undefined) await draw(berth, prometheus, directory);
 });
 
 test("Prometheus finds both pages by what the gateway says", async () => {

@@ -8,12 +8,24 @@ import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
 const monitoring = fileURLToPath(new URL("../../manifests/monitoring", import.meta.url));
+const rangeSchema = z.looseObject({
+  data: z.looseObject({
+    result: z.array(
+      z.looseObject({
+        metric: z.record(z.string(), z.string()),
+        values: z.array(z.tuple([z.number(), z.string().transform(Number)])),
+      }),
+    ),
+  }),
+});
 const answerSchema = z.looseObject({ data: z.looseObject({ result: z.array(z.unknown()) }) });
 
 export interface RunningPrometheus extends AsyncDisposable {
   readonly url: string;
   /** The series of an answer. */
   query(expr: string): Promise<readonly unknown[]>;
+  /** The series of an answer over the last `seconds`, a point every two seconds. */
+  queryRange(expr: string, seconds: number): Promise<z.infer<typeof rangeSchema>["data"]["result"]>;
 }
 
 /** A copy of `manifests/monitoring` that asks at these ports, and each second. */
@@ -66,13 +78,19 @@ export async function startPrometheus(
     return (await fetch(`${url}/-/ready`)).ok;
   });
   const owned = stack.move();
+  const ask = async (path: string, query: Record<string, string>): Promise<unknown> => {
+    const response = await fetch(`${url}/api/v1/${path}?${new URLSearchParams(query).toString()}`);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${JSON.stringify(query)}: ${text}`);
+    return JSON.parse(text);
+  };
   return {
     url,
-    async query(expr) {
-      const response = await fetch(`${url}/api/v1/query?${new URLSearchParams({ query: expr }).toString()}`);
-      const text = await response.text();
-      if (!response.ok) throw new Error(`${expr}: ${text}`);
-      return answerSchema.parse(JSON.parse(text)).data.result;
+    query: async (expr) => answerSchema.parse(await ask("query", { query: expr })).data.result,
+    async queryRange(expr, seconds) {
+      const end = Date.now() / 1000;
+      const range = { start: String(end - seconds), end: String(end), step: "2" };
+      return rangeSchema.parse(await ask("query_range", { query: expr, ...range })).data.result;
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
