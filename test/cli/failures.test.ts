@@ -51,7 +51,7 @@ describe("a command that cannot be done", () => {
     }
   });
 
-  it("waits for an answer that takes its time, as long as the service lives", async () => {
+  it("waits for a late answer as long as the service answers /livez", async () => {
     await using api = await apiDouble({
       "/api/slots": (response) =>
         void until("it was asked thrice whether it lives", () => api.asked.length > 3).then(() =>
@@ -59,7 +59,8 @@ describe("a command that cannot be done", () => {
         ),
       "/livez": {},
     });
-    const client = new Client({ server: api.url, token: undefined, silentMs: 50 });
+    // Each /livez must be answered within this time, also on a busy machine.
+    const client = new Client({ server: api.url, token: undefined, silentMs: 1000 });
     assert.deepEqual(await client.list("/api/slots"), []);
     assert.deepEqual(api.asked.slice(0, 4), ["GET /api/slots", "GET /livez", "GET /livez", "GET /livez"]);
   });

@@ -85,17 +85,13 @@ async function operatorOf({ child }: RunningBerth): Promise<number | undefined> 
   return undefined;
 }
 
-async function look(berth: RunningBerth): Promise<Figures | undefined> {
-  const pages = await Promise.all(
-    [berth.url, berth.operatorUrl].map((url) =>
-      fetch(new URL("/metrics", url))
-        .then((page) => page.text())
-        .catch(() => undefined),
-    ),
-  );
-  const [gateway, operator] = pages;
-  // The operator was killed just now, and another starts.
-  if (gateway === undefined || operator === undefined) return undefined;
+/** Rejects while the operator was killed just now, and another starts. */
+async function look(berth: RunningBerth): Promise<Figures> {
+  const pageOf = async (url: string): Promise<string> => {
+    const page = await fetch(new URL("/metrics", url), { signal: AbortSignal.timeout(10_000) });
+    return await page.text();
+  };
+  const [gateway, operator] = await Promise.all([pageOf(berth.url), pageOf(berth.operatorUrl)]);
   const value = (page: string, name: string): number =>
     Number(new RegExp(`^${name} (\\S+)$`, "m").exec(page)?.[1] ?? Number.NaN);
   return {
@@ -143,7 +139,10 @@ console.log(" time  gateway MiB  operator MiB  descriptors  files  lag ms  answe
 for (let row = 1; row <= rows; row += 1) {
   const at = endsAt - seconds * 1000 * (1 - row / rows);
   await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - performance.now())));
-  const seen = await until("both pages answer", () => look(berth), 60_000);
+  const seen = await until("both pages answer", () => look(berth), 60_000).catch((error: unknown) => {
+    console.log(`the end of Berth's log:\n${berth.log().slice(-4000)}`);
+    throw error;
+  });
   figures.push(seen);
   const { gatewayMiB, operatorMiB, descriptors, files, lagMs } = seen;
   const cells = [gatewayMiB, operatorMiB, descriptors, files, lagMs].map((each) => each.toFixed(0).padStart(9));

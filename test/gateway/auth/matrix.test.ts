@@ -26,7 +26,7 @@ const granted: Readonly<Record<TokenScope, readonly ScopeClass[]>> = {
 };
 
 /**
- * What is open to strangers: the service specification's list, the probes, a second name of the metrics, and the list of
+ * Routes that need no credentials: the service specification's list, the probes, a second name of the metrics, and the list of
  * models in the dialect of llama-server's router.
  */
 const open: readonly string[] = [
