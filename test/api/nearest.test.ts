@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { nearest } from "../../src/api/nearest.ts";
 
 describe("nearest", () => {
-  it("forgives more in long words than in short ones", () => {
+  it("permits more differences in long words than in short ones", () => {
     const known = ["port", "host", "trustedProxies"];
     assert.equal(nearest("prot", known), "port");
     assert.equal(nearest("trusted_proxys", known), "trustedProxies");

@@ -18,7 +18,7 @@ describe("the message about an invalid value", () => {
     assert.deepEqual(told(z.object({ a: either }), { a: { file: 1 } }), [["a.file", "must be text, and is a number"]]);
   });
 
-  it("is reported for all alternatives if none matched further, or in the words of the schema", () => {
+  it("is reported for all alternatives if none matched further, or with the schema's message", () => {
     const both = "must be text, and is a number; or must be a map, and is a number";
     assert.deepEqual(told(either, 1), [["", both]]);
     assert.deepEqual(told(z.union([z.int(), z.string().regex(/^\d+$/, "a whole number")]), "x"), [
@@ -27,7 +27,7 @@ describe("the message about an invalid value", () => {
     assert.deepEqual(told(z.union([z.ipv4(), z.ipv6()], "an address"), "x"), [["", "an address"]]);
   });
 
-  it("is reported in plain words", () => {
+  it("is reported in plain language", () => {
     const schema = z.strictObject({
       on: z.boolean(),
       many: z.array(z.string()),
@@ -63,7 +63,7 @@ describe("the message about an invalid value", () => {
     ]);
   });
 
-  it("says of a number that is too large to be one, in every kind of file, what is wrong with it", () => {
+  it("reports a number that is too large, in every kind of file", () => {
     const beyond = "must be a finite number, and is beyond the range of numbers";
     for (const [file, text] of [
       ["/groups/gpu.toml", "max_wait_seconds = 1e400"],

@@ -186,7 +186,7 @@ it("a port in use by another program: reported, and nothing is left behind", asy
   assert.deepEqual(await runtime.observe("primary"), []);
 });
 
-it("a name that a stranger's container has: ours runs under another, theirs is left alone", async (scene) => {
+it("where a foreign container has the name, Berth's container gets another name, and the foreign one is not touched", async (scene) => {
   const first = await listening(scene);
   const { Name: name } = await scene.site.api.getContainer(first).inspect();
   await scene.runtime.remove("primary", { role: "main", ordinal: 0 }, { stopSeconds: 10 });

@@ -96,7 +96,7 @@ describe("the edge proxy", () => {
       assert.match(await readFile(admin, "utf8"), /"bcrypt":"\$2b\$12\$/);
     });
 
-    it("takes off whatever X-Forwarded-Email comes in, in any spelling, then names the user who logged in", async () => {
+    it("removes a client's X-Forwarded-Email in any spelling, then names the user who logged in", async () => {
       for (const name of ["x-forwarded-email", "X-Forwarded-Email", "X-FORWARDED-EMAIL"]) {
         assert.deepEqual(await me({ ...basic, [name]: "eve" }), { identity: user, scope: "admin", source: "proxy" });
         const forged = await edge.ask("/api/slots", { [name]: "eve" });
@@ -219,7 +219,7 @@ describe("the edge proxy", () => {
     }
   });
 
-  it("is told of by addresses that lead through it", async () => {
+  it("is in the URLs that Berth reports for clients of the proxy", async () => {
     const origin = `https://svc.local:${edge.httpsPort}`;
     const { body } = await edge.ask("/api/config/urls");
     assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: `${origin}/chat/` });
@@ -317,7 +317,7 @@ ok       a revoked token is refused at its next request: auth.invalid
       assert.equal(labels.includes("proxy check"), false, "it leaves no token behind");
     });
 
-    it("fails where there is no proxy, and says what is wrong without one", async () => {
+    it("fails without a proxy, and names the cause", async () => {
       const { code, stdout } = await runBerth(
         ["proxy", "check", "--address", `127.0.0.1:${edge.gateway.port}`, "--caddy-admin", edge.caddyAdmin],
         edge.env,

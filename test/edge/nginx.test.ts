@@ -37,7 +37,7 @@ describe("nginx in front of the API", () => {
     authorization: `Bearer ${await edge.gateway.token("all")}`,
   });
 
-  it("is told of by addresses that lead through it", async () => {
+  it("is in the URLs that Berth reports for clients of the proxy", async () => {
     const origin = `https://svc.local:${httpsPort}`;
     const { body } = await ask("/api/config/urls");
     assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: `${origin}/chat/` });
@@ -58,7 +58,7 @@ describe("nginx in front of the API", () => {
     for (const path of publicPaths) assert.notEqual((await ask(path)).status, 401, path);
   });
 
-  it("names the user who logged in, and nobody else", async () => {
+  it("names the user who logged in, and no other", async () => {
     const me = async (headers: Record<string, string>): Promise<unknown> =>
       JSON.parse((await ask("/api/auth/me", headers)).body);
     assert.deepEqual(await me({ ...basic, "x-forwarded-email": "eve" }), {

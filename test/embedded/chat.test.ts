@@ -38,7 +38,7 @@ test("the embedded engine answers chats and completions", async (t) => {
     assert.notEqual(await say(free), await say(free));
   });
 
-  await t.test("a long answer keeps its blanks: one word per token", async () => {
+  await t.test("a long answer keeps its spaces: one word per token", async () => {
     const words = String(await say({ ...chat, max_tokens: 150 })).split(" ");
     assert.equal(words.length, 150);
     assert.ok(

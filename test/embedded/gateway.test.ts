@@ -26,7 +26,7 @@ test("what the embedded engine lacks is translated or refused by the gateway", a
   assert.deepEqual(slot["capabilities"], ["chat", "completions", "messages", "responses"]);
   assert.deepEqual((await readPublished(berth.stateDir, "primary"))?.status.protocols, []);
 
-  await t.test("grammars and schemas that would end it are refused, and it lives on", async () => {
+  await t.test("grammars and schemas that would end the engine are refused, and the engine keeps running", async () => {
     const engines = JSON.stringify((await berth.slot("primary"))["processes"]);
     const doubled = Array.from({ length: 40 }, (_, index) => `x${index} ::= x${index + 1} x${index + 1}`).join("\n");
     for (const grammar of [

@@ -143,7 +143,7 @@ for (const [name, given, expected] of spoken) {
   test(`protocols: ${name}`, () => assert.deepEqual(llama.protocols(given), expected));
 }
 
-test("protocols of a custom engine are what its manifest declares", () => {
+test("a custom engine has the protocols that its manifest declares", () => {
   const spec = (capabilities?: ("chat" | "responses")[]): EngineInput =>
     input({ spec: { engine: "custom", command: ["/bin/x"], ...(capabilities === undefined ? {} : { capabilities }) } });
   assert.deepEqual(engines.custom.protocols(spec()), []);
@@ -235,7 +235,7 @@ test("a command replaces program and arguments, and needs neither model file nor
   assert.deepEqual(made.command, ["/bin/serve", "tiny", "-v"]);
 });
 
-test("warm-up asks each mode for what it answers", () => {
+test("warm-up sends each mode a request of its own kind", () => {
   assert.deepEqual(llama.probe(input(), "main"), {
     path: "/health",
     warmUp: {

@@ -112,7 +112,7 @@ test("as processes, engines that come as containers need a command, and say so",
   }
 });
 
-test("where the engine listens, and on which port it is reached, is the runtime's word", () => {
+test("the runtime decides the engine's listen address and the port of its endpoint", () => {
   const command = ["serve", "$(HOST)", "$(PORT)", "$(ORDINAL)"];
   const made = (runtime: "process" | "docker" | "kubernetes", ordinal?: number): [string, number, number] => {
     const base = custom({ command, image: "mine:1" });

@@ -25,7 +25,7 @@ const queued = (gateway: TestGateway): Promise<number | undefined> =>
   gateway.metric('berth_requests_queued{slot="primary"}');
 
 describe("a slot that is busy", () => {
-  it("queues what is beyond its limit, refuses what is beyond the queue, and serves in order", async () => {
+  it("queues requests beyond its limit, refuses requests beyond the queue, and serves in order", async () => {
     const script = onDemand();
     await using engine = await scriptedEngine(script.script);
     const spec = { concurrency: { max: 1, queue: 2 } };

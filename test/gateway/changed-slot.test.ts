@@ -76,7 +76,7 @@ describe("a request that waited for a slot which has changed meanwhile", () => {
     assert.equal((await answered).status, 200);
   });
 
-  it("is refused where the slot does not do what is asked any more", async () => {
+  it("is refused where the slot no longer has the capability", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: {} } });
     const answered = gateway.post("/v1/embeddings", { model: "primary", input: "x" });
@@ -86,7 +86,7 @@ describe("a request that waited for a slot which has changed meanwhile", () => {
     assert.equal(engine.seen.length, 0);
   });
 
-  it("is translated where the engine turns out not to speak what its kind may speak", async () => {
+  it("is translated where the probed engine lacks a protocol that its kind may have", async () => {
     await using engine = await scriptedEngine(sayHello);
     await using gateway = await startGateway({ slots: { primary: { status: { protocols: ["messages"] } } } });
     const answered = gateway.post("/v1/messages", { ...chat("primary"), max_tokens: 1 });

@@ -155,7 +155,7 @@ describe("an engine that fails before its answer", () => {
     await until("the engine is told", () => engine.seen[0]?.isAborted === true);
   });
 
-  it("falls silent within its stream: the last event has the error", async () => {
+  it("stops sending within its stream: the last event has the error", async () => {
     await using engine = await scriptedEngine(begin);
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port, spec: { timeoutSeconds: { idle: 1 } } } },

@@ -192,7 +192,7 @@ describe("a slot with several replicas", () => {
     assert.deepEqual(replicas.seen, [1, 4]);
   });
 
-  it("reports the failure of a replica that dies within an answer to that client alone", async () => {
+  it("reports the failure of a replica that ends during an answer to that client alone", async () => {
     await using replicas = await Replicas.start(2);
     await using gateway = await startGateway({ slots: { primary: slotOf(replicas.processes) } });
     const answers = ["one", "two"].map((word) => say(gateway, word));

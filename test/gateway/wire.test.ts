@@ -194,7 +194,7 @@ describe("pages of other origins", () => {
 });
 
 describe("a slot's request rules", () => {
-  it("remove fields, set what is missing, and force what ends in !", async () => {
+  it("remove fields, set missing fields, and force fields whose names end in !", async () => {
     await using engine = await scriptedEngine();
     const request = { set: { temperature: 0.5, "top_p!": 0.9, seed: 1 }, strip: ["logit_bias"] };
     await using gateway = await startGateway({ slots: { primary: { port: engine.port, spec: { request } } } });

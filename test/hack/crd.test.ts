@@ -93,7 +93,7 @@ describe("CRDs", () => {
     for (const kind of kinds) assert.deepEqual(definition.parse(crd(kind)).spec.names.categories, ["berth"]);
   });
 
-  it("find what is not structural", () => {
+  it("find schemas that are not structural", () => {
     const broken = {
       type: "object",
       additionalProperties: false,

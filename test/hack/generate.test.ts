@@ -159,7 +159,7 @@ describe("examples", () => {
 describe("reference page", () => {
   const page = reference();
 
-  it("tells of every field, in both spellings", () => {
+  it("describes every field, in both spellings", () => {
     for (const kind of kinds) {
       const spec = readSchema(resources[kind].schema, "input");
       const leaves = fields(spec).filter(({ schema }) => schema.properties === undefined && schema.anyOf === undefined);
@@ -169,7 +169,7 @@ describe("reference page", () => {
     assert.ok(page.includes("| `mounts[].source` | `mounts[].source` | string | required | Path on the host |"));
   });
 
-  it("tells of every setting, state and error", () => {
+  it("describes every setting, state and error", () => {
     const keys = Object.keys(configShape).filter((key): key is ConfigKey => key in configShape);
     for (const key of keys) assert.ok(page.includes(`| \`${environmentName(key)}\` | \`${tomlName(key)}\` |`), key);
     for (const state of slotStates) assert.ok(page.includes(`| \`${state}\` |`), state);

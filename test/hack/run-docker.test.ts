@@ -24,7 +24,7 @@ async function environment(directory: string, socket: string): Promise<NodeJS.Pr
 }
 
 describe("SVC_RUNTIME=docker make run", () => {
-  it("says what is missing where there is no daemon", async () => {
+  it("names the missing daemon", async () => {
     await using directory = await tempDir();
     const env = await environment(directory.path, `unix://${directory.path}/none.sock`);
     const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((settle) => {

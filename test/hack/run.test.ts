@@ -74,7 +74,7 @@ describe("make run", () => {
     assert.match(slot, /"model":"mine-gr-er"/);
   });
 
-  it("says in one line what is in its way, and what to do", async () => {
+  it("prints the cause and the remedy in one line", async () => {
     await using directory = await tempDir();
     const page = join(directory.path, "page.gguf");
     await writeFile(page, "<!doctype html><title>not found</title>");

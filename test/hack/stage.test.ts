@@ -20,7 +20,7 @@ async function left(script: string): Promise<string[]> {
   return await readdir(directory.path);
 }
 
-it("a stage is removed however soon after its making the process is told to end", async () => {
+it("a stage is removed however soon after its creation the process gets a signal to end", async () => {
   const script = `
     Stage.open();
     while (fs.readdirSync(tmp).length === 0);
@@ -28,7 +28,7 @@ it("a stage is removed however soon after its making the process is told to end"
   assert.deepEqual(await left(script), []);
 });
 
-it("a stage is removed with what is being copied into it when the process ends", async () => {
+it("a stage is removed with files that are being copied into it when the process ends", async () => {
   const script = `
     const stage = Stage.open();
     void stage.add(process.execPath, "/usr/bin/node");

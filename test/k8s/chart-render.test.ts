@@ -114,7 +114,7 @@ describe("the chart", () => {
     assert.match(await helmAlone(lint, everything), /0 chart\(s\) failed/);
   });
 
-  it("makes what is asked for, and nothing else", async () => {
+  it("renders the requested objects, and no other", async () => {
     const few = (await render()).map(nameOf).toSorted();
     assert.deepEqual(few, [
       "ClusterRole/ai-berth-kinds",

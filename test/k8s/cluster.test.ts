@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { startControlPlane } from "../support/kube/control-plane.ts";
 
-it("a control plane serves, keeps what it stores over the death of its API server, and ends", async () => {
+it("a control plane serves, keeps stored objects when its API server is killed, and ends", async () => {
   await using plane = await startControlPlane();
   const namespace = await plane.namespace();
   assert.match(await plane.kubectl(["version"]), /Server Version: v1\.34\./);

@@ -88,7 +88,7 @@ describe("what a real API server says of the CRDs", () => {
     }
   });
 
-  it("refuses with the words of file mode, at the same field", async () => {
+  it("refuses with the message of file mode, at the same field", async () => {
     const upstream = { baseUrl: "https://example.com/v1", models: [{ ref: "a" }] };
     const cases: readonly (readonly [Kind, string, object])[] = [
       ["Slot", "a", {}],
@@ -125,7 +125,7 @@ describe("what a real API server says of the CRDs", () => {
     }
   });
 
-  it("says which field a wrong name is, in the words of file mode", async () => {
+  it("names the field with a wrong name, with the message of file mode", async () => {
     const name = "a-name-of-more-than-thirty-two-characters";
     assert.match(
       await refusal("Slot", name, slot),
@@ -215,7 +215,7 @@ describe("what a real API server says of the CRDs", () => {
   });
 });
 
-it("kubectl explain has words for every field", () => {
+it("kubectl explain describes every field", () => {
   const bare: string[] = [];
   const walk = (node: unknown, path: string): void => {
     if (!isRecord(node)) return;

@@ -82,7 +82,7 @@ it("a token is valid at every gateway, and at none within a second after it is r
   );
 });
 
-it("each gateway tells its own demand and keeps its own places; that of a killed one holds nothing", async () => {
+it("each gateway publishes its own demand and keeps its own places; the demand of a killed gateway holds no slot", async () => {
   await using at = await openSlotSite(plane);
   const command = engineCommand("--tokens", "100000", "--token-ms", "100");
   const limits = { concurrency: { max: 1 }, load: "onDemand", idleSeconds: 1 };

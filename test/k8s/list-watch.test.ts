@@ -75,7 +75,7 @@ async function follower(onTold: (names: readonly string[]) => void = () => undef
 }
 
 describe("a list-watch on a real API server", { concurrency: true }, () => {
-  it("lists by pages, then is told of each change without another list", async () => {
+  it("lists by pages, then gets each change by the watch without another list", async () => {
     await using follow = await follower();
     const { watch, seen } = follow;
     const { lists } = watch.counts;
@@ -174,7 +174,7 @@ describe("a list-watch on a real API server", { concurrency: true }, () => {
     assert.ok(follow.watch.counts.stale > 5);
   });
 
-  it("counts what its handler throws, and goes on", async () => {
+  it("counts errors of its handler, and continues", async () => {
     await using follow = await follower((names) => {
       if (names.includes("bad")) throw new Error("a fault of the handler's");
     });

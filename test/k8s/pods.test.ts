@@ -106,7 +106,7 @@ it("a Pod without its Secret waits for it, and starts once it is there", async (
   });
 });
 
-it("an image that cannot be fetched ends the attempt with the registry's words", async () => {
+it("an image that cannot be fetched ends the attempt with the registry's message", async () => {
   await scene(async (site, runtime) => {
     await runtime.ensure(site.workload(0, [], { image: "127.0.0.1:1/nobody/none:1" }));
     const { reason, message } = await exited(runtime);

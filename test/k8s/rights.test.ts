@@ -91,7 +91,7 @@ it("a program without a right ends, or goes on, with the verb and the resource i
   assert.equal(operator.child.exitCode, null);
 });
 
-it("engines as Pods without the right to them are not known, or not started, and the words name it", async () => {
+it("without rights to Pods the operator neither lists nor starts engines, and the message names the missing right", async () => {
   const open = async (verbs: readonly string[]) => {
     const pods = { apiGroups: [""], resources: ["pods"], verbs };
     const slots = { apiGroups: ["berth.dev"], resources: ["slots"], verbs: ["get"] };

@@ -67,7 +67,7 @@ describe("the writer of custom resources", () => {
   });
 });
 
-it("a gateway that waits for an API server ends when it is told to", async () => {
+it("a gateway that waits for an API server ends on a signal", async () => {
   const namespace = await plane.namespace();
   const kubeconfig = join(plane.directory, "nobody.kubeconfig");
   const url = `https://127.0.0.1:${await freePort()}`;

@@ -67,7 +67,7 @@ test("a chat slot on the real llama-server", async (t) => {
     );
   });
 
-  await t.test("grammars and schemas that would end it are refused, and it lives on", async () => {
+  await t.test("grammars and schemas that would end the engine are refused, and the engine keeps running", async () => {
     const deep = `${'{"type":"array","items":'.repeat(60_000)}{}${"}".repeat(60_000)}`;
     const doubled = Array.from({ length: 40 }, (_, index) => `x${index} ::= x${index + 1} x${index + 1}`).join("\n");
     const fields = [

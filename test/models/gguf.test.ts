@@ -56,7 +56,7 @@ describe("the facts of a GGUF file", () => {
     });
   }
 
-  it("name the quantization by the file's own word, else by what holds most weights", async () => {
+  it("name the quantization by the file's own field, else by the type of most weights", async () => {
     const tensors = [
       { shape: [256], type: 0 },
       { shape: [256, 2], type: 14, offset: 1024n },

@@ -90,7 +90,7 @@ describe("a file that was found", () => {
     });
   });
 
-  it("can do what its header says", async () => {
+  it("has the capabilities of its header", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "m.gguf");
     const of = async (architecture: string, pooling: number | undefined, projector?: string): Promise<string> => {
@@ -158,7 +158,7 @@ describe("a file that was found", () => {
 });
 
 describe("a declared model", () => {
-  it("has the file's facts, but for what its manifest says", async () => {
+  it("has the file's facts, except for fields of its manifest", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "tiny.gguf");
     await writeTinyModel(path);

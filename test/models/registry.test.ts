@@ -111,7 +111,7 @@ describe("the registry of models", () => {
     assert.deepEqual(await site.states(declared), ["mine available"]);
   });
 
-  it("has one record per ref: what is declared wins over what is found, and a file is one model only", async () => {
+  it("has one record per ref: a declared model takes precedence over a found one, and a file is one model only", async () => {
     await using site = await opened();
     await writeTinyModel(join(site.root, "tiny.gguf"));
     await writeTinyModel(join(site.root, "other.gguf"));
@@ -128,7 +128,7 @@ describe("the registry of models", () => {
     assert.deepEqual(await site.states(declared), ["mine available", "tiny NotFetched"]);
   });
 
-  it("passes over names that no request could say, and keeps what it saw while its directory is away", async () => {
+  it("skips names that no request could have, and keeps its models while the directory is missing", async () => {
     await using site = await opened();
     await writeTinyModel(join(site.root, "tiny.gguf"));
     await writeTinyModel(join(site.root, "a model with blanks.gguf"));

@@ -125,7 +125,7 @@ describe("a slot that names nothing but its model", () => {
     }
   });
 
-  it("where the manifest decides, Berth says nothing of it", async () => {
+  it("where the manifest sets a value, Berth reports no decision", async () => {
     const model = { default: "l8", gpuLayers: 20, parallel: 2, contextSize: 4096, promptCacheBytes: 0, threads: 3 };
     const args = ["-fa", "off", "-ctk", "q8_0", "-ctv", "q8_0"];
     await using site = await startOn({ ...recorded, ...sixteen }, { primary: { model, args } });

@@ -309,7 +309,7 @@ describe("a swap", () => {
 describe("two processes", () => {
   const embed = { model: { default: "tiny", rerank: "ranker" } };
 
-  test("are one slot; a process that dies alone is restarted alone", async () => {
+  test("are one slot; a process that ends alone is restarted alone", async () => {
     await using site = new Site();
     site.source.save("embed", embed);
     await site.start();

@@ -65,7 +65,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", ["0 true", "1 true"]]);
   });
 
-  test("restarts a replica that dies alone, without effect on the others", async () => {
+  test("restarts a replica that ends alone, without effect on the others", async () => {
     await using site = await siteWith(of(3));
     site.runtime.kill("a", "main-1");
     await site.settle();

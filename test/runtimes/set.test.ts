@@ -66,7 +66,7 @@ describe("the end of several runtimes", () => {
     assert.deepEqual(ends, ["docker"]);
   });
 
-  it("can be told to hurry, and runtimes that are opened later hurry too", async () => {
+  it("can shorten its wait, also for runtimes that are opened later", async () => {
     const told: string[] = [];
     const hasty = (kind: RuntimeKind): Runtime => ({
       ...silent,
@@ -90,7 +90,7 @@ describe("removing from several runtimes", () => {
     await removal;
   });
 
-  it("fails where nothing was found and one of them is silent", async () => {
+  it("fails where nothing was found and one runtime does not answer", async () => {
     await using set = await setOf(part("process", { observe: async () => [], remove: async () => undefined }), silent);
     await assert.rejects(set.remove("primary", undefined, { stopSeconds: 30 }), silence);
   });

@@ -174,7 +174,7 @@ describe("availabilityOf", () => {
     it(`where ${what}`, () => assert.deepEqual(told(sketch, around), answer));
   }
 
-  it("says when a failed slot is tried again, and the failure in our own words", () => {
+  it("has the time of a failed slot's next attempt, and Berth's message for the failure", () => {
     const found = availabilityOf(slotOf(failing(1, 4000)), "main", { operator: "live", now });
     assert.ok(found.kind === "shut" && found.reopensInMs === 4000);
     assert.deepEqual(found.failure.details, {

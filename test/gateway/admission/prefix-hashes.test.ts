@@ -80,7 +80,7 @@ describe("hashes of a text", () => {
     assert.ok(hashesOf("x".repeat(1_000_000)).length < 300);
   });
 
-  it("says nothing of a text that is shorter than a cache is worth", () => {
+  it("has no hash for a text that is too short for a cache", () => {
     assert.deepEqual(hashesOf("short"), []);
   });
 });

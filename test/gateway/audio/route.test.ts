@@ -219,7 +219,7 @@ describe(`POST ${speech}`, () => {
     assert.match(error.message, /^Voice 'nobody' not found/);
   });
 
-  it("never ends cleanly when the engine dies within", async () => {
+  it("never ends cleanly when the engine ends during the answer", async () => {
     await using engine = await startKokoroDouble({ fault: "die" });
     await using gateway = await startGateway({ slots: { tts: slot("tts", engine.port) } });
     const response = await gateway.post(speech, saying);

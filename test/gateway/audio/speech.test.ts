@@ -80,7 +80,7 @@ async function ask(options: KokoroDoubleOptions, fields: object): Promise<{ stat
 }
 
 describe("speechAnswers", () => {
-  it("reports a refusal of Kokoro in its words", async () => {
+  it("reports a refusal of Kokoro with its message", async () => {
     const { status, body } = await ask({}, { ...least, model: "kokoro", voice: "nobody" });
     const failure = speechAnswers.refusal?.(status, body);
     assert.equal(failure?.code, "dispatch.rejected");

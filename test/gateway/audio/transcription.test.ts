@@ -371,7 +371,7 @@ describe("a transcription", () => {
     assert.equal(answer.status, 502);
   });
 
-  it("whose sender falls silent is 408, before its model is known or while it is held", async () => {
+  it("whose sender stops sending is 408, before its model is known or while it is held", async () => {
     const held = Promise.withResolvers<void>();
     await withDouble(
       {},

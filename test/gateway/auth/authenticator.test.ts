@@ -66,7 +66,7 @@ describe("authenticator", () => {
     assert.equal(authenticator().check(request({ authorization: `Bearer ${bad}` }), "public").source, "none");
   });
 
-  it("identifies callers by their credentials; a bearer takes precedence over the proxy's user's word", () => {
+  it("identifies callers by their credentials; a bearer takes precedence over the proxy's user header", () => {
     const rows: readonly (readonly [headers: Record<string, string>, outcome: object])[] = [
       [{}, required],
       [{ authorization: `Bearer ${good}` }, byToken],
@@ -159,7 +159,7 @@ describe("authenticator", () => {
     );
   });
 
-  it("counts the address that a trusted proxy reports, and no other header's word", () => {
+  it("counts the address that a trusted proxy reports, and no other header", () => {
     const auth = authenticator({ throttle: new FailureThrottle({ failureLimit: 1, now: () => 0 }) });
     const wrong = (forwarded: string, peer = "127.0.0.1"): string => {
       const headers = { authorization: `Bearer ${bad}`, "x-forwarded-for": forwarded };

@@ -51,7 +51,7 @@ describe("the log of a start about reachable routes", () => {
     assert.doesNotMatch(line?.text ?? "", /canary/);
   });
 
-  it("is in the log, and authentication listens on loopback unless told otherwise", async () => {
+  it("is in the log, and authentication listens on loopback by default", async () => {
     await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1", SVC_HOST: "" });
     assert.match(gateway.log(), /authentication is on; 127\.0\.0\.1:/);
     assert.match(gateway.log(), /there is no token yet/);

@@ -60,7 +60,7 @@ describe("two streams that wait for one cold slot", { concurrency: true }, () =>
     });
   }
 
-  it("are one call for a proxy's user, who is an admin, and an admin's token; two for his and a lesser one", async () => {
+  it("are shared between a proxy's admin user and an admin's token, and not with a token of a narrower scope", async () => {
     assert.equal(
       await callsFor(async (gateway) => [{ headers: proxied }, { headers: await holder(gateway, "admin") }]),
       1,

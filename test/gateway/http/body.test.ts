@@ -81,7 +81,7 @@ describe("readRequestBody", () => {
     await assert.rejects(body, refusal("dispatch.payload_too_large", 413));
   });
 
-  it("gives up on a sender that falls silent", async () => {
+  it("ends with 408 when the sender stops sending", async () => {
     const body = read((client) => void client.write("half"), { idleMs: 20 });
     await assert.rejects(body, refusal("dispatch.invalid_request", 408));
   });

@@ -13,7 +13,7 @@ describe("diskFailure", () => {
     });
   }
 
-  it("names the directory to those who manage, and no other failure", () => {
+  it("names the directory to administrators, and no other failure", () => {
     const error = Object.assign(new Error("write"), { code: "ENOSPC", path: "/srv/state/groups/loan.gpu.json" });
     const failure = managementFailure(error, "do this");
     assert.deepEqual(

@@ -86,7 +86,7 @@ describe("drawImages", () => {
     assert.ok(heard[0] instanceof ApiError && heard[0].code === "dispatch.upstream_failed");
   });
 
-  it("interrupts the engine when aborted, and says nothing more", async () => {
+  it("interrupts the engine when aborted, and sends no more events", async () => {
     await using double = await startComfyDouble({ fault: "never" });
     const { exchange, heard } = draw(double.port);
     await until("the engine works", () => double.calls.some(({ path }) => path.startsWith("/history/")));

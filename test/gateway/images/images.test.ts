@@ -144,7 +144,7 @@ describe("generate", () => {
     await assert.rejects(draw({ host: "127.0.0.1", port }), { code: "dispatch.upstream_unavailable", status: 502 });
   });
 
-  it("is not fooled by something that speaks no HTTP", async () => {
+  it("reports an engine whose answer is not HTTP", async () => {
     const server = createServer((socket) => socket.end("220 smtp ready\r\n"));
     const port = await listen(server);
     try {
@@ -187,7 +187,7 @@ describe("generate", () => {
     assert.ok(paths(double).includes("POST /interrupt"));
   });
 
-  it("says nothing of where it could not write", async () => {
+  it("is system.internal where the image cannot be written", async () => {
     await using double = await startComfyDouble();
     const nowhere = new ImageCache("/dev/null/images");
     await assert.rejects(draw(double, {}, { cache: nowhere }), { code: "system.internal", status: 500 });

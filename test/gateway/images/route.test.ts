@@ -43,7 +43,7 @@ describe(`POST ${path}`, () => {
     assert.deepEqual(pngSize(Buffer.from(await image.arrayBuffer())), { width: 128, height: 64 });
   });
 
-  it("leaves in the slot's record what it can draw with, and what is loaded", async () => {
+  it("records the slot's available models and the loaded one", async () => {
     const checkpoints = ["sd_xl_turbo_1.0_fp16.safetensors"];
     await using engine = await startComfyDouble({ checkpoints });
     await using gateway = await startGateway({ slots: { img: slot(engine.port), primary: { port: 1 } } });

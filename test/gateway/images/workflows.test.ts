@@ -14,7 +14,7 @@ describe("workflows", () => {
     assert.deepEqual([...workflows.keys()].toSorted(), ["flux-schnell", "sd-1.5-pruned-emaonly", "sdxl-turbo"]);
   });
 
-  it("are found by curated id, by the slot's names for what it holds, and through the slot", () => {
+  it("are found by curated id, by the slot's model names, and through the slot", () => {
     assert.equal(workflowFor(workflows, "sd-1.5-pruned-emaonly", slot).id, "sd-1.5-pruned-emaonly");
     assert.equal(workflowFor(workflows, "img", slot).id, "sdxl-turbo");
     assert.equal(workflowFor(workflows, "dall-e-3", slot).id, "sdxl-turbo");

@@ -134,7 +134,7 @@ describe("conversations of the chat page", () => {
     assert.deepEqual(await read.json(), kept);
   });
 
-  it("are refused with the place of what is wrong, and when they are too large", async () => {
+  it("are refused with the path of the wrong field, and when they are too large", async () => {
     await using gateway = await startGateway({ slots: {} });
     const at = "2026-01-01T00:00:00.000Z";
     const wrong = await put(

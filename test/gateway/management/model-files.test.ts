@@ -54,7 +54,7 @@ const model = modelRecordSchema.parse({
   projectorPath: "/m/mmproj.gguf",
 });
 
-it("a removal says what it has freed and what stays, and its dry run removes nothing", async () => {
+it("a removal reports the freed bytes and the files that stay, and its dry run removes nothing", async () => {
   await using gateway = await startGateway({ registry: { models: [model] } });
   const kept = [{ path: "/m/mmproj.gguf", reason: "the model b has it, too" }];
   await using operator = await operate(gateway.stateDir, () => ({ freedBytes: 5, kept }));
@@ -137,7 +137,7 @@ it("a scan writes manifests of new models when it is asked to, and of no others"
   assert.equal(await readFile(join(models, "a.toml"), "utf8"), 'source = "file:///m/two%20words.gguf"\n');
 });
 
-it("a scan of other directories, and its manifests, are for those who may use files of this machine", async () => {
+it("a scan of other directories, and its manifests, need the right to files of this machine", async () => {
   await using operated = await startGateway({ env: { SVC_API_EXEC: "1" } });
   await using operator = await operate(operated.stateDir, () => ({ models: [] }));
   await json(send(operated, "POST", "/api/models/scan", { directories: ["/srv/models"] }));

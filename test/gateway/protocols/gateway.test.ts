@@ -215,7 +215,7 @@ describe("Messages over an engine that speaks them", () => {
     );
   });
 
-  it("end with an error event when the engine dies", async () => {
+  it("end with an error event when the engine ends", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(whole[0], () => response.destroy());
@@ -252,7 +252,7 @@ describe("Responses", () => {
     });
   });
 
-  it("end with numbered events when a chat engine dies, and name the field that is not possible", async () => {
+  it("end with numbered events when a chat engine ends, and name the unsupported field", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(helloChunks[0], () => response.destroy());
@@ -394,7 +394,7 @@ describe("Responses", () => {
     assert.equal(engine.seen.length, 4);
   });
 
-  it("are relayed where it does, and end with their own error event when it dies", async () => {
+  it("are relayed where the engine supports them, and end with their own error event when the engine ends", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(`event: response.created\ndata: ${JSON.stringify(created)}\n\n`, () => response.destroy());

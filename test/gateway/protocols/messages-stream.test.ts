@@ -54,7 +54,7 @@ function eventsOf(text: string): Event[] {
 }
 
 describe("a chat stream as Messages events", () => {
-  it("is, for a text, word for word this", () => {
+  it("has exactly these events for a text", () => {
     const sent = [chunk({ role: "assistant", content: "" }), chunk({ content: "Hel" }), chunk({ content: "lo." })];
     assert.equal(
       translate([...sent, chunk({}, "stop"), usageChunk, done].join("")),
@@ -145,7 +145,7 @@ describe("a chat stream as Messages events", () => {
     assert.match(translate(chunk({ content: "x" }, "length")), /"stop_reason":"max_tokens"[^]*message_stop"\}\n\n$/);
   });
 
-  it("has no blocks when the engine says nothing, and ignores what follows the end", () => {
+  it("has no blocks for an empty answer, and ignores events after the end", () => {
     const types = eventsOf(translate(done + chunk({ content: "late" }))).map(({ type }) => type);
     assert.deepEqual(types, ["message_start", "ping", "message_delta", "message_stop"]);
   });

@@ -313,7 +313,7 @@ describe("a chat engine's answer as a Message", () => {
     assert.deepEqual(answerOf(message, {}, {}, { thinking: { type: "disabled" } })["content"], [text]);
   });
 
-  it("is empty when the engine says nothing, and a refusal when it refuses", () => {
+  it("is empty for an empty answer, and a refusal for a refusal", () => {
     assert.deepEqual(answerOf({ content: "" })["content"], []);
     assert.deepEqual(answerOf({ content: null, refusal: "no" })["content"], [{ type: "text", text: "no" }]);
   });

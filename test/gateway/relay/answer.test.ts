@@ -38,7 +38,7 @@ async function exchange(listener: RequestListener, requests: string): Promise<Ra
 }
 
 describe("Answer", () => {
-  it("carries the request's id, and forbids guessing of types and keeping of streams", async () => {
+  it("has the request's id, and forbids content sniffing and caching of streams", async () => {
     const { status, head } = await read((answer) => {
       answer.begin(200, stream);
       answer.end(Buffer.from("data: x\n\n"));

@@ -111,7 +111,7 @@ describe("Relay of JSON", () => {
     assert.deepEqual([odd.sink.calls, odd.log], [["refuse dispatch.upstream_failed"], ["first", "settled"]]);
   });
 
-  it("that reaches a client who was promised a stream is the engine's failure", () => {
+  it("of another type than the requested stream is the engine's failure", () => {
     const { relay, sink, head, data, log } = site();
     sink.isHeld = true;
     head("application/json");
@@ -134,7 +134,7 @@ describe("Relay of an event stream", () => {
     assert.deepEqual([sink.calls, sink.text], [["begin", "end"], `data: {"model":"asked"}\n\ndata: {}\n\n${done}`]);
   });
 
-  it("ends well when the engine dies after [DONE]", () => {
+  it("ends cleanly when the engine ends after [DONE]", () => {
     const { relay, sink, head, data } = site();
     head("text/event-stream");
     data(done);

@@ -18,7 +18,7 @@ function cpuSeconds(act: () => void): number {
 const newStream = (): EventStream => new EventStream({ rename: new ModelRename("engine", "asked"), isChat: false });
 
 describe("an event of which one byte comes at a time", () => {
-  it("costs what its bytes cost, not its length for each of them", () => {
+  it("takes time linear in its bytes, not quadratic", () => {
     const stream = newStream();
     const seconds = cpuSeconds(() => {
       stream.push(start);

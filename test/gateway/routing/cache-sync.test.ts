@@ -41,7 +41,7 @@ describe("a request that arrives before the operator has published all slots", (
     });
   }
 
-  it("is told that the slot is disabled only when the operator says so", async () => {
+  it("gets the error for a disabled slot only when the operator has published that", async () => {
     await using gateway = await startGateway({ operator: "none" });
     const answered = gateway.post("/v1/chat/completions", ask("primary"));
     await gateway.publish("primary", { spec: { enabled: false } });
@@ -79,7 +79,7 @@ describe("a request that arrives before the operator has published all slots", (
     assert.equal((await envelopeOf(await answered)).error.code, "model.not_loaded");
   });
 
-  it("goes on once a provider has listed its model, though no operator says a word", async () => {
+  it("continues once a provider has listed its model, also without an operator", async () => {
     const listed = Promise.withResolvers<void>();
     await using provider = await scriptedEngine(async (response, { method }) => {
       if (method === "GET") await listed.promise;

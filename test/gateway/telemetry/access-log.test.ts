@@ -15,7 +15,7 @@ function lines(part: number | undefined, code: number, failure?: ApiError): numb
 }
 
 describe("the access log", () => {
-  it("has every request unless told otherwise", () => {
+  it("has every request by default", () => {
     assert.equal(lines(undefined, 200), 400);
   });
 

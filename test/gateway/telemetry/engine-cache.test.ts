@@ -54,7 +54,7 @@ describe("the cache of an engine", () => {
     assert.equal(page.split(line).length, 2, "one line");
   });
 
-  it("keeps no scrape waiting for an engine that says nothing", async () => {
+  it("does not delay a scrape for an engine that does not answer", async () => {
     await using engine = await scriptedEngine((response, seen) => {
       if (seen.path !== "/slots") sayHello(response, seen);
     });

@@ -70,7 +70,7 @@ describe("the gateway's metric page", () => {
     assert.equal(await lines(), before);
   });
 
-  it("is the same at both addresses, and says what it is", async () => {
+  it("is the same at both addresses, and names its content type", async () => {
     await using gateway = await startGateway();
     for (const path of ["/metrics", "/api/metrics"]) {
       const response = await fetch(`${gateway.url}${path}`);

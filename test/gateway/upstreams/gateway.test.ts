@@ -157,7 +157,7 @@ describe("a provider behind the gateway", () => {
     assert.equal(double.posts[1]?.headers.accept, "*/*");
   });
 
-  it("tells a client's mistake as one, though it calls it a failure, and is not left alone for it", async () => {
+  it("causes dispatch.rejected for a client's error that it reports as 500, and its circuit stays closed", async () => {
     await using double = await startProvider();
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
     for (let at = 0; at < 7; at++) {

@@ -22,7 +22,7 @@ describe("mask", () => {
     assert.equal(new Mask(odd, "errors").text(JSON.stringify(odd)).includes("b"), false);
   });
 
-  it("leaves words alone that people use for want of a key", () => {
+  it("does not mask placeholders that people write instead of a key", () => {
     assert.equal(new Mask("none", "answers").text("none of it"), "none of it");
     assert.equal(new Mask("lm-studio", "answers").text("lm-studio"), "lm-studio");
     assert.equal(new Mask("abc", "errors").text("abc"), "abc");

@@ -64,7 +64,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.deepEqual(JSON.parse(asked.body), { ...body, model: "far" });
   });
 
-  it("relays a provider's partial images, and tells when they break off", async () => {
+  it("relays a provider's partial images, and reports when they break off", async () => {
     const stream = await client.images.generate({ model: "painter", prompt: "x", stream: true, partial_images: 1 });
     const types = (await Array.fromAsync(stream)).map(({ type }) => type);
     assert.deepEqual(types, ["image_generation.partial_image", "image_generation.completed"]);
@@ -97,7 +97,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.equal(double.asked.length, before);
   });
 
-  it("speaks as the provider likes it, in bytes or in events, and lists its voices", async () => {
+  it("sends speech in the provider's format, as bytes or events, and lists the voices", async () => {
     const body = { model: "painter", input: "hi", voice: { id: "voice_7" }, response_format: "aac" as const };
     const speech = await client.audio.speech.create(body);
     assert.deepEqual([speech.headers.get("content-type"), await speech.text()], ["audio/mpeg", "sound"]);
@@ -142,7 +142,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.equal((await client.embeddings.create({ model: "painter", input: "x" })).model, "painter");
   });
 
-  it("tells of a provider's refusal with its status", async () => {
+  it("reports a provider's refusal with the status", async () => {
     double.fail({ kind: "answer", status: 400, body: '{"error":{"message":"not safe"}}' });
     const refusal = await rejectionOf(client.images.generate({ model: "painter", prompt: "x" }), OpenAI.APIError);
     assert.deepEqual([refusal.status, refusal.code], [400, "dispatch.rejected"]);

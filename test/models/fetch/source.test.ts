@@ -21,7 +21,7 @@ it("reads what a source names", () => {
   assert.deepEqual(parseSource("flm://llama3.2:1b"), { scheme: "flm", model: "llama3.2:1b" });
 });
 
-it("refuses what is no source, and what would leave its directory", () => {
+it("refuses texts that are no source, and paths that would leave the directory", () => {
   for (const [text, why] of [
     ["qwen3:4b", /is no source/],
     ["ftp://example.test/a.gguf", /scheme ftp, which cannot be fetched/],

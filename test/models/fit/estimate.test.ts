@@ -151,7 +151,7 @@ describe("the estimate by a model's header", () => {
     assert.equal((both.gpus[0]?.cache ?? 0) * 2, both.gpus[1]?.cache);
   });
 
-  it("tells what is mapped and may be dropped from what is not", async () => {
+  it("separates mapped memory, which may be dropped, from other memory", async () => {
     const { host, mappedBytes, unusedMappedBytes } = await need(shapes.repacked, "-c 4096");
     assert.ok(mappedBytes > 0 && unusedMappedBytes > 0 && host.weights > mappedBytes);
     const plain = await need(shapes.dense, "-c 4096");

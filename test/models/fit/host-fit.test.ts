@@ -33,7 +33,7 @@ const card = (size: number, backends: Gpu["backends"] = ["cuda"]): Gpu =>
   gpu({ id: "0000:01:00.0", vendor: "nvidia", integrated: false, memory_bytes: size, backends, evidence: [] });
 
 describe("the catalogue's verdict", () => {
-  it("is that a model fits, with the sum and what it follows from", () => {
+  it("says that a model fits, with the sum and its evidence", () => {
     const fit = hostFit(entry("qwen3-8b"), undefined, { memory: memory(64 * gib), gpus: [card(24 * gib)] }, "cuda");
     assert.equal(fit.verdict, "fits");
     assert.match(
@@ -75,7 +75,7 @@ describe("the catalogue's verdict", () => {
     assert.ok(Math.abs((catalogued.needBytes ?? 0) / (fit.needBytes ?? 1) - 1) < 0.05, "and the two agree");
   });
 
-  it("is of an image model what its minimum says, on a card, on shared memory, and without a GPU", () => {
+  it("follows from an image model's minimum, on a card, on shared memory, and without a GPU", () => {
     const small = hostFit(entry("sdxl-turbo"), undefined, { memory: memory(32 * gib), gpus: [card(6 * gib)] }, "rocm");
     assert.deepEqual(
       [small.verdict, small.message],

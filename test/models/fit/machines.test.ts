@@ -63,7 +63,7 @@ describe("the budget of a machine that was laid out as files", () => {
     assert.ok((budget?.totalBytes ?? 0) >= 15 * gib, "what others hold now is not missing for good");
   });
 
-  it("without a GPU: the control group's limit, not what is free now", async () => {
+  it("without a GPU: the control group's limit, not the memory that is free now", async () => {
     const tree = { ...pc, "/sys/fs/cgroup/user.slice/memory.max": `${6 * gib}\n` };
     const budget = budgetOf(await probed({ tree }));
     assert.deepEqual([budget?.kind, budget?.totalBytes, budget?.freeBytes], ["host", 6 * gib, undefined]);
@@ -77,7 +77,7 @@ describe("what fits a machine that was laid out as files", async () => {
   const said = (facts: HardwareFacts, backend: string, spec: SlotSpecInput): string | undefined =>
     specFit(completeSlot("primary", slotSpecSchema.parse(spec)), shape, facts, backend)?.message;
 
-  it("is told with the sum, and with the context and layers that would fit", async () => {
+  it("is reported with the sum, and with the context and layers that would fit", async () => {
     const facts = await probed({ tree: recorded, smi: smi() });
     const model = { default: "l8", contextSize: 131_072 };
     assert.equal(said(facts, "cuda", { backend: "cuda", model }), undefined);

@@ -33,7 +33,7 @@ const beside = { processBytes: 0, promptCacheBytes: gib };
 const cuda = { id: "CUDA0", share: 1, backend: "cuda" } as const;
 
 describe("the memory of a device that a slot can get", () => {
-  it("is a card's memory as its driver leaves it, and what is free of it now", () => {
+  it("is a card's memory as its driver reports it, with the part that is free now", () => {
     const reason = "its own memory";
     assert.deepEqual(gpuBudget(card, memory), {
       id: "CUDA0",
@@ -60,7 +60,7 @@ describe("the memory of a device that a slot can get", () => {
     assert.match(scarce?.reason ?? "", /the machine's memory has left/);
   });
 
-  it("is of the processor what its control group allows, whatever is used of it now", () => {
+  it("is the limit of the control group for the processor, whatever is used now", () => {
     assert.equal(hostBudget({ ...memory, available_bytes: gib })?.totalBytes, 64 * gib);
     const limited = hostBudget({ ...memory, limit_bytes: 8 * gib, usable_bytes: 8 * gib });
     assert.deepEqual([limited?.totalBytes, limited?.reason], [8 * gib, "the limit of its control group"]);

@@ -251,7 +251,7 @@ describe("room by bytes", () => {
   ];
   for (const [what, told, expected] of table) it(what, () => assert.equal(told, expected));
 
-  it("says who holds how much, who stays, and who still loads", () => {
+  it("names the slots with their memory, the slots that stay, and the slots that still load", () => {
     assert.deepEqual(
       said(sized("a", 12, { ...ready, isPinned: true }), sized("b", 8, loading), sized("c", 10, asking)),
       [

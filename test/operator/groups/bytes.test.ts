@@ -57,7 +57,7 @@ describe("a group with a budget of bytes", () => {
     assert.equal(site.slot("a").status.transitions.at(-2)?.message, "slot c waits for its place in group gpu");
   });
 
-  it("loads a slot alone of which nothing is known, and says what it waits for", async () => {
+  it("loads a slot with an unknown need alone, and names the slot that it waits for", async () => {
     await using site = await sized({ a: 10 });
     site.source.save("new", member);
     site.source.group("gpu", { budget: { memoryBytes: 20 * gibibyte }, minResidencySeconds: 0 });
@@ -117,7 +117,7 @@ describe("a group that no SlotGroup declares", () => {
 });
 
 describe("a group with a slot that cannot be read", () => {
-  it("names it to who waits, and goes on without it after ten seconds", async () => {
+  it("names the slot to the waiting slots, and continues without it after ten seconds", async () => {
     await using site = await sized({ a: 10 });
     site.source.group("gpu", { budget: { slots: 1 } });
     site.source.save("odd", member);

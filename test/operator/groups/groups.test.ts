@@ -32,7 +32,7 @@ function mostAtOnce(site: Site): number {
 }
 
 describe("a group of one place", () => {
-  it("makes the second slot wait, says who has the place, and gives it over once the first is idle", async () => {
+  it("makes the second slot wait, names the slot that has the place, and grants the place once the first is idle", async () => {
     await using site = await grouped();
     ask(site, "a");
     await site.advance(2);
@@ -57,7 +57,7 @@ describe("a group of one place", () => {
     assert.equal(mostAtOnce(site), 1);
   });
 
-  it("does not give the place back to who left, unless somebody asks for it again", async () => {
+  it("does not give the place back to the evicted slot without a new request", async () => {
     await using site = await grouped();
     ask(site, "a");
     await site.advance(12);
@@ -72,7 +72,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.state("a"), site.state("b")], ["ready", "offline"]);
   });
 
-  it("lets a busy slot end what is in flight once the other has waited its bound, however long that takes", async () => {
+  it("lets a busy slot end its requests in flight once the other has waited its bound, however long they take", async () => {
     await using site = await grouped({ maxWaitSeconds: 20 });
     ask(site, "a");
     await site.advance(5);
@@ -115,7 +115,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.runtime.running("a"), site.runtime.running("b"), mostAtOnce(site)], [[], ["main"], 1]);
   });
 
-  it("tells no slot to leave that still loads", async () => {
+  it("evicts no slot that still loads", async () => {
     await using site = await grouped({ maxWaitSeconds: 5, minResidencySeconds: 0 });
     site.runtime.manner("a").loadMs = 120_000;
     ask(site, "a");
@@ -159,7 +159,7 @@ describe("a group of one place", () => {
     assert.equal(mostAtOnce(site), 1);
   });
 
-  it("tells who waits behind a pinned slot that it does not leave for others", async () => {
+  it("reports to a slot that waits behind a pinned slot that the pinned slot stays", async () => {
     await using site = await grouped();
     site.source.save("a", custom({ load: "onDemand", idleSeconds: 100, group: "gpu", pinned: true }));
     ask(site, "a");
@@ -262,7 +262,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.states("b"), site.deeds("c")], [["starting", "warming", "ready"], []]);
   });
 
-  it("keeps what its operator's successor finds, and goes on where it was", async () => {
+  it("keeps its grants for the next operator, which continues from them", async () => {
     await using site = await grouped();
     ask(site, "a");
     await site.advance(12);
@@ -299,7 +299,7 @@ describe("a group of one place", () => {
     assert.deepEqual([...site.deeds("a"), ...site.deeds("b")], ["start main", "stop main", "start main"]);
   });
 
-  it("loads nobody for a client that has left, and gives the place back to who needs it", async () => {
+  it("loads no slot for a client that has disconnected, and grants the place to a slot with a request", async () => {
     await using site = await grouped({ maxWaitSeconds: 20 });
     ask(site, "a");
     await site.advance(6);
@@ -314,7 +314,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.state("a"), ...site.deeds("b")], ["ready"]);
   });
 
-  it("keeps an always loaded slot, and tells who asks that waiting is in vain", async () => {
+  it("keeps an always loaded slot, and refuses requests for the others with the reason", async () => {
     await using site = await grouped();
     site.source.save("a", custom({ group: "gpu" }));
     await site.advance(5);

@@ -64,7 +64,7 @@ describe("a group that is lent", () => {
     );
   });
 
-  it("ends by itself: what is always loaded comes back, and so does what is asked for", async () => {
+  it("ends by itself: slots that are always loaded come back, and so do slots with requests", async () => {
     await using site = await grouped();
     await lend(site, 60);
     await site.advance(5);
@@ -183,7 +183,7 @@ describe("what the operator says of groups", () => {
     ]);
   });
 
-  it("keeps the queue: after a restart of the operator who waited first is first", async () => {
+  it("keeps the queue: after a restart of the operator the slot that waited first is first", async () => {
     await using site = new Site();
     site.source.group("gpu", { minResidencySeconds: 0, maxWaitSeconds: 60 });
     for (const slot of ["a", "b", "z"]) site.source.save(slot, member);

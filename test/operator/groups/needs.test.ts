@@ -89,7 +89,7 @@ describe("what a slot needs of a budget", () => {
     assert.equal(needs(onHost, undefined), "host 6 GiB, 0000:01:00.0 0, 0000:02:00.0 0");
   });
 
-  it("is at least what its processes hold", () => {
+  it("is at least the memory that its processes hold", () => {
     const grown = {
       ...onSecond,
       memory: { hostBytes: 3 * gibibyte, devices: [{ id: "0000:02:00.0", bytes: 12 * gibibyte }] },
@@ -98,7 +98,7 @@ describe("what a slot needs of a budget", () => {
     assert.equal(needs({ memory: { hostBytes: 5 * gibibyte, devices: [] } }, { memoryBytes: 1 }), "memory 5 GiB");
   });
 
-  it("counts on every GPU where the engine's GPU cannot be told", () => {
+  it("counts on every GPU where the engine's GPU is unknown", () => {
     assert.equal(needs(fit([["SYCL0", 4]]), undefined), "0000:01:00.0 4 GiB, 0000:02:00.0 4 GiB");
   });
 

@@ -33,7 +33,7 @@ const arbitrary = fc.record({
 });
 
 describe("a group under random load, by places and by bytes", () => {
-  it("is never over its budget, tells none to leave that loads, is pinned or busy in time, and serves everybody", () => {
+  it("is never over its budget, evicts no slot that loads, is pinned or is busy within its bound, and serves every slot", () => {
     let [answered, abandoned] = [0, 0];
     fc.assert(
       fc.property(arbitrary, ({ drawn, budget, pinned, minResidencyMs, maxWaitMs, requests }) => {

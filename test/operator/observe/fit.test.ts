@@ -195,7 +195,7 @@ describe("the memory that a slot needs", () => {
     assert.equal(place.asked.length, 2, "another launch line");
   });
 
-  it("is what its processes held, which the next start believes, also of another operator", async () => {
+  it("is the memory that its processes held, and the next start uses that figure, also under another operator", async () => {
     await using place = await site();
     const memory = { hostBytes: 500 * mebibyte, devices: [{ id: "0000:01:00.0", bytes: 900 * mebibyte }] };
     const readySince = new Date("2026-01-01T11:00:00Z");

@@ -85,7 +85,7 @@ it("an engine is probed on whole seconds, where many are asked together, and nev
   assert.deepEqual((await probedAt(0.5)).slice(0, 4), [300, 800, 1300, 1800]);
 });
 
-it("a slot is not held up by a warm-up request while its runtime is silent", { timeout: 180_000 }, async () => {
+it("a warm-up request does not delay a slot while its runtime does not answer", { timeout: 180_000 }, async () => {
   using health = new HealthRecords(({ body }) =>
     body === undefined ? Promise.resolve({ outcome: "healthy" }) : new Promise(() => undefined),
   );

@@ -9,7 +9,7 @@ import { custom, Site } from "../site.ts";
 const gibibyte = 1024 ** 3;
 const device = "0000:00:06.0";
 
-test("status tells what a slot's processes hold on a GPU, from the moment that it is ready until they are gone", async () => {
+test("status has the GPU memory of a slot's processes from the moment that the slot is ready until the processes have ended", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   site.holdings = [

@@ -78,7 +78,7 @@ test("a version that counts nothing is asked with nothing, and only a missing ro
   ]);
 });
 
-test("an engine that does not answer is taken at its adapter's word", async () => {
+test("an engine that does not answer the probe gets the protocols that its adapter declares", async () => {
   const silent = await spokenProtocols(
     () => Promise.resolve({ outcome: "failed", message: "no answer" }),
     ["messages"],

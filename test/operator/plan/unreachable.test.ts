@@ -37,7 +37,7 @@ test("a runtime that stops answering while it fetches an image is published, wit
   assert.deepEqual([site.state("a"), next(site), site.slot("a").status.restarts], ["ready", undefined, 0]);
 });
 
-test("an engine that had failed before the runtime went silent starts as soon as it answers", async () => {
+test("an engine that failed before the runtime became unreachable starts as soon as the runtime answers", async () => {
   await using site = await containerSite(async () => ({ state: "ready" }));
   await site.advance(5);
   site.runtime.prepared = async () => {

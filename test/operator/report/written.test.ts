@@ -5,7 +5,7 @@ import { PublishedWriter } from "../../../src/operator/report/written.ts";
 import { PublisherDouble } from "../../doubles/state.ts";
 import { custom, Site } from "../site.ts";
 
-test("an engine that dies while no status can be written is started again, and published once that is possible", async () => {
+test("an engine that ends while no status can be written is started again, and published once that is possible", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start();

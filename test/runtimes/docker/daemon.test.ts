@@ -13,7 +13,7 @@ import { tempDir } from "../../support/temp-dir.ts";
 import { until } from "../../support/until.ts";
 import { later } from "../../support/later.ts";
 
-it("a daemon that accepts and keeps silent is unavailable for a plain request, and waited for by a stream", async () => {
+it("a daemon that accepts and does not answer is unavailable for a plain request, while a stream waits", async () => {
   await using directory = await tempDir();
   const path = join(directory.path, "docker.sock");
   const sockets: Socket[] = [];

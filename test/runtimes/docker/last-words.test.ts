@@ -6,7 +6,7 @@ import { lastWords } from "../../../src/runtimes/docker/last-words.ts";
 import { containerLogFile } from "../../../src/runtimes/logs/logs.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
-it("a container's last words are its own, not those of the one before it", async () => {
+it("the last output of a container does not include the output of the container before it", async () => {
   await using directory = await tempDir();
   await mkdir(join(directory.path, "logs"));
   const label = { instance: "i", slot: "primary", role: "main", ordinal: 0, hash: "h", port: 8081, name: "n" } as const;

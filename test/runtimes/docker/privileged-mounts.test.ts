@@ -9,7 +9,7 @@ import { BadWorkload } from "../../../src/runtimes/start-failure.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 describe("a mount of the manifest", () => {
-  it("is refused where it would hand over the machine, and says what it holds or lies in", async () => {
+  it("is refused where it would give control of the machine, and the message names the path", async () => {
     await using directory = await tempDir();
     const { path } = directory;
     for (const name of ["state/auth", "state/models/big", "config/slots", "data/deep", "etc"])

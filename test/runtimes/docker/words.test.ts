@@ -107,13 +107,13 @@ describe("the progress of a pull that breaks off", () => {
     { status: "Retrying in 5 seconds", progressDetail: {} },
   ];
 
-  it("keeps what it had, and says that the daemon waits", () => {
+  it("keeps its progress, and says that the daemon waits", () => {
     const progress = told(begun);
     assert.equal(progress.isBroken, true);
     assert.deepEqual(progress.read(1000), { bytesDone: 400, bytesTotal: 1000, bytesPerSecond: 400 });
   });
 
-  it("has what it had, though Docker counts the layer as whole when it lets go of the connection", () => {
+  it("keeps its progress, though Docker counts the layer as whole when Docker closes the connection", () => {
     const [fetching = {}, some = {}, retrying = {}] = begun;
     const letGo = { status: "Downloading", progressDetail: { current: 1000, total: 1000 } };
     const broken = [fetching, some, letGo, retrying, retrying];
@@ -125,7 +125,7 @@ describe("the progress of a pull that breaks off", () => {
     assert.equal(told([fetching, letGo, retrying]).read().bytesDone, 0, "a break before a word of what has come");
   });
 
-  it("counts on where Docker tells of the rest alone, however often, and from the start where it must begin anew", () => {
+  it("continues its count where Docker reports only the rest, however often, and from zero where the layer begins anew", () => {
     const goesOn = { status: "Downloading", progressDetail: { current: 50, total: 600 } };
     const again = { status: "Downloading", progressDetail: { current: 10, total: 100 } };
     const anew = { status: "Downloading", progressDetail: { current: 10, total: 1000 } };
@@ -143,7 +143,7 @@ describe("the progress of a pull that breaks off", () => {
     assert.equal(progress.silentMs(80_000), 10_000);
   });
 
-  it("has a total though Podman never tells a small layer's size", () => {
+  it("has a total though Podman never reports a small layer's size", () => {
     const progress = told(begun.slice(0, 2));
     progress.take('{"status":"Pulling fs layer","id":"c"}');
     assert.equal(progress.read().bytesTotal, undefined);

@@ -4,7 +4,7 @@ import { PodMemory } from "../../../src/runtimes/kubernetes/pod-memory.ts";
 
 const pod = (uid: string) => ({ metadata: { name: "berth-a-main-0", uid } });
 
-it("what is known of a Pod is known by its identity, and goes with it", () => {
+it("facts of a Pod are kept by its identity, and removed with the Pod", () => {
   const memory = new PodMemory<string>();
   const [former, present, ended] = [pod("1"), pod("2"), pod("3")];
   for (const each of [former, present, ended]) memory.set(each, `fact ${each.metadata.uid}`);

@@ -47,7 +47,7 @@ async function site(logs: Readonly<Record<string, string>>): Promise<AsyncDispos
 describe("the output of an engine since its start", () => {
   const process: Observed = { ...seen, id: { pid: 42 } };
 
-  it("is what its log holds from there on", async () => {
+  it("is the part of its log from that offset on", async () => {
     await using state = await site({ "a.main.log": "earlier\nloads\nlayers\n" });
     assert.equal(await firstOutput(state.path, process), "loads\nlayers\n");
   });

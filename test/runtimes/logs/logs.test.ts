@@ -66,7 +66,7 @@ test("a slot without logs has no lines, and a follower waits for the first", asy
   assert.deepEqual(follower.seen, ["first"]);
 });
 
-test("what is no slot's name reads no file", async () => {
+test("a name that is no slot's name reads no file", async () => {
   using state = new State();
   const lines = tailLogs(state.dir, "../processes/primary", { tail: 1, follow: false });
   await assert.rejects(async () => {

@@ -88,7 +88,7 @@ describe("a forged label", () => {
     assert.deepEqual([seen.phase, seen.isListening, seen.id], ["exited", false, before.id]);
   });
 
-  test("the record that tells a true engine from it is for the operator alone", async () => {
+  test("only the operator may read the record that identifies an engine", async () => {
     await using site = new ProcessSite();
     await startedAndLeft(site, site.workload(await freePort()));
     assert.equal((await stat(recordFile(site))).mode & 0o777, 0o600);

@@ -168,7 +168,7 @@ describe("process: exits", () => {
     assert.equal((await exitOf(runtime)).message, "exited with code 1: error loading model");
   });
 
-  test("an engine that says nothing is not given its predecessor's words", async () => {
+  test("the exit message of an engine without output has no output of its predecessor", async () => {
     await using site = new ProcessSite();
     await using runtime = await site.open();
     await runtime.ensure(site.command(["/bin/sh", "-c", "echo secret of the first; exit 1"], await freePort()));
