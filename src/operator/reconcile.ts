@@ -6,6 +6,7 @@ import { act, actFailed, nothing, probe, type Acted } from "./act/act.ts";
 import { gather, type Gathered } from "./observe/gather.ts";
 import type { SlotInput } from "./plan/input.ts";
 import type { Use } from "./groups/ledger.ts";
+import { wantedFit } from "./plan/growth.ts";
 import { handledRequests, settledRequests } from "./plan/handled.ts";
 import { whilePaused } from "./plan/paused.ts";
 import { withoutFailures } from "./plan/compose.ts";
@@ -38,7 +39,9 @@ export async function reconcile(dependencies: Dependencies, name: string, option
   const { check, ...decided } = plan(gathered.input);
   const decision = options.isPaused ? whilePaused(gathered.input, decided) : decided;
   explain(options.log, gathered.input, decision, check);
-  dependencies.groups.note(name, useOf(gathered.input, decided, check));
+  const { groups } = dependencies;
+  const use = useOf(gathered.input, decided, check);
+  groups.note(name, use, wantedFit(gathered.input, groups.wantedBy(name), use === "asking"));
   const done = options.isPaused
     ? await sayOnly(dependencies, gathered, decision, options)
     : await carryOut(dependencies, gathered, decision, options);

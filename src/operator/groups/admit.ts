@@ -1,5 +1,5 @@
 import type { Grant, LeavingCause } from "../plan/grant.ts";
-import { amountOf, exceeded, fits, type Amounts } from "./amounts.ts";
+import { amountOf, exceeded, fits, largest, type Amounts } from "./amounts.ts";
 import { evictions } from "./evictions.ts";
 import { isMovable, type Member } from "./member.ts";
 import { waitingMessage } from "./messages.ts";
@@ -53,12 +53,10 @@ const leastTurnMs = 5000;
  */
 export function admit(members: readonly Member[], rules: GroupRules, before: Entries, nowMs: number): Admission {
   // A preempted slot that is unloaded requests room again, behind the waiting ones.
-  const isHolding = ({ name, isPresent, isAsking }: Member): boolean =>
-    isPresent || (isAsking && before.get(name)?.state === "granted");
   if (rules.lentUntil !== undefined) return lentAdmission(members, rules.lentUntil, before, nowMs);
-  const holders = members.filter(isHolding);
+  const holders = holdersOf(members, rules.capacity, before);
   const line = inLine(
-    members.filter((member) => member.isAsking && !isHolding(member)),
+    members.filter((member) => member.isAsking && !holders.includes(member)),
     before,
   );
   const placement = place(holders, line, rules, before, nowMs);
@@ -66,6 +64,7 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
   const known = (member: Member, state: Entry["state"]): readonly [string, Entry] =>
     entryOf(member, state, before, nowMs);
   const first = waiting.find(({ isHopeless }) => !isHopeless)?.member;
+  const firstSlot = first?.growth?.of ?? first?.name;
   return {
     entries: new Map([
       ...admitted.map((member) => known(member, "granted")),
@@ -81,7 +80,7 @@ export function admit(members: readonly Member[], rules: GroupRules, before: Ent
         ({ member, isHopeless }) => [member.name, waitingGrant(member, isHopeless, admitted, rules)] as const,
       ),
       ...[...leaving].map(
-        ([member, cause]) => [member.name, { ...costOf(member), state: "leaving", cause, for: first?.name }] as const,
+        ([member, cause]) => [member.name, { ...costOf(member), state: "leaving", cause, for: firstSlot }] as const,
       ),
     ]),
     ...(placement.againMs === undefined ? {} : { againMs: placement.againMs }),
@@ -113,6 +112,16 @@ function lentAdmission(members: readonly Member[], until: string, before: Entrie
   };
 }
 
+/** With a place. A place that is granted and not taken yet is lost where the slot needs more by now than there is. */
+function holdersOf(members: readonly Member[], capacity: Amounts, before: Entries): readonly Member[] {
+  const holders = members.filter(({ isPresent }) => isPresent);
+  for (const member of members) {
+    if (member.isPresent || !member.isAsking || before.get(member.name)?.state !== "granted") continue;
+    if (fits([...holders, member], capacity)) holders.push(member);
+  }
+  return holders;
+}
+
 interface Placement {
   /** With room, also those that are asked to leave. */
   readonly admitted: readonly Member[];
@@ -137,6 +146,8 @@ function place(
   const turnMs = Math.max(minResidencyMs, leastTurnMs);
   const canLeave = (member: Member, isLate: boolean): boolean => {
     if (!member.isReady || member.isLeaving || !isMovable(member)) return false;
+    // The engine is being replaced by one for which the slot has the memory.
+    if (holders.some(({ growth }) => growth?.of === member.name)) return false;
     return member.isBusy ? isLate && readyMs(member) >= turnMs : readyMs(member) >= minResidencyMs;
   };
   const leaving = new Map(
@@ -154,8 +165,14 @@ function place(
     leaving.set(member, "budget");
     later = later.filter((each) => each !== member);
   }
-  const always = holders.filter(({ isAlways }) => isAlways);
   for (const member of line) {
+    const own = member.growth?.of;
+    // A slot that leaves is loaded again with its next model.
+    if (own !== undefined && !later.some(({ name }) => name === own)) {
+      waiting.push({ member, isHopeless: false });
+      continue;
+    }
+    const always = holders.filter(({ isAlways, name }) => isAlways || name === own);
     const isFree = fits([...later, member], capacity);
     if (isFree && fits([...admitted, member], capacity)) {
       admitted.push(member);
@@ -167,10 +184,10 @@ function place(
     if (isFree) later = [...later, member];
     if (isFree || isHopeless) continue;
     const isLate = waitedMs(member) >= maxWaitMs && member.isUnattended !== true;
-    const ready = later.filter((each) => holders.includes(each) && canLeave(each, isLate));
+    const ready = later.filter((each) => each.name !== own && holders.includes(each) && canLeave(each, isLate));
     const now = evictions(ready, [...later, member], capacity);
     for (const each of now ?? []) leaving.set(each, each.isBusy ? "waited" : "idle");
-    const movable = later.filter((each) => admitted.includes(each) && isMovable(each));
+    const movable = later.filter((each) => each.name !== own && admitted.includes(each) && isMovable(each));
     const gone = now ?? evictions(movable, [...later, member], capacity);
     if (now === undefined) stuck.push(member);
     if (gone !== undefined) later = [...later.filter((each) => !gone.includes(each)), member];
@@ -209,8 +226,14 @@ function waitingGrant(
   admitted: readonly Member[],
   { group, capacity }: GroupRules,
 ): Grant {
-  const holders = admitted.map(({ name }) => name).toSorted();
-  const message = waitingMessage(group, member, admitted, capacity, isHopeless);
+  const slots = admitted.filter(({ growth, name }) => growth === undefined && name !== member.growth?.of);
+  const holders = slots.map(({ name }) => name).toSorted();
+  const withGrowth = slots.map((slot) => {
+    const growth = admitted.find((each) => each.growth?.of === slot.name)?.growth;
+    return growth === undefined ? slot : { ...slot, needs: largest(slot.needs, growth.whole) };
+  });
+  const waiter = member.growth === undefined ? member : { ...member, needs: member.growth.whole };
+  const message = waitingMessage(group, waiter, withGrowth, capacity, isHopeless);
   return { state: "waiting", holders, isHopeless, message };
 }
 

@@ -20,3 +20,9 @@ export function exceeded(all: readonly { readonly needs: Amounts }[], capacity: 
 export function fits(all: readonly { readonly needs: Amounts }[], capacity: Amounts): boolean {
   return exceeded(all, capacity).length === 0;
 }
+
+/** Of each resource the larger amount. */
+export function largest(one: Amounts, other: Amounts): Amounts {
+  const resources = new Set([...one.keys(), ...other.keys()]);
+  return new Map([...resources].map((id) => [id, Math.max(amountOf(one, id), amountOf(other, id))]));
+}

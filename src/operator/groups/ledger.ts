@@ -2,6 +2,7 @@ import type { GroupStatus } from "../../api/group-status.ts";
 import { admit, type Admission, type Entries, type Entry, type GroupRules } from "./admit.ts";
 import type { Member } from "./member.ts";
 import type { Grant, LeavingCause } from "../plan/grant.ts";
+import { needKey, type WantedFit } from "../plan/growth.ts";
 
 /** A slot's use of its place, by its own plan: it would start, it occupies one, or neither. */
 export type Use = "asking" | "present" | "none";
@@ -17,6 +18,14 @@ interface Group {
   readonly lentUntil?: string;
 }
 
+/** No name of a slot has it. */
+const growthMark = " → ";
+
+/** The name of a slot's growth to that need among the members of its group. */
+export function growthName(slot: string, wanted: WantedFit): string {
+  return `${slot}${growthMark}${needKey(wanted)}`;
+}
+
 const nothing: Group = { entries: new Map(), grants: new Map() };
 
 /**
@@ -25,6 +34,7 @@ const nothing: Group = { entries: new Map(), grants: new Map() };
  */
 export class GroupLedger {
   readonly #uses = new Map<string, Use>();
+  readonly #wanted = new Map<string, WantedFit>();
   readonly #groups = new Map<string, Group>();
   /** Slots without a plan: since when a group waits for them. */
   readonly #unread = new Map<string, number>();
@@ -43,14 +53,29 @@ export class GroupLedger {
   }
 
   /** Records the last plan of the slot. */
-  note(slot: string, use: Use): void {
+  note(slot: string, use: Use, wanted?: WantedFit): void {
     this.#uses.set(slot, use);
+    if (wanted === undefined) this.#wanted.delete(slot);
+    else this.#wanted.set(slot, wanted);
     this.#unread.delete(slot);
   }
 
   forget(slot: string): void {
     this.#uses.delete(slot);
+    this.#wanted.delete(slot);
     this.#unread.delete(slot);
+  }
+
+  /** The need of the engine that the slot would start, where the published one is another's. */
+  wantedBy(slot: string): WantedFit | undefined {
+    return this.#wanted.get(slot);
+  }
+
+  /** Whether the slot has the memory that it wants. */
+  wantedGrantOf(group: string, slot: string): Grant {
+    const wanted = this.#wanted.get(slot);
+    const isPresent = this.#uses.get(slot) === "present";
+    return this.grantOf(group, wanted === undefined || !isPresent ? slot : growthName(slot, wanted));
   }
 
   /** How long a group has waited for the slot's first plan. */
@@ -99,12 +124,13 @@ export class GroupLedger {
     const { entries, grants, againMs } = admit(members, rules, before.entries, nowMs);
     const { lentUntil } = rules;
     this.#groups.set(group, { entries, grants, ...(lentUntil === undefined ? {} : { lentUntil }) });
-    const changed = members.flatMap(({ name }) =>
+    const changed = members.flatMap(({ name, growth }) =>
       JSON.stringify(before.grants.get(name)) === JSON.stringify(grants.get(name)) && before.lentUntil === lentUntil
         ? []
-        : [name],
+        : [growth?.of ?? name],
     );
-    const moves = [...entries].flatMap(([slot, entry]) => moveOf(slot, before.entries.get(slot), entry, nowMs));
+    const slots = [...entries].filter(([name]) => !name.includes(growthMark));
+    const moves = slots.flatMap(([slot, entry]) => moveOf(slot, before.entries.get(slot), entry, nowMs));
     return { changed, moves, ...(againMs === undefined ? {} : { againMs }) };
   }
 

@@ -30,6 +30,11 @@ export interface Member {
   /** A load is given up after this time. */
   readonly startupSeconds?: number;
   readonly cost?: ReturnCost;
+  /**
+   * Not a slot, but what the next model of that loaded slot needs more: `needs` is the difference, `whole` all of it. It is
+   * held from the moment at which it is granted.
+   */
+  readonly growth?: { readonly of: string; readonly whole: Amounts };
 }
 
 /** Whether another slot may ever take its place. */

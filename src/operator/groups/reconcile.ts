@@ -4,8 +4,10 @@ import type { Dependencies } from "../dependencies.ts";
 import { preemption } from "../plan/group.ts";
 import { at } from "../plan/input.ts";
 import type { Done } from "../queue.ts";
-import type { Amounts } from "./amounts.ts";
-import type { GroupMove } from "./ledger.ts";
+import type { SlotStatus } from "../../api/status.ts";
+import type { WantedFit } from "../plan/growth.ts";
+import { amountOf, type Amounts } from "./amounts.ts";
+import { growthName, type GroupMove } from "./ledger.ts";
 import type { Member } from "./member.ts";
 import { capacityOf, needsOf } from "./needs.ts";
 import { groupProblems } from "./problems.ts";
@@ -56,7 +58,8 @@ export function reconcileGroup(
   }
   const { capacity, problem } = capacityOf(spec?.budget, dependencies.machine.facts?.());
   const isDeclared = spec !== undefined;
-  const members = names.map((name) => memberOf(dependencies, name, { capacity, isDeclared }));
+  const slots = names.map((name) => memberOf(dependencies, name, { capacity, isDeclared }));
+  const members = slots.flatMap((slot) => [slot, ...growthOf(dependencies, slot, { capacity, isDeclared })]);
   const { maxWaitSeconds, minResidencySeconds } = spec ?? usualTimes;
   const lent = loanOf(dependencies, group);
   const rules = {
@@ -77,7 +80,7 @@ export function reconcileGroup(
       entries: groups.entriesOf(group),
       grants: (slot) => groups.grantOf(group, slot),
       ...(lent === undefined ? {} : { lentUntil: lent.until }),
-      problems: groupProblems({ group, capacity, members, unread, devices: problem }),
+      problems: groupProblems({ group, capacity, members: slots, unread, devices: problem }),
     },
     before,
     clock.now(),
@@ -124,6 +127,7 @@ function memberOf(
   const spec = source.get("Slot", name)?.spec ?? slot?.spec;
   const status = slot?.status;
   const use = groups.useOf(name);
+  const wanted = groups.wantedBy(name);
   let requests = 0;
   let lastUsedAt = Math.max(at(status?.idleSince), at(status?.readySince));
   const demands = demand.list().flatMap(({ slots }) => slots[name] ?? []);
@@ -135,7 +139,7 @@ function memberOf(
   const model = ref === undefined ? undefined : dependencies.models().get(ref);
   return {
     name,
-    ...needsOf(status, budget, machine.facts?.()),
+    ...needsOf(wanted === undefined || use === "present" ? status : withFit(status, wanted), budget, machine.facts?.()),
     isAsking: use === "asking",
     isUnattended: requests === 0 && spec?.load !== "always" && !isLoadRequested(dependencies, name),
     isPresent: use === "present" || (status?.processes.length ?? 0) > 0,
@@ -149,4 +153,27 @@ function memberOf(
     idleMs: Math.max(0, clock.now().getTime() - lastUsedAt),
     cost: returnCost({ status, spec, model, demand: demands }),
   };
+}
+
+function withFit(status: SlotStatus | undefined, { fit }: WantedFit): Pick<SlotStatus, "fit" | "backend"> {
+  const backend = status?.backend === undefined ? {} : { backend: status.backend };
+  return { ...backend, ...(fit === undefined ? {} : { fit }) };
+}
+
+/** What the next model of a loaded slot needs more than the loaded one. */
+function growthOf(
+  { groups, published, machine }: GroupDependencies,
+  slot: Member,
+  budget: { readonly capacity: Amounts; readonly isDeclared: boolean },
+): readonly Member[] {
+  const wanted = groups.wantedBy(slot.name);
+  if (wanted === undefined || groups.useOf(slot.name) !== "present") return [];
+  const next = needsOf(withFit(published.get(slot.name)?.status, wanted), budget, machine.facts?.());
+  const more = [...next.needs].map(
+    ([resource, amount]) => [resource, Math.max(0, amount - amountOf(slot.needs, resource))] as const,
+  );
+  const growth = { of: slot.name, whole: next.needs };
+  const asking = { isAsking: true, isPresent: false, isReady: false, isLeaving: false, isBusy: false };
+  const { isUnknown } = next;
+  return [{ ...slot, ...asking, name: growthName(slot.name, wanted), needs: new Map(more), isUnknown, growth }];
 }

@@ -27,10 +27,12 @@ export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, 
     const at = order.indexOf(member.name);
     return at < 0 ? Infinity : at;
   };
-  const sorted = members.toSorted((one, other) => {
-    const [left, right] = [place(one), place(other)];
-    return left === right ? (one.name < other.name ? -1 : 1) : left - right;
-  });
+  const sorted = members
+    .filter(({ growth }) => growth === undefined)
+    .toSorted((one, other) => {
+      const [left, right] = [place(one), place(other)];
+      return left === right ? (one.name < other.name ? -1 : 1) : left - right;
+    });
   return {
     name,
     isDeclared,
@@ -38,7 +40,9 @@ export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, 
     members: sorted.map((member) => {
       const state = stateOf(member, entries);
       const known = before?.members.find(({ slot }) => slot === member.name);
-      const grant = grants(member.name);
+      const growth = members.find((each) => each.growth?.of === member.name);
+      const own = grants(member.name);
+      const grant = own.state !== "waiting" && growth !== undefined ? grants(growth.name) : own;
       const message = grant.state === "waiting" ? grant.message : undefined;
       return {
         slot: member.name,

@@ -123,7 +123,8 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
         workloads = make(engineInput);
       }
     }
-    if (silence === undefined) fit = fitInGroup(await fitOf(dependencies, engineInput, workloads, base), base, group);
+    if (silence === undefined)
+      fit = fitInGroup(await fitOf(dependencies, engineInput, workloads, base), { ...base, workloads }, group);
     workloads = fit.refusal ?? workloads;
   }
   if (engine !== undefined && engineInput !== undefined && !want.load && want.reason === "ScaledToZero") {

@@ -1,6 +1,7 @@
 import type { SlotSpec } from "../../api/slot.ts";
 import type { Dependencies } from "../dependencies.ts";
 import { doesNotFit, noMemory } from "../plan/facts.ts";
+import { isReplacing, needKey } from "../plan/growth.ts";
 import { at, type SlotInput } from "../plan/input.ts";
 import type { FitLook } from "./fit.ts";
 
@@ -12,9 +13,11 @@ const withoutMemoryMs = 30_000;
  * slot that lacked memory when it had its place waits for a while before it asks for a place again.
  */
 function hasPlace(
-  { observed, before, specHash, now }: Pick<SlotInput, "observed" | "before" | "specHash" | "now">,
+  slot: Pick<SlotInput, "observed" | "before" | "specHash" | "now" | "workloads">,
   { group }: Pick<SlotInput, "group">,
 ): boolean {
+  const { observed, before, specHash, now } = slot;
+  if (group !== undefined && isReplacing(slot)) return group.wanted?.grant.state === "granted";
   if (group === undefined || group.grant.state === "granted" || observed.length > 0) return true;
   if (before?.specHash !== specHash || before.status.state !== "error") return false;
   const { lastError, transitions } = before.status;
@@ -26,7 +29,7 @@ function hasPlace(
 /** The slot's needs, and why it must not be started. Where unloading other slots cannot help, the slot is refused at once. */
 export function fitInGroup(
   look: FitLook,
-  slot: Pick<SlotInput, "observed" | "before" | "specHash" | "now">,
+  slot: Pick<SlotInput, "observed" | "before" | "specHash" | "now" | "workloads">,
   group: Pick<SlotInput, "group">,
 ): FitLook {
   if (look.refusal === undefined || look.refusal.reason === doesNotFit || hasPlace(slot, group)) return look;
@@ -44,5 +47,7 @@ export function groupOf(
   if (group === undefined) return {};
   const lentUntil = groups.lentUntil(group);
   const lent = lentUntil === undefined ? {} : { lentUntil };
-  return { group: { name: group, grant: groups.grantOf(group, name), ...lent } };
+  const next = groups.wantedBy(name);
+  const wanted = next === undefined ? {} : { wanted: { key: needKey(next), grant: groups.wantedGrantOf(group, name) } };
+  return { group: { name: group, grant: groups.grantOf(group, name), ...wanted, ...lent } };
 }

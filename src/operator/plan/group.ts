@@ -4,6 +4,7 @@ import { at, isFromAhead, type SlotInput } from "./input.ts";
 import type { Decision } from "./decision.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { needsStart, noMemory, running, stopAfterUse, wasState } from "./facts.ts";
+import { roomAwaited } from "./growth.ts";
 import { isInTrouble, type ProcessInput } from "./processes.ts";
 
 /** The slot was preempted for another one of its group. */
@@ -16,6 +17,8 @@ const memoryHeldReason = "MemoryHeld";
 
 /** The end of a gateway causes no event. */
 const drainAgainMs = 5000;
+/** A place that the slot keeps causes no event when the group has decided about another need. */
+const undecidedAgainMs = 50;
 
 /**
  * When the slot last began to leave for another, milliseconds since the epoch; 0: never, or before the clock was set
@@ -85,8 +88,10 @@ export function ungranted(input: ProcessInput): Decision | undefined {
   if (group === undefined || slot.observed.length > 0 || needsStart(input).length === 0) return undefined;
   const { grant } = group;
   switch (grant.state) {
-    case "granted":
-      return undefined;
+    case "granted": {
+      const awaited = roomAwaited(input);
+      return awaited && { ...waiting(groupFullReason, awaited.message), requeueMs: undecidedAgainMs };
+    }
     case "lent":
       return waiting(lentReason, lentMessage(group.name, grant.until));
     case "pending":

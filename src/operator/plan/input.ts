@@ -139,7 +139,13 @@ export interface SlotInput {
   /** The slot's memory needs, by the best figure there is. */
   readonly fit?: Fit;
   /** The group whose budget the slot shares, and its grant; absent: no limit. */
-  readonly group?: { readonly name: string; readonly grant: Grant; readonly lentUntil?: string };
+  readonly group?: {
+    readonly name: string;
+    readonly grant: Grant;
+    /** The answer to another need than the loaded engine's, and the need that it is about; absent: none was asked for. */
+    readonly wanted?: { readonly key: string; readonly grant: Grant };
+    readonly lentUntil?: string;
+  };
   /** When another slot last released memory; undefined: not since this operator started. */
   readonly freedAt?: Date;
   readonly threads: { readonly value: number; readonly reason: string };

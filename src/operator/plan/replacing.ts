@@ -4,6 +4,7 @@ import type { Observed } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
 import { at, requestOf } from "./input.ts";
 import type { Decision } from "./decision.ts";
+import { replacementAwaited } from "./growth.ts";
 import { publishedProcess, start, stop, wasState, wasThere, workloadsOf } from "./facts.ts";
 import { answering, hasReplicas, isInTrouble, isServedByOthers, processInput, type ProcessInput } from "./processes.ts";
 import { specChange } from "./spec-change.ts";
@@ -14,6 +15,7 @@ export function mustRestart(input: ProcessInput): Decision | undefined {
   const message = restartReason(input);
   const [process] = input.observed;
   if (message === undefined || process === undefined) return undefined;
+  if (workloadsOf(input).length > 0 && replacementAwaited(input.slot) !== undefined) return undefined;
   // The last replica that answered fails its probes: the rule for failing engines ends it, and its successor is the new
   // workload.
   if (hasReplicas(input) && !isServedByOthers(input) && isInTrouble(input.slot, process)) return undefined;

@@ -5,6 +5,7 @@ import { isRefusal } from "../../engines/engine.ts";
 import type { Decision } from "./decision.ts";
 import { stopAfterUse, wasState, workloadsOf } from "./facts.ts";
 import { isHung } from "./group.ts";
+import { replacementAwaited } from "./growth.ts";
 import type { SlotInput } from "./input.ts";
 import { swappingReason } from "./on-request.ts";
 import { unloadingSince } from "./unloading.ts";
@@ -24,6 +25,7 @@ export function swapping(input: SlotInput): Decision | undefined {
     (process) => !workloadsOf(input).some((each) => isSameProcess(each, process) && each.hash === process.hash),
   );
   if (!leaving.some(({ role, phase }) => role === "main" && phase === "running")) return undefined;
+  if (replacementAwaited(input) !== undefined) return undefined;
   const began = unloadingSince(input);
   if (began === undefined ? !isAvailable(wasState(input)) : began.reason !== swappingReason) return undefined;
   const loaded = before?.status.model.ref;

@@ -14,6 +14,7 @@ import type { Observed } from "../../api/workload.ts";
 import { computeClaims, reportOf } from "../observe/compute.ts";
 import type { Backoff } from "../plan/backoff.ts";
 import { failuresInForce } from "../plan/facts.ts";
+import { isReplacing } from "../plan/growth.ts";
 import { processInput } from "../plan/processes.ts";
 import { failuresOf } from "./failures.ts";
 import type { Outcome } from "./outcome.ts";
@@ -56,7 +57,7 @@ export function summarise(input: SlotInput, decision: Decision, outcome: Outcome
     backend: input.backend ?? (spec.backend === "auto" ? "cpu" : spec.backend),
     decisions: decisionsOf(input, before, outcome),
     ...(running.length > 0 ? reportOf(input) : {}),
-    ...(input.fit === undefined ? {} : { fit: input.fit }),
+    ...fitOf(input, before, running.length > 0),
     ...contextOf(input, before),
     ...endpointOf(input, processes),
     processes,
@@ -235,6 +236,13 @@ function isCurrent(input: SlotInput): boolean {
       process.phase === "exited" ||
       workloads.some((workload) => isSameProcess(workload, process) && workload.hash === process.hash),
   );
+}
+
+/** The need of the engine that runs, until the next one is started. */
+function fitOf(input: SlotInput, before: SlotStatus, isRunning: boolean): Pick<SlotStatus, "fit"> {
+  const isOld = isRunning && input.observed.length > 0 && isReplacing(input);
+  const fit = isOld ? (before.fit ?? input.fit) : input.fit;
+  return fit === undefined ? {} : { fit };
 }
 
 /** An earlier operator's word stays until there is a later one. */
