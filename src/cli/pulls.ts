@@ -83,6 +83,10 @@ export function presentJob(job: Job): { fact: string; detail: string } {
   return { fact, detail: ` ${bar(share)} ${Math.floor(share * 100)}% of ${bytes(job["bytes_total"])}${rate}${left}` };
 }
 
+function sourceText(sources: unknown): string {
+  return Array.isArray(sources) ? sources.map(cell).join(",") : "-";
+}
+
 const columns: readonly Column[] = [
   { title: "ID", value: (row) => cell(row["id"]) },
   { title: "MODEL", value: (row) => cell(row["model"]) },
@@ -97,7 +101,7 @@ const columns: readonly Column[] = [
   {
     title: "SOURCE",
     isWide: true,
-    value: ({ sources }) => (Array.isArray(sources) ? sources.map(cell).join(",") : "-"),
+    value: ({ sources }) => sourceText(sources),
   },
   { title: "ERROR", isWide: true, value: ({ error }) => (isRecord(error) ? cell(error["message"]) : "-") },
 ];
@@ -111,7 +115,23 @@ export async function pullTable(client: Client, format: Format): Promise<string>
 export async function changePull(client: Client, what: string, action: "pause" | "resume" | "cancel"): Promise<string> {
   const all = await client.list("/api/pulls");
   const isOver = ({ ended_at: endedAt }: Job): boolean => typeof endedAt === "string";
-  const job = all.find(({ id }) => id === what) ?? all.find((each) => each["model"] === what && !isOver(each));
+  const named = all.filter(({ model }) => model === what);
+  const [one, ...others] = named.filter((each) => !isOver(each));
+  const job = all.find(({ id }) => id === what) ?? one;
+  if (job === one && others.length > 0) {
+    const each = named.filter((pull) => !isOver(pull)).map(({ id, sources }) => `${cell(id)} (${sourceText(sources)})`);
+    const message = `${what} is fetched from several sources: ${each.join(", ")}`;
+    throw new CommandError("dispatch.invalid_request", message, `give the id: \`berth pull ${action} ID\``);
+  }
+  const ended = job ?? named[0];
+  if (ended !== undefined && isOver(ended)) {
+    const message = `the pull of ${cell(ended["model"])} is over: it was ${cell(ended["state"])} at ${cell(ended["ended_at"])}`;
+    throw new CommandError(
+      "dispatch.invalid_request",
+      message,
+      `\`berth model pull ${cell(ended["model"])}\` fetches it again`,
+    );
+  }
   if (job === undefined)
     throw new CommandError(
       "system.not_found",

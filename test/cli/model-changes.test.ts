@@ -114,6 +114,31 @@ describe("berth pull", () => {
     const none = await runBerth(["pull", "pause", "b"], env);
     assert.match(none.stderr, /no pull has the id or fetches the model b\nsee `berth pull list`/);
   });
+
+  it("pause says of a pull that it is over, and of several for one model that an id is needed", async () => {
+    await using over = await apiDouble({ "/api/pulls": { object: "list", data: [ended] } });
+    for (const what of ["a", "p0"]) {
+      const { code, stderr } = await runBerth(["pull", "pause", what], { SVC_URL: over.url });
+      assert.notEqual(code, 0);
+      assert.match(
+        stderr,
+        /the pull of a is over: it was cancelled at 2026-01-01T00:00:00\.000Z\n`berth model pull a` fetches/,
+      );
+    }
+    const other = { ...pull, id: "p2", sources: ["https://h.test/a.gguf"] };
+    const one = { "/api/pulls/p2/pause": other };
+    await using two = await apiDouble({ "/api/pulls": { object: "list", data: [pull, other, ended] }, ...one });
+    const { stderr } = await runBerth(["pull", "pause", "a"], { SVC_URL: two.url });
+    assert.match(
+      stderr,
+      /a is fetched from several sources: p1 \(hf:\/\/o\/r\/a\.gguf\), p2 \(https:\/\/h\.test\/a\.gguf\)/,
+    );
+    assert.equal((await runBerth(["pull", "pause", "p2"], { SVC_URL: two.url })).stdout, "a: pull paused\n");
+    assert.deepEqual(
+      two.asked.filter((asked) => asked !== "GET /api/pulls"),
+      ["POST /api/pulls/p2/pause"],
+    );
+  });
 });
 
 describe("berth model", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { utimes, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import type { Benchmark } from "../../src/api/benchmark.ts";
 import type { Cpu } from "../../src/api/hardware.ts";
@@ -160,4 +160,21 @@ test("a person's annotation without a result changes nothing", async () => {
   await site.settle();
   assert.deepEqual(site.slot("a").status.lastBenchmark?.levels, result.levels);
   assert.deepEqual(site.requests.list("a"), []);
+});
+
+test("a result is void once the packages of the script that runs the engine were installed anew", async () => {
+  await using directory = await tempDir();
+  const script = join(directory.path, "src/main.ts");
+  const lock = join(directory.path, "node_modules/.package-lock.json");
+  for (const file of [script, lock]) {
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, "{}");
+  }
+  await using site = new Site();
+  await measured(site, [process.execPath, script, "$(PORT)"]);
+  assert.equal(changedOf(site), undefined);
+  await utimes(lock, 1, 1);
+  await site.request("a", "restart");
+  await site.advance(5);
+  assert.equal(changedOf(site), "the engine has changed");
 });

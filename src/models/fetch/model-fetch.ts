@@ -37,7 +37,8 @@ interface Part {
 /** Fetches the files of models into the store, one file at a time per source. */
 export class ModelFetch {
   readonly #options: ModelFetchOptions;
-  readonly #sources = new Map<string, Serial>();
+  /** Of each source that is being fetched, with the number of models that need it. */
+  readonly #sources = new Map<string, { readonly turn: Serial; users: number }>();
 
   constructor(options: ModelFetchOptions) {
     this.#options = options;
@@ -130,12 +131,18 @@ export class ModelFetch {
     claims: DisposableStack,
   ): Promise<PulledFile> {
     const { source } = part.wanted;
-    const turn = this.#sources.get(source) ?? new Serial();
-    this.#sources.set(source, turn);
-    return await turn.run(async () => {
-      signal.throwIfAborted();
-      return await this.#file(part, network, progress, signal, claims);
-    });
+    const known = this.#sources.get(source) ?? { turn: new Serial(), users: 0 };
+    this.#sources.set(source, known);
+    known.users += 1;
+    try {
+      return await known.turn.run(async () => {
+        signal.throwIfAborted();
+        return await this.#file(part, network, progress, signal, claims);
+      });
+    } finally {
+      known.users -= 1;
+      if (known.users === 0) this.#sources.delete(source);
+    }
   }
 
   async #file(

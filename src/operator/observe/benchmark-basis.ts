@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { BenchmarkBasis } from "../../api/benchmark.ts";
 import type { Workload } from "../../api/workload.ts";
 import { isRefusal } from "../../engines/engine.ts";
@@ -37,7 +38,10 @@ function hardwareMark(facts: ReturnType<NonNullable<Machine["facts"]>> | undefin
   ]);
 }
 
-/** The image, or the program and the script that it runs, by size and time. Other words may be a port. */
+/**
+ * The image, or the program and the script that it runs with the packages that were installed for the script, by size and
+ * time. Other words may be a port.
+ */
 async function engineMark({ command, container }: Workload): Promise<string> {
   if (container !== undefined) return mark(container.image);
   const flag = command.findIndex((word) => word.startsWith("-"));
@@ -47,7 +51,12 @@ async function engineMark({ command, container }: Workload): Promise<string> {
     const found = word.startsWith("/") ? await stat(word).catch(() => undefined) : undefined;
     return found === undefined ? [word] : [word, found.size, found.mtimeMs];
   });
-  return mark(await Promise.all(files));
+  const installed = program.slice(1).map(async (script) => {
+    const lock = join(dirname(script), "../node_modules/.package-lock.json");
+    const found = await stat(lock).catch(() => undefined);
+    return found === undefined ? [] : [[lock, found.size, found.mtimeMs]];
+  });
+  return mark([...(await Promise.all(files)), ...(await Promise.all(installed)).flat()]);
 }
 
 function mark(value: unknown): string {
