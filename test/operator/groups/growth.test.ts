@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../support/fast-check.ts";
 import { isRefusal } from "../../../src/engines/engine.ts";
 import { custom, noDevicesHere, Site } from "../site.ts";
 import { gibibyte } from "./members.ts";
