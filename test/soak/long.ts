@@ -139,7 +139,7 @@ console.log(" time  gateway MiB  operator MiB  descriptors  files  lag ms  answe
 for (let row = 1; row <= rows; row += 1) {
   const at = endsAt - seconds * 1000 * (1 - row / rows);
   await new Promise((resolve) => setTimeout(resolve, Math.max(0, at - performance.now())));
-  const seen = await until("both pages answer", () => look(berth), 60_000).catch((error: unknown) => {
+  const seen = await until("both pages answer", () => look(berth)).catch((error: unknown) => {
     console.log(`the end of Berth's log:\n${berth.log().slice(-4000)}`);
     throw error;
   });
