@@ -1,4 +1,5 @@
 import { hasEscape, skipBlank, stringEnd } from "./json-bytes.ts";
+import { KnownTexts } from "./known-texts.ts";
 import { longestShaping, shapingLetters, shapingNames } from "./shaping-names.ts";
 
 /** The places of the fields of a request body, found without parsing it. Offsets are bytes. */
@@ -112,7 +113,7 @@ export function scanBody(bytes: Buffer): ScannedBody | undefined {
       if (hasModel || !isPlain(keyStart, keyEnd, "model")) ambiguous ??= "model";
       hasModel = true;
       const isText = bytes[valueStart] === quote;
-      model = isText ? text(bytes, valueStart, at) : undefined;
+      model = isText ? nameText(bytes, valueStart, at) : undefined;
       if (isText && model === undefined) return undefined;
       modelStart = isText ? valueStart : -1;
       modelEnd = isText ? at : -1;
@@ -250,6 +251,17 @@ function shapingName(bytes: Buffer, start: number, end: number): string | undefi
   if (!isEscaped && (end - start - 2 > longestShaping || !shapingLetters.has(bytes[start + 1] ?? 0))) return undefined;
   const name = isEscaped ? text(bytes, start, end) : bytes.toString("latin1", start + 1, end - 1);
   return name !== undefined && shapingNames.has(name) ? name : undefined;
+}
+
+const names = new KnownTexts();
+
+/** Of a model's name. */
+function nameText(bytes: Buffer, start: number, end: number): string | undefined {
+  const known = names.find(bytes, start, end);
+  if (known !== undefined) return known;
+  const name = text(bytes, start, end);
+  if (name !== undefined) names.keep(bytes, start, end, name);
+  return name;
 }
 
 function text(bytes: Buffer, start: number, end: number): string | undefined {
