@@ -189,13 +189,15 @@ export class Connection implements ResponseEvents, Flushable {
       this.#fail("closed", "the engine spoke before it was asked");
       return;
     }
-    if (!this.#isPaused) this.#arm(this.#idleMs, "timeout");
+    const events = this.#events;
     try {
       this.#parser.push(chunk);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       this.#fail("broken", error.message);
     }
+    // A whole answer has ended by now, and the next request may have begun.
+    if (this.#events === events && !this.#isPaused) this.#arm(this.#idleMs, "timeout");
   }
 
   #ended(): void {

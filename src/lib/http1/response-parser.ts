@@ -16,6 +16,7 @@ const lineLimitBytes = 8192;
 const headEnd = Buffer.from("\r\n\r\n");
 const lineEnd = Buffer.from("\r\n");
 const colon = 0x3a;
+const blank = 0x20;
 /** Characters that no header value may hold (RFC 9110, `field-value`). Node throws when such a value is set. */
 const strangeValue = /[^\t\x20-\x7e\x80-\xff]/;
 /** 1 for each character of a header's name (RFC 9110, `tchar`). */
@@ -37,6 +38,7 @@ export class ResponseParser {
   #held: Buffer | undefined;
   #left = 0;
   #isKeptAlive = true;
+  #lastType: string | undefined;
 
   constructor(events: ResponseEvents) {
     this.#events = events;
@@ -151,22 +153,27 @@ export class ResponseParser {
       return -1;
     }
     const text = bytes.toString("latin1", from, at);
-    const firstEnd = text.indexOf("\r\n");
-    const match = /^HTTP\/1\.([01]) (\d{3})(?: .*)?$/.exec(firstEnd < 0 ? text : text.slice(0, firstEnd));
-    if (match === null) throw new ProtocolError("the answer is not HTTP/1.1");
-    const status = Number(match[2]);
-    const known = readHeaders(text, firstEnd < 0 ? text.length : firstEnd + 2);
+    const { status, isFirstVersion, length } = text.startsWith(usualLine.text) ? usualLine : readStatusLine(text);
+    const known = readHeaders(text, length);
     // 100 and 103 only announce the answer; 101 would make it another protocol.
     if (status === 101) throw new ProtocolError("the answer switches protocols");
     if (status < 200) return at + 4;
-    const connection = known.connection?.toLowerCase() ?? "";
-    this.#isKeptAlive = match[1] === "1" ? !/\bclose\b/.test(connection) : /\bkeep-alive\b/.test(connection);
+    const { connection = "", contentLength } = known;
+    this.#isKeptAlive =
+      connection === "keep-alive" ||
+      (isFirstVersion ? /\bkeep-alive\b/i.test(connection) : !/\bclose\b/i.test(connection));
     this.#body(status, known);
-    const { contentType, contentLength } = known;
-    if (contentType !== undefined && strangeValue.test(contentType))
-      throw new ProtocolError("the answer's type is malformed");
+    const contentType = this.#checkedType(known.contentType);
     this.#events.onHead({ status, contentType, contentLength, isKeptAlive: this.#isKeptAlive });
     return at + 4;
+  }
+
+  /** An engine repeats its type. The same string again spares the check, and V8 its hash in every map. */
+  #checkedType(type: string | undefined): string | undefined {
+    if (type === this.#lastType) return this.#lastType;
+    if (type !== undefined && strangeValue.test(type)) throw new ProtocolError("the answer's type is malformed");
+    this.#lastType = type;
+    return type;
   }
 
   #body(status: number, { transferEncoding, contentLength: length }: KnownHeaders): void {
@@ -185,6 +192,25 @@ export class ResponseParser {
       this.#left = Number(length);
     }
   }
+}
+
+interface StatusLine {
+  readonly status: number;
+  /** HTTP/1.0. */
+  readonly isFirstVersion: boolean;
+  /** With its line end. */
+  readonly length: number;
+}
+
+/** Nearly every answer begins with this line. */
+const usualLine = { text: "HTTP/1.1 200 OK\r\n", status: 200, isFirstVersion: false, length: 17 };
+
+/** Throws ProtocolError. */
+function readStatusLine(text: string): StatusLine {
+  const end = text.indexOf("\r\n");
+  const match = /^HTTP\/1\.([01]) (\d{3})(?: .*)?$/.exec(end < 0 ? text : text.slice(0, end));
+  if (match === null) throw new ProtocolError("the answer is not HTTP/1.1");
+  return { status: Number(match[2]), isFirstVersion: match[1] === "0", length: end < 0 ? text.length : end + 2 };
 }
 
 /** The size in `1a2b` or `1a2b; extension`, where blanks may precede the semicolon. Throws ProtocolError. */
@@ -218,7 +244,7 @@ function readHeaders(text: string, from: number): KnownHeaders {
     const end = lineFeed < 0 ? text.length : lineFeed;
     const key = keyOf(text, start, at);
     if (key !== undefined) {
-      const value = text.slice(at + 1, end).trim();
+      const value = valueOf(text, at + 1, end);
       const before = known[key];
       known[key] = before === undefined ? value : `${before}, ${value}`;
     }
@@ -227,18 +253,36 @@ function readHeaders(text: string, from: number): KnownHeaders {
   return known;
 }
 
+/** Without the blanks around it. Most values have one before them, and need no second copy. */
+function valueOf(text: string, start: number, end: number): string {
+  const isUsual = text.charCodeAt(start) === blank && isVisible(text, start + 1) && isVisible(text, end - 1);
+  return isUsual ? text.slice(start + 1, end) : text.slice(start, end).trim();
+}
+
+function isVisible(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return code > blank && code < 0x7f;
+}
+
 /** Compares the length first: most names need no further comparison. */
 function keyOf(text: string, start: number, end: number): keyof KnownHeaders | undefined {
   switch (end - start) {
     case 10:
-      return text.slice(start, end).toLowerCase() === "connection" ? "connection" : undefined;
+      return isName(text, start, "connection") ? "connection" : undefined;
     case 12:
-      return text.slice(start, end).toLowerCase() === "content-type" ? "contentType" : undefined;
+      return isName(text, start, "content-type") ? "contentType" : undefined;
     case 14:
-      return text.slice(start, end).toLowerCase() === "content-length" ? "contentLength" : undefined;
+      return isName(text, start, "content-length") ? "contentLength" : undefined;
     case 17:
-      return text.slice(start, end).toLowerCase() === "transfer-encoding" ? "transferEncoding" : undefined;
+      return isName(text, start, "transfer-encoding") ? "transferEncoding" : undefined;
     default:
       return undefined;
   }
+}
+
+/** `name` is in lower case. Of the characters of a header's name, this bit tells only the two cases of a letter apart. */
+function isName(text: string, start: number, name: string): boolean {
+  for (let at = 0; at < name.length; at++)
+    if ((text.charCodeAt(start + at) | 0x20) !== name.charCodeAt(at)) return false;
+  return true;
 }
