@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../../api/errors.ts";
+import { atEndOfTurn, type Flushable } from "../../lib/end-of-turn.ts";
 import { GatheredBytes } from "../../lib/gathered-bytes.ts";
 import { release } from "../../lib/release.ts";
 import type { Charge } from "../admission/charge.ts";
@@ -52,12 +53,13 @@ export function readRequestBody(
  * A body that is being read. The request holds listeners as long as the answer, which may be a stream of hours: once
  * the body is settled, nothing here refers to the body any more, nor to a promise that holds it.
  */
-class Reading {
+class Reading implements Flushable {
   readonly #request: IncomingMessage;
   readonly #limits: BodyLimits;
   readonly #declared: number;
   #body: PromiseWithResolvers<Buffer> | undefined;
   readonly #gathered = new GatheredBytes();
+  #idleMs = 0;
   #silence: NodeJS.Timeout | undefined;
 
   constructor(request: IncomingMessage, limits: BodyLimits, declared: number, body: PromiseWithResolvers<Buffer>) {
@@ -68,9 +70,16 @@ class Reading {
   }
 
   expectWithin(idleMs: number): void {
+    this.#idleMs = idleMs;
+    atEndOfTurn(this);
+  }
+
+  /** Most bodies have arrived with their header by the end of the turn, and need no timer. */
+  flush(): void {
+    if (this.#body === undefined) return;
     this.#silence = setTimeout(() => {
       this.#refuse(tooSlow());
-    }, idleMs);
+    }, this.#idleMs);
     this.#silence.unref();
   }
 
