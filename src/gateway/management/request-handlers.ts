@@ -15,7 +15,7 @@ function viewOfRequest({ endedAt, ended, body }: RecentRequest): RequestView {
   const { engine, firstTokenMs } = record;
   return {
     id: requestId,
-    ended_at: endedAt.toISOString(),
+    ended_at: new Date(endedAt).toISOString(),
     route: path,
     slot,
     model: record.asked,

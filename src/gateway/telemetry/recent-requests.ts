@@ -3,7 +3,8 @@ import type { EndedRequest } from "./access-log.ts";
 
 /** One request that has ended. */
 export interface RecentRequest {
-  readonly endedAt: Date;
+  /** Milliseconds of the wall clock. */
+  readonly endedAt: number;
   readonly ended: EndedRequest;
   /** Undefined: bodies are not kept, or it had none that is text. */
   readonly body: string | undefined;
@@ -16,10 +17,14 @@ const bodyLimit = 16 * 1024;
 /** A secret that begins before the end of what is shown ends before the end of what is masked. */
 const maskedBytes = 64 * 1024;
 
-/** The last requests, oldest first. Bodies only where a person has asked for them, and without what looks like a secret. */
+/** The last requests. Bodies only where a person has asked for them, and without what looks like a secret. */
 export class RecentRequests {
   readonly keepsBodies: boolean;
-  readonly #all: RecentRequest[] = [];
+  /** A ring: the next request replaces the oldest. Each that is kept longer costs V8 a copy in its young collections. */
+  readonly #all: (RecentRequest | undefined)[] = Array.from({ length: requestLimit }, () => undefined);
+  /** Of the requests since the start: the oldest that is kept, and the next. */
+  #first = 0;
+  #next = 0;
   #characters = 0;
 
   constructor({ keepsBodies }: { readonly keepsBodies: boolean }) {
@@ -34,19 +39,27 @@ export class RecentRequests {
 
   add(ended: EndedRequest): void {
     const { body } = ended.record;
+    if (this.#next - this.#first === requestLimit) this.#drop();
     this.#characters += body?.length ?? 0;
-    this.#all.push({ endedAt: new Date(), ended, body });
-    // Half of them at once: shifting one out for each request would move all others.
-    if (this.#all.length >= 2 * requestLimit) this.#drop(this.#all.length - requestLimit);
-    while (this.#characters > bodiesLimit) this.#drop(1);
+    this.#all[this.#next % requestLimit] = { endedAt: Date.now(), ended, body };
+    this.#next += 1;
+    while (this.#characters > bodiesLimit) this.#drop();
   }
 
   /** The newest first. */
   list(limit: number): readonly RecentRequest[] {
-    return this.#all.slice(-Math.min(limit, requestLimit)).toReversed();
+    const newest: RecentRequest[] = [];
+    for (let nth = this.#next - 1; nth >= this.#first && newest.length < limit; nth -= 1) {
+      const request = this.#all[nth % requestLimit];
+      if (request !== undefined) newest.push(request);
+    }
+    return newest;
   }
 
-  #drop(count: number): void {
-    for (const { body } of this.#all.splice(0, count)) this.#characters -= body?.length ?? 0;
+  #drop(): void {
+    const at = this.#first % requestLimit;
+    this.#characters -= this.#all[at]?.body?.length ?? 0;
+    this.#all[at] = undefined;
+    this.#first += 1;
   }
 }
