@@ -151,7 +151,7 @@ export class BackendCall implements Waiter, Sender {
     if (waitMs === undefined || this.#order === undefined) return false;
     this.#phase = "again";
     this.#control.traffic.hold(this.#waitQueue.slot);
-    this.#leaveEngine();
+    this.#leaveEngine(steadyNow());
     this.#timer = setTimeout(() => {
       this.#control.traffic.release(this.#waitQueue.slot);
       this.#phase = "new";
@@ -167,8 +167,9 @@ export class BackendCall implements Waiter, Sender {
     countTokens(this.#control.metrics.ofSlot(this.#waitQueue.slot), tokensIn, tokensOut);
     this.#lease?.backend.context.answered(usage, tokensOut);
     const startedAt = this.#admittedAt;
-    this.#owner.onEngineDone({ startedAt, ms: steadyNow() - startedAt, model: this.#served, tokensIn, tokensOut });
-    this.#leaveEngine();
+    const now = steadyNow();
+    this.#owner.onEngineDone({ startedAt, ms: now - startedAt, model: this.#served, tokensIn, tokensOut });
+    this.#leaveEngine(now);
     this.#settle();
   }
 
@@ -218,9 +219,9 @@ export class BackendCall implements Waiter, Sender {
       }
     }
     this.#phase = "relaying";
-    this.#admittedAt = performance.now();
+    this.#admittedAt = steadyNow();
     this.#attempts += 1;
-    this.#traffic = this.#control.traffic.begin(this.#waitQueue.slot);
+    this.#traffic = this.#control.traffic.begin(this.#waitQueue.slot, this.#admittedAt);
     this.#lease = lease;
     this.#send(this.#order, lease);
   }
@@ -251,12 +252,12 @@ export class BackendCall implements Waiter, Sender {
     else group.leaveLine();
   }
 
-  #leaveEngine(): void {
+  #leaveEngine(now: number): void {
     const lease = this.#lease;
     if (lease === undefined) return;
     this.#lease = undefined;
-    this.#control.traffic.end(this.#waitQueue.slot);
-    this.#control.admission.finish(this.#waitQueue, lease, performance.now() - this.#admittedAt);
+    this.#control.traffic.end(this.#waitQueue.slot, now);
+    this.#control.admission.finish(this.#waitQueue, lease, now - this.#admittedAt);
   }
 
   #endWait(): void {

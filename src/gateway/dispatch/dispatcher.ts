@@ -79,7 +79,7 @@ export class Dispatcher {
       return;
     }
     call.principal = principal;
-    this.#read(call, request).catch((error: unknown) => refuse(call, error));
+    void this.#read(call, request);
   }
 
   get sharedReaders(): number {
@@ -117,28 +117,29 @@ export class Dispatcher {
     }
   }
 
+  /** Never rejects: a failure ends the request. */
   async #read(call: Call, request: IncomingMessage): Promise<void> {
-    if (this.#options.isDraining()) throw stopping();
-    const { charge, principal } = call;
-    const limits = { bodyBytes: this.#options.bodyLimitBytes, charge };
-    const v1Request = await call.route.read(request, limits, principal.owner);
-    // An upload may break at any time, or has already: then nothing starts for it.
-    v1Request.onBroken?.((failure) => {
-      call.work?.abandon();
-      call.answer.refuse(failure);
-    });
-    if (call.answer.isOver) {
-      charge.end();
-      v1Request.discard?.();
-      return;
-    }
-    if (v1Request.discard !== undefined) call.leftover = v1Request;
-    const { recent } = this.#options;
-    call.isStream = v1Request.isStream;
-    call.record.isStream = v1Request.isStream;
-    call.record.asked = shortName(v1Request.model);
-    if (recent?.keepsBodies === true) call.record.body = recent.bodyOf(v1Request.body);
     try {
+      if (this.#options.isDraining()) throw stopping();
+      const { charge, principal } = call;
+      const limits = { bodyBytes: this.#options.bodyLimitBytes, charge };
+      const v1Request = await call.route.read(request, limits, principal.owner);
+      // An upload may break at any time, or has already: then nothing starts for it.
+      v1Request.onBroken?.((failure) => {
+        call.work?.abandon();
+        call.answer.refuse(failure);
+      });
+      if (call.answer.isOver) {
+        charge.end();
+        v1Request.discard?.();
+        return;
+      }
+      if (v1Request.discard !== undefined) call.leftover = v1Request;
+      const { recent } = this.#options;
+      call.isStream = v1Request.isStream;
+      call.record.isStream = v1Request.isStream;
+      call.record.asked = shortName(v1Request.model);
+      if (recent?.keepsBodies === true) call.record.body = recent.bodyOf(v1Request.body);
       const target = this.#options.cacheSync.resolve(v1Request);
       if (target === undefined) this.#awaitMeaning(call, v1Request);
       else this.#dispatch(call, v1Request, target);

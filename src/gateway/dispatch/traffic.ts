@@ -37,10 +37,10 @@ export class Traffic {
     return this.#slots.get(slot)?.inFlight ?? 0;
   }
 
-  begin(slot: string): SlotTraffic {
+  begin(slot: string, now = steadyNow()): SlotTraffic {
     const traffic = this.of(slot);
     traffic.inFlight += 1;
-    traffic.lastRequestAt = steadyNow();
+    traffic.lastRequestAt = now;
     if (traffic.inFlight === 1) {
       // An engine's silence begins with its first request, not with the last answer of an earlier time.
       traffic.lastByteAt = traffic.lastRequestAt;
@@ -49,10 +49,10 @@ export class Traffic {
     return traffic;
   }
 
-  end(slot: string): void {
+  end(slot: string, now = steadyNow()): void {
     const traffic = this.of(slot);
     traffic.inFlight -= 1;
-    traffic.lastEndAt = steadyNow();
+    traffic.lastEndAt = now;
     if (traffic.inFlight === 0) this.#onEdge(slot);
   }
 

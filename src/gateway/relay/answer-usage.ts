@@ -28,9 +28,7 @@ const token = /"(?:content|reasoning_content|reasoning|text|thinking|arguments|p
 
 /** Adds the count within these bytes of an engine's answer to `usage`: whole JSON, or lines of a stream's end. */
 export function readUsage(bytes: Buffer, usage: Usage): void {
-  let at = bytes.subarray(Math.max(0, bytes.length - nearEnd)).lastIndexOf(usageMark);
-  if (at >= 0) at += Math.max(0, bytes.length - nearEnd);
-  else if (bytes.length > nearEnd) at = bytes.subarray(0, nearStart).indexOf(usageMark);
+  const at = bytes.length <= nearEnd ? bytes.lastIndexOf(usageMark) : usageIn(bytes);
   if (at >= 0) {
     const text = bytes.toString("latin1", at, Math.min(bytes.length, at + usageChars));
     usage.input = numberIn(inputCount, text) ?? usage.input;
@@ -46,6 +44,13 @@ export function readUsage(bytes: Buffer, usage: Usage): void {
   if (usage.output !== undefined) return;
   usage.output = numberIn(timedOutput, text);
   if (prompt !== undefined) usage.input = prompt + (numberIn(timedCache, text) ?? 0);
+}
+
+/** Where the count of a long answer begins; -1 where it has none. */
+function usageIn(bytes: Buffer): number {
+  const from = bytes.length - nearEnd;
+  const at = bytes.subarray(from).lastIndexOf(usageMark);
+  return at >= 0 ? from + at : bytes.subarray(0, nearStart).indexOf(usageMark);
 }
 
 function numberIn(pattern: RegExp, text: string): number | undefined {
