@@ -84,7 +84,9 @@ export const configShape = {
     .describe("Base address of an OTLP/HTTP receiver of traces, such as http://127.0.0.1:4318; absent: none"),
   tracesPart: part
     .default(0.1)
-    .describe("The part of requests that are traced where the client has not decided; 1: all, for a try"),
+    .describe(
+      "The part of requests that are traced where the client has not decided, 100 a second at most; 1: all, for a try",
+    ),
   apiExec: bool.default(false).describe("The API may write fields that run code, such as command"),
   allowedHosts: list.default([]).describe("More Host names that /api and /models accept"),
   corsOrigins: list.default([]).describe("Origins whose pages may call /v1 from a browser, or *; absent: none"),

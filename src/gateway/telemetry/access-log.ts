@@ -50,7 +50,7 @@ export class AccessLog {
 }
 
 function lineOf({ requestId, path, slot, code, seconds, failure, record }: EndedRequest, time: number): string {
-  const name = JSON.stringify(slot);
+  const name = quoted(slot);
   let line =
     `{"level":${info},"time":${time},"component":"gateway","requestId":${JSON.stringify(requestId)},"slot":${name}` +
     `,"status":${code},"ms":${Math.round(seconds * 1000)}${fieldsOf(record)}`;
@@ -62,14 +62,29 @@ function lineOf({ requestId, path, slot, code, seconds, failure, record }: Ended
 /** Unknown fields are left out. */
 function fieldsOf({ asked, isStream, heldMs, queuedMs, firstTokenMs, engine }: RequestRecord): string {
   let fields = "";
-  if (asked !== "") fields += `,"asked":${JSON.stringify(asked)}`;
+  if (asked !== "") fields += `,"asked":${quoted(asked)}`;
   if (isStream) fields += ',"stream":true';
   if (heldMs >= 1) fields += `,"heldMs":${Math.round(heldMs)}`;
   if (queuedMs >= 1) fields += `,"queuedMs":${Math.round(queuedMs)}`;
   if (firstTokenMs > 0) fields += `,"firstTokenMs":${Math.round(firstTokenMs)}`;
   if (engine === undefined) return fields;
-  fields += `,"resolved":${JSON.stringify(engine.model)},"engineMs":${Math.round(engine.ms)}`;
+  fields += `,"resolved":${quoted(engine.model)},"engineMs":${Math.round(engine.ms)}`;
   if (engine.tokensIn !== undefined) fields += `,"tokensIn":${engine.tokensIn}`;
   if (engine.tokensOut !== undefined) fields += `,"tokensOut":${engine.tokensOut}`;
   return fields;
+}
+
+/** Clients choose the names of models freely: at this number all are made again. */
+const quotedLimit = 256;
+const quotedNames = new Map<string, string>();
+
+/** The name of a slot or model in JSON. */
+function quoted(name: string): string {
+  let text = quotedNames.get(name);
+  if (text === undefined) {
+    if (quotedNames.size >= quotedLimit) quotedNames.clear();
+    text = JSON.stringify(name);
+    quotedNames.set(name, text);
+  }
+  return text;
 }

@@ -3,6 +3,7 @@ import { genAi, operationOf } from "./gen-ai.ts";
 import { OtlpExporter, type OtlpOptions } from "./otlp-exporter.ts";
 import type { EndedRequest } from "./access-log.ts";
 import { ownTrace, type RequestTrace } from "./trace-context.ts";
+import { TraceSampler } from "./trace-sampler.ts";
 
 /** A request that has ended. */
 export interface TracedRequest extends EndedRequest {
@@ -15,16 +16,16 @@ export interface TracedRequest extends EndedRequest {
  */
 export class Traces implements AsyncDisposable {
   readonly #exporter: OtlpExporter;
-  readonly #part: number;
+  readonly #sampler: TraceSampler;
 
   /** `part`: of requests whose client has not decided. */
   constructor(options: OtlpOptions & { readonly part: number }) {
     this.#exporter = new OtlpExporter(options);
-    this.#part = options.part;
+    this.#sampler = new TraceSampler(options.part);
   }
 
   begin(traceparent: string | string[] | undefined): RequestTrace {
-    return ownTrace(traceparent, () => Math.random() < this.#part);
+    return ownTrace(traceparent, () => this.#sampler.choose());
   }
 
   ended(request: TracedRequest): void {
