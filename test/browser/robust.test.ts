@@ -171,6 +171,30 @@ describe("the pages, when the server is not as they expect,", () => {
     await page.getByRole("table", { name: "Conditions" }).getByText("a spell holds it").waitFor();
   });
 
+  it("say of the slots nothing before the server has said what there is", async () => {
+    await using stream = await scriptedStream();
+    await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
+    const { page } = opened;
+    await page.addInitScript(
+      "window.said = new Set(); new MutationObserver(() => window.said.add(document.body?.textContent ?? '')).observe(document, { subtree: true, childList: true, characterData: true })",
+    );
+    await page.route("**/api/events", (route) => route.continue({ url: stream.url }));
+    await page.goto(berth.url);
+    await until("it follows", () => stream.followers() > 0);
+    // An event that is seen: the page has made of the open stream what it does.
+    stream.send("config", { problems: [{ message: "a file is wrong" }] });
+    await page.getByRole("alert").getByText("a file is wrong").waitFor();
+    await page.getByText("connecting …").waitFor();
+    stream.send("snapshot", { slots: [{ name: "old", state: "ready", model: "m" }] });
+    await page.getByRole("row", { name: /^old/ }).waitFor();
+    await page.getByText("live", { exact: true }).waitFor();
+    const said: readonly string[] = await page.evaluate("[...window.said]");
+    assert.ok(said.some((text) => text.includes("Loading …")));
+    assert.ok(said.every((text) => !text.includes("No slot is declared")));
+    stream.send("snapshot", { slots: [] });
+    await page.getByText(/^No slot is declared/).waitFor();
+  });
+
   it("say what to do while it is down, and where a proxy answers instead of it", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
@@ -297,7 +321,29 @@ describe("the dashboard under load", () => {
     t.diagnostic(
       `after 2000 events ${few.nodes} elements and ${(few.heapBytes / 1e6).toFixed(1)} MB, after 22 000 ${many.nodes} and ${(many.heapBytes / 1e6).toFixed(1)} MB`,
     );
+    const later: (typeof few)[] = [];
+    const longMs = 1000 * Number(process.env["BERTH_TEST_EVENTS_SECONDS"] ?? 0);
+    const startedMs = performance.now();
+    while (performance.now() - startedMs < longMs) {
+      await change(20_000, `round${later.length}`);
+      const held = await heldBy(page);
+      later.push(held);
+      if (later.length % 10 === 0)
+        t.diagnostic(
+          `after ${((performance.now() - startedMs) / 60_000).toFixed(1)} min and ${20_000 * later.length} more events ${held.nodes} elements and ${(held.heapBytes / 1e6).toFixed(1)} MB`,
+        );
+    }
+    if (later.length > 0) {
+      const heap = later.map(({ heapBytes }) => heapBytes / 1e6);
+      t.diagnostic(
+        `${20_000 * later.length} events in ${((performance.now() - startedMs) / 60_000).toFixed(1)} min: ${Math.min(...heap).toFixed(1)} to ${Math.max(...heap).toFixed(1)} MB, ${heap[0]?.toFixed(1)} at first, ${heap.at(-1)?.toFixed(1)} at last`,
+      );
+    }
     assert.equal(await rows.count(), 101);
+    for (const held of later) {
+      assert.ok(held.nodes < few.nodes + 100, `${few.nodes} → ${held.nodes} elements`);
+      assert.ok(held.heapBytes < few.heapBytes + 10e6, `${few.heapBytes} → ${held.heapBytes} bytes`);
+    }
     assert.ok(many.nodes < few.nodes + 100, `${few.nodes} → ${many.nodes} elements`);
     assert.ok(many.heapBytes < few.heapBytes + 10e6, `${few.heapBytes} → ${many.heapBytes} bytes`);
   });

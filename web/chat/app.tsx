@@ -8,21 +8,18 @@ import { Composer } from "./parts/composer.tsx";
 import { ConversationList } from "./parts/conversation-list.tsx";
 import { Messages } from "./parts/messages.tsx";
 import { ParameterForm } from "./parts/parameters.tsx";
-import { canChat, current, failure, models, readConversations, readModels, shown } from "./store.ts";
+import { canChat, current, failure, lost, models, refresh, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */
-const modelsEveryMs = 5000;
+const refreshEveryMs = 5000;
 
 export function App(): JSX.Element {
   const [session, setSession] = useState(0);
   useEffect(() => {
-    void shown(async () => {
-      await readModels();
-      await readConversations();
-    });
+    void refresh(true);
     const timer = setInterval(() => {
-      if (!document.hidden) void readModels().catch(() => undefined);
-    }, modelsEveryMs);
+      if (!document.hidden) void refresh();
+    }, refreshEveryMs);
     return () => clearInterval(timer);
   }, [session]);
   if (needsToken.value) return <TokenForm onDone={() => setSession(session + 1)} />;
@@ -40,7 +37,7 @@ export function App(): JSX.Element {
             Dashboard
           </a>
         </div>
-        {failure.value !== "" && <div role="alert">{failure.value}</div>}
+        <Failure />
         <Boundary key={current.value.id}>
           <Messages />
         </Boundary>
@@ -48,6 +45,17 @@ export function App(): JSX.Element {
       </main>
     </div>
   );
+}
+
+function Failure(): JSX.Element | null {
+  if (lost.value !== "")
+    return (
+      <div role="alert">
+        {lost.value} This page asks again every few seconds.
+        {unkept.value.size > 0 && " What was said meanwhile is kept once Berth answers: leave this page open."}
+      </div>
+    );
+  return failure.value === "" ? null : <div role="alert">{failure.value}</div>;
 }
 
 function Picker(): JSX.Element {
@@ -64,7 +72,7 @@ function Picker(): JSX.Element {
         {!known.some(({ id }) => id === model) && <option value={model}>{model === "" ? "none yet" : model}</option>}
         {known.map(({ id, berth }) => (
           <option key={id} value={id}>
-            {berth.state === "" ? id : `${id} · ${berth.state}`}
+            {berth.state === "" || lost.value !== "" ? id : `${id} · ${berth.state}`}
           </option>
         ))}
       </select>

@@ -1,5 +1,5 @@
 import { ApiFailure, request } from "../shared/api.ts";
-import { events } from "../shared/sse.ts";
+import { events, type ServerEvent } from "../shared/sse.ts";
 import type { Conversation, Message, Part, ToolCall } from "./model.ts";
 import { waitWords } from "./wait-words.ts";
 
@@ -54,14 +54,18 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     tokens: tokens ?? counted,
     seconds: beganMs === undefined ? 0 : (performance.now() - beganMs) / 1000,
   });
-  for await (const { data, comments } of events(response.body)) {
+  let isWhole = false;
+  for await (const { data, comments } of unbroken(response.body, signal)) {
     const comment = comments.at(-1);
     if (comment !== undefined) onWait(waitWords(comment));
+    if (data === "[DONE]") isWhole = true;
     if (data === "" || data === "[DONE]") continue;
     const chunk: Chunk = JSON.parse(data);
     if (chunk.error !== undefined) throw new ApiFailure(502, "stream", chunk.error.message ?? "the answer was cut off");
     tokens = chunk.usage?.completion_tokens ?? tokens;
-    const delta = chunk.choices?.[0]?.delta;
+    const [choice] = chunk.choices ?? [];
+    if (typeof choice?.finish_reason === "string") isWhole = true;
+    const delta = choice?.delta;
     if (delta === undefined) continue;
     if (beganMs === undefined) {
       beganMs = performance.now();
@@ -80,7 +84,20 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     onAnswer(message());
   }
   onWait("");
+  if (!isWhole) throw cutOff();
   return message();
+}
+
+const cutOff = (): ApiFailure =>
+  new ApiFailure(0, "cut_off", "The connection to Berth was lost before the end of the answer. Retry asks again.");
+
+/** The events of an answer; throws ApiFailure where its connection breaks. */
+async function* unbroken(body: ReadableStream<Uint8Array>, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  try {
+    yield* events(body);
+  } catch (error) {
+    throw signal.aborted ? error : cutOff();
+  }
 }
 
 function wireMessage({ role, content, images = [] }: Message): { role: string; content: string | readonly Part[] } {

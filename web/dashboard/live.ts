@@ -29,24 +29,27 @@ const longestPauseMs = 10_000;
 /** The server sends a comment every 15 s. */
 const silenceMs = 40_000;
 
-/** Follows the server until the signal aborts, and comes back by itself. */
+let isOpen = false;
+
+/**
+ * Follows the server until the signal aborts, and comes back by itself. Each stream begins with a snapshot, since none asks
+ * to go on after an event: before it an open stream says nothing of the slots, not even that there are none.
+ */
 export async function follow(stop: AbortSignal): Promise<void> {
-  let lastId: string | undefined;
+  connection.value = "connecting";
   let pauseMs = shortestPauseMs;
   while (!stop.aborted) {
     const watchdog = new AbortController();
     let timer = setTimeout(() => watchdog.abort(), silenceMs);
     try {
       const abort = AbortSignal.any([stop, watchdog.signal]);
-      const headers = lastId === undefined ? {} : { "last-event-id": lastId };
-      const response = await request("/api/events", { signal: abort, headers });
+      const response = await request("/api/events", { signal: abort });
       if (response.body === null) throw new Error("the stream of events is empty");
-      connection.value = "live";
+      isOpen = true;
       for await (const event of events(response.body)) {
         clearTimeout(timer);
         timer = setTimeout(() => watchdog.abort(), silenceMs);
         pauseMs = shortestPauseMs;
-        lastId = event.event === "resync" ? undefined : (event.id ?? lastId);
         queue(event);
       }
     } catch (error) {
@@ -57,6 +60,7 @@ export async function follow(stop: AbortSignal): Promise<void> {
         return;
       }
     } finally {
+      isOpen = false;
       clearTimeout(timer);
     }
     connection.value = "lost";
@@ -130,6 +134,7 @@ function apply(): void {
     pulls.value = nextPulls;
     resources.value = nextResources;
     problems.value = nextProblems;
+    if (isOpen && all.some(({ event }) => event === "snapshot")) connection.value = "live";
   });
 }
 
