@@ -18,6 +18,11 @@ test("a llama-server tells of itself what it computes on, what was derived for i
   const page = await (await fetch(new URL("/metrics", berth.url))).text();
   const used = /^berth_engine_kv_cache_usage_ratio\{slot="primary",ordinal="0"\} (.+)$/m.exec(page)?.[1];
   assert.ok(Number(used) > 0 && Number(used) < 0.01, `a part of the cache is used: ${used}`);
+  const own = await (await fetch(new URL("/api/metrics/engines", berth.url))).text();
+  const label = '{slot="primary",role="main",ordinal="0"}';
+  const prompt = own.split("\n").find((line) => line.startsWith(`llamacpp:prompt_tokens_total${label} `));
+  assert.ok(Number(prompt?.split(" ").at(-1)) > 0, own);
+  assert.match(own, /^# TYPE llamacpp:prompt_tokens_total counter$/m);
   const slot = await berth.slot("primary");
   assert.deepEqual(slot["compute"], { devices: [], layers_offloaded: 0, layers_total: 3, buffers: [] });
   assert.equal(slot["backend"], "cpu");
