@@ -7,13 +7,13 @@ import type { SlotInput } from "./input.ts";
 const beforeStart: ReadonlySet<SlotState> = new Set(["unloading", "pulling"]);
 
 /**
- * An operator that was killed after a start, before it could publish `starting`, leaves an engine that may be further
- * by now. Its successor publishes `starting` first, and acts with the next reconcile.
+ * An engine may be further than the published state allows: a Pod that has pulled its image itself, or an engine whose
+ * operator was killed before it could publish `starting`. Then `starting` is published first, and the next reconcile acts.
  */
 export function unannounced(input: SlotInput, decision: Decision): Decision {
   const isAhead = decision.state === "warming" || decision.state === "ready";
   if (!isAhead || decision.failure !== undefined || !beforeStart.has(wasState(input))) return decision;
-  const message = "its process was started by an operator that ended before it could say so";
+  const message = "its process has started";
   const steps = [{ do: "wait", reason: message }] as const;
   return { state: "starting", row: "progressing", reason: "Starting", message, steps, requeueMs: 0 };
 }
