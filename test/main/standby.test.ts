@@ -37,7 +37,11 @@ async function pair(): Promise<Pair> {
   await until("the first leads", async () => (await ready(first)) === "ok");
   const { SVC_OPERATOR_PORT: _own, ...shared } = first.env;
   const second = stack.use(await startBerth({ args: ["operator", "--standby"], env: shared }));
+  // A test may fail while it has stopped the first, which would then not end.
+  stack.defer(() => void first.child.kill("SIGCONT"));
   await until("the second stands by", async () => (await ready(second)) === "standby");
+  // It has read the name of the installation by then.
+  await until("the second knows who leads", () => second.log().includes("the operator that leads is process"));
   await pidOf(first);
   const owned = stack.move();
   const save = (text: string): Promise<void> => writeFile(join(first.configDir, "slots/coder.toml"), text);
