@@ -116,10 +116,10 @@ export async function changePull(client: Client, what: string, action: "pause" |
   const all = await client.list("/api/pulls");
   const isOver = ({ ended_at: endedAt }: Job): boolean => typeof endedAt === "string";
   const named = all.filter(({ model }) => model === what);
-  const [one, ...others] = named.filter((each) => !isOver(each));
-  const job = all.find(({ id }) => id === what) ?? one;
-  if (job === one && others.length > 0) {
-    const each = named.filter((pull) => !isOver(pull)).map(({ id, sources }) => `${cell(id)} (${sourceText(sources)})`);
+  const running = named.filter((pull) => !isOver(pull));
+  const job = all.find(({ id }) => id === what) ?? running[0];
+  if (job === running[0] && running.length > 1) {
+    const each = running.map(({ id, sources }) => `${cell(id)} (${sourceText(sources)})`);
     const message = `${what} is fetched from several sources: ${each.join(", ")}`;
     throw new CommandError("dispatch.invalid_request", message, `give the id: \`berth pull ${action} ID\``);
   }
