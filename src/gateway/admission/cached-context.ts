@@ -18,14 +18,17 @@ export interface ContextFigure {
 
 /** What an engine has in its cache, by the counts in its answers: the longest of the last few conversations. */
 export class CachedContext {
-  #answers: readonly number[] = [];
+  /** A ring: the next answer replaces the oldest. */
+  readonly #answers: number[] = [];
+  #next = 0;
   #tokensPerSecond: number | undefined;
 
   /** An answer without generated tokens, as of embeddings, leaves nothing in the cache that a later request could use. */
   answered(usage: AnswerTokens | undefined, tokensOut: number | undefined): void {
     const { input, promptTokens = 0, promptMs = 0 } = usage ?? {};
     if (input === undefined || tokensOut === undefined) return;
-    this.#answers = [...this.#answers, input + tokensOut].slice(-rememberedAnswers);
+    this.#answers[this.#next] = input + tokensOut;
+    this.#next = (this.#next + 1) % rememberedAnswers;
     if (promptTokens >= leastPromptTokens && promptMs > 0) this.#tokensPerSecond = (promptTokens * 1000) / promptMs;
   }
 
