@@ -23,7 +23,7 @@ export class ChatAddress {
       if (/^\/(?:\?|$)/.test(url)) return `/chat${url}`;
       if (url.startsWith("/assets/")) return `/chat${url}`;
     }
-    return url.startsWith("/chat/") && /^\/chat\/(?:v1|api)\//.test(url) ? url.slice("/chat".length) : url;
+    return /^\/chat\/(?:v1|api)\//.test(url) ? url.slice("/chat".length) : url;
   }
 }
 

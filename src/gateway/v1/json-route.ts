@@ -66,7 +66,6 @@ export function jsonRoute({
 export function checkJsonType(request: IncomingMessage): void {
   const type = request.headers["content-type"];
   // curl -d sends a form's content type for JSON; OpenAI's own API accepts it too.
-  if (type === undefined || type === "application/json" || /^application\/(json|x-www-form-urlencoded)\b/i.test(type))
-    return;
+  if (type === undefined || /^application\/(json|x-www-form-urlencoded)\b/i.test(type)) return;
   throw new ApiError("dispatch.unsupported_media_type", { message: "the body must be application/json" });
 }
