@@ -6,7 +6,7 @@ import { errorMessage, Refusal } from "./refusal.ts";
 import { readBody } from "./requests.ts";
 import { answerPost, json } from "./routes.ts";
 
-/** An `import` of the value would load undici with it: 13 MiB and 20 ms of each start (Node 24.12). */
+/** An `import` of the value would load undici with it, as in src/lib/node-http.ts. */
 const { createServer } = process.getBuiltinModule("node:http");
 const bodyLimitBytes = 64 * 1024 * 1024;
 

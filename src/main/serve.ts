@@ -29,7 +29,6 @@ export async function serve(options: { env: NodeJS.ProcessEnv; host?: string; po
   for (const warning of warnings) log.warn(warning);
   const { stopped, again } = untilStopped();
   const { runGateway } = await import("../gateway/main.ts");
-
   let running: RunningGateway | undefined;
   // A wait at the start, such as for an API server that does not answer, may take long, and nothing is served yet.
   void stopped.then(() => {

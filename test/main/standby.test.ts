@@ -40,7 +40,7 @@ async function pair(): Promise<Pair> {
   // A test may fail while it has stopped the first, which would then not end.
   stack.defer(() => void first.child.kill("SIGCONT"));
   await until("the second stands by", async () => (await ready(second)) === "standby");
-  // It has read the name of the installation by then.
+  // A standby reads the name of the installation before it logs who leads.
   await until("the second knows who leads", () => second.log().includes("the operator that leads is process"));
   await pidOf(first);
   const owned = stack.move();

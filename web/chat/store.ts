@@ -47,7 +47,7 @@ export async function refresh(isFirst = false): Promise<void> {
       miss(error);
       return;
     }
-    // What is refused once is refused again: no reason to say it every few seconds.
+    // The server refuses the same conversation each time: the page says so once, not every few seconds.
     if (isBehind) failure.value = messageOf(error);
     isBehind = false;
     lost.value = "";
