@@ -14,7 +14,7 @@ const loaded: ConditionClaim = { type: "Ready", status: "True", reason: "Loaded"
 const pulled: ConditionClaim = { type: "Reconciling", status: "True", reason: "Pulling", message: "" };
 
 describe("conditions", () => {
-  it("begin with the time they are first said", () => {
+  it("begin with the time at which they are first set", () => {
     assert.deepEqual(nextConditions([], [loaded], 3, first), [
       {
         type: "Ready",
@@ -50,7 +50,7 @@ describe("conditions", () => {
     assert.equal(findCondition(again, "Reconciling")?.lastTransitionTime, second.toISOString());
   });
 
-  it("cut a message at what Kubernetes takes", () => {
+  it("cut a message at the length that Kubernetes accepts", () => {
     const [condition] = nextConditions([], [{ ...loaded, message: "x".repeat(40_000) }], 1, first);
     assert.equal(condition?.message.length, 32_768);
     assert.ok(conditionSchema.safeParse(condition).success);

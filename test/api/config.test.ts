@@ -186,7 +186,7 @@ describe("configuration", () => {
     assert.match(problems({ SVC_PORT: "9000" }, { port: "x" }).join(), /^berth\.toml port: /);
   });
 
-  it("stops at an unknown key close to a known one, and names that", () => {
+  it("stops at an unknown key that is close to a known key, and names that key", () => {
     assert.deepEqual(problems({ SVC_PROT: "1" }), ["SVC_PROT: is not a setting; did you mean SVC_PORT?"]);
     assert.deepEqual(problems({ SVC_STATEDIR: "/x" }), ["SVC_STATEDIR: is not a setting; did you mean SVC_STATE_DIR?"]);
     assert.deepEqual(problems({ SVC_TOKENS: "x" }), ["SVC_TOKENS: is not a setting; did you mean SVC_TOKEN?"]);

@@ -87,7 +87,7 @@ describe("errors", () => {
     assert.doesNotMatch(JSON.stringify(error.envelope()), /stack|cause/);
   });
 
-  it("keep the engine's own status where they say so, and its type follows", () => {
+  it("keep an engine's status where the code's own is replaced, with the type of that status", () => {
     const error = new ApiError("dispatch.rejected", { status: 429 });
     assert.deepEqual([error.status, error.envelope().error.type], [429, "rate_limit_error"]);
     assert.equal(new ApiError("dispatch.rejected").status, 400);

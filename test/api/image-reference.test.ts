@@ -16,7 +16,7 @@ describe("repositoryOf", () => {
 
 const sha = "a".repeat(64);
 
-it("an image's name is one as container engines take it, and nothing that would leave its place in an address", () => {
+it("an image reference is valid as container engines take it, and has no part that changes a URL's path", () => {
   const names = [
     "redis",
     "redis:7",

@@ -5,8 +5,8 @@ import { completeSlot, slotSpecSchema, type SlotSpec, type SlotSpecInput } from 
 
 const slot = (spec: SlotSpecInput): SlotSpec => completeSlot("a", slotSpecSchema.parse(spec));
 
-describe("what callers below admin see of a slot", () => {
-  it("has no value of env, argument or podTemplate, and still is a spec", () => {
+describe("a slot as callers below admin see it", () => {
+  it("hides every value of env, arguments and podTemplate, and is still a valid spec", () => {
     const spec = slot({
       command: ["vllm", "--api-key", "canary"],
       args: ["--token=canary"],
@@ -20,7 +20,7 @@ describe("what callers below admin see of a slot", () => {
     slotSpecSchema.parse(masked);
   });
 
-  it("has of a plan the program alone", () => {
+  it("shows the program of a planned command, and masks its arguments", () => {
     const command = "/usr/bin/llama-server --api-key canary";
     const plan = maskedPlan({
       reason: "Starting",

@@ -17,7 +17,7 @@ function fieldsSaid(reach: object, path: readonly string[] = []): string[] {
 }
 
 describe("what a slot's fields can do with the machine", () => {
-  it("is said of every field of the schema, and of no other", () => {
+  it("is declared for every field of the schema, and for no other", () => {
     // Lists are one field, whatever their items hold.
     const fields = fieldsOf().map((field) => field.replace(/^mounts\..*$/, "mounts"));
     assert.deepEqual([...new Set(fields)].toSorted(), fieldsSaid(slotReach).toSorted());

@@ -9,7 +9,7 @@ function told(slot: string, capabilities: ModelRecord["capabilities"], spec: Slo
 }
 
 describe("a built-in slot", () => {
-  it("keeps its kind of work", () => {
+  it("is refused a model that cannot do the slot's kind of work", () => {
     const message = "slot primary chats, and m can only embed: give it another model, or this model another slot";
     assert.equal(told("primary", ["embed"]), message);
     assert.match(told("primary", ["embed", "rerank"]) ?? "", /can only embed and rerank/);
@@ -19,7 +19,7 @@ describe("a built-in slot", () => {
     assert.match(told("img", ["chat"]) ?? "", /^slot img draws/);
   });
 
-  it("takes what can do it, among other things or as far as anybody knows", () => {
+  it("accepts a model that can do the work, also among other work or where its capabilities are unknown", () => {
     assert.equal(told("primary", ["chat", "embed"]), undefined);
     assert.equal(told("primary", []), undefined);
     assert.equal(told("embed", ["rerank"]), undefined);

@@ -47,7 +47,7 @@ describe("slot spec", () => {
     });
   });
 
-  it("keeps the defaults of a group of which one field is given", () => {
+  it("keeps the defaults of a group's other fields where the group has a single field", () => {
     const { probe, timeoutSeconds } = slotSpecSchema.parse({ probe: { failures: 5 }, timeoutSeconds: { idle: 0 } });
     assert.deepEqual(probe, {
       startupSeconds: 600,
@@ -69,7 +69,7 @@ describe("slot spec", () => {
     it(`gives slot ${name} the engine ${engine}`, () => assert.equal(defaultEngine(name), engine));
   }
 
-  it("gives img the backend rocm, everything else auto, unless the spec says", () => {
+  it("gives img the backend rocm and every other slot auto, unless the spec has a backend", () => {
     const backendOf = (name: string, spec: SlotSpecInput) => completeSlot(name, slotSpecSchema.parse(spec)).backend;
     assert.deepEqual(
       [backendOf("img", {}), backendOf("img", { backend: "cpu" }), backendOf("primary", {})],

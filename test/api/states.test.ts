@@ -53,19 +53,19 @@ describe("states", () => {
   for (const [from, to] of specified) it(`${from} → ${to}`, () => assert.ok(canMove(from, to)));
   for (const [from, to] of forbidden) it(`never ${from} → ${to}`, () => assert.ok(!canMove(from, to)));
 
-  it("may all stay, and fail unless they have already", () => {
+  it("may all stay as they are, and may all move to error", () => {
     for (const state of slotStates) {
       assert.ok(canMove(state, state));
       assert.ok(canMove(state, "error"), `${state} → error`);
     }
   });
 
-  it("lead from error to every state that the operator decides: error may stand between any two", () => {
+  it("can be reached from error where the operator decides them: error may stand between any two", () => {
     const decided = slotStates.filter((state) => state !== "serving" && state !== "idle");
     for (const state of decided) assert.ok(canMove("error", state), `error → ${state}`);
   });
 
-  it("let an engine be stopped in every state", () => {
+  it("all permit that an engine is stopped", () => {
     for (const state of slotStates) assert.ok(canMove(state, "unloading"), `${state} → unloading`);
     assert.ok(canMove("unloading", "offline"));
   });

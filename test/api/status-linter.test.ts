@@ -149,7 +149,7 @@ describe("status linter", () => {
     assert.deepEqual(lintStatus(undefined, status("ready", loaded), 1), []);
   });
 
-  it("wants transitions that join up", () => {
+  it("requires that each transition begins in the state in which the one before ended", () => {
     const move = { at: first, reason: "X", message: "" };
     const after = status("ready", loaded, {
       transitions: [
@@ -184,7 +184,7 @@ describe("status linter", () => {
     ]);
   });
 
-  it("finds a port that two slots hold", () => {
+  it("reports a port that two slots hold", () => {
     const one = status("ready", loaded);
     assert.deepEqual(lintPorts([["a", one]]), []);
     assert.deepEqual(lintPorts(Object.entries({ a: one, b: one })), [

@@ -56,7 +56,7 @@ describe("upstream", () => {
     });
   }
 
-  it("offers something", () => {
+  it("requires models, discover, or both", () => {
     const rules = (spec: object) => upstreamRules(upstreamSpecSchema.parse({ baseUrl, ...spec }));
     assert.deepEqual(rules({}), [{ path: ["models"], message: "an upstream needs models, discover, or both" }]);
     assert.deepEqual(rules({ models: [{ ref: "gpt" }] }), []);
@@ -91,7 +91,7 @@ describe("upstream", () => {
     });
   }
 
-  it("has nothing against headers and keys where they belong", () => {
+  it("accepts headers and keys where they belong", () => {
     const auth = { type: "header", header: "Authorization", valueFrom: { env: "A" } };
     const headers = { "OpenAI-Organization": "org", "anthropic-version": "2023-06-01", "User-Agent": "us" };
     assert.deepEqual(upstreamRules(upstreamSpecSchema.parse({ baseUrl, discover: {}, auth, headers })), []);

@@ -55,7 +55,7 @@ describe("every page", () => {
   });
 
   for (const colorScheme of ["light", "dark"] as const) {
-    it(`has no serious fault of accessibility, ${colorScheme}`, async () => {
+    it(`has no serious accessibility violation, ${colorScheme}`, async () => {
       for (const path of paths) {
         await using opened = await openPage(browser, `${berth.url}${path}`, { colorScheme });
         const { page } = opened;

@@ -26,7 +26,7 @@ describe("the chat page", () => {
   });
 
   for (const at of ["its own port", "/chat/"] as const) {
-    it(`answers, keeps the conversation, exports and deletes it, at ${at}`, async () => {
+    it(`shows an answer, and keeps, exports and deletes the conversation, at ${at}`, async () => {
       const url = at === "/chat/" ? `${berth.url}/chat` : `http://127.0.0.1:${chatPort}/`;
       await using opened = await openPage(browser, url);
       const { page } = opened;
@@ -52,7 +52,7 @@ describe("the chat page", () => {
     });
   }
 
-  it("shows an answer in its own conversation alone, and one that is deleted meanwhile does not come back", async () => {
+  it("shows an answer in its own conversation alone, and does not bring back a conversation that was deleted meanwhile", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;
     const kept = page.getByRole("navigation", { name: "Conversations" });

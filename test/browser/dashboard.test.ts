@@ -53,7 +53,7 @@ describe("the dashboard", () => {
     await page.getByRole("table", { name: "Transitions" }).getByText("unloading").first().waitFor();
   });
 
-  it("checks a manifest, shows the difference, saves it, and writes over nobody's edit", async () => {
+  it("checks a manifest, shows the difference, saves it, and overwrites no other person's edit", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/slots/later`);
     const { page } = opened;
     const file = join(berth.configDir, "slots/later.toml");
@@ -84,7 +84,7 @@ describe("the dashboard", () => {
     assert.match(difference, /\+ idle_seconds = 66/);
   });
 
-  it("writes over nobody's edit that came between a save and what the page reads after it", async () => {
+  it("overwrites no edit that was made between a save and the page's next read", async () => {
     const file = join(berth.configDir, "slots/swift.toml");
     await writeFile(file, `load = "onDemand"\n${slotManifest()}`);
     await berth.state("swift", "offline");
@@ -143,7 +143,7 @@ describe("the dashboard", () => {
     }
   });
 
-  it("shows who holds a group and lends it, and the last requests", async () => {
+  it("shows which slot holds a group, lends the group, and shows the last requests", async () => {
     await using own = await berthWith({
       one: `group = "gpu"\n${slotManifest()}`,
       two: `group = "gpu"\n${slotManifest()}`,

@@ -106,7 +106,7 @@ describe("a hostile engine's page", () => {
 
   for (const isAuthenticated of [true, false])
     describe(isAuthenticated ? "with authentication" : "without authentication", () => {
-      it("runs, and gets nothing of the dashboard, of its reader's rights and of other slots", async () => {
+      it("runs, and reaches neither the dashboard, nor its reader's rights, nor other slots", async () => {
         await using it = await site(isAuthenticated);
         await using visited = await visit(browser, it);
         const page = await followLink(visited.page);
@@ -155,7 +155,7 @@ describe("a hostile engine's page", () => {
         assert.equal(await held.evaluate("window.opener"), null);
       });
 
-      it("may set cookies for the whole host, which mean nothing to the dashboard and to other engines", async () => {
+      it("may set cookies for the whole host, which the dashboard and other engines ignore", async () => {
         await using it = await site(isAuthenticated);
         await using visited = await visit(browser, it);
         const page = await followLink(visited.page);
@@ -177,7 +177,7 @@ describe("a hostile engine's page", () => {
       });
     });
 
-  it("would get all of that on the dashboard's own origin", async () => {
+  it("would reach all of that from the dashboard's own origin", async () => {
     await using it = await site(true);
     await using visited = await visit(browser, it);
     const { page } = visited;

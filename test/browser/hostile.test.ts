@@ -80,7 +80,7 @@ describe("hostile text", () => {
     await berth[Symbol.asyncDispose]();
   });
 
-  it("of a model does nothing in the chat, loads nothing, and is shown", async () => {
+  it("of a model is shown in the chat, where it runs nothing and loads nothing", async () => {
     // Styles are refused by the policy already where the text is parsed, before they are removed from it.
     const expected = /^Applying inline style violates/;
     await using opened = await openPage(browser, `${berth.url}/chat/`, { expected });
@@ -108,7 +108,7 @@ describe("hostile text", () => {
       .waitFor();
   });
 
-  it("of an engine's log does nothing on the slot's page", async () => {
+  it("of an engine's log runs nothing on the slot's page", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
     const { page } = opened;
     await page.getByRole("log").getByText("<svg onload").waitFor();
@@ -119,7 +119,7 @@ describe("hostile text", () => {
     assert.equal(acting, 0);
   });
 
-  it("of the API does nothing on any page, loads nothing, and is shown", async () => {
+  it("of the API is shown on every page, where it runs nothing and loads nothing", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
     const { page } = opened;
     const asked: string[] = [];

@@ -87,7 +87,7 @@ describe("the chat page", () => {
     assert.equal(await messages.getByRole("status").count(), 0);
   });
 
-  it("names slots and models, and asks the one that is chosen", async () => {
+  it("names slots and models, and sends the message to the chosen model", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;
     for (const model of ["coder", "one"]) {
@@ -109,7 +109,7 @@ describe("the chat page", () => {
       .waitFor();
   });
 
-  it("sends pictures, scaled to what a model sees, and refuses what is none or too large", async () => {
+  it("sends pictures, scaled to the size that a model takes, and refuses other files and pictures that are too large", async () => {
     await using directory = await tempDir();
     const large = join(directory.path, "large.png");
     await using file = await open(large, "w");
@@ -157,7 +157,7 @@ describe("the chat page", () => {
     assert.ok(Number(width) >= 256, String(width));
   });
 
-  it("writes down what is said, and says what to do where the microphone is refused", async () => {
+  it("transcribes speech, and says what to do where the microphone is refused", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;
     const record = page.getByRole("button", { name: "Record" });

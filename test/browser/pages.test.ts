@@ -121,7 +121,7 @@ describe("the pages", () => {
     await declared.getByText("available").waitFor();
   });
 
-  it("Hardware: what the machine has, what each slot holds of it, and another look", async () => {
+  it("Hardware: shows the machine's devices and what each slot holds of them, and probes again", async () => {
     await until("the memory of coder is measured", async () => (await berth.slot("coder"))["memory"] !== null);
     await using opened = await openPage(browser, `${berth.url}/ui/hardware`);
     const { page } = opened;
@@ -137,7 +137,7 @@ describe("the pages", () => {
     await page.getByRole("heading", { name: "coder", level: 1 }).waitFor();
   });
 
-  it("Providers: those declared, and a check that says what is wrong", async () => {
+  it("Providers: lists the declared providers, and a check that reports their problems", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/upstreams`);
     const { page } = opened;
     const providers = page.getByRole("table", { name: "Providers" });
@@ -170,7 +170,7 @@ describe("the pages", () => {
     await page.getByText(berth.configDir).first().waitFor();
   });
 
-  it("First steps: said until a person hides them, and on every page what is wrong with a manifest", async () => {
+  it("First steps are shown until a person hides them, and every page reports a wrong manifest", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
     const steps = page.getByRole("region", { name: "First steps" });
@@ -187,7 +187,7 @@ describe("the pages", () => {
     await page.getByText(/Correct the manifest below/).waitFor();
   });
 
-  it("A slot: loads, unloads, restarts, swaps and comes back, and shows its tokens a second", async () => {
+  it("A slot's page loads, unloads, restarts and swaps the slot, and shows its tokens a second", async () => {
     await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
     const { page } = opened;
     await page.getByRole("button", { name: "Unload", exact: true }).click();
@@ -215,7 +215,7 @@ describe("the pages", () => {
     });
   });
 
-  it("A slot that swaps its model, and goes back to its manifest's", async () => {
+  it("A slot's page swaps the model, and returns to the manifest's model", async () => {
     await writeTinyModel(join(berth.modelsDir, "one.gguf"), { name: "one" });
     await writeTinyModel(join(berth.modelsDir, "two.gguf"), { name: "two" });
     const manifest = `load = "onDemand"\n${slotManifest()}[model]\ndefault = "one"\n`;

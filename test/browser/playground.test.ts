@@ -162,7 +162,7 @@ describe("the playground", () => {
     await until("nothing runs", async () => (await page.getByRole("button", { name: "Stop" }).count()) === 0);
   });
 
-  it("says what to do where nothing can do it, and where it fails", async () => {
+  it("says what to do where no slot or provider has the capability, and where a request fails", async () => {
     await using own = await startBerth({});
     await using opened = await openPage(browser, `${own.url}/ui/playground/speech`);
     const { page } = opened;

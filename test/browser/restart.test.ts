@@ -90,7 +90,7 @@ describe("pages that are open", () => {
     await isBack(chat, own);
   });
 
-  it("go on when the operator alone is killed, and say of slots what is not known without it", async () => {
+  it("continue when the operator alone is killed, and say which facts about slots are unknown without it", async () => {
     await using own = await berthWith(slots);
     await using open = await openBoth(browser, own);
     const { dashboard, chat } = open;

@@ -100,7 +100,7 @@ async function watchTasks(
   };
 }
 
-describe("the pages, when the server is not as they expect,", () => {
+describe("the pages, when the server is older, newer or not reachable,", () => {
   let browser: Browser;
   let berth: RunningBerth;
   before(async () => {
@@ -113,7 +113,7 @@ describe("the pages, when the server is not as they expect,", () => {
     await berth[Symbol.asyncDispose]();
   });
 
-  it("show what an older one says, and say so where they cannot", async () => {
+  it("show the answers of an older server, and say what it lacks", async () => {
     await using stream = await scriptedStream();
     await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
     const { page } = opened;
@@ -140,7 +140,7 @@ describe("the pages, when the server is not as they expect,", () => {
     await show(page, "/ui/groups", /there is nothing here/);
   });
 
-  it("show what a newer one says: unknown states, conditions, events and fields", async () => {
+  it("show the answers of a newer server: unknown states, conditions, events and fields", async () => {
     await using stream = await scriptedStream();
     await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
     const { page } = opened;
@@ -171,7 +171,7 @@ describe("the pages, when the server is not as they expect,", () => {
     await page.getByRole("table", { name: "Conditions" }).getByText("a spell holds it").waitFor();
   });
 
-  it("say of the slots nothing before the server has said what there is", async () => {
+  it("show no statement about slots before the server has sent its first snapshot", async () => {
     await using stream = await scriptedStream();
     await using opened = await openPage(browser, `${berth.url}/ui/nowhere`);
     const { page } = opened;
@@ -195,7 +195,7 @@ describe("the pages, when the server is not as they expect,", () => {
     await page.getByText(/^No slot is declared/).waitFor();
   });
 
-  it("say what to do while it is down, and where a proxy answers instead of it", async () => {
+  it("say what to do while the server is down, and where a proxy answers in its place", async () => {
     await using opened = await openPage(browser, berth.url);
     const { page } = opened;
     await page.getByRole("row", { name: /^coder/ }).waitFor();

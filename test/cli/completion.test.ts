@@ -105,7 +105,7 @@ for (const [line, said] of [
   });
 }
 
-it("the words offered in bash and zsh come from one function", () => {
+it("bash and zsh get their words from the same function", () => {
   const [words = ""] = bash(tree).split("_berth() {");
   assert.ok(zsh(tree).startsWith(words));
   assert.equal(

@@ -89,7 +89,7 @@ describe("a conversation", () => {
     assert.match(api.bodies.at(-1) ?? "", /"role":"user","content":"and then\?"/);
   });
 
-  it("says how to go on where the context is full", async () => {
+  it("says how to continue where the context is full", async () => {
     const full = "request (2060 tokens) exceeds the available context size (2048 tokens), try increasing it";
     await using api = await apiDouble({ [route]: stream(delta("Hi."), "[DONE]") });
     const person = sitDown(api.url);
@@ -112,7 +112,7 @@ describe("a conversation", () => {
     assert.match(person.text(), /\n$/);
   });
 
-  it("goes on with another model, and after a failure", async () => {
+  it("continues with another model, and after a failure", async () => {
     await using api = await apiDouble({
       "/v1/models": { object: "list", data: [{ id: "primary" }, { id: "coder" }] },
       [route]: (response) => {

@@ -34,7 +34,7 @@ describe("a command that cannot be done", () => {
     });
   });
 
-  it("does not wait for what takes connections and never answers", async () => {
+  it("gives up an address that accepts connections and never answers", async () => {
     const sockets = new Set<Socket>();
     const server = createServer((socket) => void sockets.add(socket));
     const url = `http://127.0.0.1:${await listen(server)}`;
@@ -117,7 +117,7 @@ describe("a command that cannot be done", () => {
     ["a redirect", refused(302, ""), () => "the server answered 302, which is no error of Berth's"],
   ];
   for (const [what, answer, message] of foreign) {
-    it(`doubts that ${what} comes from a Berth`, async () => {
+    it(`says that ${what} may not come from a Berth`, async () => {
       await using api = await apiDouble({ "/api/slots": answer });
       const { code, stderr } = await runBerth(["slot", "list"], { SVC_URL: api.url });
       assert.equal(
@@ -128,7 +128,7 @@ describe("a command that cannot be done", () => {
     });
   }
 
-  it("accepts no other JSON as the answer", async () => {
+  it("refuses JSON of another form as the answer", async () => {
     const other = refused(200, '{"hello":"world"}');
     const paths = ["/api/status", "/api/health/system", "/api/slots/a", "/api/slots/a/plan", "/api/models/m"];
     await using api = await apiDouble({
@@ -153,7 +153,7 @@ describe("a command that cannot be done", () => {
     }
   });
 
-  it("doubts an answer that is no JSON wherever it comes, in an event too", async () => {
+  it("refuses an answer that is not JSON on every route, and within a stream of events", async () => {
     await using api = await apiDouble({
       "/api/auth/tokens": refused(200, "<h1>Welcome</h1>"),
       "/api/slots/a/logs?tail=200&follow=1": stream("<h1>Welcome</h1>"),
@@ -201,7 +201,7 @@ describe("a command that cannot be done", () => {
       assert.deepEqual(await runBerth(["--server", server, "status"]), { code: 1, stdout: "", stderr });
   });
 
-  it("reports an unknown name", async () => {
+  it("reports a host name that cannot be resolved", async () => {
     const server = `http://${unknownName}`;
     assert.equal(
       (await runBerth(["--server", server, "status"])).stderr,
@@ -226,7 +226,7 @@ describe("a command that cannot be done", () => {
     assert.deepEqual(api.authorizations, ["Bearer svc_a.b"], "what a file ends in is no part of it");
   });
 
-  it("knows what to do about every error of the service", () => {
+  it("has a next step for every error of the service", () => {
     for (const code of Object.keys(errorTable))
       assert.match(nextStep(code, { slot: "coder", request: "r-1" }) ?? "", /^[a-z`][^\n]+$/, code);
     assert.equal(nextStep("slot.failed", { slot: "coder", request: "" }), "see `berth slot show coder` for the cause");
@@ -240,7 +240,7 @@ describe("a command that cannot be done", () => {
     assert.equal(nextStep("constructor", { slot: undefined, request: "" }), undefined);
   });
 
-  it("names the request whose cause is in the log", async () => {
+  it("names the request id under which the log has the cause", async () => {
     await using api = await apiDouble({
       "/api/slots": (response) => {
         response.writeHead(500, { "x-request-id": "ab12-3" });
@@ -330,7 +330,7 @@ describe("a command that is used wrongly", () => {
     );
   });
 
-  it("knows what other tools call its commands", async () => {
+  it("suggests its own command for the names that other tools use", async () => {
     for (const [args, stderr] of [
       [["ps"], "usage: unknown command 'ps'; here it is `berth slot list`\n"],
       [["pull", "qwen3"], "usage: unknown command 'qwen3'; a model is fetched by `berth model pull qwen3`\n"],
@@ -352,7 +352,7 @@ describe("a command that is used wrongly", () => {
   });
 
   for (const args of [["--help"], ["slot", "--help"], ["--version"]]) {
-    it(`is no such case: berth ${args.join(" ")}`, async () => {
+    it(`accepts: berth ${args.join(" ")}`, async () => {
       const { code, stderr } = await runBerth(args);
       assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
     });

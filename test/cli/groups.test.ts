@@ -51,7 +51,7 @@ const broken = {
 const groups = { object: "list", data: [gpu, loose] };
 
 describe("berth group", () => {
-  it("lists what groups share, who is loaded and who waits", async () => {
+  it("lists the budgets of groups, the loaded slots and the waiting slots", async () => {
     await using api = await apiDouble({ "/api/groups": groups });
     const { stdout } = await runBerth(["group", "list"], { SVC_URL: api.url });
     assert.equal(
@@ -93,7 +93,7 @@ describe("berth lend", () => {
     "/api/groups/loose/lend": { ...loose, lent_until: "2026-01-01T02:00:00.000Z" },
   };
 
-  it("lends one group, or all of them, and ends that", async () => {
+  it("lends a group or all groups, and ends the loan", async () => {
     await using api = await apiDouble(answers);
     const env = { SVC_URL: api.url };
     assert.deepEqual(await runBerth(["lend", "2h", "--group", "gpu"], env), {
@@ -122,7 +122,7 @@ describe("berth lend", () => {
     });
   }
 
-  it("says what to do where there is no group", async () => {
+  it("says how to define a group where there is none", async () => {
     await using api = await apiDouble({ "/api/groups": { object: "list", data: [] } });
     const { code, stderr } = await runBerth(["lend", "2h"], { SVC_URL: api.url });
     assert.deepEqual(

@@ -33,7 +33,7 @@ const workstation: HardwareFacts = {
 };
 
 describe("hardware as text", () => {
-  it("of a machine without devices", async () => {
+  it("lists a machine without devices", async () => {
     assert.equal(
       await hardwareText(bare, "table"),
       `cpu       Example 3000 (x64), 2 cores, 2 threads; sse4_2 avx fma avx2
@@ -58,7 +58,7 @@ looked at 2026-01-01T00:00:00.000Z as uid 1000, groups 1000, kernel 6.12.0
     );
   });
 
-  it("of one with everything, with the source of each fact", async () => {
+  it("lists a machine with every kind of device, with the source of each fact", async () => {
     assert.equal(
       await hardwareText(withSuggestions(workstation), "wide"),
       `cpu       Example 3000 (x64), 2 cores, 2 threads, 1.5 of them to be used; sse4_2 avx fma avx2
@@ -93,7 +93,7 @@ looked at 2026-01-01T00:00:00.000Z as uid 1000, groups 1000, kernel 6.12.0
     );
   });
 
-  it("of an answer that lacks what this version knows", async () => {
+  it("lists an answer that lacks fields which this version knows", async () => {
     assert.equal(
       await hardwareText({}, "table"),
       `cpu       - (-), - cores, - threads
@@ -113,7 +113,7 @@ looked at - as -, kernel -
 });
 
 describe("berth probe", () => {
-  it("asks for another look, waits for it and prints it", async () => {
+  it("requests a probe, waits for its result and prints it", async () => {
     await using api = await apiDouble({ [asking]: bare });
     const ended = await runBerth(["probe"], { SVC_URL: api.url });
     assert.deepEqual(ended, { code: 0, stdout: await hardwareText(bare, "table"), stderr: "" });
@@ -128,7 +128,7 @@ describe("berth probe", () => {
     assert.deepEqual([yaml.code, parse(yaml.stdout), yaml.stderr], [0, bare, ""]);
   });
 
-  it("says that no operator has answered, and prints what one saw before", async () => {
+  it("says that no operator has answered, and prints an earlier operator's result", async () => {
     await using api = await apiDouble({ [asking]: { ...bare, pending: true } });
     assert.deepEqual(await runBerth(["probe"], { SVC_URL: api.url }), {
       code: 0,
@@ -137,7 +137,7 @@ describe("berth probe", () => {
     });
   });
 
-  it("of another machine does not look at this one", async () => {
+  it("does not probe this machine in place of another one", async () => {
     const message = "no operator of this version has probed this machine yet; the first to start does";
     await using api = await apiDouble({
       [asking]: (response) => {
@@ -174,7 +174,7 @@ describe("berth probe", () => {
     assert.ok((found.cpu.threads ?? 0) > 0);
   });
 
-  it("looks itself where a service without an operator runs on this machine", async () => {
+  it("probes by itself where a service without an operator runs on this machine", async () => {
     await using directory = await tempDir();
     await using api = await apiDouble({ [asking]: { ...bare, pending: true } });
     const env = { SVC_PORT: new URL(api.url).port, SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path };

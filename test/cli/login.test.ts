@@ -69,7 +69,7 @@ describe("berth login", () => {
   });
 
   it(
-    "is not needed where the home may not be read, as a service's that was started by root",
+    "is not needed where the home directory cannot be read, as for a service that root has started",
     { skip: noOtherUser() ?? false },
     async () => {
       await using home = await tempDir();
@@ -87,7 +87,7 @@ describe("berth login", () => {
     },
   );
 
-  it("keeps nothing that the service does not take", async () => {
+  it("stores no token that the service refuses", async () => {
     await using home = await tempDir();
     const refuse: Answer = (response) => {
       response.statusCode = 401;

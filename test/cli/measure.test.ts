@@ -29,7 +29,7 @@ describe("berth top", () => {
     assert.match(second ?? "", /^coder +error /);
   });
 
-  it("takes rates over the time between two looks, and none after a gateway's new start", () => {
+  it("computes rates over the time between two samples, and none across a restart of the gateway", () => {
     const look = (at: number, tokens: number): Parameters<typeof rowsOf>[0] => ({
       at,
       slots: [{ name: "primary" }],
@@ -100,7 +100,7 @@ describe("berth bench", () => {
     assert.ok(!api.asked.some((line) => line.endsWith("/benchmark")));
   });
 
-  it("prints its rows also where the token may not keep them", async () => {
+  it("prints its rows also where the token may not store them", async () => {
     await using api = await apiDouble({
       "/api/slots/primary": primary,
       "/v1/chat/completions": hello,

@@ -40,7 +40,7 @@ describe("berth model pull", () => {
     assert.equal(api.bodies[0], '{"model":"qwen3-4b"}');
   });
 
-  it("fails as the pull does", async () => {
+  it("exits with the error of a failed pull", async () => {
     const error = { code: "model.checksum_mismatch", message: "the file is another one" };
     const { ended } = await pulled({ ...job, state: "failed", error });
     assert.deepEqual([ended.code, ended.stdout], [1, ""]);
@@ -50,7 +50,7 @@ describe("berth model pull", () => {
     );
   });
 
-  it("fails when it is cancelled elsewhere", async () => {
+  it("fails when another client cancels the pull", async () => {
     const { ended } = await pulled({ ...job, state: "cancelled" });
     assert.match(
       ended.stderr,
@@ -91,7 +91,7 @@ describe("berth pull", () => {
   };
   const ended = { ...pull, id: "p0", state: "cancelled", ended_at: "2026-01-01T00:00:00.000Z" };
 
-  it("list shows how far each is", async () => {
+  it("list shows the progress of each pull", async () => {
     await using api = await apiDouble({ "/api/pulls": { object: "list", data: [pull] } });
     const shown = await runBerth(["pull", "list"], { SVC_URL: api.url });
     assert.equal(
@@ -115,7 +115,7 @@ describe("berth pull", () => {
     assert.match(none.stderr, /no pull has the id or fetches the model b\nsee `berth pull list`/);
   });
 
-  it("pause says of a pull that it is over, and of several for one model that an id is needed", async () => {
+  it("pause says that a pull has ended already, and asks for an id where one model has several pulls", async () => {
     await using over = await apiDouble({ "/api/pulls": { object: "list", data: [ended] } });
     for (const what of ["a", "p0"]) {
       const { code, stderr } = await runBerth(["pull", "pause", what], { SVC_URL: over.url });
@@ -178,7 +178,7 @@ describe("berth model", () => {
     assert.deepEqual(api.asked, []);
   });
 
-  it("scan shows what it has found, and what declares it", async () => {
+  it("scan lists the found files, and the models that declare them", async () => {
     const row = {
       id: "a",
       state: "new",
@@ -217,7 +217,7 @@ describe("berth model", () => {
     assert.match(stderr, /\na token of a higher scope may: `berth login`, or SVC_TOKEN\n$/);
   });
 
-  it("gc shows what it deletes", async () => {
+  it("gc lists the files that it deletes", async () => {
     const files = [{ path: "/m/x", kind: "partial", size_bytes: 2048, source: "hf://o/r/f" }];
     await using api = await apiDouble({ "/api/models/gc": { dry_run: true, bytes: 2048, files, kept: [] } });
     const ended = await runBerth(["model", "gc", "--dry-run"], { SVC_URL: api.url });
@@ -290,7 +290,7 @@ describe("berth model", () => {
   });
 });
 
-it("a service that does not have a route may be older than the command", async () => {
+it("a missing route is reported as a service that may be older than the command", async () => {
   const missing = JSON.stringify(failure("system.not_found", "there is nothing at GET /api/models/catalog"));
   await using api = await apiDouble({
     "/api/models/catalog": (response) => {

@@ -23,7 +23,7 @@ describe("berth slot load, unload, restart and swap", () => {
     [["swap", "primary", "--reset"], "/swap", '{"reset":true}', "swap back requested"],
   ];
   for (const [args, path, body, said] of requests) {
-    it(`asks for it: ${args.join(" ")}`, async () => {
+    it(`requests the change: ${args.join(" ")}`, async () => {
       await using api = await apiDouble({ [`/api/slots/primary${path}`]: primary });
       const ended = await runBerth(["slot", ...args], { SVC_URL: api.url });
       assert.deepEqual(ended, { code: 0, stdout: `primary: ${said}\n`, stderr: "" });
@@ -77,7 +77,7 @@ describe("--wait", () => {
     await until("two more looks", () => api.asked.length > before + 1);
   }
 
-  it("prints each reason of waiting as a line, and the end", async () => {
+  it("prints each reason of the wait as a line, and then the result", async () => {
     const ended = await held(async (api, answer) => {
       await seen(api);
       api.answer("/api/slots/primary", reconciling("starting", "the engine loads its model"));
@@ -91,7 +91,7 @@ describe("--wait", () => {
     );
   });
 
-  it("fails with the slot", async () => {
+  it("fails when the slot fails", async () => {
     const { code, stdout, stderr } = await held(async (_api, answer) => {
       answer({ ...coder, name: "primary" });
     });
@@ -103,7 +103,7 @@ describe("--wait", () => {
     );
   });
 
-  it("says what goes on when the time is over", async () => {
+  it("says at its time limit what the slot is doing", async () => {
     const { code, stderr } = await held(
       async (_api, answer) => answer(reconciling("starting", "the engine loads its model")),
       "--timeout",
@@ -125,7 +125,7 @@ describe("--wait", () => {
     ],
     [["swap", "primary", "qwen3:4b"], "/swap", primary, "primary holds tiny, not qwen3:4b"],
   ] as const) {
-    it(`fails when the end is not what was asked for: ${args.join(" ")}`, async () => {
+    it(`fails when the slot ends in another state than the requested one: ${args.join(" ")}`, async () => {
       await using api = await apiDouble({
         "/api/slots/primary": slot,
         [`/api/slots/primary${path}?wait=ready&timeout=180`]: slot,
@@ -185,7 +185,7 @@ describe("berth slot create", () => {
     });
   });
 
-  it("sends a manifest as it is, with what options change", async () => {
+  it("sends a manifest unchanged apart from the given options", async () => {
     const manifest =
       "apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: coder, labels: {a: b}}\nspec: {model: {default: tiny, threads: 2}}\n";
     const { ended, body } = await created(["-f", "FILE", "--model", "other"], manifest);
@@ -207,7 +207,7 @@ describe("berth slot create", () => {
     });
   });
 
-  it("names the place where a file is no good, and what to do", async () => {
+  it("names the line where a file cannot be read, and what to do", async () => {
     const toml = "a TOML manifest goes into the slots directory as it is";
     for (const [text, message, next] of [
       ["model: a\nmodel: b\n", "FILE:2:1: it is neither YAML nor JSON: Map keys must be unique", toml],

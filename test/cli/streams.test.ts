@@ -46,7 +46,7 @@ describe("berth chat", () => {
     assert.match(api.bodies[0] ?? "", /"content":"a\\nb\\n"/);
   });
 
-  it("reads the answer to its end: a client that has all of it has not left", async () => {
+  it("reads the answer to its end, so that the gateway does not count the client as gone", async () => {
     const seen: boolean[] = [];
     await using api = await apiDouble({
       "/v1/chat/completions": (response) => {
@@ -67,7 +67,7 @@ describe("berth chat", () => {
     assert.deepEqual(ended, { code: 0, stdout: "Hey\n", stderr: "" });
   });
 
-  it("asks for nothing where nothing is said", async () => {
+  it("sends no request for an empty message", async () => {
     await using api = await apiDouble({});
     const child = spawn(command, ["chat", "primary"], {
       env: { PATH: process.env["PATH"], SVC_URL: api.url },
@@ -113,7 +113,7 @@ describe("berth slot logs", () => {
     assert.equal(stdout, "one\ntwo\n");
   });
 
-  it("says of a slot that was never started why there is nothing", async () => {
+  it("says why a slot that was never started has no log", async () => {
     await using api = await apiDouble({
       "/api/slots/cold/logs?tail=200": (response) => response.end(""),
       "/api/slots/cold": { ...primary, name: "cold", state: "offline", last_load_seconds: null, transitions: [] },

@@ -89,7 +89,7 @@ transitions:
     );
   });
 
-  it("lets nothing that an engine wrote move the cursor", async () => {
+  it("strips control characters from an engine's text", async () => {
     const wrote = "\u001B[2Jgone\u001B]0;title\u0007\nNAME  STATE";
     const hostile = { ...coder, model: wrote, last_error: { ...coder.last_error, message: wrote } };
     await using api = await apiDouble({
@@ -114,7 +114,7 @@ transitions:
     assert.deepEqual(JSON.parse(stdout), hostile, "data is data");
   });
 
-  it("prints the memory of an engine where that is known", async () => {
+  it("prints the memory of an engine where the service reports it", async () => {
     await using api = await apiDouble({ "/api/slots/primary": { ...primary, memory_bytes: 1_610_612_736 } });
     const { stdout } = await runBerth(["slot", "show", "primary"], { SVC_URL: api.url });
     assert.match(stdout, /^memory: {13}1\.5 GiB$/m);
@@ -137,7 +137,7 @@ transitions:
     assert.match(await show("coder"), /^computes on: {8}CPU, 0 of 37 layers on a GPU$/m);
   });
 
-  it("names the image and the container of a slot that is one", async () => {
+  it("names the image and the container of a slot that runs in a container", async () => {
     const containerId = "0123456789abcdef0123";
     const container = {
       ...primary,
@@ -215,7 +215,7 @@ describe("berth status", () => {
     assert.equal((await runBerth(["slot", "plan", "coder", "-o", "name"], { SVC_URL: api.url })).stdout, "coder\n");
   });
 
-  it("names each manifest that is wrong, where it may", async () => {
+  it("names each wrong manifest, where the token may read them", async () => {
     const checks = { store: { status: "degraded", reasons: ["InvalidSpec", "InvalidName"] } };
     const file = "/etc/berth/slots/Bad.toml";
     const diagnostics = [{ reason: "InvalidName", file, line: 2, column: 1, message: "no slot is called Bad" }];
@@ -284,7 +284,7 @@ ${slotTable}`,
     );
   });
 
-  it("names what is degraded, and why", async () => {
+  it("names degraded checks with their reasons", async () => {
     const checks = {
       store: { status: "ok" },
       operator_heartbeat: { status: "failed", last: "2026-11-21T07:00:00.000Z" },

@@ -13,7 +13,7 @@ function written(isTTY: boolean, columns: number, lines: readonly (readonly [str
 }
 
 describe("a status line", () => {
-  it("is written over on a terminal, cut to its width, and gone at the end", () => {
+  it("overwrites itself on a terminal, is cut to the width, and is removed at the end", () => {
     assert.equal(
       written(true, 12, [
         ["a: starting", " (1s)"],
@@ -25,7 +25,7 @@ describe("a status line", () => {
     );
   });
 
-  it("is a plain line per fact elsewhere", () => {
+  it("prints a plain line per fact where there is no terminal", () => {
     assert.equal(
       written(false, 12, [
         ["a: starting", " (1s)"],
@@ -36,11 +36,11 @@ describe("a status line", () => {
     );
   });
 
-  it("lets nothing move the cursor", () => {
+  it("strips control characters", () => {
     assert.equal(written(true, 80, [["a\r\u001B[2Jb\nc"]]), "\r\u001B[Ka [2Jb c\r\u001B[K");
   });
 
-  it("leaves no trace when nothing was said", () => {
+  it("prints nothing when it was never set", () => {
     assert.equal(written(true, 80, []), "");
   });
 });
@@ -63,7 +63,7 @@ describe("a question", () => {
   }
 });
 
-it("a bar is full at one, and never longer", () => {
+it("a bar is full at 1, and never longer", () => {
   assert.deepEqual(
     [bar(0, 4), bar(0.5, 4), bar(1, 4), bar(7, 4), bar(-1, 4)],
     ["[----]", "[##--]", "[####]", "[####]", "[----]"],

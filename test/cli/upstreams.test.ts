@@ -47,7 +47,7 @@ describe("berth upstream", () => {
     assert.match(stderr, /there is no provider called acne; did you mean acme\?/);
   });
 
-  it("checks each, and fails where one does not answer well", async () => {
+  it("checks each provider, and fails where one does not answer as it should", async () => {
     const problem = "the provider answered 401 when asked for its models";
     await using api = await apiDouble({
       "/api/upstreams": upstreams,
@@ -67,7 +67,7 @@ describe("berth upstream", () => {
     });
   });
 
-  it("is what a failure of a provider points to, not the log of a slot", async () => {
+  it("is the command that a provider's failure suggests, not the log of a slot", async () => {
     const error = {
       code: "dispatch.upstream_unavailable",
       message: "upstream acme cannot be reached (ECONNREFUSED)",

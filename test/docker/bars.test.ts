@@ -39,7 +39,7 @@ async function containerOf(running: RunningBerth, slot: string): Promise<string 
  * machine that does other things.
  */
 test(
-  "fifty slots, sixteen containers: quiet when idle, quick when one dies, adopted whole",
+  "fifty slots with sixteen containers are quiet at rest, report a death quickly, and are all adopted",
   { timeout: 600_000 },
   async (context: TestContext) => {
     await using socket = await countingSocket(testSocket());

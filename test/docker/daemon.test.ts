@@ -62,7 +62,7 @@ async function chat(running: RunningBerth): Promise<number> {
 }
 
 test(
-  "a daemon that is down at the start: told, other slots run, and it is used when it comes",
+  "a daemon that is down at the start is reported, other slots run, and the daemon is used once it is up",
   { timeout: 300_000 },
   async () => {
     await using daemon = await testDaemon();
@@ -87,7 +87,7 @@ test(
 );
 
 test(
-  "a daemon with live-restore that restarts: the container runs on, and nothing is started anew",
+  "a daemon with live-restore restarts: the container runs on, and no container is started again",
   { timeout: 300_000 },
   async () => {
     await using daemon = await testDaemon({ isLiveRestore: true });
@@ -126,7 +126,7 @@ test(
 );
 
 test(
-  "a daemon without live-restore that restarts under load: never ready while nothing runs, then again",
+  "a daemon without live-restore restarts under load: the slot is not ready while no container runs, and is ready again afterwards",
   { timeout: 300_000 },
   async () => {
     await using daemon = await testDaemon();
@@ -155,7 +155,7 @@ test(
 );
 
 test(
-  "a daemon that hangs while Berth is stopped: what else runs ends, and what may not have is told",
+  "a daemon hangs while Berth is stopped: other engines end, and containers that may still run are reported",
   {
     timeout: 300_000,
   },

@@ -57,7 +57,7 @@ test("the embedded engine's own image serves chats and embeddings", { timeout: 6
   await serves(await embeddedImage(testSocket()));
 });
 
-test("a real llama-server in an image of its own does too", { timeout: 600_000 }, async () => {
+test("a real llama-server in an image of its own serves chats and embeddings", { timeout: 600_000 }, async () => {
   const binary = process.env["BERTH_TEST_LLAMA_SERVER"];
   assert.ok(
     binary !== undefined && binary !== "",

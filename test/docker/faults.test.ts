@@ -74,7 +74,7 @@ async function removed(container: Container): Promise<void> {
 /** As a program of the image, with Node. */
 const node = (script: string): readonly string[] => ["/usr/bin/node", "-e", script];
 
-it("a container that another client stopped: noticed, with its exit code", async (scene) => {
+it("a container that another client stopped is reported with its exit code", async (scene) => {
   const id = await listening(scene);
   scene.told.length = 0;
   // By itself, however long it takes: the code would be the kernel's otherwise.
@@ -200,7 +200,7 @@ it("where a foreign container has the name, Berth's container gets another name,
   }
 });
 
-it("labels of another instance, or not whole, make no container ours", async ({ site, runtime }) => {
+it("a container with labels of another instance, or with incomplete labels, is not ours", async ({ site, runtime }) => {
   const strangers = await Promise.all(
     [
       { "dev.berth.instance": "another", "dev.berth.slot": "primary", "dev.berth.role": "main" },
@@ -222,7 +222,7 @@ it("labels of another instance, or not whole, make no container ours", async ({ 
   }
 });
 
-it("an image without an entrypoint, and a missing one", async ({ site, runtime, port }) => {
+it("an image without an entrypoint, and a missing image, are reported", async ({ site, runtime, port }) => {
   await runtime.ensure(site.workload(port, [], { image: emptyImage }));
   const end = (await only(runtime)).exit;
   assert.equal(end?.reason, "StartFailed");
@@ -333,7 +333,7 @@ it("an engine cannot reach another past the gateway; with Podman it can", async 
   assert.equal(end.message, `exited with code 5: ${said}`);
 });
 
-it("logs keep time and stream, and go on where they were after an operator's absence", async (scene) => {
+it("logs keep the time and the stream of each line, and continue without a gap after an operator's absence", async (scene) => {
   const { site, runtime, port } = scene;
   // Podman gives the time of a line in whole seconds.
   const began = isPodman ? Math.floor(Date.now() / 1000) * 1000 : Date.now();

@@ -44,22 +44,26 @@ async function chat(running: RunningBerth): Promise<string> {
   return await response.text();
 }
 
-it("serves a container behind the gateway, and leaves none when it stops", { timeout: 300_000 }, async () => {
-  const running = await berth({ primary: slot() });
-  try {
-    await running.state("primary", "ready", "idle");
-    assert.match(await chat(running), /token0/);
-    const [container, ...more] = await containers(running);
-    assert.ok(container !== undefined && more.length === 0);
-    const status = await running.slot("primary");
-    assert.equal(status["runtime"], "docker");
-    await running.stop("SIGINT");
-    const filters = { id: [container.Id] };
-    assert.deepEqual(await api.listContainers({ all: true, filters }), []);
-  } finally {
-    await running[Symbol.asyncDispose]();
-  }
-});
+it(
+  "serves a container behind the gateway, and leaves no container behind when Berth stops",
+  { timeout: 300_000 },
+  async () => {
+    const running = await berth({ primary: slot() });
+    try {
+      await running.state("primary", "ready", "idle");
+      assert.match(await chat(running), /token0/);
+      const [container, ...more] = await containers(running);
+      assert.ok(container !== undefined && more.length === 0);
+      const status = await running.slot("primary");
+      assert.equal(status["runtime"], "docker");
+      await running.stop("SIGINT");
+      const filters = { id: [container.Id] };
+      assert.deepEqual(await api.listContainers({ all: true, filters }), []);
+    } finally {
+      await running[Symbol.asyncDispose]();
+    }
+  },
+);
 
 it("moves a slot from process to container and back, never with two alive", { timeout: 300_000 }, async () => {
   const command = `command = [${JSON.stringify(process.execPath)}, ${JSON.stringify(double)}]`;

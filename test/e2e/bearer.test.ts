@@ -47,7 +47,7 @@ async function bearerOf(berth: RunningBerth, slot: string): Promise<string> {
 const endpoint = (slot: Record<string, unknown>): string => `http://127.0.0.1:${String(slot["port"])}`;
 
 describe("an engine's bearer", () => {
-  it("is asked for on its own port, and known to the gateway alone", async () => {
+  it("is required on the engine's own port, and known to the gateway alone", async () => {
     await using berth = await started("coder", "own");
     for (const name of ["coder", "own"] as const) {
       const slot = await berth.state(name, "ready", "idle");
@@ -83,7 +83,7 @@ describe("an engine's bearer", () => {
     assert.notEqual(await bearerOf(berth, "coder"), await bearerOf(berth, "own"));
   });
 
-  it("is kept by the next operator, and is another one after a restart of the engine", async () => {
+  it("is kept by the next operator, and replaced at a restart of the engine", async () => {
     await using berth = await started("coder");
     const before = await berth.state("coder", "ready", "idle");
     const first = await bearerOf(berth, "coder");
@@ -113,7 +113,7 @@ describe("an engine's bearer", () => {
     assert.equal(await chat(endpoint(after), "coder", first), 401);
   });
 
-  it("is the manifest's own where it names one, and none where that is empty", async () => {
+  it("is the manifest's own value where it has one, and absent where that value is empty", async () => {
     await using berth = await started("fixed", "open");
     await berth.state("fixed", "ready", "idle");
     assert.equal((await readPublished(berth.stateDir, "fixed"))?.bearers?.main, "chosen-by-a-person");

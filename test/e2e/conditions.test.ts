@@ -43,7 +43,7 @@ const isOf =
   (data: unknown): boolean =>
     isRecord(data) && data["kind"] === kind && data["name"] === name && JSON.stringify(data).includes(`"${reason}"`);
 
-test("a broken manifest of a provider: an event, the API, health, status and a metric; all go once it is mended", async () => {
+test("a provider's broken manifest shows as event, in the API, health, status and a metric, and no more once it is mended", async () => {
   await using double = await startProvider({ models: ["m1"] });
   await using berth = await startBerth({
     async prepare({ configDir }) {
@@ -99,7 +99,7 @@ test("a broken manifest of a provider: an event, the API, health, status and a m
   await events.find("condition", (data) => isRecord(data) && data["name"] === "acme" && data["removed"] === true);
 });
 
-test("manifests that were never valid, one ref twice, and a slot's refused edit are all reported by name and place", async () => {
+test("manifests that were never valid, a ref declared twice, and a slot's refused edit are all reported by name and place", async () => {
   await using berth = await startBerth({
     async prepare({ configDir, modelsDir }) {
       await mkdir(join(configDir, "upstreams"));

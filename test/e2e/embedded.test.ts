@@ -37,7 +37,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   await using berth = await startBerth({ prepare: withModels });
   const first = await berth.state("primary", "ready");
 
-  await t.test("it reports its devices", () => {
+  await t.test("the engine reports its devices", () => {
     assert.deepEqual(first["compute"], { devices: [], layers_offloaded: 0, layers_total: 3, buffers: [] });
     assert.equal(first["backend"], "cpu");
   });
@@ -158,7 +158,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     assert.match(String(slot["last_error"]["message"]), /SIGKILL/);
   });
 
-  await t.test("unknown models are refused with what is close", async () => {
+  await t.test("unknown models are refused with similar names", async () => {
     const response = await post(berth, "/v1/chat/completions", { model: "primry", messages: [] });
     assert.equal(response.status, 404);
     assert.deepEqual(await response.json(), {
@@ -173,7 +173,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     });
   });
 
-  await t.test("a removed manifest drains and deletes its slot after the second look", async () => {
+  await t.test("a removed manifest drains and deletes its slot after a second listing agrees", async () => {
     const pid = pidOf(await berth.slot("embed"));
     await rm(join(berth.configDir, "slots/embed.yaml"));
     await until("the engine is gone", () => startTimeOf(pid) === undefined);
@@ -199,7 +199,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     assert.equal(pidOf(await berth.slot("primary")), pid);
   });
 
-  await t.test("the command line shows it", async () => {
+  await t.test("the command line shows the slot and its plan", async () => {
     const env = { ...berth.env, SVC_URL: berth.url };
     const list = await run(command, ["slot", "list"], { env });
     assert.match(
@@ -220,7 +220,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
     });
   });
 
-  await t.test("metrics tell the same", async () => {
+  await t.test("metrics count the same requests and restarts", async () => {
     const gateway = await (await fetch(`${berth.url}/metrics`)).text();
     assert.match(gateway, /berth_requests_total\{route="\/v1\/chat\/completions",slot="primary",code="200"\} \d/);
     assert.match(gateway, /berth_slot_state\{slot="primary",state="(ready|idle|serving)"\} 1/);
@@ -242,7 +242,7 @@ test("edit a manifest, get a served model: the real engine behind the real gatew
   });
 });
 
-test("an operator that goes leaves its engines to the next, which restarts none", async () => {
+test("an operator that ends leaves its engines to the next operator, which restarts none", async () => {
   await using berth = await startBerth({ args: ["operator"], prepare: withModels });
   const { readPublished } = await import("../support/published.ts");
   const ready = await until("primary is published ready", async () => {

@@ -61,7 +61,7 @@ describe("a slot on a GPU, by what its engine said on an H100", () => {
     assert.match(await logOf(berth, "small"), /"--fit","off","--cache-ram","\d+","--log-verbosity","4"/);
   });
 
-  it("says why it ran out of memory, once, and does not load the weights again", async () => {
+  it("is reported as out of memory, with the engine's reason, and does not load the weights again", async () => {
     await using berth = await start({ heavy: manifest("cuda", "too-large") });
     const heavy = await berth.state("heavy", "error");
     assert.equal(condition(heavy, "Stalled"), "True/OutOfMemory");
@@ -74,7 +74,7 @@ describe("a slot on a GPU, by what its engine said on an H100", () => {
     assert.equal((await logOf(berth, "heavy")).split("started with").length - 1, 1);
   });
 
-  it('with backend = "cpu" sees no GPU, and says so', async () => {
+  it('with backend = "cpu" sees no GPU, and its status says so', async () => {
     await using berth = await start({ calm: manifest("cpu", "whole") });
     const calm = await berth.state("calm", "ready", "idle");
     assert.match(await logOf(berth, "calm"), /"gpus":""/);

@@ -36,7 +36,7 @@ async function chat(berth: RunningBerth, model: string, isStreamed: boolean): Pr
   return `${response.status} ${isWhole ? "whole" : text.slice(0, 300)}`;
 }
 
-it("says what coming back costs: the last load, and the tokens in the engine's cache", async () => {
+it("reports the cost of coming back: the time of the last load, and the tokens in the engine's cache", async () => {
   await using berth = await startBerth({ prepare });
   await chat(berth, "one", false);
   const costOfOne = async (): Promise<Record<string, unknown>> => {

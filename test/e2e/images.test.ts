@@ -51,7 +51,7 @@ test("images through the whole service, from a cold slot, by the OpenAI client",
     });
   });
 
-  await t.test("a url is a path that the same service answers", async () => {
+  await t.test("the url of an image is a path that the same service answers", async () => {
     const answer = await client.images.generate({ model: "sd-1.5-pruned-emaonly", prompt: "a cat" });
     const path = answer.data?.[0]?.url ?? "";
     assert.match(path, /^\/api\/images\/cache\/[0-9a-f-]{36}\.png$/);

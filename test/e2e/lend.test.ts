@@ -31,7 +31,7 @@ async function replaced(pidNow: () => Promise<unknown>): Promise<void> {
   });
 }
 
-it("a group that is lent is left, refuses requests through kill -9 of operator and gateway, and serves again at its end", async () => {
+it("a lent group unloads its slots, refuses requests through kill -9 of operator and gateway, and serves again at its end", async () => {
   await using berth = await startBerth({
     async prepare({ configDir, modelsDir }) {
       await mkdir(join(configDir, "groups"));

@@ -8,7 +8,7 @@ import { startBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { envelopeOf } from "../support/envelope.ts";
 
-test("what is no model is named before an engine is started on it, and served once it is one", async (t) => {
+test("a broken model file is reported before an engine is started on it, and served once it is mended", async (t) => {
   const slots = {
     page: "page",
     cut: "cut",
@@ -35,7 +35,7 @@ test("what is no model is named before an engine is started on it, and served on
   });
   const path = (name: string): string => join(berth.modelsDir, name);
 
-  await t.test("each slot names what a person must mend, and no engine is started", async () => {
+  await t.test("each slot names the problem that a person must mend, and no engine is started", async () => {
     const expected = {
       page: ["NotAModel", `${path("page.gguf")} is no GGUF file: it does not begin with GGUF`],
       cut: ["TruncatedModel", new RegExp(`^${path("cut.gguf")} is incomplete: \\d+ of \\d+ bytes are missing$`)],
@@ -66,14 +66,14 @@ test("what is no model is named before an engine is started on it, and served on
     assert.ok(!JSON.stringify(error).includes(berth.modelsDir), "paths are no client's business");
   });
 
-  await t.test("the command line lists them with their problems", async () => {
+  await t.test("the command line lists the models with their problems", async () => {
     const env = { SVC_URL: berth.url };
     const shown = await runBerth(["model", "show", "cut"], env);
     assert.match(shown.stdout, /^state: +invalid$/m);
     assert.match(shown.stdout, /^message: +\S+cut\.gguf is incomplete: \d+ of \d+ bytes are missing$/m);
   });
 
-  await t.test("each is served as soon as its files are whole, without a restart of anything", async () => {
+  await t.test("each model is served as soon as its files are whole, without a restart of any process", async () => {
     await writeTinyModel(path("cut.gguf"));
     await writeTinyModel(path("gone.gguf"));
     await rm(path("page.gguf"));

@@ -126,7 +126,7 @@ describe("a slot whose model requests choose", () => {
     assert.ok(killed > 0, "no swap was seen");
   });
 
-  it("answers each request by its model also where two gateways ask for different models", async () => {
+  it("answers each request by its model where two gateways request different models", async () => {
     await using berth = await startBerth({ prepare: doubles });
     const { SVC_CONFIG_DIR, SVC_STATE_DIR, SVC_MODELS_DIR, SVC_OPERATOR_PORT, SVC_SLOT_PORTS } = berth.env;
     const shared = { SVC_CONFIG_DIR, SVC_STATE_DIR, SVC_MODELS_DIR, SVC_OPERATOR_PORT, SVC_SLOT_PORTS };
@@ -159,7 +159,7 @@ describe("a slot whose model requests choose", () => {
     assert.equal(answers.length, 38);
   });
 
-  it("leaves nobody waiting for a model that cannot be loaded, and says why to its own clients", async () => {
+  it("keeps no other request waiting for a model that cannot be loaded, and reports the cause to that model's clients", async () => {
     await using berth = await startBerth({ prepare: doubles });
     await berth.state("coder", "ready");
     const broken = ask(berth, "broken");

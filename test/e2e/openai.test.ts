@@ -84,7 +84,7 @@ test("the OpenAI client against the real embedded engine, from slots that nobody
     assert.equal((await client.models.retrieve("tiny")).owned_by, "berth");
   });
 
-  await t.test("failures as the SDK's own classes, with code and details", async () => {
+  await t.test("failures arrive as the SDK's own classes, with code and details", async () => {
     const unknown = await failure(client.chat.completions.create({ ...chat, model: "primry" }));
     assert.ok(unknown instanceof NotFoundError);
     assert.equal(unknown.code, "model.not_found");

@@ -84,7 +84,7 @@ test("models are fetched when a slot needs one, or a person asks for one", async
     assert.equal(answer.status, 200, await answer.text());
   });
 
-  await t.test("a slot whose model the hub does not have says so, and is told what to do", async () => {
+  await t.test("a slot whose model the hub does not have says so, with what to do", async () => {
     const slot = await berth.state("b", "error");
     const conditions = Array.isArray(slot["conditions"]) ? slot["conditions"].filter(isRecord) : [];
     const stalled = conditions.find(({ type }) => type === "Stalled");
@@ -130,7 +130,7 @@ test("models are fetched when a slot needs one, or a person asks for one", async
     assert.deepEqual([model["source"], model["size_bytes"]], ["hf://acme/tiny/other.gguf", tiny.length]);
   });
 
-  await t.test("a pull is paused, goes on, survives kill -9 of the operator, and is cancelled", async () => {
+  await t.test("a pull is paused and resumed, survives kill -9 of the operator, and is cancelled", async () => {
     hub.hold();
     const source = "hf://acme/tiny/big.bin";
     const id = await begin(berth, { source, ref: "big" });
@@ -191,7 +191,7 @@ test("models are fetched when a slot needs one, or a person asks for one", async
     assert.match(damaged.stderr, /model\.checksum_mismatch: big\.bin of big has the SHA-256 [0-9a-f]{64}, and had/);
   });
 
-  await t.test("a model that is removed with its files leaves those that another one has", async () => {
+  await t.test("a model that is removed with its files leaves the files that another model has", async () => {
     const removed = await send(berth, "DELETE", "/api/models/other?files=1");
     assert.equal(removed.status, 202, await removed.text());
     await until("it is gone", async () => (await send(berth, "GET", "/api/models/other")).status === 404);
@@ -236,7 +236,7 @@ test("models are fetched when a slot needs one, or a person asks for one", async
     await assert.rejects(readFile(join(berth.modelsDir, "ggml-base.bin")), { code: "ENOENT" });
   });
 
-  await t.test("metrics count what has come", async () => {
+  await t.test("metrics count the fetched bytes", async () => {
     const text = await (await fetch(new URL("/metrics", berth.operatorUrl))).text();
     assert.match(text, /^berth_pull_bytes_total [1-9]\d*$/m);
     assert.match(text, /^berth_pull_stalls_total 0$/m);

@@ -77,43 +77,49 @@ test("two replicas of the real engine behind the real gateway", async (t) => {
   );
   const pids = first.map(({ pid = 0 }) => pid);
 
-  await t.test("one is killed: the other keeps its pid, and nothing is lost once that is published", async () => {
-    const clients = new Clients(berth, 4);
-    await until("both have answered", () => clients.answers.length > 20);
-    process.kill(pids[1] ?? 0, "SIGKILL");
-    await until("its end is published", async () => (await processes(berth)).every(({ pid }) => pid !== pids[1]));
-    const publishedAt = performance.now();
-    const again = await until("both are ready again", async () => {
-      const all = ready(await processes(berth));
-      return all.length === 2 && all;
-    });
-    assert.equal(again[0]?.pid, pids[0]);
-    assert.ok(!pids.includes(again[1]?.pid ?? 0));
-    const before = clients.answers.length;
-    await until("more was answered", () => clients.answers.length > before + 20);
-    await clients.end();
-    assert.deepEqual(clients.lostSince(publishedAt), []);
-    const { state, conditions } = (await readPublished(berth.stateDir, "primary"))?.status ?? {};
-    assert.deepEqual([state, conditions?.find(({ type }) => type === "Available")?.status], ["ready", "True"]);
-  });
+  await t.test(
+    "one replica is killed: the other keeps its pid, and no request fails once the death is published",
+    async () => {
+      const clients = new Clients(berth, 4);
+      await until("both have answered", () => clients.answers.length > 20);
+      process.kill(pids[1] ?? 0, "SIGKILL");
+      await until("its end is published", async () => (await processes(berth)).every(({ pid }) => pid !== pids[1]));
+      const publishedAt = performance.now();
+      const again = await until("both are ready again", async () => {
+        const all = ready(await processes(berth));
+        return all.length === 2 && all;
+      });
+      assert.equal(again[0]?.pid, pids[0]);
+      assert.ok(!pids.includes(again[1]?.pid ?? 0));
+      const before = clients.answers.length;
+      await until("more was answered", () => clients.answers.length > before + 20);
+      await clients.end();
+      assert.deepEqual(clients.lostSince(publishedAt), []);
+      const { state, conditions } = (await readPublished(berth.stateDir, "primary"))?.status ?? {};
+      assert.deepEqual([state, conditions?.find(({ type }) => type === "Available")?.status], ["ready", "True"]);
+    },
+  );
 
-  await t.test("an edit replaces one after the other: one is always ready, and no request is lost", async () => {
-    const old = (await processes(berth)).map(({ pid }) => pid);
-    const clients = new Clients(berth, 4);
-    await until("they are at work", () => clients.answers.length > 20);
-    const editedAt = performance.now();
-    await writeFile(join(berth.configDir, "slots/primary.toml"), manifest('env = { EDITED = "1" }\n'));
-    let fewest = Infinity;
-    const all = await until("both are new", async () => {
-      const now = await processes(berth);
-      fewest = Math.min(fewest, ready(now).length);
-      return ready(now).length === 2 && now.every(({ pid }) => !old.includes(pid)) && now;
-    });
-    await clients.end();
-    assert.equal(fewest, 1);
-    assert.equal(all.length, 2);
-    assert.deepEqual(clients.lostSince(editedAt), []);
-    const states = (await readPublished(berth.stateDir, "primary"))?.status.transitions.map(({ to }) => to);
-    assert.deepEqual(states, ["starting", "warming", "ready"], "the slot never left its state");
-  });
+  await t.test(
+    "an edit replaces the replicas one after the other: one of them is always ready, and no request is lost",
+    async () => {
+      const old = (await processes(berth)).map(({ pid }) => pid);
+      const clients = new Clients(berth, 4);
+      await until("they are at work", () => clients.answers.length > 20);
+      const editedAt = performance.now();
+      await writeFile(join(berth.configDir, "slots/primary.toml"), manifest('env = { EDITED = "1" }\n'));
+      let fewest = Infinity;
+      const all = await until("both are new", async () => {
+        const now = await processes(berth);
+        fewest = Math.min(fewest, ready(now).length);
+        return ready(now).length === 2 && now.every(({ pid }) => !old.includes(pid)) && now;
+      });
+      await clients.end();
+      assert.equal(fewest, 1);
+      assert.equal(all.length, 2);
+      assert.deepEqual(clients.lostSince(editedAt), []);
+      const states = (await readPublished(berth.stateDir, "primary"))?.status.transitions.map(({ to }) => to);
+      assert.deepEqual(states, ["starting", "warming", "ready"], "the slot never left its state");
+    },
+  );
 });

@@ -156,7 +156,7 @@ describe("the edge proxy", () => {
       assert.equal(codeOf(await edge.ask("/v1/models/none")), "auth.required");
     });
 
-    it("lets the bearer win: a bad one is 401 even beside a valid user", async () => {
+    it("prefers the bearer: a wrong bearer is 401 even beside a valid user", async () => {
       const direct = await edge.gateway.ask("GET", "/api/auth/me", {
         authorization: `Bearer ${wrong}`,
         "x-forwarded-email": user,
@@ -178,7 +178,7 @@ describe("the edge proxy", () => {
       assert.equal(codeOf(await edge.ask("/api/slots", own)), "auth.invalid");
     });
 
-    it("throttles whom the proxy saw, and not the proxy", async () => {
+    it("throttles the address that the proxy reports, and not the proxy", async () => {
       const limited = await until("the failures count", async () => {
         const answer = await edge.ask("/v1/models/none", { authorization: `Bearer ${wrong}` });
         return answer.status === 429 ? answer : undefined;
@@ -225,7 +225,7 @@ describe("the edge proxy", () => {
     assert.deepEqual(JSON.parse(body), { api: `${origin}/v1`, dashboard: `${origin}/`, chat: `${origin}/chat/` });
   });
 
-  it("is not passed by spelling a path in another way", async () => {
+  it("cannot be bypassed by another spelling of a path", async () => {
     for (const path of [
       "/v1/../api/slots",
       "/api/status/../slots",
@@ -242,7 +242,7 @@ describe("the edge proxy", () => {
     }
   });
 
-  it("passes a stream on as it is made", async () => {
+  it("relays a stream event by event", async () => {
     const gate = Promise.withResolvers<void>();
     edge.engine.answer(async (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
@@ -268,7 +268,7 @@ describe("the edge proxy", () => {
   });
 
   describe("TLS", () => {
-    it("uses its own authority for a .local name: whoever has imported the root trusts it, others do not", async () => {
+    it("uses its own authority for a .local name: clients that have imported the root trust it, others do not", async () => {
       assert.equal((await askSecurely(edge.httpsPort, edge.root, "/v1/models", {}, {})).status, 200);
       await assert.rejects(askSecurely(edge.httpsPort, undefined, "/v1/models", {}, {}), {
         code: /UNABLE_TO_GET_ISSUER_CERT|SELF_SIGNED_CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE/,

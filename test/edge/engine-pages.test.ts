@@ -49,7 +49,7 @@ describe("an engine's own page behind", () => {
         authorization: `Bearer ${await edge.gateway.token(scope)}`,
       });
 
-      it("is where the dashboard's link leads", async () => {
+      it("is at the address to which the dashboard links", async () => {
         const { main, pages } = ports();
         const { status, headers } = await askSecurely(main, edge.root, "/upstream/own/?a=b", basic, {});
         assert.deepEqual([status, headers["location"]], [307, `https://svc.local:${pages}/upstream/own/?a=b`]);
@@ -70,7 +70,7 @@ describe("an engine's own page behind", () => {
         }
       });
 
-      it("is another origin than the dashboard", async () => {
+      it("has another origin than the dashboard", async () => {
         const { main, pages } = ports();
         assert.equal((await ask("/upstream/own/", { ...basic, origin: `https://svc.local:${pages}` })).status, 200);
         assert.equal((await ask("/upstream/own/", { ...basic, origin: `https://svc.local:${main}` })).status, 403);

@@ -58,7 +58,7 @@ describe("nginx in front of the API", () => {
     for (const path of publicPaths) assert.notEqual((await ask(path)).status, 401, path);
   });
 
-  it("names the user who logged in, and no other", async () => {
+  it("names the user who logged in, and no other user", async () => {
     const me = async (headers: Record<string, string>): Promise<unknown> =>
       JSON.parse((await ask("/api/auth/me", headers)).body);
     assert.deepEqual(await me({ ...basic, "x-forwarded-email": "eve" }), {
@@ -98,7 +98,7 @@ describe("nginx in front of the API", () => {
     );
   });
 
-  it("passes a stream on as it is made", async () => {
+  it("relays a stream event by event", async () => {
     const gate = Promise.withResolvers<void>();
     edge.engine.answer(async (response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });

@@ -10,7 +10,7 @@ test("the embedded engine answers chats and completions", async (t) => {
   const say = async (body: object): Promise<unknown> =>
     record(choice(await ask(engine.url, "/v1/chat/completions", body))["message"])["content"];
 
-  await t.test("a stream says the same as a whole answer, and counts its tokens when asked", async () => {
+  await t.test("a stream has the same text as a whole answer, and its usage when requested", async () => {
     const whole = await ask(engine.url, "/v1/chat/completions", chat);
     const streamed = { ...chat, stream: true, stream_options: { include_usage: true } };
     const { chunks, isDone } = await events(await post(engine.url, "/v1/chat/completions", streamed));
@@ -102,7 +102,7 @@ test("the embedded engine answers chats and completions", async (t) => {
     });
   }
 
-  await t.test("what asks for nothing is not refused", async () => {
+  await t.test("fields with values that request nothing are accepted", async () => {
     await ask(engine.url, "/v1/chat/completions", {
       ...chat,
       n: 1,

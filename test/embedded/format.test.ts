@@ -70,7 +70,7 @@ const { schema: anySchema } = fc.letrec<{ schema: Record<string, unknown>; leaf:
   ),
 }));
 
-test("the embedded engine holds a model of noise to a format", async (t) => {
+test("the embedded engine holds a random model to a format", async (t) => {
   await using engine = await startEngine({});
   const say = async (body: object): Promise<string> => {
     const answer = choice(await ask(engine.url, "/v1/chat/completions", { ...chat, ...body }));
@@ -78,7 +78,7 @@ test("the embedded engine holds a model of noise to a format", async (t) => {
     return String(record(answer["message"])["content"]);
   };
 
-  await t.test("any schema: the answer is JSON that keeps to it", async () => {
+  await t.test("the answer is JSON that matches the schema, for any schema", async () => {
     await fc.assert(
       fc.asyncProperty(anySchema, fc.integer({ min: 0, max: 1000 }), async (schema, seed) => {
         const text = await say({ response_format: jsonSchema(schema, true), seed });
@@ -88,7 +88,7 @@ test("the embedded engine holds a model of noise to a format", async (t) => {
     );
   });
 
-  await t.test("what comes from pydantic and zod: definitions, one allOf, null, recursion", async () => {
+  await t.test("schemas from pydantic and zod work: definitions, a single allOf, null, recursion", async () => {
     const schema = {
       $defs: {
         Sky: { enum: ["blue", "grey"], title: "Sky" },
@@ -141,7 +141,7 @@ test("the embedded engine holds a model of noise to a format", async (t) => {
     assert.equal(text, await say(body));
   });
 
-  await t.test("a grammar of one's own, on chats and completions", async () => {
+  await t.test("a client's own grammar works for chats and completions", async () => {
     const grammar = 'root ::= "yes" | "no"';
     assert.match(await say({ grammar }), /^(yes|no)$/);
     const body = await ask(engine.url, "/v1/completions", { prompt: "well", grammar });
@@ -177,7 +177,7 @@ test("the embedded engine holds a model of noise to a format", async (t) => {
     });
   }
 
-  await t.test("where it is not strict, what cannot be held is dropped", async () => {
+  await t.test("without strict, parts of a schema that cannot be enforced are dropped", async () => {
     const schema = {
       type: "object",
       properties: { n: { type: "integer", minimum: 3 }, s: { enum: ["a"], pattern: "b" } },

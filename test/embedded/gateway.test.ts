@@ -12,7 +12,7 @@ import { embeddedProgram } from "./engine.ts";
 
 const messages = [{ role: "user", content: "hello" }];
 
-test("what the embedded engine lacks is translated or refused by the gateway", async (t) => {
+test("the gateway translates or refuses requests that the embedded engine does not support", async (t) => {
   await using berth = await startBerth({
     prepare: async ({ configDir, modelsDir }) => {
       await writeToolCaller(join(modelsDir, "caller.gguf"));
@@ -79,7 +79,7 @@ test("what the embedded engine lacks is translated or refused by the gateway", a
   });
 });
 
-test("a llama-server without the newer routes is seen to be one, and messages are translated for it", async () => {
+test("a llama-server without the newer routes is recognised, and messages are translated for it", async () => {
   await using directory = await tempDir();
   // A double of an old version: the embedded engine takes the same flags and has none of them.
   const oldServer = join(directory.path, "llama-server");

@@ -35,10 +35,10 @@ function calls(body: Record<string, unknown>): { name: unknown; input: unknown }
   });
 }
 
-test("a model that calls tools of its own accord", async (t) => {
+test("a model that calls tools by itself", async (t) => {
   await using engine = await startEngine("tool caller");
 
-  await t.test("its call is taken out of the text", async () => {
+  await t.test("the model's call is removed from the text", async () => {
     const body = await ask(engine.url, "/v1/chat/completions", {
       ...chat,
       tools: [here],
@@ -50,7 +50,7 @@ test("a model that calls tools of its own accord", async (t) => {
     assert.match(String(list(record(choice(body)["message"])["tool_calls"])[0]?.["id"]), /^call_[0-9a-f]{32}$/);
   });
 
-  await t.test("streamed, the name comes first and the arguments bit by bit", async () => {
+  await t.test("a streamed call has the name first, then the arguments in pieces", async () => {
     const asked = {
       ...chat,
       tools: [here],
@@ -81,7 +81,7 @@ test("a model that calls tools of its own accord", async (t) => {
     assert.match(String(record(choice(body)["message"])["content"]), /<tool_call>/);
   });
 
-  await t.test("a chat goes on behind the results of calls", async () => {
+  await t.test("a chat continues after the results of calls", async () => {
     const asked = [
       ...messages,
       {

@@ -208,7 +208,7 @@ describe("the container of a slot", () => {
     });
   }
 
-  it("is by digest: the manifest's, else the shipped one, else what the first pull found", () => {
+  it("is named by digest: the manifest's, else the shipped digest, else the digest that the first pull found", () => {
     const digest = `sha256:${"d".repeat(64)}`;
     const of = (spec: SlotSpecInput, lock: Record<string, string> = {}): string | undefined =>
       workload(

@@ -74,7 +74,7 @@ for (const [name, given] of [
   test(`a new hash in a container: ${name}`, () => assert.notEqual(workload(given).hash, workload(inContainer()).hash));
 }
 
-test("the same hash: a digest that becomes the shipped one is the same image", () => {
+test("the same hash: a digest in the manifest, and the shipped digest of the same image", () => {
   const digest = `sha256:${"1".repeat(64)}`;
   const locked = workload(inContainer({}, { "llama:cpu": digest })).hash;
   assert.equal(workload(inContainer({ imageDigest: digest })).hash, locked);
@@ -84,7 +84,7 @@ test("the order in which a manifest names variables is no change", () => {
   assert.equal(workload(spec({ env: { A: "1", B: "2" } })).hash, workload(spec({ env: { B: "2", A: "1" } })).hash);
 });
 
-test("two slots, and two processes of one, never share a hash", () => {
+test("different slots, and the processes of a slot, never share a hash", () => {
   assert.notEqual(workload(input({ slot: "coder" })).hash, base);
   const both = workloads(input({ spec: { capabilities: ["embeddings", "rerank"] } }));
   assert.equal(new Set(both.map(({ hash }) => hash)).size, 2);

@@ -16,7 +16,7 @@ describe("a built-in slot with a model for other work", () => {
     assert.deepEqual(capabilitiesOf(llama, wrong), ["chat", "completions"]);
   });
 
-  it("is no matter for a slot of another name", () => {
+  it("does not matter for a slot of another name", () => {
     const right = input({ slot: "texts", ref: "e5", model: embedder });
     assert.ok(Array.isArray(workloadsOf(llama, right)));
     assert.deepEqual(capabilitiesOf(llama, right), ["embeddings"]);

@@ -124,7 +124,7 @@ describe("the whole line of llama-server", () => {
     assert.notEqual(workload(given({ model: { ...tiny, promptCacheBytes: 0 } })).hash, hash);
   });
 
-  it("where a program prints no help they are variables, which an old version ignores where it refuses flags", () => {
+  it("where a program prints no help, settings are variables: an old version ignores these, and refuses unknown flags", () => {
     for (const help of ["usage: wrapper", undefined]) {
       const { command, env } = workload(given({}, "cuda", serverFacts(help, undefined)));
       assert.deepEqual(command, [...head, "--ctx-size", "32768", ...tail, ...chat(1)]);
@@ -176,7 +176,7 @@ describe('backend = "cpu"', () => {
     assert.deepEqual(gpuVariables(given({ engine: "custom", backend: "cpu", command: ["serve"] }, "cpu")), hidden);
   });
 
-  it("hides none from a GPU's slot, nor from a command that may want one", () => {
+  it("does not hide GPUs from a slot with a GPU backend, nor from a manifest's own command", () => {
     for (const slot of [
       given({}, "cuda"),
       given({ command: ["serve"] }, "cpu"),
@@ -206,7 +206,7 @@ describe("the context of a slot without context_size", () => {
   };
   const quarter = "within a quarter of the GPU's memory";
 
-  it("is never the whole card", () => {
+  it("never takes the whole memory of the card", () => {
     assert.deepEqual(derived({}), { value: "32768", reason: `of the model's 131072: ${quarter}` });
     const eight = `of the model's 131072 for each of 8 requests at once: ${quarter}`;
     assert.deepEqual(derived({ model: { ...tiny, parallel: 8 } }), { value: "16384", reason: eight });
@@ -226,7 +226,7 @@ describe("the context of a slot without context_size", () => {
     const found = derived({}, big, { hostBytes: 1, gpuBytes: undefined });
     assert.deepEqual(found, { value: "8192", reason: "the memory is not known; the model's longest is 131072" });
   });
-  it("is not said where a person says it", () => {
+  it("is not derived where the manifest sets it", () => {
     assert.equal(derived({ model: { ...tiny, contextSize: 4096 } }), undefined);
     assert.equal(derived({ args: ["--ctx-size", "1"] }), undefined);
   });

@@ -130,7 +130,7 @@ const table: readonly [string, Partial<HardwareFacts>, Partial<Record<(typeof en
   ],
 ];
 
-describe("suggestions", () => {
+describe("suggested engines and backends", () => {
   for (const [name, parts, expected] of table) {
     it(`with ${name}`, () => {
       const facts = { ...pcFacts, ...parts };

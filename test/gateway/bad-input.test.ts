@@ -354,7 +354,7 @@ describe("bad input", () => {
     assert.equal((await rawExchange(gateway.url, bytes)).status, 431);
   });
 
-  it("says that a model that is no text must be one", async () => {
+  it("says that a model must be a text", async () => {
     const wrong = envelopeIn((await rawExchange(gateway.url, chat('{"model":5}'))).body).error;
     assert.deepEqual([wrong.message, wrong.details?.["message"]], ["model must be a text", "must be a text"]);
     const missing = envelopeIn((await rawExchange(gateway.url, chat("{}"))).body).error;

@@ -45,8 +45,8 @@ async function slowSite(): Promise<AsyncDisposable & { engine: ScriptedEngine; g
   };
 }
 
-describe("SVC_BUFFER_LIMIT counts a body until its engine has answered", () => {
-  it("also where the slot takes as many requests as come, and lets it go then", async () => {
+describe("SVC_BUFFER_LIMIT", () => {
+  it("counts a body until its engine has answered, also where the slot has no limit of requests", async () => {
     await using site = await slowSite();
     const first = site.gateway.post("/v1/chat/completions", large);
     await until("it is with the engine", () => site.engine.seen.length === 1);
@@ -60,7 +60,7 @@ describe("SVC_BUFFER_LIMIT counts a body until its engine has answered", () => {
     assert.equal((await site.gateway.post("/v1/chat/completions", large)).status, 200);
   });
 
-  it("by its size once it is unpacked", async () => {
+  it("counts a body by its unpacked size", async () => {
     await using site = await slowSite();
     const body = new Uint8Array(gzipSync(large));
     assert.ok(body.length < 16_384);
@@ -72,7 +72,7 @@ describe("SVC_BUFFER_LIMIT counts a body until its engine has answered", () => {
     assert.equal((await first).status, 200);
   });
 
-  it("and gives it back when the client leaves", async () => {
+  it("frees the bytes of a body when its client leaves", async () => {
     await using site = await slowSite();
     const leaving = new AbortController();
     const first = site.gateway.post("/v1/chat/completions", large, { signal: leaving.signal });
@@ -89,7 +89,7 @@ describe("SVC_BUFFER_LIMIT counts a body until its engine has answered", () => {
 
 describe("a whole answer of an engine or provider", () => {
   const rank = { model: "far", query: "x", documents: ["a"] };
-  it("that has to be translated is refused beyond 16 MiB, and beyond what may be kept", async () => {
+  it("is refused beyond 16 MiB where it has to be translated, and beyond the buffer limit", async () => {
     for (const [limit, expected, message] of [
       ["512Mi", "502 dispatch.upstream_failed", /too large to be translated/],
       ["5Mi", "503 system.overloaded", /SVC_BUFFER_LIMIT/],
@@ -127,7 +127,7 @@ describe("a whole answer of an engine or provider", () => {
     }
   });
 
-  it("that no client reads is counted until a client reads it", async () => {
+  it("is counted until its client reads it", async () => {
     // The sockets on the way hold up to 5 MiB: what is left of the answer has no room beside the next request.
     const answer = JSON.stringify({ choices: [], text: "x".repeat(14 * MiB) });
     const next = chat("x".repeat(8 * MiB));
@@ -191,7 +191,7 @@ describe("an error that has no end", () => {
 });
 
 describe("SVC_SPOOL_LIMIT", () => {
-  it("bounds what uploads put on disk together, also before anybody knows whom they are for", async () => {
+  it("bounds the bytes of all uploads on disk together, also before their model is known", async () => {
     await using gateway = await startGateway({
       slots: { stt: { spec: { engine: "stt" }, status: { capabilities: ["transcription"] } } },
       env,

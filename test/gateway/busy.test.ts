@@ -83,7 +83,7 @@ describe("a slot that is busy", () => {
     assert.match(text, /\[DONE\]\n\n$/);
   });
 
-  it("takes a place from the queue when a client that waits leaves, and from the engine when one inside does", async () => {
+  it("frees a place in the queue when a waiting client leaves, and a place at the engine when a served client leaves", async () => {
     const script = onDemand();
     await using engine = await scriptedEngine(script.script);
     await using gateway = await startGateway({
@@ -133,7 +133,7 @@ describe("a slot that is busy", () => {
     await assert.rejects(second);
   });
 
-  it("lets the second process answer while the first is away, and the other way round", async () => {
+  it("serves by its second process while the first is not loaded, and the other way round", async () => {
     const rank = { results: [{ index: 0, relevance_score: 1 }] };
     await using engine = await scriptedEngine((response) => json(response, rank));
     await using gateway = await startGateway({

@@ -12,7 +12,7 @@ const holding = (ref: string, sketch: SlotSketch): SlotSketch => ({
 });
 
 describe("a request that waited for a slot which has changed meanwhile", () => {
-  it("is for the slot's present model, by that model's name's name, where it names the slot", async () => {
+  it("goes to the slot's present model, under the name that its engine knows, where it names the slot", async () => {
     await using engine = await scriptedEngine((response) => json(response, { model: "engine-new", choices: [] }));
     await using gateway = await startGateway({ slots: { primary: holding("old", { state: "unloading" }) } });
     const answered = gateway.post("/v1/chat/completions", chat("primary"));
@@ -52,7 +52,7 @@ describe("a request that waited for a slot which has changed meanwhile", () => {
     }
   }
 
-  it("is to be asked again where its alias is another slot's by now", async () => {
+  it("fails with an error that asks to try again where its alias belongs to another slot by now", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { coder: { status: { aliases: ["nick"] } } } });
     const answered = gateway.post("/v1/chat/completions", chat("nick"));
@@ -66,7 +66,7 @@ describe("a request that waited for a slot which has changed meanwhile", () => {
     assert.equal(engine.seen.length, 0);
   });
 
-  it("stays where it is while its slot holds the model, though another does too", async () => {
+  it("stays with its slot while that holds the model, although another slot holds it too", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: holding("old", {}) } });
     const answered = gateway.post("/v1/chat/completions", chat("old"));

@@ -42,7 +42,7 @@ describe("a request for a slot that is not loaded", () => {
     await until("nothing is held", () => gateway.demand("primary")?.held === 0);
   });
 
-  it("is refused at once with SVC_HOLD_SECONDS=0, and is demand all the same", async () => {
+  it("is refused at once with SVC_HOLD_SECONDS=0, and counts as demand all the same", async () => {
     await using gateway = await startGateway({ slots: { primary: {} }, env: { SVC_HOLD_SECONDS: "0" } });
     const response = await gateway.post("/v1/chat/completions", { ...chat, stream: true });
     assert.equal(response.status, 503);
@@ -81,7 +81,7 @@ describe("a request for a slot that is not loaded", () => {
     assert.equal((await envelopeOf(response)).error.code, "slot.not_ready");
   });
 
-  it("is refused as disabled where the slot is", async () => {
+  it("is refused with slot.disabled where the slot is disabled", async () => {
     await using gateway = await startGateway({ slots: { primary: { spec: { enabled: false } } } });
     const response = await gateway.post("/v1/chat/completions", chat);
     assert.deepEqual([response.status, response.headers.get("x-should-retry")], [503, "false"]);
@@ -110,7 +110,7 @@ describe("a request for a slot in error", () => {
     ["that needs a person", { failures: 1, inSeconds: undefined }, /^$/, "false"],
   ] as const;
   for (const [what, { failures, inSeconds: next }, retryAfter, shouldRetry] of hopeless) {
-    it(`fails at once in one ${what}`, async () => {
+    it(`fails at once where the slot is in one ${what}`, async () => {
       const status = { failures, ...(next === undefined ? {} : { nextRetryAt: inSeconds(next) }) };
       await using gateway = await startGateway({
         slots: { primary: { state: "error", status: { lastError, ...status } } },
@@ -202,7 +202,7 @@ describe("a request for a slot's second process, which fails beside the first", 
 describe("a stream from a slot that is not loaded", () => {
   const stream = { ...chat, stream: true };
 
-  it("begins with comments that tell the state, and carries the engine's stream when it comes", async () => {
+  it("begins with comments that tell the state, and carries the engine's stream once that begins", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
       slots: { primary: { state: "pulling", status: { progress: { bytesDone: 41, bytesTotal: 100 } } } },
@@ -249,7 +249,7 @@ describe("a stream from a slot that is not loaded", () => {
     assert.match(await response.text(), /data: \{"error":\{"code":"dispatch\.upstream_failed"/);
   });
 
-  it("is one call to the engine for identical requests, whole and with an id of its own for each", async () => {
+  it("shares one call to the engine among identical requests, each of which gets the whole answer and its own id", async () => {
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));
     await using engine = await scriptedEngine(async (response, seen) => {
@@ -276,7 +276,7 @@ describe("a stream from a slot that is not loaded", () => {
     assert.equal(await gateway.metric("berth_shared_stream_readers"), 0);
   });
 
-  it("goes on for the others when one leaves, and ends when the last does", async () => {
+  it("continues for the other clients when one leaves, and ends when the last leaves", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write(helloChunks[0]);

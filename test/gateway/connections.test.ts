@@ -3,7 +3,7 @@ import { it } from "node:test";
 import { startGateway } from "../support/gateway.ts";
 import { serverBehind } from "../support/server-behind.ts";
 
-it("logs a connection that the system refuses, and goes on", async () => {
+it("logs a connection that the system refuses, and continues", async () => {
   await using gateway = await startGateway();
   const server = await serverBehind(`${gateway.url}/livez`);
   // As Node tells of an `accept` that fails for want of descriptors or memory.

@@ -114,8 +114,8 @@ describe("a stop whose time is over", () => {
   });
 });
 
-describe("refuses waiting requests to the management API at the time limit", () => {
-  it("hears how far it came, and event streams end whole", async () => {
+describe("a request to the management API that waits at the time limit of a stop", () => {
+  it("is answered with the state that was reached, and event streams end whole", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
     const load = gateway.post("/api/slots/primary/load?wait=ready", {});
     const events = await fetch(`${gateway.url}/api/events`);
@@ -130,7 +130,7 @@ describe("refuses waiting requests to the management API at the time limit", () 
   });
 });
 
-describe("a gateway that lets go of its port", () => {
+describe("a gateway that has closed its port", () => {
   it("completes its requests, while another gateway takes new ones", async () => {
     let finish = (): void => undefined;
     await using engine = await scriptedEngine(async (response, seen) => {

@@ -34,7 +34,7 @@ async function site(env: Readonly<Record<string, string>> = {}): Promise<Site> {
 const asPerson = { accept: "text/html" };
 
 describe("an engine's own page", () => {
-  it("is at a port of its own, to which the API leads, and nothing else is there", async () => {
+  it("has a port of its own, to which the API redirects, and which serves nothing else", async () => {
     await using it = await site();
     const led = await fetch(`${it.gateway.url}/upstream/primary/?a=b`, { redirect: "manual" });
     assert.deepEqual([led.status, led.headers.get("location")], [307, `${it.url}/upstream/primary/?a=b`]);
@@ -174,7 +174,7 @@ describe("an engine's own page", () => {
     assert.equal(cut, 413);
   });
 
-  it("counts as work of its slot while it is under way", async () => {
+  it("counts as work of its slot while a request of it is in flight", async () => {
     await using it = await site();
     const leaving = new AbortController();
     const hanging = fetch(`${it.url}/upstream/primary/hang`, { signal: leaving.signal }).catch(() => undefined);
@@ -226,7 +226,7 @@ describe("an engine's own page", () => {
     assert.doesNotMatch(it.gateway.log(), /secret=1/);
   });
 
-  it("is not asked for by another site, nor framed, nor under a name that is not this machine's", async () => {
+  it("is refused to another site, in a frame, and under a host name that is not this machine's", async () => {
     await using it = await site();
     const host = new URL(it.url).host;
     const status = async (...headers: readonly string[]): Promise<number> => {

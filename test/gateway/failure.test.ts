@@ -182,7 +182,7 @@ describe("an engine that restarts", () => {
     assert.equal((await answered).status, 200);
   });
 
-  it("and is found dead meanwhile: the request waits as for any slot that is not loaded", async () => {
+  it("holds a request until it is ready again where it was found dead meanwhile", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } }, ...patient });
     await engine.stop();
@@ -194,7 +194,7 @@ describe("an engine that restarts", () => {
     assert.equal((await answered).status, 200);
   });
 
-  it("and the client of a stream gets comments on the wait, also where it was admitted at once", async () => {
+  it("sends comments to the client of a waiting stream, also where the stream was admitted at once", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port } },
@@ -209,7 +209,7 @@ describe("an engine that restarts", () => {
     assert.match(withoutComments(await restOf(reader)), /\[DONE\]/);
   });
 
-  it("but not in time: 502", async () => {
+  it("costs a request 502 where it does not return in time", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     await engine.stop();
@@ -246,7 +246,7 @@ describe("a client that leaves", () => {
     });
   }
 
-  it("that reads slowly slows the engine down, and nothing grows", async () => {
+  it("that reads slowly slows the engine down, and the gateway's memory does not grow", async () => {
     let written = 0;
     const event = chunk({ content: "x".repeat(16_000) });
     function* events(): Generator<string> {

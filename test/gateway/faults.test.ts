@@ -30,8 +30,8 @@ async function assertLogged(gateway: TestGateway, response: Response, directory:
   assert.match(String(line["err"]["stack"]), /\n {4}at /);
 }
 
-describe("a failure inside the gateway is logged with its cause, which no client sees", () => {
-  it("of an upload that cannot be kept", async () => {
+describe("the log has the cause, which no client sees,", () => {
+  it("of an upload that cannot be stored", async () => {
     await using gateway = await startGateway({
       slots: { stt: { spec: { engine: "stt" }, status: { capabilities: ["transcription"] } } },
     });
@@ -48,7 +48,7 @@ describe("a failure inside the gateway is logged with its cause, which no client
     await assertLogged(gateway, response, "spool");
   });
 
-  it("of images that cannot be kept", async () => {
+  it("of images that cannot be stored", async () => {
     await using engine = await startComfyDouble();
     const model = { ref: "sdxl-turbo", origin: "spec", served: "sdxl-turbo" } as const;
     await using gateway = await startGateway({
@@ -65,7 +65,7 @@ describe("a failure inside the gateway is logged with its cause, which no client
     await assertLogged(gateway, response, "images");
   });
 
-  it("and nothing else is", async () => {
+  it("of no error that a client has caused", async () => {
     await using gateway = await startGateway();
     await gateway.post("/v1/chat/completions", { model: "nobody" });
     await gateway.post("/v1/chat/completions", "{");

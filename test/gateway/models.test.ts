@@ -110,7 +110,7 @@ describe("GET /v1/models", () => {
     assert.deepEqual(await ids(""), [...builtins, "zeta", ...rest], "it is tried again in a moment");
   });
 
-  it("has every id once: a slot hides a model of its name, and a provider's model one that no slot holds", async () => {
+  it("has every id once: a slot hides a model of its name, and a provider's model hides a model that no slot holds", async () => {
     const acme = { baseUrl: "http://127.0.0.1:1/v1", models: [{ ref: "coder" }, { ref: "spare" }, { ref: "held" }] };
     await using gateway = await startGateway({
       slots: { coder: { port: 1, status: { model: { ref: "held", origin: "spec" } } } },
@@ -172,7 +172,7 @@ describe("GET /v1/models/{id}", () => {
     }
   });
 
-  it("suggests names close to an unknown one", async () => {
+  it("suggests names that are close to an unknown name", async () => {
     await using gateway = await site();
     const { error } = await envelopeOf(await fetch(`${gateway.url}/v1/models/primray`));
     assert.deepEqual([error.code, error.details], ["model.not_found", { suggestions: ["primary"] }]);

@@ -40,7 +40,7 @@ describe("a request to a slot whose model requests choose", () => {
     assert.equal(engine.seen.length, 3);
   });
 
-  it("waits in its model's own line while another one is loaded, and says so to the operator", async () => {
+  it("waits in its model's own queue while another model is loaded, and counts as demand for its model", async () => {
     await using small = await completion("engine-small");
     await using large = await completion("engine-large");
     await using gateway = await startGateway({
@@ -67,7 +67,7 @@ describe("a request to a slot whose model requests choose", () => {
     await until("nobody waits", () => line("large")?.held === 0 && line("large")?.waitingSince === undefined);
   });
 
-  it("is never answered by another model, whatever the slot does meanwhile", async () => {
+  it("is never answered by another model, whatever the slot holds meanwhile", async () => {
     await using small = await completion("engine-small");
     await using gateway = await startGateway({
       slots: { coder: choosing("large", "large", { state: "starting" }) },
@@ -129,7 +129,7 @@ describe("a request to a slot whose model requests choose", () => {
     await until("the next one waits", () => gateway.demand("coder")?.refs?.some(({ held }) => held === 1) === true);
   });
 
-  it("is not found where nobody knows its model, and the message says where it is listed", async () => {
+  it("is 404 where its model is unknown, and the message names the list that has the model", async () => {
     await using gateway = await startGateway({
       slots: {
         coder: choosing("small", "small", {
@@ -144,7 +144,7 @@ describe("a request to a slot whose model requests choose", () => {
     assert.match(error.message, /slot coder lists large in model.onRequest/);
   });
 
-  it("gets comments that say what goes on, with its place", async () => {
+  it("gets comments that describe the wait, with its position", async () => {
     await using gateway = await startGateway({
       slots: { coder: choosing("small", "large", { state: "unloading" }) },
       registry,
@@ -167,7 +167,7 @@ describe("a request to a slot whose model requests choose", () => {
     await reader.cancel();
   });
 
-  it("is forgotten when its client gives up", async () => {
+  it("is removed when its client gives up", async () => {
     await using gateway = await startGateway({ slots: { coder: choosing("small", "small", { port: 9 }) }, registry });
     const leaving = new AbortController();
     const answered = gateway.post("/v1/chat/completions", chat("large"), { signal: leaving.signal });
@@ -178,7 +178,7 @@ describe("a request to a slot whose model requests choose", () => {
     await until("nobody waits", () => line()?.held === 0);
   });
 
-  it("finds in the slot's record which model is chosen, and which could not be loaded", async () => {
+  it("is reported in the slot's record: the chosen model, and models that could not be loaded", async () => {
     const at = new Date().toISOString();
     const failed = {
       ref: "large",
@@ -203,7 +203,7 @@ describe("a request to a slot whose model requests choose", () => {
     });
   });
 
-  it("finds its models in the list", async () => {
+  it("may name any model of the slot's list, as /v1/models shows", async () => {
     await using gateway = await startGateway({
       slots: { coder: choosing("small", "small", { port: 9 }) },
       registry: { models: [] },

@@ -49,7 +49,7 @@ describe("pages", () => {
     }
   });
 
-  it("have files that are kept for ever, packed for whoever reads that, and no others", async () => {
+  it("have files that are cached for ever and compressed on request, and serve no other files", async () => {
     await using gateway = await withPages();
     for (const path of ["/ui/assets/a-1.js", "/chat/assets/a-1.js"]) {
       for (const [accepted, encoding] of [
@@ -82,7 +82,7 @@ describe("pages", () => {
     }
   });
 
-  it("have the chat at /chat/, whose API is below it, and at / of a port of its own", async () => {
+  it("include the chat at /chat/ with its API below it, and at / of a port of its own", async () => {
     await using gateway = await withPages();
     const redirect = await fetch(`${gateway.url}/chat`, { redirect: "manual" });
     assert.deepEqual([redirect.status, redirect.headers.get("location")], [308, "/chat/"]);
@@ -97,14 +97,14 @@ describe("pages", () => {
     assert.equal(await (await fetch(`${gateway.chatUrl}/assets/a-1.js`)).text(), script);
   });
 
-  it("show themselves without a token, which their API asks for", async () => {
+  it("are shown without a token, which their API requires", async () => {
     await using gateway = await withPages({ SVC_AUTH_ENABLED: "1" });
     assert.equal(await titleOf(await fetch(gateway.url)), "dashboard");
     for (const at of [`${gateway.url}/api/slots`, `${gateway.url}/chat/api/slots`, `${gateway.chatUrl}/api/slots`])
       assert.equal((await fetch(at)).status, 401, at);
   });
 
-  it("say how they are built where they are not, and that their port is taken", async () => {
+  it("say how to build them where they are not built, and the log says that their port is taken", async () => {
     await using taken = await withPages();
     await using other = await startGateway({
       slots: {},

@@ -6,7 +6,7 @@ import { rawExchange } from "../support/raw-http.ts";
 import { scriptedEngine, type ScriptedEngine } from "../support/scripted-engine.ts";
 import { specOf } from "./upstreams/fixture.ts";
 
-describe("nothing below /v1 is a page of ours", () => {
+describe("no answer below /v1 is shown as a page", () => {
   let engine: ScriptedEngine;
   let gateway: TestGateway;
   before(async () => {
@@ -75,7 +75,7 @@ describe("nothing below /v1 is a page of ours", () => {
       assert.equal(passiveType(type), type);
   });
 
-  it("and every answer says that it is none, refusals too", async () => {
+  it("every answer forbids sniffing and rendering, refusals too", async () => {
     engine.answer((response) => void response.writeHead(200, { "content-type": "application/json" }).end("{}"));
     const preflight = { origin: "https://page.example", "access-control-request-method": "POST" };
     const json = (body: string): RequestInit => ({ body, headers: { "content-type": "application/json" } });

@@ -173,7 +173,7 @@ describe("a slot with several replicas", () => {
     for (const answer of answers) assert.equal((await answer).status, 200);
   });
 
-  it("hides that one replica refuses connections, at once, and asks it no more until a status says otherwise", async () => {
+  it("hides that one replica refuses connections, and sends it no more requests until a status says otherwise", async () => {
     await using replicas = await Replicas.start(2);
     for (const engine of replicas.engines) engine.answer(sayHello);
     await using gateway = await startGateway({
@@ -247,7 +247,7 @@ describe("a slot with several replicas", () => {
     for (const answer of [first, second]) assert.equal((await answer).status, 200);
   });
 
-  it("keeps the connections of two engines apart that have one port at two hosts", async () => {
+  it("keeps the connections of two engines apart that have the same port at two hosts", async () => {
     await using here = await scriptedEngine((response) => json(response, { at: "here", choices: [] }));
     await using gateway = await startGateway({ slots: { primary: slotOf([replica(0, here.port)]) } });
     assert.match(await (await say(gateway, "one")).text(), /here/);

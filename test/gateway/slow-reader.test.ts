@@ -60,7 +60,7 @@ async function assertIdle(gateway: TestGateway): Promise<void> {
   await until("nothing is in flight", async () => (await inFlight()) === 0);
 }
 
-describe("a client that reads in fits and starts", () => {
+describe("a client that reads in bursts", () => {
   for (const type of ["text/event-stream", "application/octet-stream"]) {
     it(`gets every byte of ${type}, in order`, async () => {
       await using engine = await scriptedEngine(manyEvents(type));
@@ -111,7 +111,7 @@ describe("a client that reads in fits and starts", () => {
     await assertIdle(gateway);
   });
 
-  it("and leaves before it has all of a whole answer is counted as 499, once", async () => {
+  it("is counted once as 499 where it leaves before it has the whole of an answer", async () => {
     const answer = { model: "primary", words: "x".repeat(7_000_000) };
     await using engine = await scriptedEngine((response) => json(response, answer));
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });

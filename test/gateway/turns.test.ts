@@ -75,7 +75,7 @@ async function order(env: Headers, clients: Clients, queue = 64): Promise<{ word
 
 const numbered = Array.from({ length: many }, (_, nth) => `many${nth + 1}`);
 
-describe("a slot that is busy with one client's many requests", { concurrency: true }, () => {
+describe("a slot that is busy with the many requests of a single client", { concurrency: true }, () => {
   const others: readonly (readonly [what: string, env: Headers, clients: Clients])[] = [
     ["another token", withAuth, async (gateway) => [await newToken(gateway), await newToken(gateway)]],
     [
@@ -125,7 +125,7 @@ describe("a slot that is busy with one client's many requests", { concurrency: t
     ],
   ];
   for (const [what, env, clients] of same) {
-    it(`knows no turns for ${what}`, async () => {
+    it(`takes requests in their order for ${what}`, async () => {
       assert.deepEqual((await order(env, clients)).words, ["first", ...numbered, "few"]);
     });
   }

@@ -9,7 +9,7 @@ import { json, scriptedEngine } from "../support/scripted-engine.ts";
 const chat = { model: "primary", messages: [{ role: "user", content: "hi" }] };
 const text = JSON.stringify(chat);
 
-describe("what real clients send", () => {
+describe("requests of real clients", () => {
   const packed = {
     gzip: gzipSync(text),
     deflate: deflateSync(text),
@@ -17,7 +17,7 @@ describe("what real clients send", () => {
     zstd: zstdCompressSync(text),
   };
   for (const [encoding, body] of Object.entries(packed)) {
-    it(`a body packed with ${encoding}`, async () => {
+    it(`accept a body packed with ${encoding}`, async () => {
       await using engine = await scriptedEngine();
       await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
       const response = await gateway.post("/v1/chat/completions", "", {
@@ -30,7 +30,7 @@ describe("what real clients send", () => {
     });
   }
 
-  it("chunks, a query, a trailing slash, the other spelling of a type", async () => {
+  it("accept chunks, a query, a trailing slash, and another spelling of a content type", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const { status } = await rawExchange(
@@ -40,7 +40,7 @@ describe("what real clients send", () => {
     assert.equal(status, 200);
   });
 
-  it("an absolute request line, on every kind of route", async () => {
+  it("accept an absolute request line on every kind of route", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     for (const path of ["/v1/models", "/livez"]) {
@@ -57,7 +57,7 @@ describe("what real clients send", () => {
     assert.equal(status, 200);
   });
 
-  it("HTTP/1.0: a stream without chunks, ended by closing", async () => {
+  it("get a stream over HTTP/1.0 without chunks, ended by closing the connection", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const body = JSON.stringify({ ...chat, stream: true });
@@ -71,7 +71,7 @@ describe("what real clients send", () => {
     assert.match(answer.body, /^data: [^]*data: \[DONE\]\n\n$/);
   });
 
-  it("Expect: 100-continue: asked for the body, or refused by its length before it is sent", async () => {
+  it("with Expect: 100-continue are asked for the body, or refused by its length before it is sent", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({
       slots: { primary: { port: engine.port } },
@@ -86,13 +86,13 @@ describe("what real clients send", () => {
     assert.equal(envelopeIn(refused.body).error.code, "dispatch.payload_too_large");
   });
 
-  it("HEAD where GET is", async () => {
+  it("may be HEAD wherever a GET is possible", async () => {
     await using gateway = await startGateway();
     const response = await fetch(`${gateway.url}/v1/models`, { method: "HEAD" });
     assert.deepEqual([response.status, await response.text()], [200, ""]);
   });
 
-  it("a base URL with too much or too little of /v1, whose error suggests the right one", async () => {
+  it("with too much or too little of /v1 get an error that suggests the right URL", async () => {
     await using gateway = await startGateway();
     const mistakes = [
       ["POST", "/v1/v1/chat/completions", "/v1/chat/completions"],
@@ -113,7 +113,7 @@ describe("what real clients send", () => {
     }
   });
 
-  it("tools, stream options and everything else the engine may know, byte for byte apart from the model", async () => {
+  it("relay tools, stream options and every other field to the engine, byte for byte apart from the model", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const body = `{ "tools":[{"type":"function","function":{"name":"f","parameters":{"model":"x"}}}],"parallel_tool_calls" : false,\n"stream_options":{"include_usage":true},"seed":18446744073709551615, "model" : "primary" ,"x":"\\u00e9"}`;
@@ -121,7 +121,7 @@ describe("what real clients send", () => {
     assert.equal(engine.seen[0]?.body, body.replace('"primary"', '"engine-model"'));
   });
 
-  it("credentials, cookies and forwarding headers, which stay here", async () => {
+  it("keep credentials, cookies and forwarding headers from the engine", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     await gateway.post("/v1/chat/completions", chat, {
@@ -143,7 +143,7 @@ describe("what real clients send", () => {
     assert.equal(engine.seen[0]?.headers["x-request-id"], "mine-1");
   });
 
-  it("a body of images close to the limit", async () => {
+  it("accept a body of images close to the limit", async () => {
     await using engine = await scriptedEngine((response, { body }) => json(response, { length: body.length }));
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const large = JSON.stringify({ ...chat, image: "A".repeat(63 * 1024 * 1024) });
@@ -228,7 +228,7 @@ describe("a method that a path of /api does not take", () => {
     ["DELETE", "/api/models/pull?x=1", "POST"],
     ["POST", "/api/models/catalog", "GET, HEAD"],
   ] as const) {
-    it(`is told what it takes: ${method} ${path}`, async () => {
+    it(`is answered with the methods that the path takes: ${method} ${path}`, async () => {
       await using gateway = await startGateway();
       const body = method === "PUT" || method === "POST" ? { body: "{}" } : {};
       const headers = { "content-type": "application/json" };

@@ -122,7 +122,7 @@ describe("CRDs", () => {
     for (const path of columns.filter((one) => !one.startsWith("metadata"))) assert.ok(at("Slot", path), path);
   });
 
-  it("tell conditions apart by type, and let the operator replace a status whole", () => {
+  it("distinguish conditions by type, and let the operator replace a status whole", () => {
     const conditions = at("Slot", "status.conditions");
     assert.deepEqual(
       [conditions["x-kubernetes-list-type"], conditions["x-kubernetes-list-map-keys"]],
@@ -148,7 +148,7 @@ describe("CRDs", () => {
     it(`let anything stand in ${path}`, () => assert.equal(at("Slot", path)[preserves], true));
   }
 
-  it("make one object of the ways to give a secret", () => {
+  it("merge the ways to give a secret into one object", () => {
     const { properties, oneOf } = z
       .looseObject({ properties: node, oneOf: z.array(node) })
       .parse(at("Upstream", "spec.auth.valueFrom"));

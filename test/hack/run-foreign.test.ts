@@ -20,7 +20,7 @@ describe("make run in a directory that was there before", { concurrency: 2 }, ()
     );
   });
 
-  it("runs no command of whoever made it first", { skip: noOtherUser() ?? false }, async () => {
+  it("runs no command of the user who made it first", { skip: noOtherUser() ?? false }, async () => {
     await using directory = await twoUsersDir();
     const ran = join(directory.path, "ran");
     await mkdir(join(directory.theirs, "config/slots"), { recursive: true });

@@ -12,7 +12,7 @@ import { until } from "../support/until.ts";
 const missing = ["script", "make"].find((program) => spawnSync(program, ["--version"]).status !== 0);
 const skip = missing === undefined ? false : `${missing} is not here`;
 
-it("make run ends where make alone hears that the terminal is closed", { skip, timeout: 600_000 }, async () => {
+it("make run ends where only make is notified that the terminal is closed", { skip, timeout: 600_000 }, async () => {
   await using directory = await tempDir();
   const { first, last } = await freePorts(8);
   // What the Makefile does, without its set-up.

@@ -11,7 +11,7 @@ import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
 describe("make run", () => {
-  it("serves a model of its own, chats once before one's eyes, says what to try, and leaves nothing", async (t) => {
+  it("serves a model of its own, chats once before the reader, says what to try, and leaves nothing behind", async (t) => {
     await using directory = await tempDir();
     for (const turn of ["first", "second"]) {
       const began = performance.now();
@@ -53,7 +53,7 @@ describe("make run", () => {
     }
   });
 
-  it("serves the model that it is given, and leaves a person's manifest as it was otherwise", async () => {
+  it("serves a given model, and keeps the rest of a person's manifest", async () => {
     await using directory = await tempDir();
     const model = join(directory.path, "mine, größer.gguf");
     await writeTinyModel(model, { name: "mine" });

@@ -103,7 +103,7 @@ describe("the cores that engines compute on", () => {
     assert.equal(coresOf(cpu), undefined);
   });
 
-  it("are not taken from a list that is none", async () => {
+  it("are not taken from an invalid list", async () => {
     const { cpu } = await probed({ tree: { ...pc, "/sys/devices/cpu_core/cpus": "all of them\n", ...allowed("0-") } });
     assert.deepEqual(coresOf(cpu), { count: 2, what: "2 cores" });
   });

@@ -9,7 +9,7 @@ describe("a machine without devices", () => {
     assert.deepEqual(await probed({ tree: pc }), pcFacts);
   });
 
-  it("of which nothing can be seen has nothing, and no error", async () => {
+  it("of which no fact can be read has none, and reports no error", async () => {
     assert.deepEqual(await probed({ tree: {} }), {
       ...pcFacts,
       kernel: null,
@@ -25,7 +25,7 @@ describe("a machine without devices", () => {
     });
   });
 
-  it("says of what may not be read that it may not", async () => {
+  it("reports which files it may not read", async () => {
     const closed = ["/proc/meminfo", "/sys/bus/pci/devices", "/dev/dri"];
     assert.deepEqual(await probed({ tree: pc, closed }), {
       ...pcFacts,
@@ -134,7 +134,7 @@ describe("limits", () => {
     });
   }
 
-  it("that are invalid, or above the machine's memory, limit nothing", async () => {
+  it("set no limit where they are invalid, or above the machine's memory", async () => {
     const tree: Tree = {
       ...pc,
       "/proc/self/cgroup": "4:memory:/\n3:cpu:/\n",
@@ -147,7 +147,7 @@ describe("limits", () => {
     assert.deepEqual(await probed({ tree: wide }), pcFacts);
   });
 
-  it("by affinity", async () => {
+  it("by affinity count in the usable cores", async () => {
     const tree = { ...pc, "/proc/self/status": "Cpus_allowed_list:\t1\n" };
     const says = "Cpus_allowed_list 1: 1 of 2";
     assert.deepEqual(await probed({ tree }), {

@@ -70,7 +70,7 @@ describe("NVIDIA", () => {
     });
   });
 
-  it("without a driver is a card that nothing computes on; nvidia-smi is not asked", async () => {
+  it("without a driver is listed without a backend, and nvidia-smi is not run", async () => {
     const tree = { ...pc, ...pciTree(address, { class: "030200", vendor: "10de", device: "2684" }) };
     const smi = new Error("asked");
     assert.deepEqual(await probed({ tree, smi }), {
@@ -126,7 +126,7 @@ describe("AMD", () => {
     ],
   };
 
-  it("tells memory, what ROCm calls it, and libraries", async () => {
+  it("reports memory, ROCm's name of the target, and libraries", async () => {
     assert.deepEqual(await probed({ tree: amd }), found);
   });
 
@@ -154,7 +154,7 @@ describe("AMD", () => {
     });
   });
 
-  it("in a container that was given no device has a GPU, and no backend", async () => {
+  it("in a container without the device is listed without a backend", async () => {
     const { "/dev/kfd": _kfd, "/dev/dri/renderD128": _node, ...tree } = amd;
     const says = "the kernel has it, /dev has not: as in a container without the device";
     const [first, second] = apu.evidence;
@@ -165,7 +165,7 @@ describe("AMD", () => {
     });
   });
 
-  it("tells what is used of the memory that it shares, and what of the machine's is set aside for devices", async () => {
+  it("reports the used part of its shared memory, and the machine's memory that is set aside for devices", async () => {
     const used = { [`/sys/devices/pci0000:00/${address}/mem_info_gtt_used`]: `${gib}\n` };
     const meminfo = "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\nCmaTotal: 524288 kB\nCmaFree: 262144 kB\n";
     const { gpus, memory } = await probed({ tree: { ...amd, ...used, "/proc/meminfo": meminfo } });

@@ -21,7 +21,7 @@ const card = gpu({
 });
 
 describe("an H100", () => {
-  it("has the memory that can be had, what is free of it, its capability, CUDA and MIG", async () => {
+  it("has the usable memory, its free part, compute capability, CUDA and MIG", async () => {
     const { gpus, drivers } = await probed({ tree: recorded, smi: smi() });
     const more = {
       memory_usable_bytes: 81_079 * mebibyte,
@@ -34,7 +34,7 @@ describe("an H100", () => {
     assert.deepEqual(drivers, [kernel("nvidia", "580.159.04")]);
   });
 
-  it("is shown with them", async () => {
+  it("is listed as text with its capability, CUDA and MIG", async () => {
     const text = await hardwareText(await probed({ tree: recorded, smi: smi() }), "table");
     const line = text.split("\n").find((each) => each.startsWith("gpu"));
     assert.equal(
@@ -101,7 +101,7 @@ describe("what processes hold on GPUs", () => {
     ]);
   });
 
-  it("is nothing on a machine without a GPU, and where the driver does not answer", async () => {
+  it("is empty on a machine without a GPU, and where the driver does not answer", async () => {
     assert.deepEqual(await gpuHoldings(machine({}), [1], signal), []);
     const broken: Machine = { ...machine({ "/dev/nvidiactl": "" }), run: () => Promise.reject(new Error("stuck")) };
     assert.deepEqual(await gpuHoldings(broken, [1], signal), []);

@@ -121,7 +121,7 @@ describe("an NPU", () => {
     });
   });
 
-  it("that a container was not given", async () => {
+  it("in a container without the device is reported without its device file", async () => {
     const { "/dev/accel/accel0": _node, ...tree } = npu;
     const says = "the kernel has it, /dev has not: as in a container without the device";
     assert.deepEqual((await probed({ tree })).npu, {
@@ -142,7 +142,7 @@ describe("an NPU", () => {
     });
   });
 
-  it("other chips of that class are none", async () => {
+  it("is not reported for other chips of the same class", async () => {
     const tree = { ...pc, ...pciTree(address, { ...ids, device: "1649" }) };
     assert.equal((await probed({ tree })).npu, null);
   });

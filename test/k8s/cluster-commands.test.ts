@@ -36,7 +36,7 @@ const finalizersOf = async (namespace: string): Promise<string> =>
     "jsonpath={range .items[*]}{.metadata.name}{.metadata.finalizers}{end}",
   ]);
 
-it("apply-kinds writes the CRDs where there are none, and again", async () => {
+it("apply-kinds writes the CRDs where there are none, and is idempotent", async () => {
   using client = await clientIn("default");
   const none: string[] = [];
   await release(client, { seconds: 1, selector: "a=b", write: (text) => none.push(text) });
@@ -104,7 +104,7 @@ it("release deletes the slots of a selector, and does not wait for ever", async 
   ]);
 });
 
-it("release waits for the operator's Lease, and says when it goes on without", async () => {
+it("release waits for the operator's Lease, and says when it continues without it", async () => {
   const namespace = await plane.namespace();
   using client = await clientIn(namespace);
   await makeSlot(namespace, "a");

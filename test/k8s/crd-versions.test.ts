@@ -158,7 +158,7 @@ describe("CRDs of a later version", () => {
     assert.deepEqual(seen.spec, before.spec);
   });
 
-  it("serve objects that were written in a later version in this one's form", async () => {
+  it("serve objects that were written in a later version in this version's form", async () => {
     await plane.kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], later({ isServed: true }));
     await waitForKinds(plane);
     await using stores = await storesOf(plane.kubeconfig, await plane.namespace());

@@ -58,10 +58,10 @@ async function refusal(kind: Kind, name: string, spec: object): Promise<string> 
   }
 }
 
-describe("what a real API server says of the CRDs", () => {
+describe("a real API server with the CRDs", () => {
   for (const dir of ["manifests/examples/slots", "manifests/catalog"])
     for (const file of readdirSync(join(root, dir)).filter((name) => name.endsWith(".yaml")))
-      it(`it takes every resource of ${dir}/${file}`, async () => {
+      it(`accepts every resource of ${dir}/${file}`, async () => {
         for (const document of parseAllDocuments(readFileSync(join(root, dir, file), "utf8"))) {
           const value: unknown = document.toJS();
           assert.ok(isRecord(value) && isRecord(value["metadata"]) && isRecord(value["spec"]));

@@ -84,7 +84,7 @@ describe(
   "the health check for Argo CD",
   { skip: hasLua ? false : "lua5.4 is not here: apt-get install lua5.4" },
   () => {
-    it("says of every vector what is expected", async () => {
+    it("has the expected verdict for every vector", async () => {
       const vectors = z
         .array(z.strictObject({ name: z.string(), object: z.looseObject({}), health: z.string() }))
         .parse(parse(await read("gitops/argocd/health-vectors.yaml")));

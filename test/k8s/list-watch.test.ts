@@ -92,7 +92,7 @@ describe("a list-watch on a real API server", { concurrency: true }, () => {
     assert.equal(watch.values().length, 620);
   });
 
-  it("goes on where it was when each watch is dropped, and never lists again", async () => {
+  it("continues from the last version when each watch is dropped, and never lists again", async () => {
     await using follow = await follower();
     const { lists } = follow.watch.counts;
     for (const value of ["1", "2", "3", "4", "5"]) {
@@ -186,7 +186,7 @@ describe("a list-watch on a real API server", { concurrency: true }, () => {
   });
 });
 
-it("a list-watch keeps what it has while the API server is dead, and is current soon after it is back", async () => {
+it("a list-watch keeps its objects while the API server is dead, and is current soon after the server returns", async () => {
   await using follow = await follower();
   await follow.write("a", "1");
   await until("the value", () => follow.seen.get("a") === "1");

@@ -78,7 +78,7 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     assert.notEqual(await at.pid("primary"), pid);
   });
 
-  it("says on the object what only the operator can refuse, and keeps what ran", async () => {
+  it("reports on the object the problems that only the operator finds, and keeps the running engine", async () => {
     await using at = await openSlotSite(plane);
     await at.apply("coder", spec);
     await using _berth = await startBerth({ args: ["up"], env: at.env });
@@ -182,7 +182,7 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     assert.match(second.log(), /namespace \S+ because it is being terminated/);
   });
 
-  it("of two installations in one namespace only the first acts, and the second says whose the namespace is", async () => {
+  it("of two installations in one namespace only the first acts, and the second names the owner of the namespace", async () => {
     await using at = await openSlotSite(plane);
     await at.apply("coder", spec);
     await using _first = await startBerth({ args: ["operator"], env: { ...at.env, POD_NAME: "berth-0" } });

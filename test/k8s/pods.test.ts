@@ -52,7 +52,7 @@ function script(site: ClusterSite, code: string, more: Partial<Workload> = {}): 
   return { ...workload, command: ["/usr/bin/node", "-e", code, "--"], ...more };
 }
 
-it("arguments and variables arrive as they are, whatever the kubelet would expand in them", async () => {
+it("arguments and variables arrive unchanged, whatever the kubelet would expand in them", async () => {
   await scene(async (site, runtime) => {
     const odd = ["$(PORT)", "$$(PORT)", "$$", "$", "a $5 b", "$(NO)", "'\"\\"];
     const code =
@@ -147,7 +147,7 @@ it("runs at the Pod Security level restricted, which refuses device files of the
   });
 });
 
-it("a Pod that somebody deletes has ended, and one that somebody else made is never touched", async () => {
+it("a Pod that somebody deletes counts as ended, and a foreign Pod is never touched", async () => {
   await scene(async (site, runtime) => {
     await runtime.ensure(site.workload(0, ["--ignore-term"]));
     await listening(runtime);
@@ -180,7 +180,7 @@ it("a Pod that somebody deletes has ended, and one that somebody else made is ne
   });
 });
 
-it("an API server that is gone makes nothing known, and nothing restart", { timeout: 120_000 }, async () => {
+it("an API server that is gone makes the state unknown, and restarts no Pod", { timeout: 120_000 }, async () => {
   await scene(async (site, runtime) => {
     await runtime.ensure(site.workload(0));
     const before = await listening(runtime);

@@ -65,7 +65,7 @@ it("a right that is missing is named with verb and resource", async () => {
   );
 });
 
-it("a program without a right ends, or goes on, with the verb and the resource in its log", async () => {
+it("a program without a right ends or continues, with the verb and the resource in its log", async () => {
   const blind = await accountWith(
     plane,
     storeRights.filter(({ resources }) => !resources.includes("slots")),

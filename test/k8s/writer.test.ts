@@ -45,7 +45,7 @@ describe("the writer of custom resources", () => {
     assert.equal(await writer.source("Slot", "a"), undefined);
   });
 
-  it("writes a text over the one that was read, and over no other", async () => {
+  it("writes a text over the version that was read, and over no other version", async () => {
     await using stores = await storesOf(plane.kubeconfig, await plane.namespace());
     using client = await stores.client();
     const writer = objectWriter(client);

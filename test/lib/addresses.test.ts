@@ -36,7 +36,7 @@ describe("addresses", () => {
     }
   });
 
-  it("of IPv6 count as the /64 that one customer has", () => {
+  it("of IPv6 count as the /64 of one customer", () => {
     assert.equal(networkOf("203.0.113.9"), "203.0.113.9");
     assert.equal(networkOf("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
     assert.equal(networkOf("2001:db8::6"), "2001:db8:0:0::/64");

@@ -9,7 +9,7 @@ import { atEndOfTurn } from "../../src/lib/end-of-turn.ts";
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe("atEndOfTurn", () => {
-  it("flushes all in order, after every event of this turn", async () => {
+  it("flushes every object in order, after every event of this turn", async () => {
     const log: string[] = [];
     for (const name of ["a", "b"]) atEndOfTurn({ flush: () => void log.push(name) });
     process.nextTick(() => log.push("still heard"));
@@ -31,7 +31,7 @@ describe("atEndOfTurn", () => {
     assert.deepEqual(log, ["first", "second"]);
   });
 
-  it("takes nothing from the others when one throws", async () => {
+  it("flushes the other objects where one throws", async () => {
     const program = `
       import { atEndOfTurn } from ${JSON.stringify(new URL("../../src/lib/end-of-turn.ts", import.meta.url).href)};
       process.on("uncaughtException", ({ message }) => console.log(message));
@@ -43,7 +43,7 @@ describe("atEndOfTurn", () => {
     assert.equal(stdout, "before\nodd\nafter\n");
   });
 
-  it("is not kept waiting by a socket that goes on talking", async () => {
+  it("is not delayed by a socket that keeps sending", async () => {
     await using server = createServer((socket) => {
       const timer = setInterval(() => socket.write("x"), 1);
       socket.on("error", () => undefined).on("close", () => clearInterval(timer));

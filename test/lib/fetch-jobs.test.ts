@@ -86,7 +86,7 @@ it("is tried again with back-off while an asker is left, and not before the serv
   assert.equal(await ask("a"), "running");
 });
 
-it("that failed for good is tried again for another reason of the same asker, and not for one that is known", async (t) => {
+it("that failed for good is tried again for a new reason of the same asker, and not for a known reason", async (t) => {
   const { attempts, ask } = site(t);
   await ask("a", "edit 1");
   await attempts[0]?.fail({ isTerminal: true });

@@ -22,7 +22,7 @@ describe("gathered bytes", () => {
     );
   });
 
-  it("of one byte each take little more memory than they are", () => {
+  it("of one byte each take little more memory than their length", () => {
     const gathered = new GatheredBytes();
     const count = 400_000;
     const heapBefore = process.memoryUsage().heapUsed;

@@ -114,7 +114,7 @@ describe("EnginePool", () => {
     });
   }
 
-  it("takes no bytes behind an answer for the answer to a request that is sent at its end", async () => {
+  it("takes no bytes behind an answer as the answer to the next request", async () => {
     const stray = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray";
     await using server = await tcpServer((socket) => {
       socket.write(server.sockets.length === 1 ? `${ok}${stray}` : ok);
@@ -137,7 +137,7 @@ describe("EnginePool", () => {
     pool.close();
   });
 
-  it("drops a resting connection that the engine closed, or over which it speaks unasked", async () => {
+  it("drops an idle connection that the engine closed, or on which it sends without a request", async () => {
     await using server = await tcpServer(answering(ok));
     const pool = poolTo(server);
     await ask(pool).over;
@@ -153,7 +153,7 @@ describe("EnginePool", () => {
     pool.close();
   });
 
-  it("takes nothing that an engine says before it is asked for an answer, and asks over another connection", async () => {
+  it("takes no bytes from before a request as its answer, and sends the request over another connection", async () => {
     await using server = await tcpServer(answering(ok));
     const pool = poolTo(server);
     await ask(pool).over;
@@ -198,7 +198,7 @@ describe("EnginePool", () => {
     pool.close();
   });
 
-  it("does not send it again a second time, nor over a fresh connection, nor after a byte of an answer", async () => {
+  it("does not send a request a third time, nor again over a fresh connection, nor after a byte of an answer", async () => {
     await using silent = await tcpServer((socket, text) => {
       if (text.split("POST").length === 2 && silent.sockets.length === 1) socket.write(ok);
       else socket.destroy();
@@ -223,7 +223,7 @@ describe("EnginePool", () => {
     assert.deepEqual([begun.log, hasty.sockets.length], [["error broken"], 1]);
   });
 
-  it("distinguishes a refused connection, a closed one, garbage, and half an answer", async () => {
+  it("distinguishes a refused connection, a closed connection, garbage, and half an answer", async () => {
     const refused = ask(new EnginePool({ host: "127.0.0.1", port: await freePort() }));
     await refused.over;
     assert.deepEqual(refused.log, ["error connect"]);
@@ -255,7 +255,7 @@ describe("EnginePool", () => {
     await until("both are closed", () => server.sockets.every((socket) => socket.readyState === "closed"));
   });
 
-  it("waits for an engine that may take longer than a timer of Node can count, without looking all the time", async () => {
+  it("waits for an engine that may take longer than a timer of Node can count, without polling", async () => {
     const warnings: string[] = [];
     const note = ({ name }: Error): void => void warnings.push(name);
     process.on("warning", note);
@@ -271,7 +271,7 @@ describe("EnginePool", () => {
     assert.deepEqual(warnings, []);
   });
 
-  it("does not take a pause for silence, and gives every byte after it", async () => {
+  it("does not count its reader's pause as silence of the engine, and gives every byte after it", async () => {
     const large = "x".repeat(32_000_000);
     await using server = await tcpServer((socket) => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${large.length}\r\n\r\n`);
@@ -313,7 +313,7 @@ describe("EnginePool", () => {
     pool.close();
   });
 
-  it("ends at once when aborted, whenever that is, and says no more", async () => {
+  it("ends at once when aborted at any moment, and sends no further event", async () => {
     await using server = await tcpServer((socket, text) => {
       if (text.includes("begin")) socket.write("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nok");
       if (text.includes("finish")) socket.write(ok);
@@ -336,7 +336,7 @@ describe("EnginePool", () => {
     await until("none is", () => open() === 0);
   });
 
-  it("does not end another's request when one that is over is aborted", async () => {
+  it("does not end another request when a finished one is aborted", async () => {
     await using server = await tcpServer((socket, text) => {
       if (text.split("POST").length === 2) socket.write(ok);
     });

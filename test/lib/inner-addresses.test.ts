@@ -8,7 +8,7 @@ import { listen } from "../support/listen.ts";
 import { ask, openProvider } from "../gateway/upstreams/fixture.ts";
 
 describe("addresses that lead inwards", () => {
-  it("are this machine's, link-local ones and those of metadata, however they are spelt", () => {
+  it("are this machine's, link-local addresses and those of metadata services, in any spelling", () => {
     const hosts = [
       "127.0.0.1",
       "127.1.2.3",
@@ -32,7 +32,7 @@ describe("addresses that lead inwards", () => {
       assert.equal(isInnerHost(host), false, host);
   });
 
-  it("are not connected to, though a name led elsewhere when it was written", async () => {
+  it("are refused at the connection, although the name led elsewhere when it was written", async () => {
     let asked = 0;
     const server = createServer((_request, response) => {
       asked += 1;

@@ -70,7 +70,7 @@ describe("JsonDirectory", () => {
     await until("it is seen", () => site.directory.get("a") === 2);
   });
 
-  it("does not tell of a file that was written again as it was, nor of foreign and hidden ones", async () => {
+  it("does not report a file that was rewritten unchanged, nor foreign and hidden files", async () => {
     await using site = await watched();
     await site.write("a.json", '{"n":1}');
     await until("it is seen", () => site.told.length === 1);
@@ -90,7 +90,7 @@ describe("JsonDirectory", () => {
     }
   });
 
-  it("reads the file that an event names, without a look at the others", async () => {
+  it("reads the file that an event names, without a listing of the others", async () => {
     await using site = await watched(async () => undefined, 3_600_000);
     await site.write("a.json", '{"n":1}');
     await until("it is told", () => site.directory.get("a") === 1);

@@ -93,7 +93,7 @@ describe("scanBody", () => {
     );
   });
 
-  it("reports a repeated name, or another one's spelling of it", () => {
+  it("reports a repeated key, or another spelling of the same key", () => {
     const letter = (of: string): fc.Arbitrary<string> =>
       fc.constantFrom(of, of, of.toUpperCase(), `\\u00${of.charCodeAt(0).toString(16)}`, ...(of === "s" ? ["ſ"] : []));
     const spelt = (name: string): fc.Arbitrary<string> =>

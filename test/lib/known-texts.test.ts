@@ -22,7 +22,7 @@ describe("KnownTexts", () => {
     assert.equal(find(texts, '"model"'), undefined);
   });
 
-  it("never takes one text for another, whatever shares a place", () => {
+  it("never confuses two texts that share a place in the table", () => {
     const texts = new KnownTexts();
     for (let nth = 0; nth < 5000; nth += 1) keep(texts, `"name-${nth}"`, `name-${nth}`);
     let count = 0;

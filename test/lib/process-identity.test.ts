@@ -10,7 +10,7 @@ import { tempDir } from "../support/temp-dir.ts";
 import { until } from "../support/until.ts";
 
 describe("startTimeOf", () => {
-  it("is one value as long as the process lives, and none for one that never was", () => {
+  it("is the same value as long as the process lives, and none for a process that never was", () => {
     assert.match(startTimeOf(process.pid) ?? "", /^\d+$/);
     assert.equal(startTimeOf(process.pid), startTimeOf(process.pid));
     assert.equal(startTimeOf(2 ** 30), undefined);
@@ -48,7 +48,7 @@ describe("startTimeOf", () => {
     }
   });
 
-  it("says nothing of a process that cannot be looked at for want of a file descriptor", async () => {
+  it("throws where it cannot read for want of a file descriptor", async () => {
     const module = new URL("../../src/lib/process-identity.ts", import.meta.url);
     assert.equal(await withoutDescriptors(module, `startTimeOf(${process.pid})`), "EMFILE");
   });

@@ -14,7 +14,7 @@ describe("residentBytes", () => {
     assert.ok((residentBytes(process.pid, startedAt) ?? 0) > before + more.length / 2);
   });
 
-  it("is nothing of a process that is gone, or that another time's pid was", async () => {
+  it("is undefined for a process that is gone, or whose pid another process has now", async () => {
     const child = spawn("sleep", ["60"]);
     const startedAt = new Date();
     const { pid = 0 } = child;

@@ -21,7 +21,7 @@ describe("reading a small file", { concurrency: true }, () => {
     assert.match(await readSmallText("/proc/self/status", 1024 ** 2), /^Name:\s+\S+\n/);
   });
 
-  it("refuses what is larger, says that it is empty and is larger, or is no plain file", async () => {
+  it("refuses a file that is larger, that reports size 0 and is larger, or that is not a plain file", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "file");
     await writeFile(path, "x".repeat(1025));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { steadyNow, wallTimeOf } from "../../src/lib/steady-clock.ts";
 
-it("wallTimeOf gives one moment one time, until the wall clock is set", (test) => {
+it("wallTimeOf gives a moment the same time always, until the wall clock is set", (test) => {
   const moment = steadyNow();
   const real = Date.now;
   const first = wallTimeOf(moment).getTime();

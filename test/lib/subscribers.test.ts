@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { Subscribers } from "../../src/lib/subscribers.ts";
 
-it("subscribers hear of everything until they are disposed of, each for itself", () => {
+it("subscribers get every notification until they are disposed of, each on its own", () => {
   const heard: string[] = [];
   const subscribers = new Subscribers<[slot: string]>();
   const first = subscribers.add((slot) => void heard.push(`first ${slot}`));

@@ -28,7 +28,7 @@ function thread(options: Partial<TaskThreadOptions> = {}): TaskThread {
 }
 
 describe("a thread for tasks", { concurrency: true }, () => {
-  it("answers one after the other, and takes no more than it may", async () => {
+  it("answers tasks one after the other, and refuses more than its limit", async () => {
     await using tasks = thread();
     const asked = ["a", "b", "c"].map((text) => tasks.ask<string>(text));
     await assert.rejects(tasks.ask("d"), { name: "TaskNotDone", reason: "busy" });
@@ -36,7 +36,7 @@ describe("a thread for tasks", { concurrency: true }, () => {
     assert.equal(await tasks.ask("d"), "d");
   });
 
-  it("ends what takes too long, and goes on with the next on another thread", async () => {
+  it("ends a task at its time limit, and runs the next task on another thread", async () => {
     await using tasks = thread({ limitMs: 2000 });
     const late = tasks.ask("spin");
     await assert.rejects(late, { name: "TaskNotDone", reason: "late" });
@@ -61,7 +61,7 @@ describe("a thread for tasks", { concurrency: true }, () => {
     }
   });
 
-  it("keeps its thread for the next task, and not when there is none for a while", async () => {
+  it("keeps its thread for the next task, and ends it after an idle time", async () => {
     await using kept = thread();
     assert.equal(await kept.ask("thread"), await kept.ask("thread"));
     await using ended = thread({ idleMs: 0 });

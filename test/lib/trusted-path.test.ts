@@ -12,7 +12,7 @@ async function reasonOf(base: string, path: string, options?: TrustOptions): Pro
 }
 
 describe("a path that no other user may change", () => {
-  it("is one of this user's own, there or not", async () => {
+  it("is one of this user's own, existing or not", async () => {
     await using directory = await tempDir();
     assert.equal(await reasonOf(directory.path, "."), undefined);
     assert.equal(await reasonOf(directory.path, "not/there"), undefined);

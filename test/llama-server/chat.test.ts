@@ -38,7 +38,7 @@ test("a chat slot on the real llama-server", async (t) => {
   const { pid, endpoint } = processOf(slot);
   const headers = await keyOf(berth, "primary");
 
-  await t.test("the launch line is one that this version takes", async () => {
+  await t.test("this version accepts the launch line", async () => {
     assert.equal(await programOf(pid), llamaServer());
     assert.deepEqual(slot["capabilities"], ["chat", "completions", "messages", "responses"]);
     const models = await (await fetch(`${endpoint}/v1/models`, { headers })).json();
@@ -53,7 +53,7 @@ test("a chat slot on the real llama-server", async (t) => {
     );
   });
 
-  await t.test("only who knows its key is answered, and the key is no argument", async () => {
+  await t.test("a request needs the engine's key, and the key is no argument", async () => {
     for (const path of ["/slots", "/metrics", "/props"]) {
       assert.equal((await fetch(`${endpoint}${path}`)).status, 401);
     }
@@ -93,7 +93,7 @@ test("a chat slot on the real llama-server", async (t) => {
     assert.equal(processOf(await berth.slot("primary")).pid, pid);
   });
 
-  await t.test("no web page may read what it answers", async () => {
+  await t.test("its answers may be read by no web page", async () => {
     const response = await fetch(`${endpoint}/v1/models`, { headers: { origin: "https://evil.example" } });
     assert.notEqual(response.headers.get("access-control-allow-origin"), "https://evil.example");
     assert.notEqual(response.headers.get("access-control-allow-origin"), "*");
@@ -168,7 +168,7 @@ test("a chat slot on the real llama-server", async (t) => {
     assert.deepEqual(JSON.parse(joined(deltas, "arguments")), scriptedCall.arguments);
   });
 
-  await t.test("what the engine refuses keeps its message and status", async () => {
+  await t.test("an engine's refusal keeps its message and status", async () => {
     const response = await post(berth.url, "/v1/chat/completions", {
       ...chat,
       messages: [{ content: "hello" }],
@@ -186,7 +186,7 @@ test("a chat slot on the real llama-server", async (t) => {
     assert.match(String(record(record(await response.json())["error"])["message"]), /context/);
   });
 
-  await t.test("what it tells as a failure of its own is the client's mistake, with its reason", async () => {
+  await t.test("an engine's 500 for a mistake of the client is reported as 400, with its reason", async () => {
     const image = { type: "image_url", image_url: { url: "data:image/png;base64,QUJD" } };
     for (const [asked, said] of [
       [{ messages: [{ role: "user", content: [image] }] }, /no projector/],
@@ -228,14 +228,14 @@ test("a chat slot on the real llama-server", async (t) => {
     assert.match(String(response.at(-1)), /^response\.(completed|incomplete)$/);
   });
 
-  await t.test("its own metrics are there for whoever scrapes engines", async () => {
+  await t.test("its own metrics are there for a scraper with its key", async () => {
     assert.match(
       await (await fetch(`${endpoint}/metrics`, { headers })).text(),
       /^llamacpp:tokens_predicted_total \d/m,
     );
   });
 
-  await t.test("killed with SIGKILL it is gone from the status at once, and repaired", async () => {
+  await t.test("killed with SIGKILL, it leaves the status at once and is started again", async () => {
     process.kill(pid, "SIGKILL");
     await until("another process is ready", async () => {
       const now = await berth.slot("primary");
@@ -246,7 +246,7 @@ test("a chat slot on the real llama-server", async (t) => {
     await ask(berth.url, "/v1/chat/completions", chat);
   });
 
-  await t.test("a flag that it does not know stops the slot with its own words", async () => {
+  await t.test("an unknown flag stops the slot with the engine's own message", async () => {
     await writeFile(
       join(berth.configDir, "slots/tools.toml"),
       'args = ["--no-such-flag"]\n[model]\ndefault = "caller"\n',

@@ -32,7 +32,7 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
     assert.equal(Buffer.from(String(encoded), "base64").length, 64 * 4);
   });
 
-  await t.test("inputs that it tells as failures of its own are the client's mistakes, with their reason", async () => {
+  await t.test("an engine's 500 for a mistake in the inputs is reported as 400, with its reason", async () => {
     for (const [input, said] of [
       [{ a: 1 }, /^the input must be a text/],
       ["the and of ".repeat(3000), /^request \(\d+ tokens\) exceeds the available context size \(\d+ tokens\)/],
@@ -63,7 +63,7 @@ test("embeddings and reranking: one slot, two real llama-server processes", asyn
     assert.deepEqual(new Set(whole.map(({ index }) => index)), new Set([0, 1, 2]));
   });
 
-  await t.test("the one that dies alone is restarted alone", async () => {
+  await t.test("a process that dies alone is restarted alone", async () => {
     const before = await berth.slot("embed");
     process.kill(processOf(before, "rerank").pid, "SIGKILL");
     await until("ranking is back", async () => {

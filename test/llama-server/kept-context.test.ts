@@ -125,7 +125,7 @@ describe("the context of a slot on the real llama-server", () => {
     assert.ok(kept.ms < without.ms / 2, `${kept.ms} ms, ${without.ms} ms without`);
   });
 
-  it("is not given back once its file was cut, on which llama-server aborts", async () => {
+  it("is not restored once its file was cut, on which llama-server aborts", async () => {
     await using berth = await startTiny();
     await unload(berth);
     const [file = ""] = await filesOf(berth);
@@ -159,7 +159,7 @@ describe("the context of a slot on the real llama-server", () => {
     },
   );
 
-  it("does not hold up an unload where the engine hangs: it is killed in its time, and starts without", async () => {
+  it("does not delay an unload where the engine hangs: the engine is killed at its limit, and the next starts without a context", async () => {
     await using berth = await startTiny({}, undefined, "stop_seconds = 3\n");
     const { pid } = processOf(await berth.slot("primary"));
     process.kill(pid, "SIGSTOP");
@@ -172,7 +172,7 @@ describe("the context of a slot on the real llama-server", () => {
     assert.deepEqual([record(context)["result"], record(context)["tokens"]], ["dropped", 0]);
   });
 
-  it("goes with the slot", async () => {
+  it("is deleted with the slot", async () => {
     await using berth = await startTiny();
     await unload(berth);
     assert.equal((await filesOf(berth)).length, 1);

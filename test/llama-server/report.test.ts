@@ -7,7 +7,7 @@ import { isRecord } from "../../src/cli/output.ts";
 import { ask } from "../support/openai.ts";
 import { startWithLlamaServer } from "./fixture.ts";
 
-test("a llama-server tells of itself what it computes on, what was derived for it, and is asked without a warning", async () => {
+test("a llama-server reports its devices and derived settings, and logs no warning for the questions", async () => {
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
     await writeTinyModel(join(modelsDir, "tiny.gguf"));
     await writeFile(join(configDir, "slots/primary.toml"), '[model]\ndefault = "tiny"\nparallel = 17\n');
@@ -42,7 +42,7 @@ test("a llama-server tells of itself what it computes on, what was derived for i
   assert.ok(!log.includes("canary"), "no prompt is in its log");
 });
 
-test("a slot that asks for a GPU of a llama-server without one serves, and is reported as such", async () => {
+test("a slot that wants a GPU of a llama-server without one serves, and is reported as degraded", async () => {
   await using berth = await startWithLlamaServer(async ({ configDir, modelsDir }) => {
     await writeTinyModel(join(modelsDir, "tiny.gguf"));
     const text = 'backend = "cuda"\n[model]\ndefault = "tiny"\nprompt_cache_bytes = 0\n';

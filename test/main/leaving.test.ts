@@ -18,27 +18,31 @@ const entry = fileURLToPath(new URL("../../src/main/berth.ts", import.meta.url))
 const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
 
 describe("berth operator", () => {
-  it("ends at once while an engine takes its time to, and leaves it to the next", { timeout: 120_000 }, async () => {
-    const command = [process.execPath, "--disable-warning=ExperimentalWarning", engine, "--ignore-term"];
-    const stubborn = `engine = "custom"\ncommand = ${JSON.stringify(command)}\nstop_seconds = 3600\n`;
-    await using berth = await startBerth({
-      args: ["operator"],
-      prepare: ({ configDir }) => writeFile(join(configDir, "slots/coder.toml"), stubborn),
-    });
-    await until("the engine is ready", () => /coder: ready/.test(berth.log()));
-    const found = await readPublished(berth.stateDir, "coder");
-    const pid = found?.status.processes[0]?.pid ?? assert.fail("it has no pid");
-    try {
-      await writeFile(join(berth.configDir, "slots/coder.toml"), `enabled = false\n${stubborn}`);
-      const said = join(berth.stateDir, "logs/coder.main.log");
-      await until("it is being ended", async () => (await readFile(said, "utf8")).includes("SIGTERM"));
-      assert.equal(await berth.stop("SIGTERM"), 0);
-      assert.ok(process.kill(pid, 0), "it runs");
-    } finally {
-      process.kill(pid, "SIGKILL");
-      await until("it has ended", () => readProc(pid) === undefined);
-    }
-  });
+  it(
+    "ends at once while an engine needs time to end, and leaves that engine to the next operator",
+    { timeout: 120_000 },
+    async () => {
+      const command = [process.execPath, "--disable-warning=ExperimentalWarning", engine, "--ignore-term"];
+      const stubborn = `engine = "custom"\ncommand = ${JSON.stringify(command)}\nstop_seconds = 3600\n`;
+      await using berth = await startBerth({
+        args: ["operator"],
+        prepare: ({ configDir }) => writeFile(join(configDir, "slots/coder.toml"), stubborn),
+      });
+      await until("the engine is ready", () => /coder: ready/.test(berth.log()));
+      const found = await readPublished(berth.stateDir, "coder");
+      const pid = found?.status.processes[0]?.pid ?? assert.fail("it has no pid");
+      try {
+        await writeFile(join(berth.configDir, "slots/coder.toml"), `enabled = false\n${stubborn}`);
+        const said = join(berth.stateDir, "logs/coder.main.log");
+        await until("it is being ended", async () => (await readFile(said, "utf8")).includes("SIGTERM"));
+        assert.equal(await berth.stop("SIGTERM"), 0);
+        assert.ok(process.kill(pid, 0), "it runs");
+      } finally {
+        process.kill(pid, "SIGKILL");
+        await until("it has ended", () => readProc(pid) === undefined);
+      }
+    },
+  );
 });
 
 describe("a part of berth up", () => {

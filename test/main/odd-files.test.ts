@@ -31,9 +31,9 @@ const places = [
   "auth/tokens/abcd1234.json",
 ];
 
-describe("what stands in the place of a state file", { concurrency: 2 }, () => {
+describe("an unexpected entry in the place of a state file", { concurrency: 2 }, () => {
   for (const [kind, make] of Object.entries(oddities)) {
-    it(`neither stops nor holds up a start, is moved away and reported: ${kind}`, async () => {
+    it(`is moved aside and reported, and neither stops nor delays a start: ${kind}`, async () => {
       await using directory = await tempDir();
       const stateDir = join(directory.path, "state");
       for (const place of places) {
@@ -55,7 +55,7 @@ describe("what stands in the place of a state file", { concurrency: 2 }, () => {
     });
   }
 
-  it("is a file in the place of a directory, too", async () => {
+  it("may also be a file in the place of a directory", async () => {
     await using directory = await tempDir();
     const stateDir = join(directory.path, "state");
     await mkdir(stateDir);
@@ -66,7 +66,7 @@ describe("what stands in the place of a state file", { concurrency: 2 }, () => {
     assert.match(berth.log(), /state\/slots is no directory: it was moved to/);
   });
 
-  it("may be pins of images that make no sense: engines without one start all the same", async () => {
+  it("may be invalid pins of images: engines without an image start all the same", async () => {
     await using directory = await tempDir();
     const stateDir = join(directory.path, "state");
     await mkdir(stateDir);
@@ -79,7 +79,7 @@ describe("what stands in the place of a state file", { concurrency: 2 }, () => {
     );
   });
 
-  it("holds up no command that looks", async () => {
+  it("delays no command that reads the state", async () => {
     await using directory = await tempDir();
     const stateDir = join(directory.path, "state");
     await mkdir(join(stateDir, "auth/tokens"), { recursive: true, mode: 0o700 });

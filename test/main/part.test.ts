@@ -25,7 +25,7 @@ describe("a part of `berth up`", () => {
     },
   };
   for (const [how, fail] of Object.entries(failures)) {
-    it(`ends everything where the system gives no process for its first start (${how})`, async () => {
+    it(`ends everything where the system refuses a process for its first start (${how})`, async () => {
       const lines: string[] = [];
       const failed = Promise.withResolvers<void>();
       const log = { error: (line: string) => void lines.push(line), warn: () => undefined };
@@ -36,7 +36,7 @@ describe("a part of `berth up`", () => {
       await part.stop("interrupt");
     });
 
-    it(`is started again and again where the system gives no process after it was ready (${how})`, async () => {
+    it(`is started again and again where the system refuses a process after it was ready (${how})`, async () => {
       const lines: string[] = [];
       const children: ChildProcess[] = [];
       let shortages = 0;
@@ -72,7 +72,7 @@ describe("a part of `berth up`", () => {
     });
   }
 
-  it("is started again, each time later, where its starts end before they are ready after one that was", async () => {
+  it("is started again, each time later, where its starts end before they are ready after a good start", async () => {
     const lines: string[] = [];
     const children: ChildProcess[] = [];
     const part = new Part({
@@ -107,7 +107,7 @@ describe("a part of `berth up`", () => {
     assert.equal(children.at(-1)?.exitCode, 0);
   });
 
-  it("is not started again when it is stopped while the system gives no process", async () => {
+  it("is not started again when it is stopped while the system refuses processes", async () => {
     const lines: string[] = [];
     let forks = 0;
     const part = new Part({

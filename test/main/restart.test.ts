@@ -36,8 +36,8 @@ function pidOf(slot: Record<string, unknown>): unknown {
   return typeof first === "object" && first !== null && "pid" in first ? first.pid : undefined;
 }
 
-describe("berth up, one part of which was killed and cannot start again", () => {
-  it("serves on while berth.toml is bad, and has its operator again once that is mended", async () => {
+describe("berth up, one part of which was killed and cannot be started again", () => {
+  it("serves on while berth.toml is invalid, and has its operator again once the file is mended", async () => {
     await using berth = await startBerth({ prepare: withSlot });
     const before = pidOf(await berth.state("coder", "ready", "idle"));
     const settings = join(berth.configDir, "berth.toml");

@@ -73,7 +73,7 @@ describe("berth operator", () => {
 
 describe("berth up", () => {
   for (const form of ["text", "json"]) {
-    it(`stops its engines though nobody reads its log any more (${form})`, async () => {
+    it(`stops its engines although its log is no longer read (${form})`, async () => {
       await using berth = await startBerth({ prepare: withSlot, env: { BERTH_LOG: form } });
       berth.child.stdout?.destroy();
       berth.child.stderr?.destroy();
@@ -144,7 +144,7 @@ describe("berth up whose operator does not end its engines", () => {
 });
 
 describe("berth up that is stopped before its operator is ready", () => {
-  it("does not wait for a Docker that says nothing", async () => {
+  it("does not wait for a Docker that does not answer", async () => {
     await using docker = await silentDocker();
     await using berth = await startBerth({ env: { SVC_RUNTIME: "docker", SVC_DOCKER_HOST: docker.url } });
     await until("Docker is asked", docker.isAsked);
@@ -153,7 +153,7 @@ describe("berth up that is stopped before its operator is ready", () => {
     assert.doesNotMatch(berth.log(), /has not ended within/);
   });
 
-  it("leaves no engine behind, though a slot has not been looked at yet", async () => {
+  it("leaves no engine behind, although a slot has not been observed yet", async () => {
     await using docker = await silentDocker();
     await using berth = await startBerth({
       env: { SVC_DOCKER_HOST: docker.url },
@@ -251,7 +251,7 @@ describe("berth serve", () => {
     }
   });
 
-  it("--reload starts again with another berth.toml, and not with a bad one", async () => {
+  it("--reload starts again with an edited berth.toml, and not with an invalid one", async () => {
     const [first, second] = [await freePort(), await freePort()];
     const settings = (port: string): string => `port = ${port}\nhost = "127.0.0.1"\n`;
     await using berth = await startBerth({

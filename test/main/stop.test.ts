@@ -61,7 +61,7 @@ describe("berth up", () => {
     assert.ok(seconds < 25 + (10 * (await idle)) / 1000, `${seconds} s`);
   });
 
-  it("has another gateway listen while a stopping gateway ends its requests", async () => {
+  it("has another gateway listen while a stopping gateway completes its requests", async () => {
     const { berth } = await startUp("--token-ms", "300");
     await using _berth = berth;
     const gateway = await partOf(berth, "serve");

@@ -31,7 +31,7 @@ function counted(answer: () => GgufFacts = () => facts): { cache: FactCache; rea
 }
 
 describe("facts of files", () => {
-  it("are read once, and anew when the file was written to or replaced", async () => {
+  it("are read once, and again when the file is written to or replaced", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "a.gguf");
     await writeFile(path, "one");
@@ -66,7 +66,7 @@ describe("facts of files", () => {
     assert.equal(reads.length, 2);
   });
 
-  it("name the problem: missing, no model, cut off", async () => {
+  it("report the problem of a file: missing, no model, or cut off", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "a.gguf");
     const { cache } = counted();
@@ -85,7 +85,7 @@ describe("facts of files", () => {
     }
   });
 
-  it("of another format are none, which is nothing wrong: engines have formats of their own", async () => {
+  it("are absent for another format, without a problem: engines have formats of their own", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "ggml-base.bin");
     await writeFile(path, "lmgg");

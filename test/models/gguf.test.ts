@@ -215,7 +215,7 @@ describe("a file that is cut off", () => {
     assert.ok("reason" in (await read(whole.subarray(0, -1))));
   });
 
-  it("is found to be, wherever that is", async () => {
+  it("is recognised as cut off at any length", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "model.gguf");
     await writeTinyModel(path);

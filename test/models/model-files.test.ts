@@ -6,7 +6,7 @@ import { isProjector, Listing, modelFiles, projectorsAmong } from "../../src/mod
 import { tempDir } from "../support/temp-dir.ts";
 
 describe("files by model", () => {
-  it("are one model each, and shards one together, in order", () => {
+  it("are a model each, and shards are one model together, in order", () => {
     assert.deepEqual(
       modelFiles([
         "/m/a.gguf",
@@ -32,7 +32,7 @@ describe("files by model", () => {
     );
   });
 
-  it("that are projectors go with the model beside them, where it is clear which that is", () => {
+  it("include a projector with the model beside it, where it is clear which model that is", () => {
     assert.ok(isProjector("/m/mmproj-x.gguf") && isProjector("/m/MMPROJ.gguf") && !isProjector("/mmproj/a.gguf"));
     const projectorBeside = (path: string, files: readonly string[]) => projectorsAmong(files).get(dirname(path));
     const alone = ["/m/a/a.gguf", "/m/a/mmproj.gguf", "/m/b/b.gguf"];
@@ -64,7 +64,7 @@ describe("the listing of a models directory", () => {
     };
   }
 
-  it("goes two levels deep, leaves out what is hidden or no model, and follows links", async () => {
+  it("goes two levels deep, leaves out hidden files and other formats, and follows links", async () => {
     await using site = await listed([
       "b.gguf",
       "a.gguf",
@@ -93,7 +93,7 @@ describe("the listing of a models directory", () => {
     ]);
   });
 
-  it("keeps what it saw where the directory cannot be read, and forgets a subdirectory that is gone", async () => {
+  it("keeps its files where the directory cannot be read, and forgets those of a removed subdirectory", async () => {
     await using site = await listed(["a.gguf", "vendor/b.gguf"]);
     assert.deepEqual(await site.read(), ["a.gguf", "vendor/b.gguf"]);
     await rename(join(site.root, "vendor"), join(site.root, "../vendor"));

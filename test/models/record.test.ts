@@ -57,7 +57,7 @@ describe("a model with a licence that must be accepted", () => {
     }
   });
 
-  it("is fetched once its manifest accepts, and another file of the repository is no such model", async () => {
+  it("is fetched once its manifest accepts the licence, which covers no other file of the repository", async () => {
     for (const spec of [{ source: "hf://o/r/f.gguf", acceptLicense: true }, { source: "hf://o/r/g.gguf" }])
       assert.equal((await recordOf(spec)).reason, "NotFetched");
   });
@@ -127,7 +127,7 @@ describe("a file that was found", () => {
     );
   });
 
-  it("that is one of several by its header is incomplete, under any name", async () => {
+  it("that is one of several parts by its header is incomplete, under any name", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "renamed.gguf");
     await writeFile(path, ggufBytes({ metadata: { "split.count": { u32: 2 } } }));
@@ -226,7 +226,7 @@ describe("a declared model", () => {
     }
   });
 
-  it("is not taken for whole when its size is another than its manifest says", async () => {
+  it("is incomplete where its size differs from its manifest's", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "tiny.gguf");
     await writeTinyModel(path);
@@ -244,7 +244,7 @@ describe("a declared model", () => {
     }
   });
 
-  it("of several files is one, with its projector", async () => {
+  it("of several files is a single model, with its projector", async () => {
     await using directory = await tempDir();
     const path = (name: string): string => join(directory.path, name);
     for (const name of ["first.gguf", "second.gguf", "mmproj-m.gguf"]) await writeTinyModel(path(name));

@@ -128,7 +128,7 @@ describe("the registry of models", () => {
     assert.deepEqual(await site.states(declared), ["mine available", "tiny NotFetched"]);
   });
 
-  it("skips names that no request could have, and keeps its models while the directory is missing", async () => {
+  it("skips names that no request could use, and keeps its models while the directory is missing", async () => {
     await using site = await opened();
     await writeTinyModel(join(site.root, "tiny.gguf"));
     await writeTinyModel(join(site.root, "a model with blanks.gguf"));

@@ -46,7 +46,7 @@ it("deletes a model's files, and says how many bytes are free", async () => {
   assert.deepEqual(await at.remove(names), { freedBytes: 0, kept: [] }, "the same again after a crash");
 });
 
-it("leaves a file that another model has, and counts no content twice", async () => {
+it("keeps a file that another model has, and counts shared content once", async () => {
   await using at = await site(["a.gguf", "mmproj.gguf"]);
   await link(at.path("a.gguf"), at.path("same.gguf"));
   const [a, projector] = [at.path("a.gguf"), at.path("mmproj.gguf")];

@@ -16,7 +16,7 @@ describe("an engine's bearer", () => {
     assert.doesNotMatch(JSON.stringify(shown), /bearer-/);
   });
 
-  it("is not asked for while a gateway serves that would not send it", async () => {
+  it("is not required while a gateway serves that would not send it", async () => {
     await using site = new Site();
     site.demand.sendsBearers = false;
     site.source.save("a", keyed);

@@ -49,7 +49,7 @@ async function measured(site: Site, command: readonly string[] = ["serve", "$(PO
 
 const changedOf = (site: Site): string | undefined => site.slot("a").status.lastBenchmark?.changed;
 
-test("a result is kept in status, its request is settled, and nothing is restarted for it", async () => {
+test("a result is kept in status, its request is settled, and no engine is restarted for it", async () => {
   await using site = new Site();
   await measured(site);
   const { of, ...kept } = site.slot("a").status.lastBenchmark ?? { of: {} };

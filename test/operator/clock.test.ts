@@ -16,7 +16,7 @@ for (const [direction, byMs] of [
   };
 
   describe(`a clock that is set ${direction} by hours`, { concurrency: true }, () => {
-    test("restarts nothing that serves, and probes go on", async () => {
+    test("restarts no serving engine, and probes continue", async () => {
       await using site = new Site();
       site.source.save("a", custom());
       await site.start();
@@ -29,7 +29,7 @@ for (const [direction, byMs] of [
       assert.equal(site.slot("a").status.lastError?.reason, "Unhealthy");
     });
 
-    test("leaves an engine that loads the time that it has, and no more", async () => {
+    test("gives an engine its whole time to load, and no more", async () => {
       await using site = new Site();
       site.runtime.manner("a").loadMs = 30_000;
       const probe = { startupSeconds: 60 };
@@ -46,7 +46,7 @@ for (const [direction, byMs] of [
       assert.equal(site.slot("hung").status.lastError?.reason, "StartupTimeout");
     });
 
-    test("keeps nothing in back-off for longer than it was to be", async () => {
+    test("keeps no slot in back-off for longer than planned", async () => {
       await using site = new Site();
       site.runtime.manner("a").crashAfterMs = 10;
       site.source.save("a", custom());
@@ -62,7 +62,7 @@ for (const [direction, byMs] of [
       assert.equal(site.deeds("a").filter((deed) => deed === "start main").length, starts + 1);
     });
 
-    test("restarts a slot when it is asked for, once", async () => {
+    test("restarts a slot once where that is requested", async () => {
       await using site = new Site();
       site.source.save("a", custom());
       await site.start();
@@ -75,7 +75,7 @@ for (const [direction, byMs] of [
       assert.deepEqual(site.requests.list("a"), []);
     });
 
-    test("keeps what requests are in flight for, and unloads it once it is idle", async () => {
+    test("keeps a slot with requests in flight, and unloads it once it is idle", async () => {
       await using site = new Site();
       site.source.save("cold", custom({ load: "onDemand", idleSeconds: 30 }));
       await site.start();
@@ -89,7 +89,7 @@ for (const [direction, byMs] of [
       assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
     });
 
-    test("lets go of a slot though a request in flight does not end", async () => {
+    test("stops a draining slot although a request in flight does not end", async () => {
       await using site = new Site();
       site.source.save("a", custom({ stopSeconds: 20 }));
       await site.start();

@@ -67,8 +67,8 @@ function commandOf(site: RecordedSite, slot: string): string {
 
 const l8: SlotSpecInput = { model: { default: "l8" } };
 
-describe("a slot that names nothing but its model", () => {
-  it("on the recorded H100", async () => {
+describe("a slot whose manifest has a model and nothing else", () => {
+  it("gets these settings on the recorded H100", async () => {
     await using site = await startOn({ ...recorded, ...sixteen }, { primary: l8 });
     assert.equal(
       commandOf(site, "primary"),
@@ -100,7 +100,7 @@ describe("a slot that names nothing but its model", () => {
     });
   });
 
-  it("beside another one on the processor, with a hybrid processor and a limited control group", async () => {
+  it("gets these settings beside another slot on the processor, with a hybrid processor and a limited control group", async () => {
     const hybrid = { "/sys/devices/cpu_core/cpus": "0-7\n", "/sys/devices/cpu_atom/cpus": "8-15\n" };
     const limited = { "/sys/fs/cgroup/user.slice/cpu.max": "500000 100000\n" };
     for (const [tree, threads, reason] of [

@@ -32,7 +32,7 @@ class Keeping extends Site {
   }
 }
 
-test("an engine saves its context before it is stopped, and the next one reads it before it is ready", async () => {
+test("an engine saves its context before it is stopped, and the next engine reads it before it is ready", async () => {
   await using site = new Keeping();
   site.source.save("primary", keeping);
   await site.start();
@@ -47,7 +47,7 @@ test("an engine saves its context before it is stopped, and the next one reads i
   assert.deepEqual(site.deeds("primary"), ["start", "stop", "start"]);
 });
 
-test("the plan says so of the engine that is stopped, unless requests are cut or its socket is lost", () => {
+test("the plan announces the save of a stopped engine's context, unless requests are cut or the socket is lost", () => {
   const unloading = published({
     state: "unloading",
     transitions: [{ at: epoch.toISOString(), from: "ready", to: "unloading", reason: "Unloaded", message: "asked" }],
@@ -92,7 +92,7 @@ test("nothing is saved of a slot that is deleted, that keeps no context, or whos
   assert.ok(site.order.includes("forget gone"));
 });
 
-test("with the setting, or the manifest of a built-in slot, goes what was saved", async () => {
+test("saved contexts are deleted with the setting, and with the manifest of a built-in slot", async () => {
   await using site = new Keeping();
   site.source.save("primary", keeping);
   await site.start();

@@ -66,7 +66,7 @@ describe("an engine that was ready and closes its listening socket", () => {
     assert.deepEqual([site.state("a"), ...site.deeds("a")], ["ready", "start main", "stop main", "start main"]);
   });
 
-  it("alone, beside a main process that serves, is restarted alone", async () => {
+  it("is restarted alone where it is a second process beside a main process that serves", async () => {
     await using site = new Site();
     site.source.save("embed", { model: { default: "tiny", rerank: "ranker" }, engine: "llama" });
     await site.start();

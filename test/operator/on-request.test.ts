@@ -110,7 +110,7 @@ describe("a slot whose model requests choose", () => {
     assert.equal(held(site), "big ready, big chosen");
   });
 
-  it("goes back to the first model once its requests have waited, and never stops a model that loads", async () => {
+  it("returns to the first model once its requests have waited, and never stops a loading model", async () => {
     const { site, clients } = await loaded();
     await using _ = site;
     site.runtime.manner(slot).loadMs = 60_000;
@@ -145,7 +145,7 @@ describe("a slot whose model requests choose", () => {
     assert.equal(held(site), "tiny ready, tiny chosen");
   });
 
-  it("does not leave the others waiting for a model that cannot be loaded, and tries that one again in time", async () => {
+  it("keeps no other request waiting for a model that cannot be loaded, and tries that model again later", async () => {
     const { site, clients } = await loaded();
     await using _ = site;
     clients.ask({ big: { held: 1 }, m: { held: 0 } });
@@ -172,7 +172,7 @@ describe("a slot whose model requests choose", () => {
     assert.deepEqual(site.slot(slot).status.onRequest?.failed, []);
   });
 
-  it("goes on serving its model while another one is refused before a start, and gives the slot back", async () => {
+  it("continues to serve its model where another model is refused before a start", async () => {
     const spec: SlotSpecInput = { engine: "llama", model: { default: "m", onRequest: ["nobody", "big"] } };
     const site = new Site();
     await using _ = site;
@@ -194,7 +194,7 @@ describe("a slot whose model requests choose", () => {
     assert.equal(site.condition(slot, "ModelUnknown"), undefined);
   });
 
-  it("is loaded by demand with the model that is asked for, not with the last one", async () => {
+  it("is loaded on demand with the requested model, not with the last model", async () => {
     const { site, clients } = await loaded(custom({ ...choosing, load: "always" }));
     await using _ = site;
     site.source.save(slot, { ...choosing, load: "onDemand", idleSeconds: 10 });
@@ -207,7 +207,7 @@ describe("a slot whose model requests choose", () => {
     assert.deepEqual(site.deeds(slot), ["start main", "stop main", "start main"]);
   });
 
-  it("carries out requests of a person at once: a swap, a load of one model, an edit, a restart", async () => {
+  it("carries out a person's requests at once: a swap, a load of one model, an edit, a restart", async () => {
     const { site, clients } = await loaded();
     await using _ = site;
     clients.ask({ big: { held: 1 } });
@@ -268,7 +268,7 @@ describe("a slot whose model requests choose", () => {
       await dieAtEachEffect(ms);
     });
 
-  it("adds up what several gateways want, and counts one of an earlier version for the chosen model", async () => {
+  it("adds up the demand of several gateways, and counts a gateway of an earlier version for the chosen model", async () => {
     const { site } = await loaded();
     await using _ = site;
     site.demand.set(slot, { held: 0, inFlight: 2 });

@@ -41,7 +41,7 @@ for (const [what, change] of [
   ["another slot's unload", async (site: Site) => site.request("other", "unload")],
   ["another slot's removal", async (site: Site) => site.source.delete("other")],
 ] as const) {
-  test(`it is loaded again after ${what}`, async () => {
+  test(`a slot that ran out of memory is loaded again after ${what}`, async () => {
     await using site = new Site();
     await crowded(site);
     Object.assign(site.runtime.manner("big"), { crashAfterMs: undefined, loadMs: 100 });
@@ -53,7 +53,7 @@ for (const [what, change] of [
   });
 }
 
-test("two that both lack memory do not wake each other", async () => {
+test("two slots that both lack memory do not wake each other", async () => {
   await using site = new Site();
   Object.assign(site.runtime.manner("third"), { crashAfterMs: 100, loadMs: 5000, lastWords: words });
   await crowded(site);

@@ -30,7 +30,7 @@ test("a slot of two processes leases both ports or none", async () => {
   assert.deepEqual([site.state("embed"), ...site.ports.leased], ["ready", "8081 embed/main", "8085 embed/rerank"]);
 });
 
-test("an automatic port is none on which another slot's engine is published, though nobody leased it", async () => {
+test("an automatic port is never a port on which another slot's engine is published, even without a lease", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start();

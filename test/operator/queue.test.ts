@@ -94,7 +94,7 @@ test("a reconcile that throws is retried with growing delays until it succeeds",
   assert.equal(runs, 4);
 });
 
-test("stop waits for what runs and starts nothing more", async () => {
+test("stop waits for running work and starts no more", async () => {
   const gate = Promise.withResolvers<void>();
   const seen: string[] = [];
   const queue = new WorkQueue({
@@ -140,7 +140,7 @@ test("the first keys are reconciled although the queue is never empty", { timeou
   await queue.passed();
 });
 
-test("age and depth tell what waits", async () => {
+test("age and depth describe the waiting keys", async () => {
   const clock = new ManualClock();
   const gate = Promise.withResolvers<void>();
   const queue = new WorkQueue({
@@ -205,7 +205,7 @@ test("property: after any adds, every key's last add is followed by a run, and r
   );
 });
 
-test("keys that wait for nothing leave turns to the event loop, so that leadership is renewed and answers are read", async () => {
+test("keys without a wait leave turns to the event loop, so that leadership is renewed and answers are read", async () => {
   const clock = new ManualClock();
   let runs = 0;
   const queue = new WorkQueue({
@@ -231,7 +231,7 @@ test("keys that wait for nothing leave turns to the event loop, so that leadersh
   assert.ok(Math.max(...longest) <= 40, `${Math.max(...longest)} in one turn`);
 });
 
-test("a key of an event does not wait for the keys that are looked at again, nor do they wait for an end of events", async () => {
+test("a key of an event does not wait for resyncs, and resyncs do not wait for the end of events", async () => {
   const clock = new ManualClock();
   const gate = Promise.withResolvers<void>();
   const seen: string[] = [];
@@ -256,7 +256,7 @@ test("a key of an event does not wait for the keys that are looked at again, nor
   assert.deepEqual(seen, ["gate", "due-1", "new-1", "new-2", "new-3", "due-2", "look-1", "look-2"]);
 });
 
-test("what is looked at again is not held up by events that never end", { timeout: 180_000 }, async () => {
+test("resyncs are not delayed by events that never end", { timeout: 180_000 }, async () => {
   const seen = new Set<string>();
   const queue: WorkQueue = new WorkQueue({
     concurrency: 1,
@@ -273,7 +273,7 @@ test("what is looked at again is not held up by events that never end", { timeou
   assert.deepEqual([...seen].toSorted(), ["a", "b", "busy", "c"]);
 });
 
-test("the system clock does not fire at once where the time is longer than a timer can count", async () => {
+test("the system clock does not fire at once for a time that is longer than a timer can count", async () => {
   // Node says so, and then waits one millisecond.
   const warnings: string[] = [];
   const onWarning = ({ name }: Error): void => void warnings.push(name);
@@ -284,7 +284,7 @@ test("the system clock does not fire at once where the time is longer than a tim
   assert.deepEqual(warnings, []);
 });
 
-test("an earlier look is not lost when the wall clock is set ahead", async () => {
+test("an earlier requeue is not lost when the wall clock is set ahead", async () => {
   const clock = new ManualClock();
   let runs = 0;
   const queue = new WorkQueue({

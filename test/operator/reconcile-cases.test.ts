@@ -6,7 +6,7 @@ import { custom, Site } from "./site.ts";
 describe("on demand", () => {
   const cold = custom({ load: "onDemand", idleSeconds: 30 });
 
-  test("a held request loads it; a stale demand unloads it when its idle time is over", async () => {
+  test("a held request loads the slot; stale demand unloads it when its idle time is over", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("cold", cold);
@@ -22,7 +22,7 @@ describe("on demand", () => {
     assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["offline", "start main", "stop main"]);
   });
 
-  test("what would keep it from loading is shown before anybody asks, and gone when it is mended", async () => {
+  test("an obstacle to loading is shown before any request, and is gone once it is mended", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("first", custom({ port: 8085 }));
@@ -45,7 +45,7 @@ describe("on demand", () => {
     assert.deepEqual([site.deeds("second"), site.condition("third", "Stalled")], [[], undefined]);
   });
 
-  test("demand does not outlive the slot it was for", async () => {
+  test("demand does not outlive its slot", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("cold", cold);
@@ -64,7 +64,7 @@ describe("on demand", () => {
     assert.equal(site.state("cold"), "ready");
   });
 
-  test("it stays for its idle time when its gateway ends, with a successor or without", async () => {
+  test("the slot stays loaded for its idle time when its gateway ends, with a successor or without", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("cold", cold);
@@ -86,7 +86,7 @@ describe("on demand", () => {
     assert.equal(site.slot("cold").status.idleSince, undefined);
   });
 
-  test("a request in flight keeps it loaded however long it takes", async () => {
+  test("a request in flight keeps the slot loaded however long it takes", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("cold", cold);
@@ -95,7 +95,7 @@ describe("on demand", () => {
     assert.deepEqual([site.state("cold"), ...site.deeds("cold")], ["ready", "start main"]);
   });
 
-  test("an unload counts against the demand before it; the next request loads again", async () => {
+  test("an unload counts against earlier demand; the next request loads the slot again", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("cold", cold);
@@ -110,7 +110,7 @@ describe("on demand", () => {
     assert.equal(site.state("cold"), "ready");
   });
 
-  test("an unload ends one engine, and not the next that held callers get", async () => {
+  test("an unload ends one engine, and not the next engine, which held requests get", async () => {
     await using site = new Site();
     await site.start();
     site.source.save("cold", cold);
@@ -242,7 +242,7 @@ describe("threads of a llama engine", () => {
     });
   }
 
-  test("an on-demand slot that is loaded counts at the next load of another, which is not restarted for it", async () => {
+  test("an on-demand slot that is loaded counts at the next load of another slot, and is not restarted for it", async () => {
     await using site = new Site();
     site.source.save("a", llama());
     site.source.save("b", llama({ load: "onDemand" }));
@@ -309,7 +309,7 @@ describe("a swap", () => {
 describe("two processes", () => {
   const embed = { model: { default: "tiny", rerank: "ranker" } };
 
-  test("are one slot; a process that ends alone is restarted alone", async () => {
+  test("are a single slot; a process that ends alone is restarted alone", async () => {
     await using site = new Site();
     site.source.save("embed", embed);
     await site.start();
@@ -335,7 +335,7 @@ describe("two processes", () => {
     assert.deepEqual(site.deeds("embed").slice(4), ["clear main", "start main"]);
   });
 
-  test("a second process that crashes again and again backs off beside a steady main one", async () => {
+  test("a second process that crashes repeatedly backs off beside a steady main process", async () => {
     await using site = new Site();
     site.source.save("embed", embed);
     await site.start();
@@ -355,7 +355,7 @@ describe("two processes", () => {
     assert.ok(!site.deeds("embed").slice(before).includes("stop main"));
   });
 
-  test("a change of the second one's model leaves the first one serving", async () => {
+  test("a change of the second process's model leaves the first process serving", async () => {
     await using site = new Site();
     site.source.save("embed", embed);
     await site.start();
@@ -503,7 +503,7 @@ describe("an operator's successor", () => {
   });
 });
 
-test("a pulling slot that an earlier operator published goes on to be started", async () => {
+test("a pulling slot that an earlier operator published is started in the end", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start({ isPaused: true });

@@ -20,7 +20,7 @@ test("a declared slot goes from offline to ready, each state with its conditions
   assert.ok((lastLoad?.startSeconds ?? 0) > 0 && (lastLoad?.warmSeconds ?? 0) > 0, JSON.stringify(lastLoad));
 });
 
-test("a llama engine is asked for a first answer before it is ready, and a failing one keeps it warming", async () => {
+test("a llama engine gets a warm-up request before it is ready, and a failing warm-up keeps it warming", async () => {
   await using site = new Site();
   site.runtime.manner("primary").probe = "warm-up-fails";
   await site.start();
@@ -89,7 +89,7 @@ test("an edit of the launch line drains, stops and starts the engine again", asy
   assert.deepEqual(site.states("a"), ["starting", "warming", "ready", "unloading", "starting", "warming", "ready"]);
 });
 
-test("a gateway that lets go of nothing holds an unloading engine for stopSeconds", async () => {
+test("a gateway that confirms nothing holds an unloading engine for stopSeconds", async () => {
   await using site = new Site();
   await site.start();
   site.source.save("a", custom({ stopSeconds: 7 }));
@@ -115,7 +115,7 @@ test("an engine that still loads is stopped at once, without waiting for gateway
   assert.deepEqual([site.state("a"), ...site.deeds("a")], ["offline", "start main", "stop main"]);
 });
 
-test("a crash loop backs off, says when the next try is, and an edit clears it", async () => {
+test("a crash loop backs off, reports the next attempt, and is ended by an edit", async () => {
   await using site = new Site();
   site.runtime.manner("a").crashAfterMs = 10;
   await site.start();
@@ -136,7 +136,7 @@ test("a crash loop backs off, says when the next try is, and an edit clears it",
   assert.deepEqual([site.state("a"), site.slot("a").status.failures], ["ready", 0]);
 });
 
-test("a restart request ends the waiting of a crash loop, and is echoed", async () => {
+test("a restart request ends the back-off of a crash loop, and is confirmed in status", async () => {
   await using site = new Site();
   site.runtime.manner("a").crashAfterMs = 10;
   await site.start();
@@ -218,7 +218,7 @@ test("an edit that is saved while the earlier spec is being refused still starts
   assert.deepEqual([site.state("a"), site.slot("a").status.failures], ["ready", 0]);
 });
 
-test("a cause that ended lets a slot go on that had failed before it", async () => {
+test("a slot whose cause of failure has ended is started again", async () => {
   await using site = new Site();
   site.runtime.manner("primary").crashAfterMs = 10;
   await site.start();
@@ -296,7 +296,7 @@ test("deleting a built-in leaves it, not configured", async () => {
   assert.deepEqual([site.state("primary"), site.condition("primary", "Ready")], ["offline", "True/NotConfigured"]);
 });
 
-test("what kept a slot from running goes from its status once the slot is no longer wanted", async () => {
+test("an obstacle is removed from the status once the slot is no longer wanted", async () => {
   await using site = new Site();
   await site.start();
   site.source.save("primary", { model: { default: "nowhere" } });
@@ -307,7 +307,7 @@ test("what kept a slot from running goes from its status once the slot is no lon
   assert.deepEqual([site.state("primary"), site.slot("primary").status.lastError], ["offline", undefined]);
 });
 
-test("a broken edit leaves the engine as it is, and says where it is broken", async () => {
+test("a broken edit leaves the engine running, and its place is reported", async () => {
   await using site = new Site();
   await site.start();
   site.source.save("a", custom());
@@ -327,7 +327,7 @@ test("a broken edit leaves the engine as it is, and says where it is broken", as
   );
 });
 
-test("a model file replaced in place is shown, and loaded on restart only", async () => {
+test("a model file that was replaced in place is reported, and loaded on restart only", async () => {
   await using site = new Site();
   await site.start();
   site.source.save("primary", { model: { default: "tiny" } });
@@ -393,7 +393,7 @@ test("ports: a fixed port that another program has is retried until it is free",
   assert.equal(site.state("a"), "ready");
 });
 
-test("a request that comes while an earlier one is being settled is handled too", async () => {
+test("a request that comes while an earlier request is being settled is handled too", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start();
@@ -450,7 +450,7 @@ test("an edit during the start of an operator is seen at once, and counts for na
   );
 });
 
-test("an error that was got over is history: the transitions have it, the status has none", async () => {
+test("an error that was overcome stays in the transitions, and leaves the status", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start();

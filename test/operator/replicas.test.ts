@@ -108,7 +108,7 @@ describe("a slot of several replicas", () => {
     assert.equal(site.slot("a").status.processFailures, undefined, "what was got over is history");
   });
 
-  test("is an error only when no replica is left, and is ready again with the first", async () => {
+  test("is in error only when no replica is left, and is ready again with the first replica", async () => {
     await using site = await siteWith(of(2));
     site.runtime.kill("a", "main", false);
     site.runtime.kill("a", "main-1");
@@ -118,7 +118,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", ["0 true", "1 true"]]);
   });
 
-  test("says once for what several replicas wait", async () => {
+  test("reports a common obstacle of several replicas once", async () => {
     await using site = await siteWith(of(3));
     for (const name of ["main", "main-1", "main-2"]) {
       site.runtime.kill("a", name);
@@ -200,7 +200,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual(site.deeds("a").slice(2), ["stop main-1", "start main-1"], "its time is over");
   });
 
-  test("keeps what answers where the new one does not", async () => {
+  test("keeps the old replica where the new one does not start", async () => {
     await using site = await siteWith(of(2));
     site.runtime.manner("a").cannotStart = true;
     site.source.save("a", of(2, { args: ["--broken"] }));
@@ -236,7 +236,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual(site.deeds("a").slice(2), ["stop main", "start main", "stop main-1"]);
   });
 
-  test("goes on draining under the next operator, and restarts nothing else", async () => {
+  test("continues to drain under the next operator, and restarts no other replica", async () => {
     await using site = await siteWith(of(2));
     site.demand.set("a", { inFlight: 1, endpoints: [{ role: "main", ordinal: 1, inFlight: 1 }] });
     site.source.save("a", of(2, { args: ["--more"] }));
@@ -266,7 +266,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual(ready(site), ["0 true", "1 true"]);
   });
 
-  test("ends a replica that hangs while it drains, also where no other one answers any more", async () => {
+  test("ends a replica that hangs while it drains, also where no other replica answers any more", async () => {
     await using site = await siteWith(of(2));
     const lastByteAt = site.clock.now().toISOString();
     site.demand.set("a", { inFlight: 1, endpoints: [{ role: "main", ordinal: 1, inFlight: 1, lastByteAt }] });
@@ -287,7 +287,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", ["0 true", "1 true"]]);
   });
 
-  test("has not failed where a replica that an earlier operator was replacing ends after that operator", async () => {
+  test("does not fail where a replica that an earlier operator was replacing ends after that operator", async () => {
     await using site = await siteWith(of(2));
     site.runtime.beforeRemoval = new Promise(() => undefined);
     site.source.save("a", of(2, { args: ["--more"] }));
@@ -303,7 +303,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([restarts, failures, lastError, processFailures], [0, 0, undefined, undefined]);
   });
 
-  test("that is being stopped may fail to stop after its operator has ended", async () => {
+  test("does not fail where a replica cannot be stopped after its operator has ended", async () => {
     await using site = await siteWith(of(2));
     const removal = Promise.withResolvers<void>();
     site.runtime.beforeRemoval = removal.promise;
@@ -333,7 +333,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", ["0 true", "1 true", "2 true"]]);
   });
 
-  test("is unloaded and loaded as one", async () => {
+  test("is unloaded and loaded as a whole", async () => {
     await using site = await siteWith(of(2));
     await site.request("a", "unload");
     await site.advance(5);
@@ -343,7 +343,7 @@ describe("a slot of several replicas", () => {
     assert.deepEqual([site.condition("a", "Ready"), ready(site)], ["True/Loaded", ["0 true", "1 true"]]);
   });
 
-  test("is restarted one after the other when that is asked for", async () => {
+  test("restarts its replicas one after the other on request", async () => {
     await using site = await siteWith(of(2));
     await site.advance(1);
     await site.request("a", "restart");

@@ -47,7 +47,7 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.state("a"), pods.running("a")], ["offline", []]);
   });
 
-  it("keeps its slot in service while it cannot be asked, and starts nothing elsewhere meanwhile", async () => {
+  it("keeps its slot in service while it is unreachable, and starts nothing elsewhere meanwhile", async () => {
     const { site, pods } = siteWithPods();
     await using _site = site;
     await site.start();
@@ -70,7 +70,7 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([site.condition("a", "Ready"), site.runtime.deeds], ["True/Loaded", []]);
   });
 
-  it("is never taken by auto where it is named only, also while it answers for another slot", async () => {
+  it("is never chosen by auto where only manifests name it, also while it runs another slot", async () => {
     const { site, pods } = siteWithPods();
     await using _site = site;
     await site.start();
@@ -88,7 +88,7 @@ describe("a runtime that only the registry knows", () => {
     assert.deepEqual([pods.running("a"), pods.running("b"), pods.deeds.length], [[], [], 1]);
   });
 
-  it("is taken by auto once it answers and there is an image, where the store is in the cluster", async () => {
+  it("is chosen by auto once it answers and there is an image, where the store is in the cluster", async () => {
     const { site } = siteWithPods({ isNamedOnly: false });
     await using _site = site;
     await site.start();

@@ -23,7 +23,7 @@ test("a slot that is to swap to a model that is still being copied takes it once
   assert.deepEqual([site.state("a"), site.slot("a").status.model.ref], ["ready", "big"]);
 });
 
-test("a slot that no container engine could run is started once one answers", async () => {
+test("a slot that no container engine could run is started once a container engine answers", async () => {
   await using site = new Site();
   site.source.save("a", { engine: "custom", image: "example.test/engine:1", model: { default: "m" } });
   await site.start();
@@ -53,7 +53,7 @@ test("a request for a slot that is declared again during its deletion is not los
 
 for (const isDeath of [false, true]) {
   const how = isDeath ? "when its operator died" : "for a write that failed";
-  test(`an engine that was started behind an unloading, and not published ${how}, is kept`, async () => {
+  test(`an engine that was started after an unloading, and not published ${how}, is kept`, async () => {
     await using site = new Site();
     site.source.save("a", custom());
     await site.start();

@@ -59,7 +59,7 @@ test("the package, installed where nothing else is", { timeout: 600_000 }, async
     assert.equal((await runBerth(["config", "validate", config], {}, berth)).stdout, `${config}: valid\n`);
   });
 
-  await t.test("serves a command of one's own, and says how llama gets its engine", async () => {
+  await t.test("serves a person's own command, and says how llama gets its engine", async () => {
     await using running = await startBerth({
       program: berth,
       prepare: async ({ configDir, modelsDir }) => {

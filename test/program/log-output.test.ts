@@ -55,7 +55,7 @@ describe("the output of a log", () => {
     assert.deepEqual(written.slice(2), [line("e")], "after a pause a line waits for nothing");
   });
 
-  it("does not wait for more lines than one write takes", async () => {
+  it("waits for no more lines than one write takes", async () => {
     output.write(line("a"), true);
     await turn();
     finish.shift()?.();

@@ -20,7 +20,7 @@ const talkative = `
 
 describe("the log of a service", () => {
   for (const form of ["json", "text"]) {
-    it(`in ${form} holds up nothing where nobody reads it, and tells what was lost once somebody does`, async () => {
+    it(`in ${form} delays nothing where nobody reads it, and reports the lost lines to the next reader`, async () => {
       const child = spawn(process.execPath, ["--input-type=module", "--eval", talkative], {
         env: { ...process.env, BERTH_LOG: form },
       });

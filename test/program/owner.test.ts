@@ -183,7 +183,7 @@ describe("root in a directory of the service's user", { concurrency: 2, skip }, 
     assert.deepEqual(await readdir(join(at.stateDir, "aside/roots")), ["kept"]);
   });
 
-  it("replaces a link in the place of the Caddyfile, and not what it leads to", async () => {
+  it("replaces a link in the place of the Caddyfile, and not the link's target", async () => {
     await using at = await site();
     const target = join(at.secret, "shadow");
     await writeFile(target, "root's", { mode: 0o600 });

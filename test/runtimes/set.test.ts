@@ -95,7 +95,7 @@ describe("removing from several runtimes", () => {
     await assert.rejects(set.remove("primary", undefined, { stopSeconds: 30 }), silence);
   });
 
-  it("fails with what one of them says, once the others are done", async () => {
+  it("fails with the error of one runtime, once the others are done", async () => {
     const { processes, end } = ending([observed()]);
     const refusal = new Error("it is still there");
     const containers = part("docker", {

@@ -14,7 +14,7 @@ for (const code of ["ETXTBSY", "EAGAIN", "ENOMEM", "EMFILE", "ENFILE"]) {
   });
 }
 
-it("says of a secret why it cannot be had, unless it could not be looked at for now", async () => {
+it("says why a secret is missing, unless it could not be read for a temporary reason", async () => {
   await using site = new ProcessSite();
   const workload = site.workload(8081);
   const unreadable = (code: string): BadWorkload => new BadWorkload("env.KEY", { cause: failed(code) });

@@ -13,7 +13,7 @@ const row = (nth: number, more: Partial<Figures> = {}): Figures => ({
 const rows = (more: (nth: number) => Partial<Figures>): Figures[] =>
   Array.from({ length: 20 }, (_, nth) => row(nth, more(nth)));
 
-it("a soak reports figures that go on growing and figures that could not be read, and no others", () => {
+it("a soak reports figures that keep growing and figures that could not be read, and no others", () => {
   assert.deepEqual(growth(rows(() => ({}))), []);
   assert.deepEqual(growth(rows((nth) => ({ gatewayMiB: nth < 6 ? 90 : 160 }))), [], "what is taken at first");
   assert.deepEqual(growth(rows((nth) => ({ descriptors: 50 + nth * 10 }))), ["descriptors grew from 140 to 210"]);

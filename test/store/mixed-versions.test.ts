@@ -120,7 +120,7 @@ describe("what version a80e358 has published", () => {
     }
   });
 
-  it("stays usable with any one of its texts unknown, as a later version may write it", async () => {
+  it("stays usable where any one of its texts is unknown, as a later version may write it", async () => {
     for (const [name, slot] of await all("slots")) {
       for (const { path, value } of textsIn(slot)) {
         // What is no word of a fixed set does not change.

@@ -157,7 +157,7 @@ describe("demand", { concurrency: true }, () => {
     assert.deepEqual(await readdir(join(dir.path, "demand")), []);
   });
 
-  it("of a gateway that stopped beating ends by itself", async () => {
+  it("of a gateway without a heartbeat ends by itself", async () => {
     await using dir = await tempDir();
     const writer = await openDemandWriter(dir.path, "g");
     const beat = new Date();
@@ -174,7 +174,7 @@ describe("demand", { concurrency: true }, () => {
     assert.deepEqual(store.list(), []);
   });
 
-  it("of a gateway that goes on beating counts while the clock is set, and ends when it stops", async () => {
+  it("of a live gateway counts while the clock is set, and ends when the gateway stops", async () => {
     await using dir = await tempDir();
     const writer = await openDemandWriter(dir.path, "g");
     let [setByMs, elapsedMs] = [0, 0];
@@ -267,7 +267,7 @@ describe("requests", { concurrency: true }, () => {
     }
   });
 
-  it("are not removed with the one that they have taken the place of", async () => {
+  it("are not removed with the request that they have replaced", async () => {
     await using dir = await tempDir();
     await using store = await openRequestStore(dir.path);
     await using other = await openRequestStore(dir.path);

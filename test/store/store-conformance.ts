@@ -54,8 +54,8 @@ const wish = { held: 1, inFlight: 0, seenRevision: 0 };
 
 /** What every store promises to operators, gateways and tools. */
 export function describeStore(title: string, open: () => Promise<StoreUnderTest>): void {
-  describe(`${title}: who leads`, { concurrency: true }, () => {
-    it("is one of many, whose demand readers see, and not after its end", async () => {
+  describe(`${title}: leadership`, { concurrency: true }, () => {
+    it("belongs to one operator of many, which reads demand until its end", async () => {
       await using under = await open();
       assert.equal(await under.open().leader(), undefined);
       const first = await under.open().lead(leading);
@@ -69,7 +69,7 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       second.check();
     });
 
-    it("is a standby when the leader ends, and exactly one of several", async () => {
+    it("passes to exactly one standby when the leader ends", async () => {
       await using under = await open();
       const first = await under.open().lead(leading);
       const { signal } = new AbortController();
@@ -91,7 +91,7 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       assert.equal(ended, 3);
     });
 
-    it("is no standby that has given up waiting", async () => {
+    it("does not pass to a standby that has given up waiting", async () => {
       await using under = await open();
       await using _first = await under.open().lead(leading);
       const stop = new AbortController();
@@ -99,7 +99,7 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       await assert.rejects(under.open().lead({ ...leading, standby: { onWaiting, signal: stop.signal } }));
     });
 
-    it("no longer acts once another operator leads, and gets one notice of that", async () => {
+    it("ends for an operator once another operator leads, and that operator is notified once", async () => {
       await using under = await open();
       const store = under.open();
       let losses = 0;
@@ -204,7 +204,7 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
       await two.demand[Symbol.asyncDispose]();
     });
 
-    it("outlive the operator: a request is kept for the next one, and goes by its token", async () => {
+    it("outlive the operator: a request is kept for the next operator, and removed by its token", async () => {
       await using under = await open();
       await using asker = await gateway(under, "g");
       const requestedAt = report.startedAt;

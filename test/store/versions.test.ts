@@ -127,7 +127,7 @@ async function read(stateDir: string): Promise<unknown> {
 }
 
 describe("state of another version", () => {
-  it("is read whole where that is an earlier one, and as far as it is known where it is a later one", async () => {
+  it("of an earlier version is read whole, and of a later version as far as it is known", async () => {
     await using dir = await tempDir();
     await write(dir.path, (value) => value);
     const known = await read(dir.path);
@@ -152,7 +152,7 @@ describe("state of another version", () => {
     }
   });
 
-  it("is read by one that knows nothing of resources, and without those of a kind that a later one has added", () => {
+  it("is read by a version that knows no resources, and without resources of kinds that a later version has added", () => {
     const status = { name: "u", file: "/u.toml", generation: 1, specHash: "h", conditions: slot.status.conditions };
     const resources = [
       { kind: "LaterKind", ...status },
@@ -221,7 +221,7 @@ describe("state of another version", () => {
     assert.equal(existsSync(join(dir.path, "aside")), false);
   });
 
-  it("tells a gateway to let go, and where the engine answers, though nothing else of it can be read", async () => {
+  it("tells a gateway that a slot is unloading, and the engine's endpoint, although no other field can be read", async () => {
     await using dir = await tempDir();
     await write(dir.path, (value) => value);
     const told: string[] = [];
@@ -248,7 +248,7 @@ describe("state of another version", () => {
     assert.deepEqual(told, ["slot primary: no more than where its engine answers"]);
   });
 
-  it("is not read where something is missing or is another thing", () => {
+  it("is not read where a field is missing or has another form", () => {
     const { labels: _labels, ...rest } = slot;
     for (const strange of [rest, { ...slot, schema: 2 }, { ...slot, name: "Not A Name" }, [], null, "x"])
       assert.equal(knownPart(publishedSlotSchema, later(strange)), undefined);

@@ -41,7 +41,7 @@ describe("documents", () => {
     ["AGENTS.md", 2],
     ["docs/architecture.md", 1],
   ] as const) {
-    it(`${path} has the layers as they are checked`, () => {
+    it(`${path} has the layers that the test checks`, () => {
       const told = rowsOf(path).filter(([name = ""]) => name in layers);
       assert.deepEqual(
         told.map(([name]) => name),
@@ -55,7 +55,7 @@ describe("documents", () => {
     });
   }
 
-  it("docs/architecture.md has the packages as they are checked", () => {
+  it("docs/architecture.md has the packages that the test checks", () => {
     for (const [name = "", , packages = ""] of rowsOf("docs/architecture.md")) {
       const allowed = layers[name]?.packages;
       if (allowed === undefined) continue;
@@ -74,13 +74,13 @@ describe("documents", () => {
     ["a path that is gone", "`src/z.ts`", ["README.md: src/z.ts is not there"]],
   ];
   for (const [what, text, problems] of planted) {
-    it(`are told of ${what}`, () => {
+    it(`report ${what}`, () => {
       const around = { "docs/a.md": "# One, `two`\n", "src/b.ts": "" };
       assert.deepEqual(lintLinks(new Map(Object.entries({ ...around, "README.md": `# Top\n${text}` }))), problems);
     });
   }
 
-  it("are told of what they do not have", () => {
+  it("report sections and decisions that do not exist", () => {
     const cited = ["// DECISIONS 1 and", " 3, CONTRACT", ' "Errors", CONTRACT', ' "Gone"'].join("");
     const some = { "docs/decisions.md": "1. one\n2. two\n", "docs/contract.md": "| Errors | x |\n", "src/a.ts": cited };
     assert.deepEqual(lintCitations(new Map(Object.entries(some))), [

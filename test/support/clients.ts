@@ -58,7 +58,7 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
     assert.match(id ?? "", /^[\w.-]+$/);
   });
 
-  await t.test("openai: a chat, streamed, says what the whole one says", async () => {
+  await t.test("openai: a streamed chat has the same text as the whole answer", async () => {
     const asked = chat;
     const whole = await openai.chat.completions.create(asked);
     const stream = openai.chat.completions.stream({ ...asked, stream_options: { include_usage: true } });
@@ -131,7 +131,7 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
 
   await testResponses(t, openai, slots);
 
-  await t.test("anthropic: a message, and the same one streamed", async () => {
+  await t.test("anthropic: a message, whole and streamed", async () => {
     const whole = await anthropic.messages.create(chat);
     assert.deepEqual(
       [whole.type, whole.role, whole.model, whole.stop_reason, whole.usage.output_tokens],
@@ -151,7 +151,7 @@ export async function testClients(t: TestContext, slots: ClientSlots): Promise<v
 
   const tools = [{ name: scriptedCall.name, description: "Weather", input_schema: city }];
   const message = { model: slots.tools, messages, tools, temperature: 0 };
-  await t.test("anthropic: a model that uses a tool, whole and streamed, and is told what came of it", async () => {
+  await t.test("anthropic: a model that uses a tool, whole and streamed, and gets the tool's result", async () => {
     const asked = {
       ...message,
       max_tokens: 60,

@@ -18,7 +18,7 @@ const parameters = {
 export async function testResponses(t: TestContext, openai: OpenAI, slots: ClientSlots): Promise<void> {
   const asked = { model: slots.chat, input: "hello", max_output_tokens: 4, temperature: 0 };
 
-  await t.test("openai: a response that its limit cuts, and the same one streamed", async () => {
+  await t.test("openai: a response that its limit cuts, whole and streamed", async () => {
     const whole = await openai.responses.create({ ...asked, instructions: "be brief" });
     assert.deepEqual(
       [whole.object, whole.model, whole.status, whole.incomplete_details?.reason, whole.usage?.output_tokens],
@@ -39,21 +39,24 @@ export async function testResponses(t: TestContext, openai: OpenAI, slots: Clien
     assert.deepEqual(numbers, Array.from(numbers.keys()));
   });
 
-  await t.test("openai: a response that calls a function, and the next, which is told what came of it", async () => {
-    const tools = [{ type: "function" as const, name: scriptedCall.name, parameters, strict: true }];
-    const input = [{ role: "user" as const, content: "hello" }];
-    const calling = { ...asked, model: slots.tools, max_output_tokens: 60, tools, parallel_tool_calls: false, input };
-    const whole = await openai.responses.create(calling);
-    for (const response of [whole, await openai.responses.stream(calling).finalResponse()]) {
-      const call = callOf(response.output);
-      assert.equal(response.status, "completed");
-      assert.deepEqual([call.name, JSON.parse(call.arguments)], [scriptedCall.name, scriptedCall.arguments]);
-    }
-    const call = callOf(whole.output);
-    const output = { type: "function_call_output" as const, call_id: call.call_id, output: "rain" };
-    const next = await openai.responses.create({ ...calling, input: [...input, call, output] });
-    assert.ok((next.usage?.input_tokens ?? 0) > (whole.usage?.input_tokens ?? 0), "the model was shown both");
-  });
+  await t.test(
+    "openai: a response that calls a function, and the next response, which has the function's result",
+    async () => {
+      const tools = [{ type: "function" as const, name: scriptedCall.name, parameters, strict: true }];
+      const input = [{ role: "user" as const, content: "hello" }];
+      const calling = { ...asked, model: slots.tools, max_output_tokens: 60, tools, parallel_tool_calls: false, input };
+      const whole = await openai.responses.create(calling);
+      for (const response of [whole, await openai.responses.stream(calling).finalResponse()]) {
+        const call = callOf(response.output);
+        assert.equal(response.status, "completed");
+        assert.deepEqual([call.name, JSON.parse(call.arguments)], [scriptedCall.name, scriptedCall.arguments]);
+      }
+      const call = callOf(whole.output);
+      const output = { type: "function_call_output" as const, call_id: call.call_id, output: "rain" };
+      const next = await openai.responses.create({ ...calling, input: [...input, call, output] });
+      assert.ok((next.usage?.input_tokens ?? 0) > (whole.usage?.input_tokens ?? 0), "the model was shown both");
+    },
+  );
 
   await t.test("openai: a response that keeps to a JSON schema", async () => {
     const schema = {

@@ -77,7 +77,7 @@ describe("berth token", { concurrency: 2 }, () => {
     assert.match(failed.stderr, /^auth\.required: .*\nrun `berth login`.*leave out --server and unset SVC_URL/);
   });
 
-  it("says what is wrong with a label and a scope", async () => {
+  it("reports an invalid label and an invalid scope", async () => {
     const label = await runBerth(["token", "create", "--label", "two\nlines", "--scope", "all"]);
     assert.deepEqual(label, {
       code: 2,

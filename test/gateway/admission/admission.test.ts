@@ -84,7 +84,7 @@ const choosing = (refs: readonly string[], sketch: SlotSketch = {}): SlotSketch 
 });
 
 describe("Admission", () => {
-  it("keeps no queue of a model that requests may not choose any more, once nobody is in it", () => {
+  it("drops the queue of a model that requests may no longer choose, once the queue is empty", () => {
     const { admission, publish } = site(choosing(["small", "large"], there));
     const queue = admission.waitQueueOf("coder", "main", "large");
     admission.waitQueueOf("coder", "main", "small");

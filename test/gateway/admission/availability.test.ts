@@ -81,7 +81,7 @@ describe("availabilityOf", () => {
     assert.deepEqual(told({ state: "unloading", port: 8081 }), byState.unloading);
   });
 
-  it("waits where the state says ready and no process is", () => {
+  it("waits where the state is ready and no process is published", () => {
     assert.deepEqual(told({ state: "ready" }), ["shut", "slot.not_ready", "Loaded", "after 2"]);
   });
 
@@ -196,7 +196,7 @@ describe("availabilityOf", () => {
 describe("a slot with two processes", () => {
   const two: SlotSketch = { port: 8081, rerankPort: 8082, spec: { model: { default: "m", rerank: "r" } } };
 
-  it("sends each capability to its own", () => {
+  it("sends each capability to the process that has it", () => {
     const slot = slotOf(two);
     assert.deepEqual(
       [roleFor(slot, "rerank"), roleFor(slot, "embeddings"), roleFor(slot, "chat")],
@@ -206,7 +206,7 @@ describe("a slot with two processes", () => {
     assert.equal(roleFor(slotOf({ port: 8081 }), "rerank"), "main");
   });
 
-  it("serves with the one while the other is away, and says which that is", () => {
+  it("serves with one process while the other is absent, and names the absent one", () => {
     const one: SlotSketch = { port: 8081, spec: { model: { default: "m", rerank: "r" } } };
     assert.equal(told(one), 8081);
     const found = availabilityOf(slotOf(one), roleFor(slotOf(one), "rerank"), { operator: "live", now });

@@ -112,13 +112,13 @@ describe("BackendSet", () => {
     assert.equal(ordinal(set.acquire(conversation("hello", "yes", "go on"))), 1);
   });
 
-  it("gives it to another one where all places of its own are taken", () => {
+  it("gives a conversation to another backend where all places of its own are taken", () => {
     const { set } = siteOf([at(0), at(1)], 1);
     set.acquire(conversation("hello"));
     assert.equal(ordinal(set.acquire(conversation("hello", "yes", "go on"))), 1);
   });
 
-  it("chooses no backend that was seen failing, until a status or some time says otherwise", () => {
+  it("avoids a backend that has failed, until a status or some time says otherwise", () => {
     const site = siteOf([at(0), at(1)]);
     const { set } = site;
     const lease = set.acquire({});
@@ -144,7 +144,7 @@ describe("BackendSet", () => {
     assert.deepEqual(ordinals([set.acquire({}), set.acquire({})]), [1, 0]);
   });
 
-  it("exchanges a place for one at another backend, and for none where every other one fails or is full", () => {
+  it("moves a request to another backend, unless every other backend fails or is full", () => {
     const { set } = siteOf([at(0), at(1), at(2)]);
     const lease = set.acquire({});
     lease.fail();
@@ -201,7 +201,7 @@ describe("BackendSet", () => {
     );
   });
 
-  it("counts on where a backend is ready again before it was drained", () => {
+  it("keeps the count of requests of a backend that is ready again before it was drained", () => {
     const site = siteOf([at(0), at(1)]);
     const { set } = site;
     const leases = [set.acquire({}), set.acquire({})];
@@ -212,7 +212,7 @@ describe("BackendSet", () => {
     assert.deepEqual([site.closed.length, site.drained, site.freed], [0, 0, 1]);
   });
 
-  it("takes another start of an engine, and the same port at another host, for other backends", () => {
+  it("treats another start of an engine, and the same port at another host, as other backends", () => {
     const { set, closed } = siteOf([at(0), at(0, "first", "10.0.0.2")]);
     const [here, there] = set.all();
     assert.notEqual(here?.pool, there?.pool);

@@ -11,7 +11,7 @@ const answer = (input: number, output: number, timings?: object): object => ({
   ...(timings === undefined ? {} : { timings }),
 });
 
-describe("the tokens in an engine's cache, as a gateway tells the operator", () => {
+describe("the tokens in an engine's cache, as a gateway reports them to the operator", () => {
   it("are those of the longest of its last conversations, with the speed that llama.cpp measured", async () => {
     const timings = { cache_n: 0, prompt_n: 3000, prompt_ms: 1500.25, predicted_n: 96 };
     const answers = [answer(3000, 96, timings), answer(10, 5, { prompt_n: 10, prompt_ms: 1 })];

@@ -94,7 +94,7 @@ describe("SlotQueue", () => {
     assert.equal(queue.arrive(caller("e"), 0), "full");
   });
 
-  it("makes room in a full queue at the cost of the client that has most waiting, newest first", () => {
+  it("makes room in a full queue by refusing the newest request of the client with the most waiting", () => {
     const { queue, told, open } = recorded({ queue: 3 });
     open();
     queue.arrive(caller("a0", "a"), 0);
@@ -106,7 +106,7 @@ describe("SlotQueue", () => {
     assert.equal(queue.arrive(caller("b2", "b"), 0), "full");
   });
 
-  it("never displaces one whose stream has begun", () => {
+  it("never displaces a request whose stream has begun", () => {
     const { queue, told, open } = recorded({ queue: 2 });
     open();
     queue.arrive(caller("a0", "a"), 0);
@@ -139,7 +139,7 @@ describe("SlotQueue", () => {
     assert.equal(queue.arrive(caller("a"), 5), "late");
   });
 
-  it("starts the deadlines again when a slot with a queue is unloaded", () => {
+  it("restarts the deadlines when a slot with a queue is unloaded", () => {
     const { queue, told, open, change } = recorded();
     open();
     queue.arrive(caller("a"), 0);
@@ -182,7 +182,7 @@ describe("SlotQueue with callers that share one place", () => {
   const shared = {};
   const of = (name: string, client = name, hasBegun = false): Named => caller(name, client, hasBegun, shared);
 
-  it("admits all of them with the first turn of any, in one place", () => {
+  it("admits all of them with the first turn of any of them, in a single place", () => {
     const { queue, told, open } = recorded({ queue: 10 });
     for (const name of ["a1", "a2", "a3"]) queue.arrive(caller(name, "a"), 0);
     const [first, second] = [of("a4", "a"), of("b", "b")];
@@ -209,7 +209,7 @@ describe("SlotQueue with callers that share one place", () => {
     assert.deepEqual([told, queue.waiting, queue.inside], [["a late", "b in"], 0, 1]);
   });
 
-  it("takes more of them into a full queue, and none of them makes room by going", () => {
+  it("accepts more sharing callers into a full queue, and refuses none of them to make room", () => {
     const { queue, told, open } = recorded({ queue: 2 });
     open();
     queue.arrive(caller("first"), 0);
@@ -221,7 +221,7 @@ describe("SlotQueue with callers that share one place", () => {
     for (const name of ["s1", "s2"]) assert.equal(queue.leave(of(name, "s")), false, "another of that name");
   });
 
-  it("makes room by refusing a caller that waits alone by now", () => {
+  it("makes room by refusing a caller that no longer shares its place", () => {
     const { queue, told, open } = recorded({ queue: 2 });
     open();
     queue.arrive(caller("first"), 0);

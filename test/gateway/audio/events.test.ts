@@ -26,8 +26,8 @@ function upload(gateway: TestGateway, parts: readonly FormPart[], path = transcr
   });
 }
 
-describe("a transcription as events", () => {
-  it("is sent as events to a client that asks for them, although the engine answers at once", async () => {
+describe("a transcription that the client wants as events", () => {
+  it("is sent as events although the engine answers with a whole text", async () => {
     await using engine = await startWhisperDouble({ path: transcriptions });
     await using gateway = await startGateway({ slots: stt(engine.port) });
     const client = new OpenAI({ apiKey: "x", baseURL: `${gateway.url}/v1`, maxRetries: 0 });
@@ -46,7 +46,7 @@ describe("a transcription as events", () => {
     assert.deepEqual(await whole.json(), { text });
   });
 
-  it("is the engine's own where it has some", async () => {
+  it("relays the engine's own events where it sends some", async () => {
     const told = 'data: {"type":"transcript.text.delta","delta":"hi"}\n\ndata: [DONE]\n\n';
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).end(told);
@@ -79,7 +79,7 @@ describe("a transcription as events", () => {
 });
 
 describe(`POST ${translations}`, () => {
-  it("is asked of an engine that has it", async () => {
+  it("is relayed to an engine that has the route", async () => {
     await using engine = await scriptedEngine((response) => json(response, { text: "hello" }));
     await using gateway = await startGateway({ slots: stt(engine.port) });
     const response = await upload(gateway, [model, file], translations);

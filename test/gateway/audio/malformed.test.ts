@@ -65,7 +65,7 @@ function check(answer: string): void {
 }
 
 describe("a malformed form", () => {
-  it("is a 4xx with the envelope, never a failure of ours or a hang", async () => {
+  it("is answered 4xx with the envelope, and never with an internal error or a hang", async () => {
     await using engine = await startWhisperDouble({ path });
     await using gateway = await startGateway({
       slots: { stt: { port: engine.port, spec: { engine: "stt" }, status: { capabilities: ["transcription"] } } },

@@ -66,7 +66,7 @@ describe(`POST ${transcriptions}`, () => {
     });
   }
 
-  it("is held with a body that breaks, and refused at once", async () => {
+  it("is refused at once where a field is wrong, although the slot is cold", async () => {
     await using gateway = await startGateway({ slots: { stt: slot("stt") } });
     const response = await upload(gateway, [model, { name: "response_format", value: "xml" }, file]);
     assert.equal(response.status, 400);
@@ -187,7 +187,7 @@ describe(`POST ${speech}`, () => {
     });
   }
 
-  it("relays chunks as they are made", async () => {
+  it("relays chunks as the engine sends them", async () => {
     await using engine = await startKokoroDouble({ chunks: 1000, chunkMs: 20 });
     await using gateway = await startGateway({ slots: { tts: slot("tts", engine.port) } });
     const response = await gateway.post(speech, saying);

@@ -21,7 +21,7 @@ describe("speechRequest", () => {
     assert.equal(contentType, "audio/mpeg");
   });
 
-  it("keeps what only some engines know", () => {
+  it("keeps fields that only some engines know", () => {
     const fields = { ...least, response_format: "wav", speed: 0.25, lang_code: "a", instructions: "softly" };
     assert.deepEqual(read(speechRequest(bytes(fields)).body), fields);
   });
@@ -103,7 +103,7 @@ describe("speechAnswers", () => {
       assert.equal(speechAnswers.refusal?.(400, Buffer.from(body)), undefined, body);
   });
 
-  it("takes JSON in place of audio for a failure", async () => {
+  it("reports JSON in place of audio as a failure of the engine", async () => {
     const { status, body } = await ask({ fault: "garbage" }, { ...least, model: "kokoro" });
     assert.equal(status, 200);
     assert.throws(() => speechAnswers.answer(body), {
@@ -144,7 +144,7 @@ describe("voicesAnswers", () => {
     });
   });
 
-  it("refuses what lists none", () => {
+  it("reports an answer without voices as a failure of the engine", () => {
     for (const body of ["{}", "5", "nonsense"])
       assert.throws(() => voicesAnswers.answer(Buffer.from(body)), { code: "dispatch.upstream_failed" });
   });

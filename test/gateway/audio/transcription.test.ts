@@ -153,7 +153,7 @@ describe("a transcription", () => {
     });
   }
 
-  it("keeps names and values as they are, and gives a file without a name one", async () => {
+  it("keeps names and values unchanged, and gives a file without a name a default name", async () => {
     await withDouble({}, async (site, double) => {
       const fields = [
         model,
@@ -176,7 +176,7 @@ describe("a transcription", () => {
   });
 
   for (const isConverting of [false, true]) {
-    it(`of something that is no audio is 415${isConverting ? ", also by ffmpeg" : ""}`, async () => {
+    it(`of a file that is not audio is 415${isConverting ? ", also by ffmpeg" : ""}`, async () => {
       await withDouble({ isConverting }, async (site) => {
         const answer = await post(site, formBody(boundary, [model, file(Buffer.from("not audio"))]));
         assert.equal(answer.status, 415);
@@ -315,7 +315,7 @@ describe("a transcription", () => {
     });
   });
 
-  it("is dropped when its client leaves during the hold, although no byte is read", async () => {
+  it("is dropped when its client leaves while it is held, although the gateway reads no byte meanwhile", async () => {
     await withDouble(
       {},
       async (site, double) => {
@@ -364,14 +364,14 @@ describe("a transcription", () => {
     });
   }
 
-  it("without a listening engine is 502, and its upload is not consumed", async () => {
+  it("to an engine that does not listen is 502, and its upload is not read", async () => {
     await using site = await startAudioSite({ engine: { host: "127.0.0.1", port: await freePort() } });
     const answer = await post(site, formBody(boundary, [model, file()]));
     assert.equal(answer.code, "dispatch.upstream_unavailable");
     assert.equal(answer.status, 502);
   });
 
-  it("whose sender stops sending is 408, before its model is known or while it is held", async () => {
+  it("is 408 when its sender stops sending, before its model is known and while it is held", async () => {
     const held = Promise.withResolvers<void>();
     await withDouble(
       {},
@@ -389,7 +389,7 @@ describe("a transcription", () => {
     held.resolve();
   });
 
-  it("that stands still gives its place back", async () => {
+  it("frees its place when its sender stops sending", async () => {
     await withDouble(
       {},
       async (site) => {
@@ -402,7 +402,7 @@ describe("a transcription", () => {
     );
   });
 
-  it("is answered where the engine may take longer than a timer of Node can count", async () => {
+  it("is answered also with time limits that are longer than a timer of Node can count", async () => {
     const year = 31_536_000_000;
     await withDouble(
       {},

@@ -45,7 +45,7 @@ describe("hostile requests", () => {
       "\r\n",
     );
 
-  it("smuggle no second request past the first", async () => {
+  it("cannot hide a second request behind the first", async () => {
     const smuggled = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
     const chunked = `${chat.length.toString(16)}\r\n${chat}\r\n0\r\n\r\n`;
     const json = "Content-Type: application/json";
@@ -72,14 +72,14 @@ describe("hostile requests", () => {
     }
   });
 
-  it("that follow each other on a connection are each asked for a token", async () => {
+  it("need a token each, also on one connection", async () => {
     const first = head("Content-Type: application/json", `Content-Length: ${chat.length}`) + chat;
     const second = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${chat.length}\r\nConnection: close\r\n\r\n${chat}`;
     assert.deepEqual(statuses(await send(gateway.port, first + second)), [200, 401]);
     assert.equal(engine.seen.length, 1);
   });
 
-  it("put no header into the engine's request or into the answer", async () => {
+  it("add no header to the engine's request or to the answer", async () => {
     const answer = await send(
       gateway.port,
       head(
@@ -106,7 +106,7 @@ describe("hostile requests", () => {
     assert.equal(answer.includes("canary"), false);
   });
 
-  it("name files outside in no path", async () => {
+  it("reach no file outside the directories by any path", async () => {
     const admin = { authorization: `Bearer ${await gateway.token("admin")}` };
     const names = [
       "..",
@@ -142,7 +142,7 @@ describe("hostile requests", () => {
     assert.ok((await gateway.tokens.list()).length > 0, "no token was deleted");
   });
 
-  it("blow up no body: what unpacks beyond the limit is refused, and below /api nothing is unpacked", async () => {
+  it("are refused where a body unpacks beyond the limit, and nothing is unpacked below /api", async () => {
     const bomb = gzipSync(Buffer.alloc(100_000_000, " "));
     assert.ok(bomb.length < 200_000);
     const packed = ["Content-Type: application/json", "Content-Encoding: gzip", `Content-Length: ${bomb.length}`];
@@ -156,7 +156,7 @@ describe("hostile requests", () => {
     assert.equal(engine.seen.length, 0);
   });
 
-  it("waste no time in patterns: long values that nearly match are refused as fast as short ones", async () => {
+  it("take no long time to match: long values that nearly match are refused as fast as short ones", async () => {
     const filler = ["a", "-", ".", "0", ":", "[", "%", ",", " ", "\t", "svc_a.", "::", "a-", "bearer "];
     const began = process.cpuUsage();
     // What a pattern takes for long and not at its end: a pattern that tries again and again is never done with it.
@@ -181,7 +181,7 @@ describe("hostile requests", () => {
     assert.ok(user + system < 40e6, "504 requests of 7 kB headers");
   });
 
-  it("of any bytes end in an answer with the envelope or in none, and the gateway goes on", async () => {
+  it("of any bytes get an envelope or no answer, and the gateway continues", async () => {
     const line = fc.oneof(
       fc.string(),
       fc.constantFrom(

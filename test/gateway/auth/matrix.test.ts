@@ -59,7 +59,7 @@ describe("scope matrix", () => {
     }
   });
 
-  describe("at every route", () => {
+  describe("the scopes of all routes", () => {
     let gateway: TestGateway;
     const owned = new AsyncDisposableStack();
     before(async () => {
@@ -76,7 +76,7 @@ describe("scope matrix", () => {
     });
     after(() => owned.disposeAsync());
 
-    it("is whole: nothing but the known routes is open", () => {
+    it("leave only the known public routes open", () => {
       const { routes } = gateway.running;
       assert.ok(routes.length > 20);
       const paths = new Set(routes.filter(({ scope }) => scope === "public").map(({ path }) => path));
@@ -86,7 +86,7 @@ describe("scope matrix", () => {
       );
     });
 
-    it("gives every mutation below /api to admins, but for the mark of the first run and a caller's own conversations", () => {
+    it("require admin for every mutation below /api, except the mark of the first run and a caller's own conversations", () => {
       const loose = gateway.running.routes.filter(
         ({ method, path, scope }) => path.startsWith("/api") && !["GET", "HEAD"].includes(method) && scope !== "admin",
       );
@@ -98,7 +98,7 @@ describe("scope matrix", () => {
       );
     });
 
-    it("is what happens", async () => {
+    it("are enforced at every route", async () => {
       for (const { method, path, scope } of gateway.running.routes) {
         const url = path.replaceAll(/:[a-z]+/g, "nothing").replace("*", "nothing");
         const body = method === "POST" || method === "PUT" ? "{}" : undefined;
@@ -125,7 +125,7 @@ describe("scope matrix", () => {
       }
     });
 
-    it("hides which paths exist below /api and /v1 without credentials, and answers 404 with credentials", async () => {
+    it("hide which paths exist below /api and /v1 without credentials; with credentials unknown paths are 404", async () => {
       for (const path of ["/api/nothing", "/v1/nothing", "/%61pi/nothing", "/api", "/v1", "/api/slots/a/nothing"]) {
         const stranger = await gateway.ask("GET", path);
         // A path that is spelt in another way leads nowhere, whoever asks.
@@ -141,7 +141,7 @@ describe("scope matrix", () => {
       assert.equal(codeOf(await gateway.ask("DELETE", "/v1/chat/completions")), "auth.required");
     });
 
-    it("is not passed by spelling a path in another way", async () => {
+    it("cannot be bypassed by another spelling of a path", async () => {
       const { running } = gateway;
       for (const path of [
         "/%61pi/slots",
@@ -179,7 +179,7 @@ describe("scope matrix", () => {
     });
   });
 
-  it("stops the start at a route without a scope class, or with an unknown one", () => {
+  it("must be declared: a route without a scope class, or with an unknown class, stops the start", () => {
     const gate = new Gate(
       new HostGuard([]),
       new Authenticator({ isEnabled: true, verify: () => undefined, trustedProxies: [] }),
@@ -191,7 +191,7 @@ describe("scope matrix", () => {
     assert.throws(() => app.get("/api/odd", odd, () => "open"), /route GET \/api\/odd names no scope class/);
   });
 
-  it("is nobody's business while authentication is off", async () => {
+  it("are not checked while authentication is off", async () => {
     await using gateway = await startGateway();
     for (const { method, path } of gateway.running.routes) {
       const url = path.replaceAll(/:[a-z]+/g, "nothing").replace("*", "nothing");

@@ -21,7 +21,7 @@ describe("the log of a start about reachable routes", () => {
     ]);
   });
 
-  it("names the proxy, the open routes, whom it trusts and that a token is missing", () => {
+  it("names the proxy, the open routes and the trusted addresses, and says that a token is missing", () => {
     const [address, open, trusted, ...rest] = lines("127.0.0.1", true);
     assert.match(address ?? "", /^info authentication is on; 127\.0\.0\.1:8080 is reachable from this machine only/);
     assert.match(open ?? "", publicLine);

@@ -43,7 +43,7 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.equal(codeOf(await gateway.ask("DELETE", "/api/auth/tokens/..%2f..%2fx", admin)), "system.not_found");
   });
 
-  it("takes the proxy's admin for what he is", async () => {
+  it("gives the proxy's admin the scope admin", async () => {
     await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
     const proxied = { "x-forwarded-email": "ada@example.org" };
     const me = await gateway.ask("GET", "/api/auth/me", proxied);
@@ -52,7 +52,7 @@ describe("/api/auth", { concurrency: true }, () => {
     assert.equal((await gateway.ask("POST", "/api/auth/tokens", { ...json, ...proxied }, body)).status, 201);
   });
 
-  it("names the fault of a requested token, without repeating the token", async () => {
+  it("names the wrong field of a requested token, without repeating its value", async () => {
     await using gateway = await startGateway();
     const rows: readonly (readonly [body: string, path: readonly string[]])[] = [
       ["{}", ["label"]],

@@ -48,7 +48,7 @@ describe("authentication that is switched on", { concurrency: true }, () => {
     assert.equal((await asks(gateway, token)).status, 200);
   });
 
-  it("refuses what was there before until a person confirms it, and says so to the holder alone", async () => {
+  it("refuses earlier tokens until a person confirms them, and says so to their holders alone", async () => {
     await using dir = await tempDir();
     const off = environment(dir.path, false);
     const on = environment(dir.path, true);

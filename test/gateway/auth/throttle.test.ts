@@ -18,7 +18,7 @@ describe("throttle of failures", () => {
     assert.equal(throttle.failed("a"), undefined, "a new window");
   });
 
-  it("forgets the peer that failed longest ago rather than grow", () => {
+  it("forgets the peer whose last failure is the oldest, so that its size stays bounded", () => {
     const throttle = new FailureThrottle({ failureLimit: 1, peerLimit: 3, now: () => 0 });
     for (const peer of ["a", "b", "c"]) throttle.failed(peer);
     assert.ok(throttle.failed("a"), "seen again, and so the youngest");

@@ -87,10 +87,10 @@ async function finish(site: DispatcherSite): Promise<void> {
   site.checkEnd();
 }
 
-describe("requests of every kind under any sequence of events", () => {
+describe("requests of every kind, under any sequence of events,", () => {
   after(() => mock.timers.reset());
 
-  it("are each answered once, shared as one call where they wait for the same, and bounded", async () => {
+  it("are each answered once, share a call where they are equal and waiting, and stay within their bounds", async () => {
     let joined = 0;
     await fc.assert(
       fc.asyncProperty(
@@ -115,7 +115,7 @@ describe("requests of every kind under any sequence of events", () => {
     assert.ok(joined > 0, "what is tried happens");
   });
 
-  it("is admitted with the first turn of any sharing client", async () => {
+  it("that share a call are admitted with the first turn of any of their clients", async () => {
     const site = new DispatcherSite({ alpha: "away" }, 1000);
     const own = { slot: "alpha", word: "hello", scope: "all", client: "a", isStream: false } as const;
     const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
@@ -131,7 +131,7 @@ describe("requests of every kind under any sequence of events", () => {
     assert.match(site.arrivals[4]?.response.text ?? "", /data: \[DONE\]\n\n$/);
   });
 
-  it("waits as long for each sharing client as for a single one", async () => {
+  it("that share a call wait as long as each would alone", async () => {
     const site = new DispatcherSite({ alpha: "away" }, 1000);
     const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
     await site.arrive({ ...same, client: "a" });
@@ -154,7 +154,7 @@ describe("requests of every kind under any sequence of events", () => {
     );
   });
 
-  it("gets comments on the wait, also where it joined before the engine proved unreachable", async () => {
+  it("get comments while they wait, also where they joined before the engine proved unreachable", async () => {
     const site = new DispatcherSite({ alpha: "away" }, 1000);
     const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
     await site.arrive({ ...same, client: "a" });
@@ -175,7 +175,7 @@ describe("requests of every kind under any sequence of events", () => {
     );
   });
 
-  it("cuts a reader that is too slow for the kept bytes, alone", async () => {
+  it("are cut one by one where a reader is too slow for the kept bytes", async () => {
     const site = new DispatcherSite({ alpha: "away" }, 200);
     const same = { slot: "alpha", word: "hi", scope: "all", isStream: true } as const;
     for (const client of ["quick", "slow"]) await site.arrive({ ...same, client });

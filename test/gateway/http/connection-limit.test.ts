@@ -28,7 +28,7 @@ async function ask(url: string): Promise<string> {
 }
 
 describe("a gateway that may open few files", () => {
-  it("serves as many as it can to their end, refuses the rest early, and reports no engine as failed", async () => {
+  it("completes as many requests as it can serve, refuses the rest early, and reports no engine as failed", async () => {
     const files = 160;
     const { served } = connectionLimits(files);
     const turn = Promise.withResolvers<void>();

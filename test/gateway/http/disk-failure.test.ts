@@ -4,7 +4,7 @@ import { diskFailure, managementFailure } from "../../../src/gateway/http/disk-f
 
 describe("diskFailure", () => {
   for (const code of ["ENOSPC", "EDQUOT"]) {
-    it(`tells of a full disk (${code}) as of something that passes`, () => {
+    it(`reports a full disk (${code}) as a temporary error`, () => {
       const failure = diskFailure(Object.assign(new Error("write"), { code }), "hold the upload");
       assert.equal(failure.status, 503);
       assert.equal(failure.code, "system.overloaded");

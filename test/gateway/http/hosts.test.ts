@@ -78,7 +78,7 @@ describe("host guard", () => {
     });
   });
 
-  it("lets only its own pages change things", () => {
+  it("allows mutations to its own pages alone", () => {
     const rows: readonly (readonly [headers: IncomingHttpHeaders, isOwn: boolean])[] = [
       [{ host: "svc.local" }, true],
       [{ host: "svc.local", origin: "https://svc.local" }, true],
@@ -134,7 +134,7 @@ describe("host guard", () => {
     assert.equal(isLetIn("POST", "router", { host: "evil.example", ...json, authorization: "Bearer x" }), false);
   });
 
-  it("lets no picture, link or form of another site reach an engine, with any method", () => {
+  it("keeps pictures, links and forms of other sites from every engine, with any method", () => {
     for (const [headers, isIn] of crossing)
       for (const method of ["GET", "HEAD"])
         assert.equal(isLetIn(method, "engine", headers), isIn, JSON.stringify(headers));
@@ -231,7 +231,7 @@ describe("a browser's page", { concurrency: true }, () => {
     assert.equal(headers["access-control-allow-origin"], undefined);
   });
 
-  it("or program may send JSON only, that puts nothing into prototypes", async () => {
+  it("or a program may send only JSON, and none that sets a prototype", async () => {
     await using gateway = await startGateway();
     const send = async (body: string, type = "application/json"): Promise<string> =>
       codeOf(await gateway.ask("POST", "/api/auth/tokens", { "content-type": type }, body));

@@ -39,7 +39,7 @@ async function asked(port: number): Promise<string> {
 }
 
 describe("the listening sockets of a gateway", () => {
-  it("take several new clients per turn of the event loop, where one socket takes one", async () => {
+  it("accept several new clients per turn of the event loop, where a single socket accepts one", async () => {
     await using served = await serve(0);
     let turn = 0;
     let isCounting = true;
@@ -75,7 +75,7 @@ describe("the listening sockets of a gateway", () => {
     }
   });
 
-  it("are all closed where one of them cannot be had, which is the error of the start", async () => {
+  it("are all closed where one of them cannot be opened, and that error stops the start", async () => {
     const server = createServer();
     const port = await freePort();
     // Its own socket does not share the port: no other can be had.

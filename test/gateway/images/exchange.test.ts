@@ -43,7 +43,7 @@ describe("drawImages", () => {
     assert.deepEqual(Object.keys(answer), ["created", "data", "_svc"]);
   });
 
-  it("waits for a reader that is slow, and goes on when it is not", async () => {
+  it("waits while a reader is slow, and continues when the reader is ready", async () => {
     await using double = await startComfyDouble();
     const { exchange, heard } = draw(double.port);
     exchange.pause();
@@ -54,7 +54,7 @@ describe("drawImages", () => {
     await until("it ends", () => heard.includes("end"));
   });
 
-  it("reports a plan that cannot be made any more, without an exception", async () => {
+  it("reports a plan that became impossible, without throwing", async () => {
     const failure = new ApiError("model.not_loaded", { message: "slot img holds no model" });
     const { heard } = draw(await freePort(), () => {
       throw failure;
@@ -63,7 +63,7 @@ describe("drawImages", () => {
     assert.deepEqual(heard, [failure]);
   });
 
-  it("ends for a reader that leaves while it is waited for", async () => {
+  it("ends for a reader that leaves while the exchange waits for it", async () => {
     await using double = await startComfyDouble();
     const { exchange, heard } = draw(double.port);
     exchange.pause();

@@ -92,7 +92,7 @@ describe("generate", () => {
     seeds.forEach((seed, index) => assert.match(sent[index] ?? "", new RegExp(`"seed":${seed},`)));
   });
 
-  it("leaves neither queue nor history behind", async () => {
+  it("removes its entries from the engine's queue and history", async () => {
     await using double = await startComfyDouble({ workMs: 20 });
     await draw(double);
     const calls = paths(double);
@@ -117,7 +117,7 @@ describe("generate", () => {
     ["few", "dispatch.upstream_failed", 502, /made 0 of 1/],
   ];
   for (const [fault, code, status, message] of faults) {
-    it(`tells the client of an engine with the fault ${fault}`, async () => {
+    it(`reports the cause for an engine with the fault ${fault}`, async () => {
       await using double = await startComfyDouble({ workMs: 10, fault });
       await assert.rejects(draw(double), (error) => {
         assert.ok(error instanceof ApiError);
@@ -171,7 +171,7 @@ describe("generate", () => {
     assert.deepEqual(paths(double, "GET /history/ID").slice(-3), ["POST /queue", "GET /queue", "POST /interrupt"]);
   });
 
-  it("stops an engine that was slow to say that it has begun", async () => {
+  it("stops an engine that is slow to confirm that it has begun", async () => {
     await using double = await startComfyDouble({ fault: "never", answerMs: 200 });
     const client = new AbortController();
     const drawing = later(draw(double, {}, { signal: client.signal }));
@@ -193,7 +193,7 @@ describe("generate", () => {
     await assert.rejects(draw(double, {}, { cache: nowhere }), { code: "system.internal", status: 500 });
   });
 
-  it("asks nothing of the engine for a client that has left already", async () => {
+  it("sends the engine no request for a client that has left already", async () => {
     await using double = await startComfyDouble();
     await assert.rejects(draw(double, {}, { signal: AbortSignal.abort(new Error("gone")) }), { message: "gone" });
     assert.deepEqual(double.calls, []);

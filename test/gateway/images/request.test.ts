@@ -40,7 +40,7 @@ describe("parseImageRequest", () => {
       steps: 9,
     });
   });
-  it("ignores what OpenAI's clients send beside, and null", () => {
+  it("ignores other fields of OpenAI's clients, and null", () => {
     const beside = { quality: "high", style: "vivid", user: "u1", background: "auto", seed: null, size: "auto" };
     assert.deepEqual(
       parse({ ...least, ...beside, output_format: "png", stream: false, extra_body: null }),
@@ -107,7 +107,7 @@ describe("parseImageRequest", () => {
     });
   }
 
-  it("misses a model under its own code", () => {
+  it("reports a missing model with a code of its own", () => {
     for (const model of [undefined, "", null]) {
       assert.throws(() => parse({ ...least, model }), { code: "dispatch.missing_model", status: 400 });
     }

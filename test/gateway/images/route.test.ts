@@ -43,7 +43,7 @@ describe(`POST ${path}`, () => {
     assert.deepEqual(pngSize(Buffer.from(await image.arrayBuffer())), { width: 128, height: 64 });
   });
 
-  it("records the slot's available models and the loaded one", async () => {
+  it("records the slot's available models and the loaded model", async () => {
     const checkpoints = ["sd_xl_turbo_1.0_fp16.safetensors"];
     await using engine = await startComfyDouble({ checkpoints });
     await using gateway = await startGateway({ slots: { img: slot(engine.port), primary: { port: 1 } } });
@@ -96,7 +96,7 @@ describe(`POST ${path}`, () => {
     [{ model: "flux-schnell" }, 501, "system.not_implemented"],
   ];
   for (const [fields, status, code] of refused) {
-    it(`refuses ${JSON.stringify(fields)} at once, though the slot is cold, and wakes nobody`, async () => {
+    it(`refuses ${JSON.stringify(fields)} at once, although the slot is cold, and does not load the slot`, async () => {
       await using gateway = await startGateway({ slots: { img: slot(undefined) } });
       const response = await gateway.post(path, { ...asked, ...fields });
       assert.equal(response.status, status);
@@ -116,7 +116,7 @@ describe(`POST ${path}`, () => {
     ["flux-schnell", 501, "system.not_implemented"],
     ["sd-3", 404, "model.not_found"],
   ] as const) {
-    it(`hears of ${model} before it hears that nobody configured the slot`, async () => {
+    it(`reports the model ${model} before it reports that the slot is not configured`, async () => {
       await using gateway = await startGateway();
       const response = await gateway.post(path, { ...asked, model });
       assert.equal(response.status, status);

@@ -74,7 +74,7 @@ describe("workflows", () => {
     assert.deepEqual(workflow, before);
   });
 
-  it("draw with their own defaults where the client left things open", () => {
+  it("draw with their own defaults where the client omits the values", () => {
     const defaults = { "sdxl-turbo": [4, 1], "sd-1.5-pruned-emaonly": [20, 7] };
     for (const [id, [steps, cfg]] of Object.entries(defaults)) {
       const request = parseImageRequest(Buffer.from(JSON.stringify({ model: id, prompt: "x" })));

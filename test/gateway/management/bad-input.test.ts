@@ -160,7 +160,7 @@ describe("bad input", () => {
     );
   });
 
-  it("is refused before it is walked: nested deep, or half a character", async () => {
+  it("is refused before it is parsed: deep nesting, or half a surrogate pair", async () => {
     const nested = (depth: number): string => `{"x":${"[".repeat(depth)}${"]".repeat(depth)}}`;
     for (const shape of shapes.filter(({ body, path }) => body !== undefined && path.startsWith("/api"))) {
       for (const body of [nested(64), nested(200_000), `{"x":"\\ud800"}`, `{"\\udfff":1}`])
@@ -235,7 +235,7 @@ describe("bad input", () => {
     }
   });
 
-  it("is an unknown name", async () => {
+  it("includes an unknown name, which is 404", async () => {
     const named = shapes.filter(({ path }) => path.includes("{"));
     for (const shape of named) {
       if (shape.method === "PUT" || shape.path.startsWith("/api/pulls")) continue;

@@ -78,7 +78,7 @@ describe("a result of berth bench", () => {
     assert.deepEqual([...requests.list("primary"), ...requests.list("coder")], []);
   });
 
-  it("is shown with its slot and its model, and with the model only while it holds", async () => {
+  it("is shown with its slot and its model, and with the model only while the result holds", async () => {
     await using gateway = await startGateway({
       slots: { primary: { port: 1, status: { lastBenchmark: kept } } },
       registry: { models: [modelRecord("test-model"), modelRecord("other")] },
@@ -92,7 +92,7 @@ describe("a result of berth bench", () => {
     assert.equal(await lastOf(gateway, "/api/models/test-model"), null);
   });
 
-  it("of several slots that hold a model, the latest counts", async () => {
+  it("is the latest result where several slots hold the model", async () => {
     const later = { ...kept, measuredAt: "2026-11-23T08:00:00.000Z", backend: "cuda" };
     await using gateway = await startGateway({
       slots: {

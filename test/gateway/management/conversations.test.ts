@@ -50,7 +50,7 @@ describe("conversations of the chat page", () => {
     assert.equal((await readdir(directory)).length, 2);
   });
 
-  it("hold texts of any letters, however many of them shape JSON", async () => {
+  it("hold texts of any characters, however many of them are brackets, quotes or commas", async () => {
     await using gateway = await startGateway({ slots: {} });
     const at = "2026-01-01T00:00:00Z";
     for (const content of [
@@ -68,7 +68,7 @@ describe("conversations of the chat page", () => {
     }
   });
 
-  it("are of a time that there is, since lists are sorted by it", async () => {
+  it("need a valid date, since lists are sorted by it", async () => {
     await using gateway = await startGateway({ slots: {} });
     for (const at of ["9999-99-99T99:99:99Z", "2026-13-01T00:00:00Z", "2026-01-00T00:00:00Z", "2026-01-01T24:00:00Z"]) {
       const answer = await put(gateway.url, conversation("aaaaaaaa", at), "aaaaaaaa");

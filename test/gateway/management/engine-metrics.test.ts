@@ -31,7 +31,7 @@ async function pageIs(gateway: TestGateway, wanted: string): Promise<void> {
 }
 
 describe("engines' own metrics", () => {
-  it("have slot labels, one head for each family, and the engine's bearer opens them", async () => {
+  it("have slot labels and one head per family, and are read with the engine's bearer", async () => {
     await using one = await scriptedEngine(telling(good));
     await using two = await scriptedEngine(telling('# TYPE kv gauge\nkv{slot="forged"} 1\n'));
     const bearerList = [{ role: "main", ordinal: 0, bearer: "s3cret" }] as const;
@@ -43,7 +43,7 @@ describe("engines' own metrics", () => {
     assert.deepEqual([one.seen[0]?.path, two.seen[0]?.headers.authorization], ["/metrics", undefined]);
   });
 
-  it("are asked by a reader alone, of engines that are ready", async () => {
+  it("are read only for a scrape, and only from engines that are ready", async () => {
     await using engine = await scriptedEngine(telling(good));
     await using gateway = await startGateway({
       slots: { good: { port: engine.port }, cold: {} },
@@ -78,7 +78,7 @@ describe("engines' own metrics", () => {
     ],
   ];
   for (const [what, script, told] of hostile) {
-    it(`of others are whole where one engine ${what}`, async () => {
+    it(`of other engines are complete where one engine ${what}`, async () => {
       await using bad = await scriptedEngine(script);
       await using fine = await scriptedEngine(telling(good));
       // The first in order is the good one.
@@ -93,7 +93,7 @@ describe("engines' own metrics", () => {
     });
   }
 
-  it("of an engine without HELP and TYPE are untyped, and no name is Berth's", async () => {
+  it("are untyped where the engine declares no type, and never have a name of Berth's", async () => {
     await using engine = await scriptedEngine(telling("loose 3\nberth_requests_total 99\n"));
     await using gateway = await startGateway({ slots: { good: { port: engine.port } } });
     await pageIs(gateway, '# TYPE loose untyped\nloose{slot="good",role="main",ordinal="0"} 3\n');

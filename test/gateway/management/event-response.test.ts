@@ -5,7 +5,7 @@ import Fastify from "fastify";
 import { openEvents } from "../../../src/gateway/management/event-response.ts";
 import { later } from "../../support/later.ts";
 
-it("a stream of events whose client left before it began is not looked after", async () => {
+it("no right is checked again for a stream of events whose client left before it began", async () => {
   await using app = Fastify();
   let looks = 0;
   const mayStill = (): boolean => {

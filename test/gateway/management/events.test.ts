@@ -27,7 +27,7 @@ const resource = (kind: "Model" | "Upstream", name: string): ResourceStatus => (
 });
 
 describe("events", () => {
-  it("begin with a snapshot, then tell every change", async () => {
+  it("begin with a snapshot, then report every change", async () => {
     await using gateway = await startGateway({ slots: { primary: {}, coder: { port: 1 } } });
     using reader = await followEvents(gateway.url);
     assert.equal(reader.status, 200);
@@ -51,7 +51,7 @@ describe("events", () => {
     assert.equal(new Set(reader.events.map((event) => event.id)).size, reader.events.length);
   });
 
-  it("tell what this gateway alone knows: a slot that serves", async () => {
+  it("report what this gateway alone knows: that a slot is serving", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "offline" } } });
     using reader = await followEvents(gateway.url);
     await reader.find("snapshot");
@@ -64,7 +64,7 @@ describe("events", () => {
     await reader.find("slot", isOf("held", 0));
   });
 
-  it("tell of a slot that is gone", async () => {
+  it("report a removed slot", async () => {
     await using gateway = await startGateway({ slots: { primary: {}, coder: {} } });
     using reader = await followEvents(gateway.url);
     await reader.find("snapshot");
@@ -74,7 +74,7 @@ describe("events", () => {
     assert.deepEqual(data, { name: "coder", removed: true });
   });
 
-  it("tell of a pull that is gone", async () => {
+  it("report a removed pull", async () => {
     await using gateway = await startGateway({ slots: { primary: {} } });
     using reader = await followEvents(gateway.url);
     await reader.find("snapshot");
@@ -87,7 +87,7 @@ describe("events", () => {
     assert.deepEqual(gone, { id: data["id"], removed: true });
   });
 
-  it("go on where a reader left off, and begin anew where that is not known", async () => {
+  it("continue from a reader's last event, and start with a snapshot where that event is not known", async () => {
     await using gateway = await startGateway({ slots: { primary: {} } });
     let lastId = "";
     {
@@ -108,7 +108,7 @@ describe("events", () => {
     }
   });
 
-  it("tell of the configuration to admins alone", async () => {
+  it("report the configuration to admins alone", async () => {
     await using gateway = await startWithTokens({ SVC_AUTH_ENABLED: "1" }, { primary: {} });
     const headers = async (scope: "admin" | "read-only"): Promise<Record<string, string>> => ({
       authorization: `Bearer ${await gateway.token(scope)}`,
@@ -140,7 +140,7 @@ describe("events", () => {
     );
   });
 
-  it("end with the token that they were opened with, and so do the lines of a log that is followed", async () => {
+  it("end with the token that opened them, and so do the lines of a followed log", async () => {
     await using gateway = await startWithTokens({ SVC_AUTH_ENABLED: "1" }, { primary: {} });
     const { id, token } = await gateway.tokens.create({ label: "leaver", scope: "admin" });
     const authorization = `Bearer ${token}`;
@@ -179,7 +179,7 @@ describe("events", () => {
     assert.ok(slow.events.length < quick.events.length);
   });
 
-  it("tell a slow reader, before they drop it, that it has to begin anew", async () => {
+  it("tell a slow reader, before they drop it, that it has to reconnect", async () => {
     await using gateway = await startGateway({ slots: { primary: {} } });
     using slow = await followEvents(gateway.url);
     await slow.find("snapshot");
@@ -211,7 +211,7 @@ describe("events", () => {
     assert.ok(JSON.stringify(data).includes('"message":"7 x'), "beginning anew shows the last of all");
   });
 
-  it("say every 15 s that they are still there, in a comment", async () => {
+  it("carry a comment every 15 s, by which clients know that the stream lives", async () => {
     mock.timers.enable({ apis: ["setInterval"] });
     try {
       await using gateway = await startGateway({ slots: { primary: {} } });
@@ -266,7 +266,7 @@ describe("a change feed", () => {
 });
 
 describe("a log that is followed", () => {
-  it("sends each line as it is written, and ends with its reader", async () => {
+  it("sends each line when it is written, and ends with its reader", async () => {
     await using gateway = await startGateway({ slots: { primary: {} } });
     const file = logFile(gateway.stateDir, { slot: "primary", role: "main", ordinal: 0 });
     await mkdir(dirname(file), { recursive: true });

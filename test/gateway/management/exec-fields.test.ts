@@ -29,7 +29,7 @@ describe("what the API may not write", () => {
     });
   }
 
-  it("lets everything else pass", () => {
+  it("allows every other field", () => {
     guardExecFields({ enabled: false, idleSeconds: 5, labels: { a: "b" } }, {}, refused);
     guardExecFields({ model: { default: "m", projector: "vendor/mmproj:f16" }, probe: { path: "/ok" } }, {}, refused);
   });

@@ -83,7 +83,7 @@ describe("a slot that is written", () => {
     assert.deepEqual([response.status, error.code], [409, "config.fit"]);
   });
 
-  it("is a problem of a configuration that is checked, unsaved or in the directory, with its place", async () => {
+  it("is reported with its place when a configuration is validated, unsaved or in the directory", async () => {
     await using at = await site();
     const text = '# large\n[model]\ndefault = "dense"\ncontext_size = 2_000_000\n';
     const validated = async (body?: object): Promise<unknown> => {
@@ -129,7 +129,7 @@ describe("a slot that is written", () => {
 });
 
 describe("the catalogue", () => {
-  it("says of every curated model whether it fits, why, and how that is checked", async () => {
+  it("says of every curated model whether it fits, why, and how to check that", async () => {
     await using at = await site();
     const answer: unknown = await (await fetch(`${at.gateway.url}/api/models/catalog`)).json();
     const data = isRecord(answer) && Array.isArray(answer["data"]) ? answer["data"].filter(isRecord) : [];

@@ -73,7 +73,7 @@ describe("the hardware", () => {
     await asked(at);
   });
 
-  it("is looked at again on request, which is answered at once", async () => {
+  it("is probed again on request, which is answered at once", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
     const answer = await at.probe();
@@ -83,7 +83,7 @@ describe("the hardware", () => {
     assert.equal((await at.read())["pending"], false);
   });
 
-  it("is waited for on request; concurrent requests share one probe", async () => {
+  it("is probed before the answer on request; concurrent requests share one probe", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
     const first = later(at.probe("?wait=settled"));
@@ -103,7 +103,7 @@ describe("the hardware", () => {
     assert.equal(at.store.pending(), undefined);
   });
 
-  it("is waited for no longer than the query says", async () => {
+  it("is waited for no longer than the query allows", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
     const answer = await at.probe("?wait=settled&timeout=1");
@@ -135,7 +135,7 @@ describe("the hardware", () => {
     // Closing a gateway waits for open requests: the scene would not end.
   });
 
-  it("is a feature, and another look needs no body", async () => {
+  it("is listed as a feature, and a probe needs no body", async () => {
     await using at = await scene();
     await at.publish(pcFacts);
     const features: unknown = await (await fetch(`${at.gateway.url}/api/features`)).json();

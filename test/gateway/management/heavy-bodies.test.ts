@@ -58,7 +58,7 @@ describe("bodies that take their parser long", () => {
     }
   });
 
-  it("are written in one go: a provider with a thousand labels", async () => {
+  it("are written in a single edit: a provider with a thousand labels", async () => {
     await using gateway = await startGateway();
     const labels = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`label-${index}`, "x"]));
     const spec = { baseUrl: "https://x.example/v1", models: [{ ref: "a" }] };
@@ -77,7 +77,7 @@ describe("bodies that take their parser long", () => {
     assert.match((await envelopeOf(answer)).error.message, /holds more than 10000 values/);
   });
 
-  it("say no more than a hundred unknown keys of one map", async () => {
+  it("report at most a hundred unknown keys of one map", async () => {
     await using gateway = await startGateway();
     const text = lines(2000, (index) => `key${index}: x`);
     const answer = await gateway.post("/api/config/validate", { files: { "slots/a.yaml": text } });

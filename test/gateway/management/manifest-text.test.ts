@@ -52,7 +52,7 @@ describe("the text of a manifest over the API", () => {
     assert.equal(await readFile(edited.file, "utf8"), next);
   });
 
-  it("is not written over somebody else's edit", async () => {
+  it("does not overwrite another person's edit", async () => {
     await using edited = await withManifest();
     const { hash } = await edited.source();
     await writeFile(edited.file, `${text}idle_seconds = 9\n`);
@@ -75,7 +75,7 @@ describe("the text of a manifest over the API", () => {
     });
   }
 
-  it("refuses a file that declares more, where a text could change what the caller may not", async () => {
+  it("is refused for a file of several documents, where a text could change what the caller may not", async () => {
     const yaml = (name: string): string =>
       `apiVersion: berth.dev/v1alpha1\nkind: Slot\nmetadata: {name: ${name}}\nspec: {engine: custom, command: [sleep, "1"]}\n`;
     await using edited = await withManifest(`${yaml("coder")}---\n${yaml("other")}`, "all.yaml");
@@ -85,7 +85,7 @@ describe("the text of a manifest over the API", () => {
     assert.match((await envelopeOf(response)).error.message, /nothing else/);
   });
 
-  it("says why it may not be written, and 404 where there is none", async () => {
+  it("says why it may not be written, and is 404 where there is no manifest", async () => {
     await using edited = await withManifest();
     await writeFile(join(edited.file, "../../.berth-read-only"), "");
     const source = await edited.source();

@@ -8,7 +8,7 @@ import { startGateway } from "../auth/gateway.ts";
 const command = ["/opt/engine", "--api-key", "canary-command"];
 
 describe("what a manifest says in plain text", () => {
-  it("is an administrator's to see, and nobody's below", async () => {
+  it("is shown to administrators, and masked for every other caller", async () => {
     await using gateway = await startGateway({ SVC_AUTH_ENABLED: "1" });
     const spec = { command, args: ["--token=canary-args"], env: { HF_TOKEN: "canary-env" } };
     const published = publishedSlot("coder", { port: 1, spec }, 1);

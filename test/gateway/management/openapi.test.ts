@@ -28,7 +28,7 @@ describe("the OpenAPI document", () => {
     assert.equal(documented.length >= Object.keys(apiRoutes).length + 12, true);
   });
 
-  it("would be found invalid if it were", async () => {
+  it("would fail the validator if it were broken", async () => {
     const broken = { openapi: "3.1.0", info: { title: "x" }, paths: {} };
     assert.equal((await new Validator().validate(broken)).valid, false);
   });
@@ -54,7 +54,7 @@ describe("the OpenAPI document", () => {
     assert.equal(new Set(ids).size, ids.length);
   });
 
-  it("types manifests and resources by name, and refers to nothing that it lacks", () => {
+  it("names the types of manifests and resources, and has every schema to which it refers", () => {
     const document = openApiDocument("1", [], false);
     const { schemas } = recordIn(document["components"]);
     const references = JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]*)"/g);
@@ -96,7 +96,7 @@ describe("the OpenAPI document", () => {
     assert.deepEqual(answered("/api/slots/{name}"), { $ref: "#/components/schemas/SlotDetail" });
   });
 
-  it("is a page too, that its own policy lets a browser show", async () => {
+  it("is also a page, which its own policy lets a browser show", async () => {
     await using gateway = await startGateway();
     const response = await fetch(`${gateway.url}/api/docs`);
     assert.equal(response.headers.get("content-type"), "text/html; charset=utf-8");

@@ -112,7 +112,7 @@ function asked(operation: Operation, document: Json): fc.Arbitrary<Asked> {
   });
 }
 
-describe("whatever is asked of /api", () => {
+describe("any request to /api", () => {
   const stack = new AsyncDisposableStack();
   let gateway: TestGateway;
   let document: Json;
@@ -135,7 +135,7 @@ describe("whatever is asked of /api", () => {
   });
   after(() => stack[Symbol.asyncDispose]());
 
-  it("is answered in time as the document allows it, never by a fault", async () => {
+  it("is answered in time as the document allows it, and never with an internal error", async () => {
     const done = new Set<string>();
     const operations = operationsOf(document);
     for (const operation of operations) {

@@ -80,7 +80,7 @@ describe("the models in the dialect of llama-server's router", () => {
     );
   });
 
-  it("says of each model whether it is loaded, on its way, asleep, or failed and why", async () => {
+  it("reports of each model whether it is loaded, loading, asleep, or failed and why", async () => {
     const failed = {
       ref: "large",
       reason: "Exited",
@@ -148,7 +148,7 @@ describe("the models in the dialect of llama-server's router", () => {
     }
   });
 
-  it("loads and unloads as asked, by id or alias, and refuses what makes no sense", async () => {
+  it("loads and unloads on request, by id or alias, and refuses invalid requests", async () => {
     await using gateway = await startGateway({ slots: { coder: choosing({}, { port: 9 }) }, registry });
     await using requests = await openRequestStore(gateway.stateDir);
     const told = (): [string, string | undefined][] => requests.list("coder").map(({ kind, model }) => [kind, model]);
@@ -242,7 +242,7 @@ describe("the models in the dialect of llama-server's router", () => {
     await until("the operator is asked", () => requests.list("coder").some(({ kind }) => kind === "unload"));
   });
 
-  it("leaves out a model that the list names and nobody knows, except of an engine of one's own", async () => {
+  it("leaves out a model that is listed and unknown, except for a slot with its own engine", async () => {
     await using gateway = await startGateway({
       slots: { coder: choosing() },
       registry: { models: [modelRecord("small")] },
@@ -252,7 +252,7 @@ describe("the models in the dialect of llama-server's router", () => {
     assert.deepEqual([...(await list(gateway)).keys()], ["small"]);
   });
 
-  it("loads a model where a slot holds it or fetches it, and not in another one that could be swapped to it", async () => {
+  it("loads a model in a slot that holds or fetches it, and not in a slot that could be swapped to it", async () => {
     const held = { model: { ref: "large", origin: "spec" } } as const;
     await using gateway = await startGateway({ slots: { a: choosing(), b: { status: held } }, registry });
     await using requests = await openRequestStore(gateway.stateDir);
@@ -265,7 +265,7 @@ describe("the models in the dialect of llama-server's router", () => {
     assert.deepEqual(requests.list("a"), []);
   });
 
-  it("loads and unloads the slot that is named, also where the list has its model at another one", async () => {
+  it("loads and unloads the named slot, also where the list shows its model at another slot", async () => {
     const model = { ref: "small", origin: "spec" } as const;
     await using gateway = await startGateway({
       slots: { a: { port: 9, status: { model } }, b: { status: { model, aliases: ["nick"] } } },

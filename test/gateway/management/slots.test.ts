@@ -50,7 +50,7 @@ const declare = async (gateway: TestGateway, file: string, text: string): Promis
 };
 
 describe("requests to a slot", () => {
-  it("are written down for the operator and answered with the slot", async () => {
+  it("are stored for the operator and answered with the slot", async () => {
     await using gateway = await startGateway({
       slots: { primary: { port: 1 } },
       registry: { models: [modelRecord("other")] },
@@ -98,7 +98,7 @@ describe("requests to a slot", () => {
     assert.ok(isRecord(slot) && slot["state"] === "ready");
   });
 
-  it("wait no longer than another client's that has taken their place", { timeout: 180_000 }, async () => {
+  it("wait no longer than the request of another client that has replaced them", { timeout: 180_000 }, async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const ask = (): Promise<Response> => send(gateway, "POST", "/api/slots/primary/restart?wait=ready&timeout=600");
     const tokenOf = async (): Promise<unknown> => (await requestsOf(gateway)).get("restart")?.["token"];
@@ -113,7 +113,7 @@ describe("requests to a slot", () => {
     assert.deepEqual([(await first).status, (await second).status], [202, 202]);
   });
 
-  it("answer with the slot as it is when the time is over", async () => {
+  it("answer with the slot's present state at their time limit", async () => {
     await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
     const answer = await send(gateway, "POST", "/api/slots/primary/load?wait=ready&timeout=1");
     assert.equal(answer.status, 202);
@@ -226,7 +226,7 @@ describe("requests to a slot", () => {
 });
 
 describe("a slot's memory", () => {
-  it("is the memory of its processes, and null where that is unknown", async () => {
+  it("is the sum of its processes' memory, and null where that is unknown", async () => {
     const startedAt = new Date(Date.now() - process.uptime() * 1000).toISOString();
     const running = (role: "main" | "rerank", more: object): SlotStatus["processes"][number] => ({
       role,
@@ -280,7 +280,7 @@ it("a slot shows its engine's devices and memory, and null where they are unknow
 });
 
 describe("the text of a plan", () => {
-  it("says in how long something is done", () => {
+  it("says in how many seconds a step is due", () => {
     const at = (ms: number): string => new Date(1_000_000 + ms).toISOString();
     const steps: Step[] = [
       { do: "wait", reason: "failure 9 in a row; next try", until: at(249_001) },
@@ -305,7 +305,7 @@ describe("the text of a plan", () => {
 });
 
 describe("a slot that is deleted", () => {
-  it("takes no request any more, unless it has been declared anew meanwhile", async () => {
+  it("refuses requests, unless it has been declared again meanwhile", async () => {
     await using gateway = await startGateway();
     const leaving = publishedSlot("coder", { state: "unloading", port: 1 }, 1);
     const plan = { reason: "Deleted", message: "its manifest is gone", steps: [] };
@@ -370,7 +370,7 @@ describe("a slot's manifest", () => {
     assert.ok(isRecord(slot) && slot["spec_hash"] !== second["spec_hash"], "each hears of what it has written");
   });
 
-  it("is reported as written when no operator acts on it", async () => {
+  it("is stored, with an error that says so, where no operator acts on it", async () => {
     await using gateway = await startGateway();
     const [status, code, details] = await refused(
       send(gateway, "POST", "/api/slots", { name: "new", model: { default: "m" } }),
@@ -437,7 +437,7 @@ describe("a slot's manifest", () => {
     );
   });
 
-  it("exists once, and a built-in slot always", async () => {
+  it("cannot be created twice, and a built-in slot's cannot be deleted", async () => {
     await using gateway = await startGateway({ slots: { coder: { port: 1 }, primary: { port: 2 } } });
     await declare(gateway, "slots/coder.toml", "enabled = false\n");
     const again = await refused(send(gateway, "POST", "/api/slots", { name: "coder", model: { default: "m" } }));
@@ -451,7 +451,7 @@ describe("a slot's manifest", () => {
     assert.equal(await written(gateway, "slots/primary.toml"), "enabled = false\n");
   });
 
-  it("is not written where it is somebody else's", async () => {
+  it("is not written where the configuration is read-only", async () => {
     await using gateway = await startGateway({ slots: { coder: { port: 1 } }, env: { SVC_READ_ONLY: "1" } });
     await declare(gateway, "slots/coder.toml", "enabled = false\n");
     for (const [method, path, body] of [
@@ -468,7 +468,7 @@ describe("a slot's manifest", () => {
     assert.deepEqual(await readdir(join(gateway.stateDir, "config/slots")), ["coder.toml"]);
   });
 
-  it("takes nothing over the API that runs code, unless that is allowed", async () => {
+  it("accepts no field over the API that runs code, unless a setting allows it", async () => {
     const sketch: SlotSketch = { port: 1, spec: { engine: "custom", command: ["run"] } };
     const env = { NODE_OPTIONS: "--import=x" };
     const fields: readonly Json[] = [

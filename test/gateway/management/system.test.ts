@@ -98,8 +98,8 @@ describe("the installation", () => {
   });
 });
 
-describe("the addresses of things", () => {
-  it("are those by which the caller came, over HTTPS where a trusted proxy says so", async () => {
+describe("the reported URLs", () => {
+  it("have the address that the caller used, with HTTPS where a trusted proxy says so", async () => {
     await using gateway = await startGateway();
     const { port } = gateway.running;
     const asked = (headers: Record<string, string>): Promise<Json> =>
@@ -129,7 +129,7 @@ describe("the addresses of things", () => {
     assert.ok(!JSON.stringify(error).includes("/v1"), "no address is made of a name that is not ours");
   });
 
-  it("are over HTTP where nobody is trusted to say otherwise", async () => {
+  it("have HTTP where the caller is not a trusted proxy", async () => {
     await using gateway = await startGateway({ env: { SVC_TRUSTED_PROXIES: "203.0.113.7" } });
     const headers = { "x-forwarded-proto": "https" };
     const found: unknown = await (await fetch(new URL("/api/config/urls", gateway.url), { headers })).json();
@@ -166,7 +166,7 @@ describe("the configuration", () => {
     assert.equal(shown["settings"]["hold_seconds"]["origin"], "default");
   });
 
-  it("is validated, as it is and as it would be", async () => {
+  it("is validated, in its present and in a proposed form", async () => {
     await using gateway = await startGateway();
     const slots = join(gateway.stateDir, "config/slots");
     await mkdir(slots, { recursive: true });
@@ -214,7 +214,7 @@ describe("providers", () => {
 describe("a provider's address", () => {
   const spec = (baseUrl: string, more: object = {}): object => ({ baseUrl, models: [{ ref: "a" }], ...more });
 
-  it("leads to this machine over the API only with authentication, or where the API may run code", async () => {
+  it("may be this machine's over the API only with authentication, or where the API may run code", async () => {
     const inner = [
       "http://127.0.0.1:11434/v1",
       "http://localhost:1/v1",
@@ -232,7 +232,7 @@ describe("a provider's address", () => {
     assert.equal((await send(allowed, "PUT", "/api/upstreams/acme", spec(inner[0] ?? ""))).status, 201);
   });
 
-  it("stays as the manifest has it, and is remembered where anybody could write it", async () => {
+  it("may be edited where the manifest has it, and is recorded where it was written without authentication", async () => {
     const baseUrl = "http://127.0.0.1:1/v1";
     const known = { name: "acme", spec: upstreamSpecSchema.parse(spec(baseUrl)) };
     await using gateway = await startGateway({ registry: { upstreams: [known] } });
@@ -367,7 +367,7 @@ describe("models", () => {
     assert.match((await envelopeOf(answer)).error.message, /^slot stt transcribes, and tiny-embed can only embed/);
   });
 
-  it("that are declared lose their manifest, or are asked to go where that went before", async () => {
+  it("lose their manifest where they are declared, or leave a removal request where the manifest is gone", async () => {
     await using gateway = await startGateway({ slots: { primary: { port: 1 } } });
     const configDir = String((await got(gateway, "/api/config"))["config_dir"]);
     const manifest = join(configDir, "models/here.toml");

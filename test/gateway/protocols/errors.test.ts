@@ -39,7 +39,7 @@ describe("errors by protocol", () => {
     await assert.rejects(Array.fromAsync(stream), { name: "Error", code: envelope.code, message: /the engine died/ });
   });
 
-  it("are an `error` event of its own in Responses, flat and nested", () => {
+  it("are an `error` event in Responses, flat and nested", () => {
     const [event, data, ...rest] = responsesErrors.event(failure, 0).split("\n");
     assert.equal(event, "event: error");
     assert.deepEqual(rest, ["", ""]);

@@ -282,7 +282,7 @@ describe("Responses", () => {
   const messagesOf = (body: string | undefined): unknown => JSON.parse(body ?? "").messages;
   const question = { role: "user" as const, content: "hello" };
 
-  it("know the items of earlier answers by their ids, as clients of OpenAI's keep them", async () => {
+  it("resolve items of earlier answers by their ids, as OpenAI's clients send them", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const { responses } = openai(gateway);
@@ -494,7 +494,7 @@ describe("embeddings of a certain length", () => {
     });
   }
 
-  it("are refused where the length is none", async () => {
+  it("are refused where the length is not a positive whole number", async () => {
     await using open = await start();
     for (const dimensions of [0, -1, 1.5]) {
       const asked = open.client.embeddings.create({ model: "embed", input: "x", dimensions });
@@ -540,7 +540,7 @@ describe("rerank", () => {
     });
   }
 
-  it("is answered in the form of text-embeddings-inference, whose clients name no model", async () => {
+  it("answers in the form of text-embeddings-inference, whose clients name no model", async () => {
     await using engine = await scriptedEngine((response) =>
       json(response, { results: [0.1, 0.8].map((score, index) => ({ index, relevance_score: score })) }),
     );
@@ -561,7 +561,7 @@ describe("rerank", () => {
     assert.equal((await envelopeOf(without)).error.code, "dispatch.missing_model");
   });
 
-  it("refuses a wrong shape before it wakes the slot, with its place", async () => {
+  it("refuses a wrong shape with its place, and does not load the slot", async () => {
     await using gateway = await startGateway({ slots: { embed: { state: "offline" } } });
     const response = await gateway.post("/v1/rerank", { model: "embed", query: "q", documents: [1] });
     assert.equal(response.status, 400);

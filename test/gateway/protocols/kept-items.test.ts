@@ -44,7 +44,7 @@ describe("items that are kept", () => {
     assert.deepEqual([kept.bytes, budget.usedBytes], [0, 0]);
   });
 
-  it("go without being asked for", (test) => {
+  it("expire although nobody asks for them", (test) => {
     test.mock.timers.enable({ apis: ["setInterval"] });
     const { kept, budget, pass } = open();
     using _kept = kept;
@@ -70,7 +70,7 @@ describe("items that are kept", () => {
     assert.ok(kept.bytes <= 10_000);
   });
 
-  it("count in what bodies may take, and yield to them", () => {
+  it("count in the budget of bodies, and are dropped for these", () => {
     const { kept, budget } = open({ budgetBytes: 5000 });
     using _kept = kept;
     kept.keep("anna", item("1", 2000));

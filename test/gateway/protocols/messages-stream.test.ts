@@ -71,7 +71,7 @@ describe("a chat stream as Messages events", () => {
     );
   });
 
-  it("streams a call as its pieces come, and a second one whole, once the first is over", () => {
+  it("streams a call as its pieces arrive, and a second call whole, once the first is over", () => {
     const events = eventsOf(
       translate(
         [
@@ -108,7 +108,7 @@ describe("a chat stream as Messages events", () => {
     assert.deepEqual(rest["message_delta"]?.[0]?.["delta"], { stop_reason: "tool_use", stop_sequence: null });
   });
 
-  it("shows thoughts where the client asked for them, and else that something happens", () => {
+  it("shows thoughts where the client requested them, and pings otherwise", () => {
     const sent = [chunk({ reasoning_content: "hm" }), chunk({ content: "x" }), chunk({}, "stop"), done].join("");
     const asked = eventsOf(translate(sent, { thinking: { type: "adaptive" } }));
     assert.deepEqual(
@@ -141,7 +141,7 @@ describe("a chat stream as Messages events", () => {
     assert.deepEqual(delta?.["delta"], { stop_reason: "stop_sequence", stop_sequence: "END" });
   });
 
-  it("is whole without [DONE] once the engine has said why it stopped", () => {
+  it("is whole without [DONE] once the engine has sent its finish reason", () => {
     assert.match(translate(chunk({ content: "x" }, "length")), /"stop_reason":"max_tokens"[^]*message_stop"\}\n\n$/);
   });
 
@@ -150,7 +150,7 @@ describe("a chat stream as Messages events", () => {
     assert.deepEqual(types, ["message_start", "ping", "message_delta", "message_stop"]);
   });
 
-  it("sends nothing while it has nothing", () => {
+  it("sends no bytes for half an event", () => {
     const { stream } = open();
     assert.equal(stream.push(Buffer.from("data: {")), undefined);
   });

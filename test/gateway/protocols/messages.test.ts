@@ -236,7 +236,7 @@ describe("a chat engine's answer as a Message", () => {
     return { ...answer };
   }
 
-  it("has everything in its place", () => {
+  it("has the text, model, usage and stop reason in their fields", () => {
     assert.deepEqual(answerOf({ content: "Hello." }), {
       id: "msg_1",
       type: "message",
@@ -261,7 +261,7 @@ describe("a chat engine's answer as a Message", () => {
     [{ content: null, tool_calls: [call("{}")] }, { finish_reason: "length" }, "max_tokens", null],
   ];
   for (const [message, choice, reason, sequence] of stops) {
-    it(`says ${reason} for ${JSON.stringify(choice)}`, () => {
+    it(`has the stop reason ${reason} for ${JSON.stringify(choice)}`, () => {
       const answer = answerOf(message, choice);
       assert.deepEqual([answer["stop_reason"], answer["stop_sequence"]], [reason, sequence]);
     });
@@ -301,7 +301,7 @@ describe("a chat engine's answer as a Message", () => {
       );
   });
 
-  it("has the model's thoughts where the client asked for them", () => {
+  it("has the model's thoughts where the client requested them", () => {
     const message = { content: "x", reasoning_content: "hm" };
     const thinking = { thinking: { type: "enabled", budget_tokens: 1024 } };
     const text = { type: "text", text: "x" };
@@ -313,7 +313,7 @@ describe("a chat engine's answer as a Message", () => {
     assert.deepEqual(answerOf(message, {}, {}, { thinking: { type: "disabled" } })["content"], [text]);
   });
 
-  it("is empty for an empty answer, and a refusal for a refusal", () => {
+  it("has no content for an empty answer, and a text for a refusal", () => {
     assert.deepEqual(answerOf({ content: "" })["content"], []);
     assert.deepEqual(answerOf({ content: null, refusal: "no" })["content"], [{ type: "text", text: "no" }]);
   });
@@ -338,7 +338,7 @@ describe("a chat engine's answer as a Message", () => {
   }
 
   for (const args of ["{", "5", '"x"', "null"]) {
-    it(`is a failure of the engine when a call's input is ${args}`, () => {
+    it(`is a failure of the engine when the input of a call is ${args}`, () => {
       const error = failureOf(() => answerOf({ tool_calls: [call(args)] }));
       assert.equal(error.message, "the engine's tool call has no JSON object as input");
     });

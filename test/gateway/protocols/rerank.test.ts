@@ -158,7 +158,7 @@ describe("rerank answer", () => {
     { results: [scores[0], scores[0]] },
   ];
   for (const answer of garbage) {
-    it(`takes ${JSON.stringify(answer)} for a failure of the engine`, () => {
+    it(`reports ${JSON.stringify(answer)} as a failure of the engine`, () => {
       assert.equal(failureOf(() => translated({ query: "q", documents }, answer)).code, "dispatch.upstream_failed");
     });
   }

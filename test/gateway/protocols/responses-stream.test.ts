@@ -60,7 +60,7 @@ describe("a chat stream as Responses events", () => {
     "",
   );
 
-  it("are, for a text, these in this order", async () => {
+  it("are these, in this order, for a text", async () => {
     const sent = translate([text, chunk({}, "stop"), usageChunk, done].join(""));
     const events = eventsOf(sent);
     assert.deepEqual(
@@ -119,7 +119,7 @@ describe("a chat stream as Responses events", () => {
     );
   });
 
-  it("say of an answer that was cut that it is incomplete, and of its last item", async () => {
+  it("report an answer that was cut, and its last item, as incomplete", async () => {
     const sent = translate([text, chunk({}, "length"), done].join(""));
     const last = eventsOf(sent).at(-1);
     assert.equal(last?.["type"], "response.incomplete");
@@ -132,14 +132,14 @@ describe("a chat stream as Responses events", () => {
     assert.deepEqual(filtered["incomplete_details"], { reason: "content_filter" });
   });
 
-  it("carry a refusal as one", async () => {
+  it("carry a refusal as a refusal", async () => {
     const sent = translate([chunk({ refusal: "No." }), chunk({}, "stop"), done].join(""));
     const [item] = (await read(sent).finalResponse()).output;
     assert.ok(item?.type === "message");
     assert.deepEqual(item.content, [{ type: "refusal", refusal: "No.", parsed: null }]);
   });
 
-  it("pass an engine's comment on as one, so that nobody gives up", () => {
+  it("relay an engine's comment as a comment, so that clients keep waiting", () => {
     assert.equal(open().stream.push(Buffer.from(": still here\n\n"))?.toString(), ": ping\n\n");
   });
 
@@ -254,7 +254,7 @@ describe("an engine's own Responses stream", () => {
     assert.equal(through([": x\n\n", ...lines]), `: x\n\n${numbered}`);
   });
 
-  it("is numbered line by line too, comments among it, and fails with the next number", () => {
+  it("is also numbered line by line, with comments between, and its failure has the next number", () => {
     const { stream } = new NumberedResponses();
     const lines = [
       ...unnumbered

@@ -263,7 +263,7 @@ describe("a chat engine's answer as a response", () => {
     usage,
   });
 
-  it("holds all that its protocol has", () => {
+  it("has every field of its protocol", () => {
     const response = answerOf(chat({ content: "hello" }), {
       instructions: "be brief",
       temperature: 0,
@@ -324,7 +324,7 @@ describe("a chat engine's answer as a response", () => {
     assert.ok(JSON.stringify(response).length < 2000);
   });
 
-  it("is thoughts, text, refusal and calls in that order, and says where it was cut", () => {
+  it("has thoughts, text, refusal and calls in that order, and says where it was cut", () => {
     const message = {
       reasoning_content: "hm",
       content: "well",

@@ -87,7 +87,7 @@ describe("Answer", () => {
     assert.ok(bytes.body.includes("abc") && !bytes.body.endsWith("0\r\n\r\n"), "it must not look whole");
   });
 
-  it("goes out in chunks that end where it ends, also behind another on the same connection", async () => {
+  it("is sent in chunks that end with it, also behind another answer on the same connection", async () => {
     const respond: RequestListener = (request, response) => {
       const answer = new Answer(response, "id-1");
       answer.hold();
@@ -160,7 +160,7 @@ describe("Answer", () => {
     assert.equal(outcome, "read ECONNRESET");
   });
 
-  it("sends no length with 204, although the engine does", async () => {
+  it("sends no length with 204, although the engine sends one", async () => {
     const { status, head, body } = await read((answer) => {
       answer.begin(204, { "content-type": "text/plain", "content-length": "5" });
       answer.end();

@@ -60,7 +60,7 @@ describe("a prompt beyond the context", () => {
     ["Anthropic", 400, { type: "error", error: { message: "prompt is too long: 900 tokens > 512 maximum" } }],
   ];
   for (const [engine, status, body] of said) {
-    it(`is reported in one way, with llama.cpp's type and counts, whatever ${engine} says`, () => {
+    it(`is reported in a single form, with llama.cpp's type and counts, whatever ${engine} says`, () => {
       const failure = clientMistake(status, body);
       const { details: _details, ...error } = failure?.envelope().error ?? { details: undefined };
       assert.equal(failure?.status, 400);
@@ -82,13 +82,13 @@ describe("a prompt beyond the context", () => {
     assert.deepEqual(familiar, { openai_code: "context_length_exceeded" });
   });
 
-  it("is not a limit of the answer that is too high", () => {
+  it("is not confused with a limit of the answer that is too high", () => {
     const message =
       "'max_tokens' is too large: 900. This model's maximum context length is 512 tokens and your request has 100 input tokens.";
     assert.equal(clientMistake(400, { error: { message, type: "BadRequestError" } }), undefined);
   });
 
-  it("is reported so for a provider, and within a stream", () => {
+  it("is reported in the same form for a provider, and within a stream", () => {
     const body = Buffer.from(JSON.stringify({ error: { message: "prompt is too long: 900 tokens > 512 maximum" } }));
     const failure = refusalFailure("acme", { status: 400, retryAfter: undefined, body });
     assert.deepEqual(
@@ -104,7 +104,7 @@ describe("a prompt beyond the context", () => {
   });
 });
 
-describe("a mistake of the client's that an engine tells as a failure of its own", () => {
+describe("a client's mistake that an engine reports as its own failure", () => {
   const mistakes: readonly (readonly [message: string, type: string, status: number, told: string])[] = [
     [
       "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",

@@ -117,12 +117,12 @@ describe("EventStream", () => {
     );
   });
 
-  it("puts it first before text with line ends that are none in an event stream", () => {
+  it("puts the role first also before text with line ends that do not end a line of an event stream", () => {
     const { text } = whole(chunk("engine", { content: "a\u2028b\u2029c" }, null, "\n"), { isChat: true });
     assert.match(text, /^data: [^\n]*"role":"assistant"[^\n]*\n\ndata: [^\n]*a\u2028b\u2029c/);
   });
 
-  it("is whole only with its end, and not with an event cut off", () => {
+  it("is whole only with its final event, and not where an event was cut off", () => {
     fc.assert(
       fc.property(stream, fc.nat(), ({ text }, cut) => {
         const part = text.slice(0, cut % text.length);
@@ -154,7 +154,7 @@ describe("EventStream", () => {
     assert.deepEqual(whole(`${finish}data: ${error}`), { text: relayed, error, isWhole: true });
   });
 
-  it("keeps an engine's error and what follows it, and relays all before it", () => {
+  it("withholds an engine's error and what follows it, and relays all events before it", () => {
     fc.assert(
       fc.property(fc.array(event, { maxLength: 6 }), cuts, content, (events, at, message) => {
         const before = join([first, ...events]);
@@ -197,7 +197,7 @@ describe("ModelRename", () => {
     }
   });
 
-  it("touches nothing that a model says, nor an answer without a name", () => {
+  it("changes neither the model's own text nor an answer without a name", () => {
     for (const value of [
       { choices: [{ text: '"model":"engine"' }] },
       { choices: ['{"model":"engine"}'] },
@@ -214,7 +214,7 @@ describe("ModelRename", () => {
     assert.equal(rename().lines(Buffer.from(": x\n")).toString(), ": x\n");
   });
 
-  it("learns the name from a stream's first line that has one, and knows it from then on", () => {
+  it("learns the name from the first line of a stream that has one, and uses it from then on", () => {
     const names = rename("x");
     assert.equal(
       names.lines(Buffer.from(': a\n\ndata: {"model":"served"}\n\n')).toString(),

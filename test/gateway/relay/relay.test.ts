@@ -94,7 +94,7 @@ describe("Relay of JSON", () => {
     assert.equal(sink.text, `{"model":"asked","x":"${piece.repeat(4)}"}`);
   });
 
-  it("is translated whole; what cannot be is the engine's failure", () => {
+  it("is translated whole; an answer that cannot be translated is the engine's failure", () => {
     const answer = (body: Buffer): Buffer => {
       if (body.includes("odd")) throw new Error("odd");
       return Buffer.from(`<${body.toString()}>`);
@@ -186,7 +186,7 @@ describe("Relay of an event stream", () => {
     });
   }
 
-  it("lets the engine wait for its reader, once, and go on", () => {
+  it("lets the engine wait for its reader, once, and then continues", () => {
     const { sink, log, head, data } = site({}, 10);
     head("text/event-stream");
     data("data: 0123456789\n\n");
@@ -273,7 +273,7 @@ describe("Relay of other answers", () => {
     assert.deepEqual([never.sink.calls, never.log], [["refuse dispatch.upstream_unavailable"], ["settled"]]);
   });
 
-  it("ends the engine's work when nobody wants it, once", () => {
+  it("stops the engine when the exchange is aborted, once", () => {
     const { relay, sink, log, head, data } = site();
     head("text/event-stream");
     relay.abort();

@@ -55,7 +55,7 @@ describe("SharedAnswer", () => {
     assert.deepEqual(at(sinks, 0).calls, []);
   });
 
-  it("lets a slow reader keep its pace, and asks the engine to wait only when all wait", () => {
+  it("lets a slow reader keep its pace, and asks the engine to wait only when all readers wait", () => {
     const { answer, sinks } = shared([5, Infinity]);
     answer.begin(200, stream);
     assert.equal(answer.write(Buffer.from("12345")), true);
@@ -120,7 +120,7 @@ describe("SharedAnswer", () => {
     );
   });
 
-  it("goes on when one leaves while it waits, and when the slowest leaves the engine goes on too", () => {
+  it("continues when a waiting reader leaves, and resumes the engine when the slowest reader leaves", () => {
     const { answer, sinks, budget } = shared([1, 1]);
     answer.begin(200, stream);
     assert.equal(answer.write(Buffer.from("ab")), false);

@@ -5,7 +5,7 @@ import { connectionFailure } from "../../../src/gateway/upstreams/provider-failu
 import { ExchangeError } from "../../../src/lib/exchange.ts";
 import { runScarce } from "../../support/out-of-files.ts";
 
-it("a connection that this process may not open is its own want, not the engine's or provider's", async () => {
+it("a connection that this process cannot open is reported as its own shortage, not as a failure of the engine or provider", async () => {
   const client = new URL("../../../src/lib/http1/client.ts", import.meta.url).href;
   const phase = await runScarce(`
     const { EnginePool } = await import(${JSON.stringify(client)});

@@ -29,7 +29,7 @@ describe("an event of which one byte comes at a time", () => {
     assert.equal(sent?.length, start.length + drops + 4);
   });
 
-  it("costs no more where it is translated", () => {
+  it("costs no more where the event is translated", () => {
     const decoder = new SseDecoder();
     const seconds = cpuSeconds(() => {
       decoder.push(start);

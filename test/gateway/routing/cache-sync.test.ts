@@ -146,7 +146,7 @@ describe("a request that arrives before the operator has published all slots", (
     assert.equal(await gateway.metric('berth_requests_held{slot="none"}'), 0);
   });
 
-  it("is sent away when the gateway stops", async () => {
+  it("is refused when the gateway stops", async () => {
     await using gateway = await startGateway({ operator: "none" });
     const answered = gateway.post("/v1/chat/completions", ask("primary"));
     const other = gateway.post("/v1/chat/completions", { ...ask("other"), stream: true });

@@ -115,7 +115,7 @@ describe("resolve", () => {
     it(`${what}: ${value}`, () => assert.deepEqual(told(index, value), answer));
   }
 
-  it("prefers among those that hold a ref the one that is available, then the least busy, then the first", () => {
+  it("prefers, among slots that hold a ref, an available slot, then the least busy, then the first by name", () => {
     const both = indexOf({
       slots: { a: holding("m", { state: "starting" }), b: holding("m", { port: 1 }), c: holding("m", { port: 2 }) },
     });
@@ -142,7 +142,7 @@ describe("resolve", () => {
       assert.equal(told(indexOf({ slots: { a: holding("m", { state }) }, models: ["m"] }), "m"), "a");
   });
 
-  it("gives an alias to no slot whose name another slot has", () => {
+  it("gives a name to the slot that has it, and not to the slot with that alias", () => {
     const clash = indexOf({
       slots: { a: holding("m", { status: { aliases: ["b"], model: { ref: "m", origin: "spec" } } }), b: holding("n") },
     });
@@ -206,18 +206,18 @@ it("slotsInOrder: built-ins as the specification has them, then the others by na
   );
 });
 
-describe("what a second process serves", () => {
+describe("the model of a slot's second process", () => {
   const ranking = indexOf({
     slots: { embed: holding("nomic", { port: 1, spec: { model: { default: "nomic", rerank: "ranker" } } }) },
     models: ["nomic", "ranker"],
   });
 
-  it("belongs to its slot, by its ref alone and as slot:ref's name", () => {
+  it("belongs to its slot, under its ref alone and under slot:ref", () => {
     assert.equal(told(ranking, "ranker"), "embed");
     assert.equal(told(ranking, "embed:ranker"), "embed");
   });
 
-  it("is meant by its ref alone, and not by the slot's name or what its main process holds", () => {
+  it("is resolved by its ref, and not by the slot's name or the model of the main process", () => {
     const slot = ranking.slots.get("embed");
     assert.ok(slot);
     const meant = ["ranker", "embed:ranker", "embed", "nomic", "embed:nomic"].filter((value) =>

@@ -54,7 +54,7 @@ describe("grammars that an engine would not survive", () => {
     ["a repetition of repetitions", 'root ::= "a"{99}{99}{99}{99}{99}', /repeats too much/],
     ["a text that is no grammar", "root ::= }", /cannot be read/],
   ] satisfies [string, string, RegExp][]) {
-    it(`refused: ${what}`, () => assert.match(grammar(text), why));
+    it(`refuses ${what}`, () => assert.match(grammar(text), why));
   }
 
   for (const [what, text] of [
@@ -79,7 +79,7 @@ ws ::= | " " | "\n" [ \t]{0,20}`,
     ],
     ["tokens and any character", "root ::= <think> (!</think>)* </think> .*"],
   ] satisfies [string, string][]) {
-    it(`taken: ${what}`, () => assert.equal(grammar(text), ""));
+    it(`accepts ${what}`, () => assert.equal(grammar(text), ""));
   }
 });
 
@@ -163,10 +163,10 @@ describe("schemas that an engine would not survive", () => {
       /repeats too much/,
     ],
   ] satisfies [string, string, RegExp][]) {
-    it(`refused: ${what}`, () => assert.match(said(body), why));
+    it(`refuses ${what}`, () => assert.match(said(body), why));
   }
 
-  it("taken: what people ask for", () => {
+  it("accepts the schemas that people use", () => {
     const list = (name: string): object => ({ type: "array", items: { $ref: `#/$defs/${name}` }, maxItems: 100 });
     const step = { type: "object", properties: { say: { type: "string", maxLength: 500 }, next: list("step") } };
     const kinds = { enum: Array.from({ length: 300 }, (_, index) => `kind ${index}`) };
@@ -182,7 +182,7 @@ describe("schemas that an engine would not survive", () => {
     assert.equal(said(JSON.stringify({ tools, response_format: { type: "json_object" }, text: "plain" })), "");
   });
 
-  it("taken: windows as people set them", () => {
+  it("accepts the windows that people set", () => {
     for (const count of [-1, 0, 64, 131_072])
       assert.equal(said(JSON.stringify({ repeat_last_n: count, dry_penalty_last_n: count })), "");
   });

@@ -19,7 +19,7 @@ describe("the access log", () => {
     assert.equal(lines(undefined, 200), 400);
   });
 
-  it("has a part of the answered requests, and every other", () => {
+  it("has the configured part of the successful requests, and every other request", () => {
     assert.equal(lines(0, 200), 0);
     const some = lines(0.5, 200);
     assert.ok(some > 100 && some < 300, `${some} of 400`);

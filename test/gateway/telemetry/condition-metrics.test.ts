@@ -14,7 +14,7 @@ const condition = (type: string, status: Condition["status"], reason: string): C
   lastTransitionTime: "2026-11-22T12:00:00.000Z",
 });
 
-it("a condition is one series, whatever it was before, and goes with its resource", async () => {
+it("a condition has a single series, whatever its earlier status, and loses it with its resource", async () => {
   const page = new MetricPage();
   let all: readonly Resource[] = [];
   exportConditions(page, () => all);

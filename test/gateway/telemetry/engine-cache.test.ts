@@ -10,13 +10,13 @@ const line = 'berth_engine_kv_cache_usage_ratio{slot="primary",ordinal="0"}';
 const llama = { engine: "llama" } as const;
 
 describe("the cache of an engine", () => {
-  it("is as full as its slots say", () => {
+  it("has the ratio of used tokens over all of the engine's slots", () => {
     assert.equal(cacheRatio([{ n_ctx: 100 }, { n_ctx: 100, n_prompt_tokens: 50 }]), 0.25);
     assert.equal(cacheRatio([{ n_ctx: 10, n_prompt_tokens: 50 }]), 1);
     for (const other of [[], {}, undefined, [{ id: 1 }], [{ n_ctx: 0 }]]) assert.equal(cacheRatio(other), undefined);
   });
 
-  it("is on the page, asked at a scrape alone, and not for an engine without that route", async () => {
+  it("is on the page, is read only for a scrape, and is absent for an engine without that route", async () => {
     let slots = 0;
     await using engine = await scriptedEngine((response, seen) => {
       if (seen.path !== "/slots") return sayHello(response, seen);
@@ -36,7 +36,7 @@ describe("the cache of an engine", () => {
     assert.equal(await gateway.metric(line), undefined);
   });
 
-  it("is on the page once where requests choose the slot's model, and did not before", async () => {
+  it("is on the page once where requests have begun to choose the slot's model", async () => {
     await using engine = await scriptedEngine((response, seen) => {
       if (seen.path !== "/slots") return sayHello(response, seen);
       json(response, [{ n_ctx: 256, n_prompt_tokens: 64 }]);

@@ -26,14 +26,14 @@ async function page(gateway: TestGateway): Promise<string> {
 const slots = ["coder", "embed", "img", "primary", "stt", "tts"];
 
 describe("the gateway's metric page", () => {
-  it("is as Prometheus' linter wants it", async () => {
+  it("passes Prometheus' linter", async () => {
     await using gateway = await startGateway();
     const text = await (await fetch(`${gateway.url}/metrics`)).text();
     assert.match(text, /^nodejs_active_resources\{/m);
     assert.deepEqual(metricProblems(text), []);
   });
 
-  it("is this, after a few requests", async () => {
+  it("has exactly these families and values after a few requests", async () => {
     await using engine = await scriptedEngine((response, { body }) =>
       body.includes("refuse")
         ? json(response, { error: "no" }, 400)
@@ -70,7 +70,7 @@ describe("the gateway's metric page", () => {
     assert.equal(await lines(), before);
   });
 
-  it("is the same at both addresses, and names its content type", async () => {
+  it("is the same at both addresses, with its content type", async () => {
     await using gateway = await startGateway();
     for (const path of ["/metrics", "/api/metrics"]) {
       const response = await fetch(`${gateway.url}${path}`);

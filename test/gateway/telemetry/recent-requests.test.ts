@@ -18,7 +18,7 @@ async function listOf(gateway: TestGateway, query = ""): Promise<RequestView[]> 
 }
 
 describe("the list of requests", () => {
-  it("has the last requests with their times, the newest first, and no body", async () => {
+  it("has the last requests with their times, newest first, and without bodies", async () => {
     await using engine = await scriptedEngine(sayHello);
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     await (await gateway.post("/v1/chat/completions", chat("a prompt"))).text();
@@ -39,7 +39,7 @@ describe("the list of requests", () => {
     assert.equal((await fetch(`${gateway.url}/api/requests?limit=0`)).status, 400);
   });
 
-  it("has bodies without secrets where they were switched on", async () => {
+  it("has bodies without secrets where bodies are recorded", async () => {
     await using gateway = await startGateway({ env: { SVC_REQUEST_BODIES: "1", SVC_HOLD_SECONDS: "0" } });
     const content = "my key is sk-abcdefghijklmnop, Authorization: Bearer abcdef0123456789";
     await (await gateway.post("/v1/chat/completions", { ...chat(content), api_key: "hunter2hunter2" })).text();
@@ -55,7 +55,7 @@ describe("the list of requests", () => {
     assert.equal((await fetch(`${gateway.url}/api/requests`)).status, 401);
   });
 
-  it("keeps to its bounds", () => {
+  it("stays within its bounds", () => {
     const recent = new RecentRequests({ keepsBodies: true });
     const large = Buffer.from("x".repeat(1_000_000));
     for (let nth = 0; nth < 3000; nth += 1) {
@@ -71,7 +71,7 @@ describe("the list of requests", () => {
   });
 });
 
-it("a text without secrets stays as it is", () => {
+it("a text without secrets stays unchanged", () => {
   const text = JSON.stringify({
     model: "primary",
     max_tokens: 5,

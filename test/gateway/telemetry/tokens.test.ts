@@ -49,7 +49,7 @@ describe("tokens of a slot", () => {
     await until("they are counted", async () => (await tokens(gateway)).join() === "12,19");
   });
 
-  it("are not found in what a model says", async () => {
+  it("are not read from the model's own text", async () => {
     await using engine = await scriptedEngine((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       const said = chunk({ content: '"usage": {"prompt_tokens": 1000000, "completion_tokens": 1000000}' });
@@ -62,7 +62,7 @@ describe("tokens of a slot", () => {
 });
 
 describe("a wait for a slot", () => {
-  it("is a hold as far as the slot was not loaded, and stands in the access log", async () => {
+  it("counts as held while the slot was not loaded, and is in the access log", async () => {
     await using engine = await scriptedEngine(sayHello);
     await using gateway = await startGateway({ slots: { primary: { state: "starting" } } });
     const streams = [gateway.post("/v1/chat/completions", stream), gateway.post("/v1/chat/completions", stream)];

@@ -9,7 +9,7 @@ const chosen = (sampler: TraceSampler, requests: number): number => {
 };
 
 describe("TraceSampler", () => {
-  it("chooses about its part", () => {
+  it("samples about the configured part", () => {
     let now = 0;
     // Each in a second of its own, so that the limit of a second plays no part.
     const sampler = new TraceSampler(0.1, () => (now += 1000));
@@ -18,7 +18,7 @@ describe("TraceSampler", () => {
     assert.equal(chosen(new TraceSampler(0), 1000), 0);
   });
 
-  it("chooses 100 a second at most, unless all are wanted", () => {
+  it("samples 100 traces a second at most, unless all are configured", () => {
     let now = 500;
     const sampler = new TraceSampler(0.5, () => now);
     assert.equal(chosen(sampler, 10_000), 100);

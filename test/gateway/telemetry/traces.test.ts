@@ -110,7 +110,7 @@ describe("traceparent", () => {
       assert.equal(readTraceparent(bad), undefined, bad);
   });
 
-  it("is in no exemplar where nobody has its trace", async () => {
+  it("is in no exemplar where the trace is not sampled", async () => {
     await using engine = await scriptedEngine();
     await using gateway = await startGateway({ slots: { primary: { port: engine.port } } });
     const headers = { "content-type": "application/json", traceparent: sampled.replace(/01$/, "00") };
@@ -119,7 +119,7 @@ describe("traceparent", () => {
     assert.match(await page.text(), /first_token_seconds_bucket.* # \{request_id="/);
   });
 
-  it("goes on unchanged where this gateway has no spans", () => {
+  it("is passed on unchanged where this gateway records no spans", () => {
     assert.equal(passedTrace(sampled)?.traceparent, sampled);
     const unsampled = ownTrace(`00-${traceId}-${parent}-00`, () => true);
     assert.deepEqual([unsampled.traceparent, unsampled.spans], [`00-${traceId}-${parent}-00`, undefined]);
@@ -204,7 +204,7 @@ describe("traces", () => {
     assert.equal(valueOf(span, "error.type"), "model.not_found");
   });
 
-  it("of requests that nobody wants are none, and a receiver that is gone keeps nobody waiting", async () => {
+  it("are not made for unsampled requests, and a dead receiver delays no request", async () => {
     await using receiver = await startReceiver();
     await using engine = await scriptedEngine(sayHello);
     await using gateway = await startGateway({
@@ -221,7 +221,7 @@ describe("traces", () => {
     await until("the log says so once", () => gateway.log().includes("traces are dropped"));
   });
 
-  it("cost nothing without a receiver: not even their module is loaded", async () => {
+  it("cost nothing without a receiver: their module is not even loaded", async () => {
     const root = fileURLToPath(new URL("../../../", import.meta.url));
     const files = await importedBy("src/gateway/main.ts");
     assert.ok(files.has(`${root}src/gateway/telemetry/trace-context.ts`));

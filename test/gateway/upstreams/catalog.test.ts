@@ -109,7 +109,7 @@ describe("a provider's list of models", () => {
     it(`is not ${JSON.stringify(list)}`, () => assert.throws(() => modelNames(list), /no list of models/));
   }
 
-  it("is cut where it has no end", () => {
+  it("is cut at a length", () => {
     assert.equal(modelNames(Array.from({ length: 20_000 }, (_, index) => `m${index}`)).length, 10_000);
   });
 });

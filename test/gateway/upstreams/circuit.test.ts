@@ -78,7 +78,7 @@ describe("circuit", () => {
     assert.equal(circuit.admit(), 1000);
   });
 
-  it("lets the next one try when the trial's client left", () => {
+  it("lets the next request try when the trial's client left", () => {
     const { circuit, clock, failTimes, permit } = setUp();
     failTimes(3);
     clock.ms = 1000;
@@ -88,7 +88,7 @@ describe("circuit", () => {
     assert.equal(circuit.state, "closed");
   });
 
-  it("learns nothing from requests that began in an earlier state", () => {
+  it("ignores results of requests that began in an earlier state", () => {
     const { circuit, clock, failTimes, permit } = setUp();
     const early = [permit(), permit()];
     failTimes(3);
@@ -101,7 +101,7 @@ describe("circuit", () => {
     assert.equal(circuit.state, "closed");
   });
 
-  it("takes one settlement a permit", () => {
+  it("counts each permit once", () => {
     const { circuit, permit } = setUp();
     const one = permit();
     for (let index = 0; index < 5; index++) one.fail();

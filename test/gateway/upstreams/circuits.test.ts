@@ -20,7 +20,7 @@ function setUp() {
 
 describe("circuits of a provider", () => {
   for (const outcome of ["500", "timeout", "broken"]) {
-    it(`leave a model alone that keeps failing with ${outcome}, and no other`, () => {
+    it(`pause a model that keeps failing with ${outcome}, and no other model`, () => {
       const { circuits, fail, succeed } = setUp();
       fail("bad", outcome, 5);
       assert.deepEqual(circuits.admit("bad"), { ms: 10_000, of: { outcome } });
@@ -30,7 +30,7 @@ describe("circuits of a provider", () => {
   }
 
   for (const outcome of ["unreachable", "502", "503", "504"]) {
-    it(`leave the provider alone after ${outcome}, whatever was asked for`, () => {
+    it(`pause the provider after ${outcome}, whatever models were requested`, () => {
       const { circuits, fail } = setUp();
       for (const model of ["a", "b", "c", "d", "e"]) fail(model, outcome, 1);
       assert.deepEqual(circuits.admit("f"), { ms: 10_000, of: "provider" });

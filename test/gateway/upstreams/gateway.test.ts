@@ -157,7 +157,7 @@ describe("a provider behind the gateway", () => {
     assert.equal(double.posts[1]?.headers.accept, "*/*");
   });
 
-  it("causes dispatch.rejected for a client's error that it reports as 500, and its circuit stays closed", async () => {
+  it("gives dispatch.rejected for a client's error that it reports as 500, and its circuit stays closed", async () => {
     await using double = await startProvider();
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
     for (let at = 0; at < 7; at++) {
@@ -206,7 +206,7 @@ describe("a provider behind the gateway", () => {
     [504, 504, "dispatch.upstream_timeout"],
   ];
   for (const [status, answered, code] of failures) {
-    it(`is told as ${answered} ${code} when it answers ${status}, without its key anywhere`, async () => {
+    it(`is reported as ${answered} ${code} when it answers ${status}, and its key is nowhere in the answer`, async () => {
       await using double = await startProvider();
       await using gateway = await startGateway({
         registry: { upstreams: acme({ baseUrl: double.baseUrl, retries: 0 }) },
@@ -223,7 +223,7 @@ describe("a provider behind the gateway", () => {
     });
   }
 
-  it("ends a stream that it breaks with an error that the SDK reads", async () => {
+  it("fails within a stream: the stream ends with an error that the SDK reads", async () => {
     await using double = await startProvider();
     await using gateway = await startGateway({ registry: { upstreams: acme({ baseUrl: double.baseUrl }) } });
     const client = sdk(gateway);
@@ -245,7 +245,7 @@ describe("a provider behind the gateway", () => {
     assert.ok(!gateway.log().includes(secretKey));
   });
 
-  it("does no harm with a refusal that is nested without end, nor does an engine", async () => {
+  it("does no harm with an endlessly nested refusal, nor does an engine", async () => {
     const body = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
     await using double = await startProvider();
     await using engine = await scriptedEngine((response) => void response.writeHead(400).end(body));

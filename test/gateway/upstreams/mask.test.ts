@@ -14,7 +14,7 @@ describe("mask", () => {
     ["not at all", "sk-proj-0123456789/ab", "sk-proj-0123456789/ab"],
   ];
   for (const [what, text, masked] of cases) {
-    it(`hides a key that stands there ${what}`, () => assert.equal(new Mask(key, "errors").text(text), masked));
+    it(`hides a key that appears ${what}`, () => assert.equal(new Mask(key, "errors").text(text), masked));
   }
 
   it("hides a key with quotes in JSON", () => {

@@ -10,7 +10,7 @@ import { specOf } from "./fixture.ts";
 
 const capabilities = ["image", "speech", "transcription", "rerank", "embeddings"];
 
-describe("images, sound and ranks from a provider", () => {
+describe("a provider of images, sound and ranks", () => {
   let double: ProviderDouble;
   let gateway: TestGateway;
   let client: OpenAI;
@@ -55,7 +55,7 @@ describe("images, sound and ranks from a provider", () => {
     return { path, method, body };
   };
 
-  it("draws what a provider that claims images is asked for, as the client put it", async () => {
+  it("draws the images of a model that it claims, by the client's unchanged request", async () => {
     const body = { model: "painter", prompt: "a harbour", size: "1536x1024" as const, quality: "high" as const, n: 9 };
     const { data } = await client.images.generate(body);
     assert.deepEqual(data, [{ b64_json: "cGljdHVyZQ==" }]);
@@ -64,7 +64,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.deepEqual(JSON.parse(asked.body), { ...body, model: "far" });
   });
 
-  it("relays a provider's partial images, and reports when they break off", async () => {
+  it("streams partial images, and an early end is reported", async () => {
     const stream = await client.images.generate({ model: "painter", prompt: "x", stream: true, partial_images: 1 });
     const types = (await Array.fromAsync(stream)).map(({ type }) => type);
     assert.deepEqual(types, ["image_generation.partial_image", "image_generation.completed"]);
@@ -81,7 +81,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.match(text.slice(-300), /data: \{"error":\{"code":"dispatch\.upstream_failed".*\}\}\n\n$/);
   });
 
-  it("draws with the slot if a slot has the name, or if the provider does not claim images", async () => {
+  it("draws no image under a slot's name, and none where it does not claim images", async () => {
     const before = double.asked.length;
     for (const [model, code] of [
       ["sdxl-turbo", "slot.disabled"],
@@ -97,7 +97,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.equal(double.asked.length, before);
   });
 
-  it("sends speech in the provider's format, as bytes or events, and lists the voices", async () => {
+  it("speaks in its own format, as bytes or events, and its voices are listed", async () => {
     const body = { model: "painter", input: "hi", voice: { id: "voice_7" }, response_format: "aac" as const };
     const speech = await client.audio.speech.create(body);
     assert.deepEqual([speech.headers.get("content-type"), await speech.text()], ["audio/mpeg", "sound"]);
@@ -123,7 +123,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.equal((await envelopeOf(mute)).error.code, "dispatch.capability_mismatch");
   });
 
-  it("passes on a provider's transcription while it arrives", async () => {
+  it("transcribes an upload, and the text is relayed while it arrives", async () => {
     const file = await OpenAI.toFile(Buffer.from("sound"), "a.wav");
     const stream = await client.audio.transcriptions.create({ model: "painter", file, stream: true });
     const types = (await Array.fromAsync(stream)).map(({ type }) => type);
@@ -142,7 +142,7 @@ describe("images, sound and ranks from a provider", () => {
     assert.equal((await client.embeddings.create({ model: "painter", input: "x" })).model, "painter");
   });
 
-  it("reports a provider's refusal with the status", async () => {
+  it("keeps the status of its refusals", async () => {
     double.fail({ kind: "answer", status: 400, body: '{"error":{"message":"not safe"}}' });
     const refusal = await rejectionOf(client.images.generate({ model: "painter", prompt: "x" }), OpenAI.APIError);
     assert.deepEqual([refusal.status, refusal.code], [400, "dispatch.rejected"]);

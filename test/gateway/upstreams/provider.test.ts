@@ -67,7 +67,7 @@ describe("a request to a provider", () => {
     ["/v1beta/openai", "/v1/models", "/v1beta/openai/models"],
   ];
   for (const [base, path, asked] of addresses) {
-    it(`goes to ${asked} for ${path} under "${base}"`, async () => {
+    it(`has the address ${asked} for ${path} under "${base}"`, async () => {
       await using open = openProvider({ baseUrl: `https://api.example.com${base}` });
       assert.equal(open.provider.address(path), asked);
     });
@@ -87,7 +87,7 @@ describe("a request to a provider", () => {
     }
   });
 
-  it("gives an answer's own headers, and only those that mean something", async () => {
+  it("passes on the headers of the answer that clients need, and no others", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     const body = [Buffer.from('{"model":"m","stream":true}')];
@@ -99,7 +99,7 @@ describe("a request to a provider", () => {
     assert.equal(double.posts[0]?.headers.accept, "text/event-stream");
   });
 
-  it("is not answered by what only announces the answer", async () => {
+  it("is not answered by an informational response", async () => {
     await using engine = await scriptedEngine((response, seen) => {
       response.writeEarlyHints({ link: "</style.css>; rel=preload" });
       sayHello(response, seen);
@@ -110,7 +110,7 @@ describe("a request to a provider", () => {
     assert.equal(asked.head?.status, 200);
   });
 
-  it("keeps connections, and replaces one that the provider has closed", async () => {
+  it("keeps connections, and replaces a connection that the provider has closed", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     await answerOf(ask(open.provider));
@@ -123,7 +123,7 @@ describe("a request to a provider", () => {
     assert.equal(double.posts[2]?.connection, 1);
   });
 
-  it("goes to the newest key of a file", async () => {
+  it("has the newest key of a file", async () => {
     await using dir = await tempDir();
     await using double = await startProvider();
     const file = join(dir.path, "key");
@@ -161,7 +161,7 @@ describe("a provider that fails", () => {
     ],
   ];
   for (const [fault, tries, code, answered, message] of kinds) {
-    it(`is told as ${code} after ${tries} tries: ${message}`, async () => {
+    it(`is reported as ${code} after ${tries} tries: ${message}`, async () => {
       await using double = await startProvider();
       await using open = openProvider({ baseUrl: double.baseUrl });
       double.fail(...Array.from({ length: tries }, () => fault));
@@ -171,7 +171,7 @@ describe("a provider that fails", () => {
     });
   }
 
-  it("is asked again as often as it says, and then no more", async () => {
+  it("gets a request as often as `retries` allows, and then no more", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl, retries: 3 });
     double.fail(status(503), { kind: "drop" }, status(502));
@@ -183,7 +183,7 @@ describe("a provider that fails", () => {
     assert.deepEqual(never.outcomes, ["503"]);
   });
 
-  it("is not asked again before it wants to be", async () => {
+  it("gets no request before its Retry-After is over", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail(status(503, { "retry-after": "120" }));
@@ -192,7 +192,7 @@ describe("a provider that fails", () => {
     assert.equal(double.posts.length, 1);
   });
 
-  it("keeps its 429 and when to come again", async () => {
+  it("keeps its 429 and its Retry-After", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail(status(429, { "retry-after": "7" }, '{"error":{"message":"slow down"}}'));
@@ -220,7 +220,7 @@ describe("a provider that fails", () => {
     assert.equal(double.posts.length, 1);
   });
 
-  it("is not asked again once a byte was passed on", async () => {
+  it("gets no request again once a byte was relayed", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail({ kind: "cut" });
@@ -246,7 +246,7 @@ describe("a provider that fails", () => {
     assert.deepEqual(open.outcomes, ["broken", "200"]);
   });
 
-  it("may not answer in an encoding that was not requested", async () => {
+  it("fails where it answers in an encoding that was not requested", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail(status(200, { "content-encoding": "gzip" }));
@@ -254,7 +254,7 @@ describe("a provider that fails", () => {
     assert.equal(failure.message, "upstream acme answers in an encoding that was not requested");
   });
 
-  it("is left alone after five failures in a row, and tried again after a while by one request", async () => {
+  it("gets no request after five failures in a row, then a single trial after a while", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
     double.fail(...Array.from({ length: 5 }, () => status(503)));
@@ -272,7 +272,7 @@ describe("a provider that fails", () => {
     await answerOf(ask(open.provider));
   });
 
-  it("is left alone as well when nothing listens there", async () => {
+  it("gets no request either after five refused connections", async () => {
     await using open = openProvider({ baseUrl: `http://127.0.0.1:${await freePort()}/v1`, retries: 0 });
     for (let index = 0; index < 5; index++) await failureOf(ask(open.provider));
     assert.equal(open.provider.state, "open");
@@ -282,7 +282,7 @@ describe("a provider that fails", () => {
     ["answers 500", status(500)],
     ["closes the connection", { kind: "drop" }],
   ] satisfies [string, Fault][]) {
-    it(`is asked for its other models when it ${how} for one`, async () => {
+    it(`still gets requests for its other models when it ${how} for one model`, async () => {
       await using double = await startProvider();
       await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
       double.fail(...Array.from({ length: 5 }, () => fault));
@@ -296,7 +296,7 @@ describe("a provider that fails", () => {
     });
   }
 
-  it("goes on being asked for a model though one prompt fails again and again", async () => {
+  it("still gets requests for a model although one prompt fails again and again", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl, retries: 0 });
     double.fail(...Array.from({ length: 9 }, () => status(500)));
@@ -304,7 +304,7 @@ describe("a provider that fails", () => {
     await answerOf(ask(open.provider, { body: [Buffer.from('{"model":"gpt-double","messages":[{}]}')] }));
   });
 
-  it("is not taken for broken because it refuses requests", async () => {
+  it("stays in service where it refuses requests", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     double.fail(...Array.from({ length: 6 }, () => status(400)));
@@ -326,7 +326,7 @@ describe("a provider's key", () => {
     body: JSON.stringify({ error: { message: `bad key ${secretKey}`, headers: { authorization: secretKey } } }),
   });
   for (const code of [200, 400, 401, 403, 404, 422, 429, 500, 503]) {
-    it(`comes back in nothing when the provider echoes it with ${code}`, async () => {
+    it(`is masked everywhere when the provider echoes it with ${code}`, async () => {
       await using double = await startProvider();
       await using open = openProvider({ baseUrl: double.baseUrl, ...bearer, retries: 0 });
       double.fail(echo(code));
@@ -357,7 +357,7 @@ describe("a provider's key", () => {
     assert.equal(text, body.replace(secretKey, "*".repeat(secretKey.length)));
   });
 
-  it("is missing: the client learns that, the log which variable", async () => {
+  it("that is missing is reported to the client, and its variable in the log", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl, ...bearer }, { env: {} });
     const failure = await failureOf(ask(open.provider));
@@ -367,7 +367,7 @@ describe("a provider's key", () => {
     assert.deepEqual([double.asked.length, open.outcomes], [0, ["no_key"]]);
   });
 
-  it("is missing in a file: the same, and the path stays out of the answer", async () => {
+  it("that is missing in a file is reported in the same way, and the answer does not have the path", async () => {
     await using open = openProvider({
       baseUrl: "http://127.0.0.1:9/v1",
       auth: { type: "bearer", valueFrom: { file: "/nonexistent/key" } },
@@ -377,7 +377,7 @@ describe("a provider's key", () => {
     assert.deepEqual(open.problems, ["the file /nonexistent/key does not exist"]);
   });
 
-  it("is refused: the log says so", async () => {
+  it("that the provider refuses is reported in the log", async () => {
     await using double = await startProvider({ key: "another-key" });
     await using open = openProvider({ baseUrl: double.baseUrl, ...bearer });
     await failureOf(ask(open.provider));
@@ -430,7 +430,7 @@ describe("clients of a provider with maxConcurrent", () => {
     assert.deepEqual(order, ["many0", "many1", "few1", "many2", "many3"]);
   });
 
-  it("take no place with a request that is given up before its turn, or just then", async () => {
+  it("take no place with a request that is aborted before its turn, or at its turn", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl, maxConcurrent: 1 });
     const all = Array.from({ length: 4 }, () => ask(open.provider));
@@ -507,7 +507,7 @@ describe("an upload", () => {
     );
   });
 
-  it("is sent again when the connection failed, and not once a part of it was used", async () => {
+  it("is sent again when the connection failed, and not once a part of the upload was read", async () => {
     const port = await freePort();
     await using nobody = openProvider({ baseUrl: `http://127.0.0.1:${port}/v1` });
     await failureOf(ask(nobody.provider, { body: upload(lent(pieces)) }));
@@ -615,7 +615,7 @@ describe("a client that leaves", () => {
     assert.equal(unsent.ends, 0);
   });
 
-  it("is not served when the connection is there", async () => {
+  it("is not served where it leaves while the connection is opened", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl });
     const asked = ask(open.provider);
@@ -626,7 +626,7 @@ describe("a client that leaves", () => {
     assert.deepEqual([double.posts.length, asked.ends], [1, 0]);
   });
 
-  it("is not served after a pause between two tries", async () => {
+  it("is not served where it leaves between two tries", async () => {
     await using double = await startProvider();
     await using open = openProvider({ baseUrl: double.baseUrl }, { backoffMs: 3000 });
     double.fail(status(503));

@@ -100,8 +100,8 @@ describe("secret in a file", () => {
   });
 });
 
-describe("secret in a cluster", () => {
-  it("says that there is none here", async () => {
+describe("a secret of a cluster", () => {
+  it("is refused outside a cluster, with the alternatives", async () => {
     const secret = openSecret({ secretKeyRef: { name: "acme", key: "token" } }, { env: {}, now: () => 0 });
     assert.equal(await problem(secret), "key token of Secret acme can only be had in a cluster; use env or file here");
   });

@@ -70,7 +70,7 @@ describe("upstreams", () => {
     await until("connections are closed", () => double.openConnections === 0);
   });
 
-  it("end everything with the gateway, dropped ones too", async () => {
+  it("end everything with the gateway, removed providers too", async () => {
     await using double = await startProvider();
     await using open = openUpstreams();
     double.fail({ kind: "hang" }, { kind: "hang" });
@@ -115,7 +115,7 @@ describe("upstreams", () => {
     assert.equal(open.upstreams.views()[0]?.problems.discovery, undefined);
   });
 
-  it("know no model by a name that holds the key", async () => {
+  it("list no model whose name holds the key", async () => {
     await using double = await startProvider({ key: secretKey, models: [`x-${secretKey}`, "m1"] });
     const kept: string[] = [];
     const discovered = {
@@ -132,7 +132,7 @@ describe("upstreams", () => {
     assert.deepEqual(kept, [`x-${"*".repeat(secretKey.length)}`, "m1"]);
   });
 
-  it("repeat nothing of a list that is none", async () => {
+  it("repeat no part of an answer that is not a list of models", async () => {
     await using double = await startProvider();
     await using open = openUpstreams();
     double.models = { kind: "answer", status: 200, body: secretKey };
@@ -141,7 +141,7 @@ describe("upstreams", () => {
     assert.deepEqual(open.problems, ["acme: the provider's list of models is not JSON"]);
   });
 
-  it("ask a dropped one for its models no more", async () => {
+  it("ask a removed provider for its models no more", async () => {
     await using dropped = await startProvider();
     await using other = await startProvider();
     await using open = openUpstreams();
@@ -159,7 +159,7 @@ describe("upstreams", () => {
     assert.ok(dropped.asked.length <= before + 1);
   });
 
-  it("keep the last good list while a provider is edited, and drop it for another one", async () => {
+  it("keep the last good list while a provider is edited, and drop it for another provider", async () => {
     await using first = await startProvider({ models: ["m1"] });
     await using second = await startProvider({ models: ["m2"] });
     await using open = openUpstreams();
@@ -175,7 +175,7 @@ describe("upstreams", () => {
     await until("the other list is there", () => open.upstreams.refs().has("m2"));
   });
 
-  it("begin with the stored list, store each new list, and store no doubtful one", async () => {
+  it("begin with the stored list, store each new list, and store no doubtful list", async () => {
     await using double = await startProvider();
     double.models = { kind: "hang" };
     const kept: string[] = [];

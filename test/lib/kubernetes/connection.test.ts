@@ -22,7 +22,7 @@ describe("the connection to an API server", { concurrency: true }, () => {
     assert.deepEqual([named.server, named.namespace], ["https://[fd00::1]:443", "other"]);
   });
 
-  it("says what is missing", async () => {
+  it("names missing settings and files", async () => {
     await using dir = await tempDir();
     await assert.rejects(
       connect(inPod, dir.path),

@@ -9,7 +9,7 @@ import { until } from "../../support/until.ts";
 
 const never = new Promise<never>(() => undefined);
 
-it("a renewal that nobody answers is given up in time for another one before the holder may act no more", async () => {
+it("a renewal without an answer is aborted in time for another attempt before the lease ends", async () => {
   using api = new ApiDouble();
   const limits = new Set<number | undefined>();
   let isSilent = false;

@@ -44,7 +44,7 @@ describe("the metrics of another program", () => {
     assert.deepEqual(asked, { name: "asked_total", labels: 'path="/a \\"b\\" \\\\"', value: "7" });
   });
 
-  it("are nothing where the page is in another format", () => {
+  it("are none where the page is in another format", () => {
     for (const text of ["", "<html><body>a 1</body></html>", '{"a": 1}', "\0\0", "a", "a b", "1a 1"])
       assert.deepEqual(lines(text), [], JSON.stringify(text));
   });

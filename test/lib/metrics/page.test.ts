@@ -19,7 +19,7 @@ describe("a metric page", () => {
     );
   });
 
-  it("lets other work go on while it is written", async () => {
+  it("yields to other work while it is written", async () => {
     const page = new MetricPage();
     page.read(states, function* () {
       for (let nth = 0; nth < 2000; nth += 1) {

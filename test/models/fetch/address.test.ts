@@ -30,7 +30,7 @@ async function find(text: string, network: Network): Promise<Address> {
   return await findAddress(source, network, new AbortController().signal);
 }
 
-it("a hub's HEAD tells size, checksum and commit, and where it leads is not asked", async () => {
+it("a hub's HEAD gives size, checksum and commit, and the target of its redirect gets no request", async () => {
   await using hub = await startFileServer();
   await using store = await startFileServer();
   hub.behave = (_request, response) => linkTo(response, `${store.url}/signed?key=1`, body);
@@ -42,7 +42,7 @@ it("a hub's HEAD tells size, checksum and commit, and where it leads is not aske
   assert.deepEqual(found.headers, {}, "the token stays with the hub");
 });
 
-it("a redirect within the hub keeps the token, and one to another host loses it", async () => {
+it("a redirect within the hub keeps the token, and a redirect to another host drops it", async () => {
   await using hub = await startFileServer();
   await using other = await startFileServer({ "/file": { body } });
   hub.behave = (request, response) => {

@@ -69,7 +69,7 @@ it("deletes what no model needs, and keeps the parts of a pull that is not over"
   assert.equal(existsSync(at.store.partialDirectory("https://h/paused")), true);
 });
 
-it("keeps what a pull has begun to use that came and ended while leftovers were looked for", async () => {
+it("keeps the content of a pull that came and ended during the search for leftovers", async () => {
   await using at = await site();
   const [content, pulledAt] = [at.store.blobPath(digest("c")), new Date().toISOString()];
   const store = {
@@ -110,7 +110,7 @@ it("keeps every content while a model is being fetched: it has no ref before its
   assert.equal(existsSync(at.store.blobPath(digest("c"))), true);
 });
 
-it("knows how many bytes only one model has", async () => {
+it("counts the bytes that only one model has", async () => {
   await using at = await site();
   assert.deepEqual(
     ["kept", "other", "nobody"].map((ref) => exclusiveBytes(at.store, ref)),

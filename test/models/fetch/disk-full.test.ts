@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const isRoot = process.getuid?.() === 0;
 
 it(
-  "a disk that fills up while a file comes ends the attempt, and the next goes on once there is room",
+  "a disk that fills up during a fetch ends the attempt, and the next attempt continues once there is room",
   { skip: isRoot ? false : "mounting a small tmpfs needs root" },
   async () => {
     await using site = await fetchSite();
@@ -63,7 +63,7 @@ async function smallExt4(path: string, size: string): Promise<AsyncDisposable | 
   return { [Symbol.asyncDispose]: async () => void (await run("umount", [path])) };
 }
 
-it("a reserve that is used up while a file comes ends the attempt before the disk is full", async (t) => {
+it("a reserve that is used up during a fetch ends the attempt before the disk is full", async (t) => {
   await using site = await fetchSite(70 * mebibyte);
   const { server, body } = site;
   const small = join(site.directory, "small");

@@ -27,7 +27,7 @@ it("fetches a file by several ranges at once", async () => {
   );
 });
 
-it("fetches an empty file, and one of a byte", async () => {
+it("fetches an empty file, and a file of one byte", async () => {
   for (const bytes of [0, 1]) {
     await using site = await fetchSite(bytes);
     const found = await download(site.options());
@@ -36,7 +36,7 @@ it("fetches an empty file, and one of a byte", async () => {
   }
 });
 
-it("goes on where connections break, and fetches nothing twice", async () => {
+it("continues where connections break, and fetches nothing twice", async () => {
   await using site = await fetchSite();
   const { server } = site;
   let breaks = 0;
@@ -62,7 +62,7 @@ it("goes on where connections break, and fetches nothing twice", async () => {
   assert.equal(breaks, 6);
 });
 
-it("continues after an end, and fetches only what is missing or was changed on disk", async () => {
+it("continues after an abort, and fetches only what is missing or was changed on disk", async () => {
   await using site = await fetchSite();
   const { server, body } = site;
   const stop = new AbortController();
@@ -187,7 +187,7 @@ it("a wrong checksum is an error, and nothing of the file stays", async () => {
   assert.equal(existsSync(options.directory), false);
 });
 
-it("a size that is not the declared one is refused before anything is fetched", async () => {
+it("a size other than the declared size is refused before anything is fetched", async () => {
   await using site = await fetchSite();
   const error = await rejectionOf(download(site.options({ expected: { sizeBytes: 5 } })), FetchError);
   assert.equal(error.reason, "SizeMismatch");
@@ -197,7 +197,7 @@ it("a size that is not the declared one is refused before anything is fetched", 
   );
 });
 
-it("waits as long as a server asks to that has had too many requests", async () => {
+it("waits as long as a 429 of the server requires", async () => {
   await using site = await fetchSite();
   const { server } = site;
   let refused = 0;

@@ -87,7 +87,7 @@ it("fetches the shards and the projector of a model from one state of their repo
   assert.deepEqual(await hub.store.leftovers(new Set()), []);
 });
 
-it("two refs with one content share one file, which is fetched once and stays as long as one of them", async () => {
+it("two refs with the same content share a file, which is fetched once and kept as long as one of them", async () => {
   await using hub = await site(files);
   const sources = [hubSources[0] ?? ""];
   const [first = ""] = await hub.fetch({ ref: "a", sources });
@@ -143,7 +143,7 @@ it("a file from a web server without checksums is not fetched again when another
   assert.deepEqual(await Promise.all(paths.map((path) => readFile(path))), [one, two]);
 });
 
-it("a ref that is fetched anew has its new files and none of the old ones", async () => {
+it("a ref that is fetched again has its new files and none of the old ones", async () => {
   await using hub = await site(files);
   await hub.fetch({ ref: "a", sources: hubSources });
   const paths = await hub.fetch({ ref: "a", sources: [hubSources[1] ?? ""] });

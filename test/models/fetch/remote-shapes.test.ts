@@ -57,7 +57,7 @@ describe("the shape of a model elsewhere", () => {
     assert.ok(body.length > 4 * 2_097_152, "of a file that is much larger");
   });
 
-  it("is that of all its parts together", async () => {
+  it("covers all parts of a model together", async () => {
     const [one, two] = [0, 1].map((index) => ({ body: fileOf(small, { index, count: 2 }), etag: '"1"' }));
     assert.ok(one !== undefined && two !== undefined);
     await using server = await startFileServer({ "/m-00001-of-00002.gguf": one, "/m-00002-of-00002.gguf": two });
@@ -66,7 +66,7 @@ describe("the shape of a model elsewhere", () => {
     assert.deepEqual(found?.layers, (await shapeFrom(small)).layers);
   });
 
-  it("is not looked for where the model is small, or no GGUF", async () => {
+  it("is not read where the model is small, or not GGUF", async () => {
     const file = { body: fileOf(small), etag: '"1"' };
     await using server = await startFileServer({ "/m.gguf": file, "/m.bin": file });
     assert.equal(await asked(server, ["/m.gguf"], { leastBytes: file.body.length + 1 }), undefined);

@@ -50,7 +50,7 @@ describe("the estimate by a model's header", () => {
     assert.equal((await need(shapes.slidingWindow, "-c 8192 -np 4 -kvu")).host.cache, expected(8192, 2560));
   });
 
-  it("has a buffer for the answers of a whole batch where every token has one, else of the last tokens", async () => {
+  it("has a buffer for the outputs of a whole batch where every token has an output, else of the last tokens", async () => {
     const whole = 262_144 * 4;
     assert.equal((await need(shapes.largeVocabulary, "-c 4096 -np 4")).host.output, 4 * whole);
     const chat = await onGpu(shapes.largeVocabulary, "-c 4096");
@@ -59,7 +59,7 @@ describe("the estimate by a model's header", () => {
     assert.ok(embedding.compute > 512 * whole, `${embedding.compute}`);
   });
 
-  it("counts the output layer among the layers on the GPU, as the one that comes first there", async () => {
+  it("counts the output layer among the layers on the GPU, where it is the first to be placed", async () => {
     const { dense } = shapes;
     const none = await onGpu(dense, "-c 4096 -ngl 0");
     const output = await onGpu(dense, "-c 4096 -ngl 1");

@@ -48,7 +48,7 @@ describe("the catalogue's verdict", () => {
     ]);
   });
 
-  it("is a smaller context where the whole one does not fit, then fewer layers on the GPU", () => {
+  it("suggests a smaller context where the whole context does not fit, then fewer layers on the GPU", () => {
     const with8 = hostFit(entry("qwen3-8b"), undefined, { memory: memory(64 * gib), gpus: [card(8 * gib)] }, "cuda");
     assert.deepEqual([with8.verdict, with8.settings], ["fits_with", { contextSize: 16_384 }]);
     const with4 = hostFit(entry("qwen3-8b"), undefined, { memory: memory(64 * gib), gpus: [card(4 * gib)] }, "cuda");
@@ -58,7 +58,7 @@ describe("the catalogue's verdict", () => {
     assert.ok(layers > 15 && layers < 30, `${layers}`);
   });
 
-  it("is by how much it does not fit", () => {
+  it("says how many bytes are missing where the model does not fit", () => {
     const fit = hostFit(entry("qwen3-8b"), undefined, { memory: memory(4 * gib), gpus: [] }, "cpu");
     assert.equal(fit.verdict, "does_not_fit");
     assert.match(fit.message, /on host, which has 4\.0 GiB \(the machine's memory\): \d.* too much$/);
@@ -103,7 +103,7 @@ describe("the catalogue's verdict", () => {
     );
   });
 
-  it("is not made up where nothing is known", () => {
+  it("is unknown where the model's needs are unknown", () => {
     const fit = hostFit(entry("kokoro-82m"), undefined, { memory: memory(32 * gib), gpus: [] }, "cpu");
     assert.deepEqual([fit.verdict, fit.needBytes], ["unknown", undefined]);
   });

@@ -126,7 +126,7 @@ describe("whether a model fits", async () => {
     );
   });
 
-  it("is not known where nothing is known of the device", () => {
+  it("is unknown where the device is unknown", () => {
     const required = requirementOf(estimate(shape, settings("-c 8192")), beside, "header");
     assert.equal(judge(required, [{ id: "host", kind: "host", totalBytes: 64 * gib, reason: "" }]).kind, "unknown");
   });

@@ -124,7 +124,7 @@ describe("the context that an engine saves before it is stopped", () => {
     assert.deepEqual(third.engine.calls, [], "it was used");
   });
 
-  it("is asked for of places without a request alone, the longest first", async () => {
+  it("is saved for idle places alone, the longest first", async () => {
     await using desk = await Desk.open();
     const { engine, process } = await desk.start([100, 900, 300]);
     engine.tokens[2] = undefined;
@@ -182,7 +182,7 @@ describe("the context that an engine saves before it is stopped", () => {
     assert.deepEqual(second.engine.tokens, [500]);
   });
 
-  it("waits while another model is held, within the limit of both: the older one goes first", async () => {
+  it("waits while another model is held, within the common limit: the older context is deleted first", async () => {
     await using desk = await Desk.open();
     const spec = keeping({ maxBytes: 6000 });
     const one = await desk.start([300]);
@@ -229,7 +229,7 @@ describe("the context that an engine saves before it is stopped", () => {
     assert.deepEqual([second.engine.calls, await desk.files()], [[], []]);
   });
 
-  it("never holds up an unload: an engine that does not finish is left alone", async (t) => {
+  it("never delays an unload: the save of an engine that does not finish is abandoned", async (t) => {
     await using desk = await Desk.open();
     const { engine, process } = await desk.start([500, 400]);
     const saving = Promise.withResolvers<void>();
@@ -275,7 +275,7 @@ describe("the context that an engine saves before it is stopped", () => {
     assert.deepEqual([await desk.files(), desk.contexts.latest("primary")?.result], [[], "dropped"]);
   });
 
-  it("is no link that an engine has put in its place: the link's target is left alone", async () => {
+  it("follows no link that an engine has put in its place: the target is left alone", async () => {
     await using desk = await Desk.open();
     const { engine, process } = await desk.start([500]);
     const target = join(desk.stateDir, "precious");
@@ -311,7 +311,7 @@ describe("the context that an engine saves before it is stopped", () => {
     assert.equal((await desk.files()).length, 1, "the next operator saves of the same engine");
   });
 
-  it("is gone with the boot of the machine: its files were not synced", async () => {
+  it("is dropped after a reboot of the machine: its files were not synced", async () => {
     await using desk = await Desk.open();
     const first = await desk.start([500]);
     await desk.contexts.save(first.process, keeping(), 10_000);
@@ -354,7 +354,7 @@ describe("a saved context that does not hold", () => {
     assert.match(desk.contexts.latest("primary")?.message ?? "", /the engine counts 499 tokens, and saved 500/);
   });
 
-  it("is dropped where the engine refuses it, and where it ends the engine: the next one does not get it", async () => {
+  it("is dropped where the engine refuses it, and where it crashes the engine: the next engine does not get it", async () => {
     for (const fault of [
       (response) => void response.writeHead(400).end('{"error":{"message":"Unable to restore slot"}}'),
       (response) => void response.destroy(),

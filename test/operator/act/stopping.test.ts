@@ -33,7 +33,7 @@ test("stopping every engine publishes that they are offline, by the rules, and a
   assert.equal(site.slot("a").status.restarts, 0);
 });
 
-test("what failed for good is tried again once everything was stopped, and its start is no restart", async () => {
+test("a slot that failed for good is tried again after everything was stopped, and its start is not counted as a restart", async () => {
   await using site = new Site();
   site.runtime.manner("a").cannotStart = true;
   site.source.save("a", custom());
@@ -88,7 +88,7 @@ test("an operator that is ended while an engine is being stopped does not wait f
   assert.deepEqual([site.state("a"), ...site.deeds("a")], ["offline", "start main", "stop main"]);
 });
 
-test("an engine that an earlier operator was ending has not failed when it ends after that one", async () => {
+test("an engine that an earlier operator was stopping has not failed when it ends after that operator", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start();

@@ -23,7 +23,7 @@ function grants(moments: readonly (readonly [atMs: number, ...members: Member[]]
   return `${told.toSorted().join(", ")}${last?.againMs === undefined ? "" : `; again in ${last.againMs / 1000} s`}`;
 }
 
-describe("who of a group may be loaded", () => {
+describe("which slot of a group may be loaded", () => {
   const table: readonly [what: string, told: string, expected: string][] = [
     ["the first who asks has the place", grants([[0, member("a", asking), member("b")]]), "a has a place"],
     [

@@ -40,7 +40,7 @@ function loaded(site: Site): string {
 }
 
 describe("a group with a budget of bytes", () => {
-  it("loads slots together that fit, and makes the cheapest leave for one that does not", async () => {
+  it("loads slots together that fit, and makes the cheapest slot leave for a slot that does not fit", async () => {
     await using site = await sized({ a: 10, b: 8, c: 10, d: 1 });
     site.source.group("gpu", { budget: { memoryBytes: 20 * gibibyte }, minResidencySeconds: 0 });
     await site.start();
@@ -72,7 +72,7 @@ describe("a group with a budget of bytes", () => {
     );
   });
 
-  it("stalls a slot that is larger than the budget, with the sum, and makes none leave for it", async () => {
+  it("stalls a slot that is larger than the budget, with the sum, and makes no other slot leave for it", async () => {
     await using site = await sized({ a: 10, b: 30 });
     site.source.group("gpu", { budget: { memoryBytes: 20 * gibibyte }, minResidencySeconds: 0 });
     await site.start();
@@ -106,7 +106,7 @@ describe("a group that no SlotGroup declares", () => {
     assert.equal(loaded(site), "b c");
   });
 
-  it("limits nothing of which nothing is known", async () => {
+  it("sets no limit where no slot's need is known", async () => {
     await using site = await sized({});
     for (const slot of ["a", "b", "c"]) site.source.save(slot, member);
     await site.start();

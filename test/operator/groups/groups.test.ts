@@ -31,7 +31,7 @@ function mostAtOnce(site: Site): number {
   return most;
 }
 
-describe("a group of one place", () => {
+describe("a group with a single place", () => {
   it("makes the second slot wait, names the slot that has the place, and grants the place once the first is idle", async () => {
     await using site = await grouped();
     ask(site, "a");
@@ -129,7 +129,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.state("a"), site.state("b")], ["offline", "ready"]);
   });
 
-  it("goes on to the next where one cannot be loaded", async () => {
+  it("continues with the next slot where one cannot be loaded", async () => {
     await using site = await grouped();
     site.runtime.manner("a").crashAfterMs = 10;
     ask(site, "a");
@@ -175,7 +175,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.state("a"), site.state("b")], ["offline", "ready"]);
   });
 
-  it("asks for memory only when the slot has its place: what the other one holds is no reason to refuse it", async () => {
+  it("checks memory only when the slot has its place: the other slot's memory is no reason to refuse it", async () => {
     await using site = await grouped({ minResidencySeconds: 0 });
     const refusal = { reason: "NoMemory", message: "4 GiB of 9 GiB are free" };
     site.fit = {
@@ -195,7 +195,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.state("a"), mostAtOnce(site)], ["offline", 1]);
   });
 
-  it("makes the other leave for a slot that then lacks memory, and not again and again", async () => {
+  it("makes the other slot leave for a slot that then lacks memory, and does so once", async () => {
     await using site = await grouped({ minResidencySeconds: 0 });
     const refusal = { reason: "NoMemory", message: "it needs 12 GiB" };
     site.fit = { ...site.fit, estimate: async ({ engineInput }) => (engineInput.slot === "b" ? { refusal } : {}) };
@@ -223,7 +223,7 @@ describe("a group of one place", () => {
     assert.ok(starts <= 6, `${starts} starts`);
   });
 
-  it("makes none leave for a slot that the device is too small for, whatever the others hold", async () => {
+  it("makes no slot leave for a slot that the device is too small for", async () => {
     await using site = await grouped({ minResidencySeconds: 0 });
     const refusal = { reason: "DoesNotFit", message: "it needs 120 GiB" };
     site.fit = { ...site.fit, estimate: async ({ engineInput }) => (engineInput.slot === "b" ? { refusal } : {}) };
@@ -334,7 +334,7 @@ describe("a group of one place", () => {
     assert.deepEqual([site.state("a"), site.state("b")], ["offline", "ready"]);
   });
 
-  it("is no group without a SlotGroup, and its slots are free again when that goes", async () => {
+  it("does not exist without a SlotGroup, and its slots are unlimited once that is removed", async () => {
     await using site = await grouped();
     ask(site, "a");
     ask(site, "b");

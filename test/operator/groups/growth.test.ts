@@ -86,7 +86,7 @@ describe("a slot of a group that swaps to a larger model", () => {
     assert.equal(at.most(), 18);
   });
 
-  it("waits for a busy one, which leaves once a client of the swap has waited its bound", async () => {
+  it("waits for a busy slot, which leaves once a client of the swap has waited its bound", async () => {
     await using at = await scene({ a: 10, b: 8 });
     const { site } = at;
     ask(site, "b", { inFlight: 1 });
@@ -102,7 +102,7 @@ describe("a slot of a group that swaps to a larger model", () => {
     assert.deepEqual([site.state("a"), sizeOf(site, "a"), at.most()], ["ready", 16, 18]);
   });
 
-  it("stays as it is, with the sum, where the next model is larger than the budget", async () => {
+  it("stays unchanged, with the sum, where the next model is larger than the budget", async () => {
     await using at = await scene({ a: 10, b: 8 });
     const { site } = at;
     site.source.save("a", member(24));
@@ -133,7 +133,7 @@ describe("a slot of a group that swaps to a larger model", () => {
     assert.deepEqual([site.state("a"), sizeOf(site, "a"), at.most()], ["ready", 16, 18]);
   });
 
-  it("keeps to the budget at any moment, whatever is edited and asked for, and ends in an order", async () => {
+  it("stays within the budget at any moment, under any edits and requests, and always settles", async () => {
     const slot = fc.constantFrom("a", "b", "c");
     const event = fc.oneof(
       fc.record({ kind: fc.constant("edit" as const), slot, size: fc.constantFrom(2, 6, 9, 14, 19, 25) }),

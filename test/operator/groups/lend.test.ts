@@ -24,7 +24,7 @@ async function grouped(): Promise<Site> {
 }
 
 describe("a group that is lent", () => {
-  it("is left by idle, busy, pinned and always loaded slots, each when its requests have ended, and loads nothing", async () => {
+  it("loads nothing, and idle, busy, pinned and always loaded slots leave it when their requests have ended", async () => {
     await using site = await grouped();
     ask(site, "a");
     ask(site, "b");
@@ -79,7 +79,7 @@ describe("a group that is lent", () => {
     assert.equal(site.groupStore.loan("gpu"), undefined);
   });
 
-  it("ends when a person says so", async () => {
+  it("ends on request", async () => {
     await using site = await grouped();
     await lend(site, 7200);
     await site.advance(5);
@@ -135,7 +135,7 @@ describe("a group that is lent", () => {
     );
   });
 
-  it("is one that no SlotGroup declares, too", async () => {
+  it("may be a group that no SlotGroup declares", async () => {
     await using site = new Site();
     site.source.save("a", custom({ group: "other" }));
     await site.start();
@@ -147,8 +147,8 @@ describe("a group that is lent", () => {
   });
 });
 
-describe("what the operator says of groups", () => {
-  it("is published: budget, members with what they hold or wait for, and problems", async () => {
+describe("the published status of groups", () => {
+  it("has the budget, the members with the memory that they hold or wait for, and problems", async () => {
     await using site = new Site();
     site.source.group("gpu");
     for (const slot of ["a", "b"]) site.source.save(slot, member);
@@ -204,7 +204,7 @@ describe("what the operator says of groups", () => {
     assert.deepEqual([site.state("z"), site.state("b")], ["ready", "offline"]);
   });
 
-  it("says where pinned slots need more than the budget, as a condition, and that they no longer do", async () => {
+  it("has a condition while pinned slots need more than the budget", async () => {
     await using site = new Site();
     site.source.group("gpu");
     for (const slot of ["a", "b"]) site.source.save(slot, custom({ group: "gpu" }));

@@ -45,7 +45,7 @@ describe("the budget of a group", () => {
   for (const [what, budget, expected] of table)
     it(what, () => assert.equal(inGib(capacityOf(budget, two).capacity), expected));
 
-  it("is one place, with a problem that names the devices, where the device is not here or its memory is not known", () => {
+  it("is a single place, with a problem that names the devices, where the device is absent or its memory is unknown", () => {
     const { capacity, problem } = capacityOf({ device: "gpu7" }, two);
     assert.equal(inGib(capacity), "slots 1");
     assert.equal(

@@ -79,7 +79,7 @@ describe("a group", () => {
     return told.flatMap(([name, { state }]) => (state === "leaving" ? [name] : [])).join();
   };
 
-  it("lets the slot stay that would have to read a long conversation again", () => {
+  it("lets the slot stay that would have to process a long conversation again", () => {
     const quick = { ...ready, idleMs: 9000, cost: { loadSeconds: 2 } };
     const long = { ...ready, idleMs: 9000, cost: { loadSeconds: 1 } };
     assert.equal(leaving(member("long", long), member("quick", quick)), "long");
@@ -89,7 +89,7 @@ describe("a group", () => {
     assert.equal(leaving(member("long", { ...long, idleMs: 90_000, cost: read }), member("quick", quick)), "long");
   });
 
-  it("says in the plan of who leaves what coming back costs, and in its own status of all loaded slots", async () => {
+  it("shows the cost of coming back in the leaving slot's plan, and in its own status for all loaded slots", async () => {
     await using site = new Site();
     site.source.group("gpu", { budget: { slots: 2 }, minResidencySeconds: 0 });
     const spec = custom({ load: "onDemand", idleSeconds: 600, group: "gpu" });

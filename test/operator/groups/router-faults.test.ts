@@ -24,7 +24,7 @@ function after(
 
 // Faults that the router of llama-server had, by its own reports.
 describe("faults of llama.cpp's router that a group does not have", () => {
-  it("two waiters of which one starves: each gets the place in its turn, also beside a client that never pauses", () => {
+  it("one of two waiting slots starves: here each gets the place in its turn, also beside a client that never pauses", () => {
     const one: GroupRules = { ...rules, ...slots(1) };
     const wait = [member("b", asking), member("c", asking)];
     const first = after(
@@ -57,7 +57,7 @@ describe("faults of llama.cpp's router that a group does not have", () => {
     assert.deepEqual(second.get("c"), "granted");
   });
 
-  it("the model just asked for is the one evicted: neither who was just granted room, nor who has a request, leaves", () => {
+  it("the most recently requested model is evicted: here neither a slot with a new grant nor a slot with a request leaves", () => {
     const told = after([
       [0, member("a", { ...ready, idleMs: 900_000 }), member("b", { ...busy, idleMs: 0 }), member("c")],
       [1000, member("a", { ...ready, idleMs: 901_000 }), member("b", { ...busy, idleMs: 0 }), member("c", asking)],
@@ -68,7 +68,7 @@ describe("faults of llama.cpp's router that a group does not have", () => {
     assert.deepEqual([told.get("b"), told.get("c"), told.get("d")], ["granted", "granted", "waiting"]);
   });
 
-  it("a loading model is killed by the next request: who loads is never told to leave, however long another waits", () => {
+  it("a loading model is killed by the next request: here a loading slot never leaves, however long another waits", () => {
     const loads = [member("a", loading), member("b", loading)];
     const told = after([
       [0, ...loads, member("c", asking)],
@@ -77,7 +77,7 @@ describe("faults of llama.cpp's router that a group does not have", () => {
     assert.deepEqual([...told.values()], ["granted", "granted", "waiting"]);
   });
 
-  it("a failed load leaves everyone waiting: its place goes to the next, and then to who is left", () => {
+  it("a failed load leaves all clients waiting: here its place goes to the next slot, and then to the remaining ones", () => {
     const one: GroupRules = { ...rules, ...slots(1) };
     const told = after(
       [
@@ -93,7 +93,7 @@ describe("faults of llama.cpp's router that a group does not have", () => {
     assert.deepEqual([...told], [["c", "granted"]]);
   });
 
-  it("an idle timer runs while loading: a slot that loads for longer than its idle time becomes ready, and is used", async () => {
+  it("an idle timer runs while loading: here a slot that loads for longer than its idle time becomes ready, and is used", async () => {
     await using site = new Site();
     site.source.group("gpu", { minResidencySeconds: 0 });
     for (const name of ["a", "b"])

@@ -80,7 +80,7 @@ describe("a model that is not on this machine", async () => {
     assert.deepEqual([answer.state, answer.message], ["fetching", "the header of the model m is being read"]);
   });
 
-  it("is not asked about where a command of the manifest's own runs it", async () => {
+  it("is not checked where the manifest has its own command", async () => {
     const { answer, asked } = await decided(shape, { command: ["mine"], model: { contextSize: 1_000_000 } });
     assert.deepEqual([answer, asked], [absent, 0]);
   });

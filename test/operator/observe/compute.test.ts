@@ -49,7 +49,7 @@ describe("status has the devices that the engine itself reports", () => {
     });
   }
 
-  it("goes on telling under the next operator, whose log may be gone, and stops with the engine", async () => {
+  it("status keeps the engine's devices under the next operator, whose log may be gone, and drops them with the engine", async () => {
     await using site = new Site();
     site.said.set("a", part ?? "");
     site.source.save("a", slot());

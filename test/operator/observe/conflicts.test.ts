@@ -18,7 +18,7 @@ test("the slot that holds a port keeps it; a later slot gets a conflict, and the
   assert.deepEqual(index.of("zeta"), none);
 });
 
-test("an edit that touches nothing shared affects nobody", () => {
+test("an edit that touches no shared name or port affects no other slot", () => {
   const index = new ConflictIndex();
   index.update("a", spec({ port: 8085, aliases: ["gpt"] }));
   index.update("b", spec({ aliases: ["other"] }));

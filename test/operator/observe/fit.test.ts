@@ -224,7 +224,7 @@ describe("the memory that a slot needs", () => {
     assert.deepEqual(await place.estimate({ workloads: { reason: "ModelNotFound", message: "" } }), {});
   });
 
-  it("is compared with the machine's memory where nothing is on a GPU, whatever others use of that now", async () => {
+  it("is compared with the machine's whole memory where no layer is on a GPU", async () => {
     await using place = await site();
     const { fit, refusal } = await place.estimate({ backend: "cpu", flags: "--ctx-size 1500000 --parallel 1" });
     assert.deepEqual([fit?.device, fit?.budgetBytes, refusal], ["host", 32 * gib, undefined]);

@@ -53,7 +53,7 @@ function slowLook(): { look: ProbeHardware; begun: () => number; end: (facts: Ha
   };
 }
 
-describe("the operator's look at the hardware", () => {
+describe("the operator's probe of the hardware", () => {
   it("is read before any slot is placed, and is then published with the output of vendors' programs", async () => {
     await using at = await scene();
     const { look, begun, end } = slowLook();
@@ -73,7 +73,7 @@ describe("the operator's look at the hardware", () => {
     assert.equal(at.store.found()?.answers, "a");
   });
 
-  it("comes again when asked; a request that comes while it looks has a look of its own", async () => {
+  it("is repeated on request; a request during a probe gets a probe of its own", async () => {
     await using at = await scene();
     const { look, begun, end } = slowLook();
     await at.start(look);

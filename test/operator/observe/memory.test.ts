@@ -67,7 +67,7 @@ test("only visible changes are published again", async () => {
   assert.deepEqual([told.length, book.of("primary")?.devices[0]?.bytes], [2, bytes]);
 });
 
-test("metrics have it per slot and device, without removed ones", async () => {
+test("metrics have memory per slot and device, without removed slots", async () => {
   const metrics = new OperatorMetrics(() => ({ depth: 0, oldestAgeMs: 0 }));
   const lines = async (): Promise<string[]> =>
     String((await metrics.page.render()).body)

@@ -71,7 +71,7 @@ test("an engine's protocols are probed by requests that leave no warning in its 
   ]);
 });
 
-test("a version that counts nothing is asked with nothing, and only a missing route is a no", async () => {
+test("a probe for counts has an empty body, and only a missing route means that a protocol is absent", async () => {
   assert.deepEqual(await asked({ "/v1/responses": 400, "/v1/messages": 405, "/v1/messages/count_tokens": 501 }), [
     ["responses"],
     [countResponse, ["/v1/responses", {}], countMessage, ["/v1/messages", {}]],
@@ -87,7 +87,7 @@ test("an engine that does not answer the probe gets the protocols that its adapt
   assert.deepEqual(silent, ["messages"]);
 });
 
-test("its successor has its own protocols", () => {
+test("the next engine gets its own protocols", () => {
   const before = published({ protocols: ["responses"], workloadHash: "hash-0" });
   assert.deepEqual(protocols(input({ ...running, before }), { started: [{ role: "main", ordinal: 0 } as const] }), [
     "messages",

@@ -243,7 +243,7 @@ it("no request starves, and no loading model is stopped for the next request, un
   );
 });
 
-it("under endless demand for every model each has its turn, and a turn is more than one request", () => {
+it("under endless demand for every model each has its turn, which is more than one request", () => {
   fc.assert(
     fc.property(fc.integer({ min: 2, max: 4 }), fc.integer({ min: 1000, max: 20_000 }), (count, loadMs) => {
       const refs = ["a", "b", "c", "d"].slice(0, count);

@@ -34,7 +34,7 @@ it("a model that is not here and can be fetched is fetched, and is no refusal", 
   assert.equal(short(input({ workloads, unprepared: refused })), "error stalled Unauthorized []");
 });
 
-it("what serves goes on until the next model is here", () => {
+it("a serving engine continues until the next model is here", () => {
   const serving = { workloads, before: published({}), observed: [observed({})], health: { main: warm } };
   assert.equal(short(input({ ...serving, unprepared: fetching })), "ready loadedProgressing Pulling [wait]");
   assert.equal(short(input({ ...serving, unprepared: refused })), "ready loadedStalled Unauthorized []");

@@ -17,7 +17,7 @@ test("specChange names fields as the manifest spells them, with both values", ()
   assert.equal(specChange(before, { ...before }, undefined), undefined);
 });
 
-test("specChange shows no value that may be a secret, and no long ones", () => {
+test("specChange shows no value that may be a secret, and no long values", () => {
   const before = { env: { HF_TOKEN: "hf_old", A: "1" }, args: ["--api-key", "old"], command: ["a"] };
   const after = { env: { HF_TOKEN: "hf_new", A: "1" }, args: ["--api-key", "new"], command: ["b"] };
   assert.equal(specChange(before, after, undefined), "env.HF_TOKEN changed, args changed, command changed");

@@ -50,7 +50,7 @@ describe("moves that the table of states forbids", () => {
     });
   }
 
-  it("are never published: error stands between, which is no failure of the engine", async () => {
+  it("are never published: error stands between, which is not counted as a failure of the engine", async () => {
     const publisher = new PublisherDouble();
     const dependencies = {
       publisher,

@@ -51,7 +51,7 @@ describe("a model's conditions", () => {
     assert.match(short(declared("m", { diagnostics: [wrong("DuplicateResource")] }))[1] ?? "", /^NameConflict True /);
   });
 
-  it("tell of a ref that another Model has, and of a name that is none", () => {
+  it("report a ref that another Model has, and an invalid name", () => {
     const other = record({ ref: "m", origin: "manifest", name: "first" });
     assert.match(short(declared("m"), only(other))[1] ?? "", /^NameConflict True .* the ref m belongs to Model first$/);
     assert.match(short(declared("no ref"))[1] ?? "", /^Stalled True InvalidName: .*"no ref" cannot be a model's ref/);

@@ -38,7 +38,7 @@ test("an engine that ends while no status can be written is started again, and p
   assert.equal(site.log.filter((line) => line.includes("its status is written again")).length, 1);
 });
 
-test("what still serves stays readable while no status can be written", async () => {
+test("a serving slot stays readable while no status can be written", async () => {
   await using site = new Site();
   site.source.save("a", custom());
   await site.start();

@@ -51,7 +51,7 @@ it("a daemon that accepts and does not answer is unavailable for a plain request
   }
 });
 
-it("a question does not grow with the connections that are open beside it", async () => {
+it("a query does not slow down with the number of open connections", async () => {
   await using double = await startDockerDaemon((asked, response) => {
     if (asked.includes("/events")) response.writeHead(200).flushHeaders();
     else say(response, 200, { Components: [] });
@@ -72,7 +72,7 @@ it("a question does not grow with the connections that are open beside it", asyn
   assert.equal(streams.length, 5);
 });
 
-it("one lost answer to a look is not waited for as long as what changes something", async () => {
+it("a lost answer to a query has a shorter time limit than a lost answer to a change", async () => {
   await using double = await startDockerDaemon((asked, response) => {
     // A DOUBLE that begins an answer and loses the rest: no socket ever falls silent long enough to be missed.
     response.writeHead(200, { "content-type": "application/json" }).write("[");
@@ -105,7 +105,7 @@ it("an answer that is cut before its end is a failure, without any time limit of
   );
 });
 
-it("during a stop a question is given up soon, and no further one is sent", async () => {
+it("during a stop a query is given up soon, and no further query is sent", async () => {
   await using double = await startDockerDaemon(() => undefined);
   using daemon = new Daemon(double.path);
   const isGivenUp = (error: unknown): boolean =>

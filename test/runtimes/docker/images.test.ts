@@ -44,7 +44,7 @@ async function fetching(
   };
 }
 
-it("an image that cannot be had is asked for once by each slot that names it, and again when one of them changes", async () => {
+it("a missing image is requested once by each slot that names it, and again when one of the slots changes", async () => {
   await using site = await fetching("manifest unknown");
   const { daemon, images } = site;
   const failed = async (slot: string, attempt: string): Promise<boolean> =>
@@ -95,7 +95,7 @@ it("a temporary failure is tried again at its time, and only if a slot still wan
   }
 });
 
-it("an image that is not there once it was fetched is no reason to fetch it again at once", async () => {
+it("an image that is absent right after its fetch is not fetched again at once", async () => {
   const daemon = await startDockerDaemon((asked, response) => {
     if (asked === "POST /images/create") response.end('{"status":"Status: Downloaded newer image"}\n');
     else say(response, 404, { message: "no such image" });

@@ -32,7 +32,7 @@ describe("the view of containers", () => {
     await until("the last one too", () => open.size === 0);
   });
 
-  it("shows the others where the daemon cannot say how one container is", async () => {
+  it("lists the other containers where the daemon cannot inspect one", async () => {
     await using site = await containersOf("i");
     const { view, known, broken } = site;
     broken.add("c1");
@@ -52,7 +52,7 @@ describe("the view of containers", () => {
     await assert.rejects(site.view.relist(), { name: "RuntimeUnavailable", message: /no list today/ });
   });
 
-  it("does not keep a container that goes while it is looked at", async () => {
+  it("drops a container that is removed while it is inspected", async () => {
     await using site = await containersOf("i");
     const { view, held, known } = site;
     known.add("c1");
@@ -82,7 +82,7 @@ describe("the view of containers", () => {
     assert.equal(site.looks, 2);
   });
 
-  it("closes all the same where a look fails to the last", async () => {
+  it("closes although every inspection fails", async () => {
     await using site = await containersOf("i");
     const { view, held, known } = site;
     site.isHolding = true;

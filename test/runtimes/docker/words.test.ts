@@ -178,7 +178,7 @@ describe("the daemon's log frames", () => {
     }
   });
 
-  it("that are none are refused, not read for ever", () => {
+  it("that are invalid are refused, not read for ever", () => {
     assert.throws(() => new FrameCutter().push(Buffer.from("HTTP/1.1 200 OK\r\n")), /log frame/);
   });
 
@@ -280,7 +280,7 @@ describe("labels and names", () => {
     assert.equal(labelIn(labelsFor(withBearer, "one", "n", false), "one")?.bearer, undefined);
   });
 
-  it("never give two processes one name", () => {
+  it("never give two processes the same name", () => {
     const names = (["main", "rerank"] as const).flatMap((role) =>
       [0, 1].flatMap((ordinal) =>
         ["a", "a-rerank", "a-1"].map((slot) => nameFor({ slot, role, ordinal }, "0f8e-1234567890")),

@@ -6,7 +6,7 @@ import { refuseOutsideLinks } from "../../../src/runtimes/kubernetes/model-links
 import { tempDir } from "../../support/temp-dir.ts";
 import { llama } from "./manifests.ts";
 
-it("a model that is a link out of the models directory is refused by name, one within is not", async () => {
+it("a model behind a link out of the models directory is refused by name, and a link within the directory is allowed", async () => {
   await using base = await tempDir();
   const directory = join(base.path, "models");
   const elsewhere = join(base.path, "disk");

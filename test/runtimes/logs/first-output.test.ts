@@ -63,7 +63,7 @@ describe("the output of an engine since its start", () => {
     assert.equal(await firstOutput(state.path, { ...seen, id: { pid: 43 } }), "");
   });
 
-  it("of a container has no lines of the one before, no stamps and no streams", async () => {
+  it("of a container leaves out the lines of the container before it, stamps and streams", async () => {
     await using state = await site({
       "a.main.container.log":
         "2026-01-01T00:00:09.999999999Z stderr of the last\n" +

@@ -94,7 +94,7 @@ test("the role that wrote last comes last", async () => {
   assert.deepEqual(await state.tail(1), ["from main"]);
 });
 
-test("a tail goes on in the rotated part", async () => {
+test("a tail continues in the rotated part", async () => {
   using state = new State();
   state.makeDirectory();
   writeFileSync(rotatedFile(state.main), "one\ntwo\nthree\n");

@@ -9,7 +9,7 @@ import { listen } from "../../support/listen.ts";
 
 describe("listenersOn", () => {
   for (const host of ["127.0.0.1", "0.0.0.0"]) {
-    it(`finds who listens on ${host}, for as long as it does`, async () => {
+    it(`finds the listener on ${host}, for as long as it listens`, async () => {
       const port = await freePort();
       assert.deepEqual(await listenersOn(port), new Set());
       const server = createServer();

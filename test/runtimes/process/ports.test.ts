@@ -59,7 +59,7 @@ test("to find a port leases none", async () => {
   assert.deepEqual([leases.find(main("a")), leases.find(main("b"))], [first, last]);
 });
 
-test("releasing a slot does not touch one whose name begins alike", async () => {
+test("releasing a slot keeps the ports of a slot whose name has the same beginning", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
   const leases = await openPortLeases(state.dir, { first, last });
@@ -131,7 +131,7 @@ test("a port outside a changed range stays with what runs on it only", async () 
   assert.equal(leases.reserve(main("crashed")), last);
 });
 
-test("an automatic port leaves out those to be avoided, and a held one names its holder", async () => {
+test("an automatic port leaves out the given ports, and a port in use names its holder", async () => {
   using state = new State();
   const { first, last } = await freePorts(2);
   const leases = await openPortLeases(state.dir, { first, last });

@@ -49,7 +49,7 @@ describe("listening sockets", () => {
   });
 });
 
-describe("a look at processes without a file descriptor left", () => {
+describe("a query about processes without a file descriptor left", () => {
   const module = new URL("../../../src/runtimes/process/proc.ts", import.meta.url);
   for (const look of [
     `environmentOf(${process.pid})`,
@@ -57,7 +57,7 @@ describe("a look at processes without a file descriptor left", () => {
     "listeningInodes(1)",
     `listeningPorts("/proc/net")`,
   ]) {
-    it(`fails rather than finds nothing: ${look.slice(0, look.indexOf("("))}`, async () => {
+    it(`fails, and does not report that there is nothing: ${look.slice(0, look.indexOf("("))}`, async () => {
       assert.equal(await withoutDescriptors(module, look), "EMFILE");
     });
   }

@@ -132,7 +132,7 @@ describe("process: the engines of this installation", () => {
     assert.equal(await site.population(), 1);
   });
 
-  test("an engine that is being ended when its operator ends is left to the next, with all that one starts", async () => {
+  test("an engine that is being stopped when its operator ends is left to the next operator, with its child processes", async () => {
     await using site = new ProcessSite();
     const runtime = await site.open();
     await runtime.ensure(site.workload(await freePort(), ["--ignore-term"]));

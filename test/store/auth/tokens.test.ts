@@ -82,7 +82,7 @@ describe("token store", { concurrency: true }, () => {
     assert.deepEqual(await here.list(), []);
   });
 
-  it("shares a look among the requests of one turn of the event loop, and no longer", async () => {
+  it("reads the token's file once for the requests of one turn of the event loop, and no longer", async () => {
     await using dir = await tempDir();
     await using tokens = new TokenStore(dir.path);
     const { token, id } = await tokens.create({ label: "ci", scope: "all" });
@@ -106,7 +106,7 @@ describe("token store", { concurrency: true }, () => {
     assert.equal(answers.at(-1), false, "a turn with many requests looks again");
   });
 
-  it("lists the oldest first, without secrets or hashes, and leaves out what is torn or foreign", async () => {
+  it("lists the oldest first, without secrets or hashes, and leaves out torn and foreign files", async () => {
     await using dir = await tempDir();
     await using tokens = new TokenStore(dir.path);
     assert.deepEqual(await tokens.list(), [], "before there is a directory");

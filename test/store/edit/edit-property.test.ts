@@ -113,7 +113,7 @@ describe("any edit", () => {
     ["blocks, lists not indented", { indentSeq: false, indent: 4 }],
     ["brackets", { collectionStyle: "flow" }],
   ] as const) {
-    it(`of YAML in ${title} says what was wanted`, () => {
+    it(`of YAML in ${title} has the wanted value`, () => {
       fc.assert(
         fc.property(notEmpty, notEmpty, fc.boolean(), (from, to, isWindows) => {
           survives("/c/slots/a.yaml", decorated(yamlOf(from, options), isWindows), differences(from, to));
@@ -123,7 +123,7 @@ describe("any edit", () => {
     });
   }
 
-  it("of one scalar touches one line, whatever stands around it", () => {
+  it("of one scalar changes a single line, whatever stands around it", () => {
     const name = fc.stringMatching(/^[a-z][a-z0-9.:/-]{0,20}$/);
     fc.assert(
       fc.property(spec, name, name, fc.constantFrom("toml", "yaml"), (around, old, next, format) => {
@@ -138,7 +138,7 @@ describe("any edit", () => {
     );
   });
 
-  it("knows what TOML cannot say", () => {
+  it("refuses values that TOML cannot hold", () => {
     assert.equal(beyondToml({ a: [{ b: 1 }] }), undefined);
     assert.deepEqual(beyondToml({ a: [{ b: null }] }), ["a", "0", "b"]);
   });

@@ -30,7 +30,7 @@ describe("the catalogue that is shipped", async () => {
     ]);
   });
 
-  it("has no checksum and no exact size that nobody has checked, and says what it has not checked", () => {
+  it("has no unchecked checksum and no unchecked exact size, and says which fields are unchecked", () => {
     for (const { metadata, spec, catalog } of entries) {
       assert.equal(spec.sha256, undefined, metadata.name);
       assert.equal(spec.sizeBytes, undefined, metadata.name);

@@ -55,7 +55,7 @@ describe("watches of directories", () => {
     await until("the new name is named", () => hints.includes(join(slots, "b.toml")));
   });
 
-  it("go over to the directory that a swapped link above leads to, and leave the one before", async () => {
+  it("move to the directory to which a swapped link above leads, and leave the former directory", async () => {
     await using dir = await tempDir();
     const at = (...names: string[]): string => join(dir.path, ...names);
     for (const name of ["v1/slots/extra", "v2/slots/extra"]) await mkdir(at(name), { recursive: true });

@@ -65,7 +65,7 @@ describeSource("YAML files", async () => {
 });
 
 describe("files of a configuration directory", { concurrency: true }, () => {
-  it("hears of what happens in a directory that was made anew at once, and so with the old one's inode", async () => {
+  it("reports changes at once in a directory that was made anew, also with the old directory's inode", async () => {
     const prepare = async (dir: string): Promise<void> => {
       for (const name of ["a", "b"]) await writeFile(join(dir, `slots/${name}.toml`), toml("one"));
     };
@@ -229,7 +229,7 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.deepEqual(heard.keys, []);
   });
 
-  it("deletes nothing when several files vanish and none is left, until one is there again", async () => {
+  it("deletes nothing when several files vanish and none is left, until a file is there again", async () => {
     const clock = { now: 1_000_000 };
     await using env = await opened(
       async (dir) => {
@@ -286,7 +286,7 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     });
   }
 
-  it("takes no slot from a name that none may have, nor from what is no file, and says so until it is gone", async () => {
+  it("takes no slot from an invalid name or from an entry that is not a file, and reports it until it is gone", async () => {
     await using env = await opened(async (dir) => {
       await mkdir(join(dir, "slots/dir.toml"));
       for (const name of ["a", "With Space"]) await writeFile(join(dir, `slots/${name}.toml`), toml(name));
@@ -377,7 +377,7 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.equal(broken, 0);
   });
 
-  it("takes a file for emptied only once it stays so, whatever its time says", async () => {
+  it("treats a file as empty only once it stays empty, whatever its time says", async () => {
     const clock = { now: 1_000_000 };
     await using env = await opened((dir) => writeFile(join(dir, "slots/a.toml"), toml("one")), {
       now: () => new Date(clock.now),
@@ -459,7 +459,7 @@ describe("files of a configuration directory", { concurrency: true }, () => {
     assert.deepEqual(env.source.problems(), []);
   });
 
-  it("reads only the file that was saved, and finds the others' changes when it looks at everything", async () => {
+  it("reads only the file that was saved, and finds changes of other files at the next full listing", async () => {
     await using elsewhere = await tempDir();
     const otherName = join(elsewhere.path, "b.toml");
     await using env = await opened(async (dir) => {

@@ -44,7 +44,7 @@ async function refusal(task: Promise<unknown>): Promise<{ code: string; message:
 const spec = { engine: "custom", command: ["run"], idleSeconds: 5 };
 
 describe("a manifest writer", () => {
-  it("neither makes a manifest that is too large to be read nor edits one", async () => {
+  it("neither makes nor edits a manifest that is too large to be read", async () => {
     await using at = await site();
     const large = { ...spec, env: { KEY: "x".repeat(1024 ** 2) } };
     const message = "slots/a.toml: would be larger than 1 MiB, the limit of a manifest";
@@ -132,7 +132,7 @@ describe("a manifest writer", () => {
     assert.equal(await at.writer.replace("Slot", "new", { spec }), "created");
   });
 
-  it("edits one of several documents, and removes that alone", async () => {
+  it("edits one of several documents, and removes only that document", async () => {
     await using at = await site();
     const one = (name: string): string[] => [
       "apiVersion: berth.dev/v1alpha1",
@@ -165,7 +165,7 @@ describe("a manifest writer", () => {
     assert.equal(message, "slots/all.yaml declares more than b: remove it there");
   });
 
-  it("removes a file that declares one thing", async () => {
+  it("removes a file with a single declaration", async () => {
     await using at = await site();
     await at.put("slots/a.toml", "enabled = false");
     assert.equal(await at.writer.remove("Slot", "a", { isKnown: false }), true);
@@ -224,7 +224,7 @@ describe("a manifest writer", () => {
     assert.equal(await at.read("slots/a.yaml"), "# ours\nenabled: false\n");
   });
 
-  it("writes nothing where the configuration is somebody else's", async () => {
+  it("writes nothing where the configuration is read-only", async () => {
     await using fixed = await site(true);
     assert.equal(await fixed.writer.readOnlyReason(), "read_only is set");
     await using marked = await site();
@@ -266,7 +266,7 @@ describe("a manifest writer", () => {
     }
   });
 
-  it("writes through a link, which stays one, and keeps the file's mode", async () => {
+  it("writes through a link, which stays a link, and keeps the file's mode", async () => {
     await using at = await site();
     await at.put("real.toml", "[model]", 'default = "m"');
     await chmod(join(at.configDir, "real.toml"), 0o640);
@@ -277,7 +277,7 @@ describe("a manifest writer", () => {
     assert.equal((await stat(join(at.configDir, "real.toml"))).mode & 0o777, 0o640);
   });
 
-  it("keeps every one of many writes at once, of two writers too", async () => {
+  it("keeps each of many concurrent writes, also of two writers", async () => {
     await using at = await site();
     await at.put("slots/a.toml", "enabled = false", "[model]", 'default = "m"');
     const second = openManifestWriter({

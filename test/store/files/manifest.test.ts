@@ -9,7 +9,7 @@ const told = (file: string, text: string): unknown[] =>
   );
 
 describe("a manifest file", () => {
-  it("says the same in TOML, bare YAML and a full manifest", () => {
+  it("has the same meaning in TOML, bare YAML and a full manifest", () => {
     const [toml] = readManifests(
       "/c/slots/a.toml",
       lines("idle_seconds = 5", "[model]", 'default = "m"', "context_size = 4096", "[env]", 'my_key = "v"'),
@@ -53,7 +53,7 @@ describe("a manifest file", () => {
     }
   });
 
-  it("names the place of a capability that the engine cannot have, and what it has", () => {
+  it("names the place of a capability that the engine cannot have, and the engine's capabilities", () => {
     assert.deepEqual(
       told("/c/slots/stt.toml", lines('capabilities = ["transcription", "chat"]', "[model]", 'default = "m"')),
       [["1:34", "capabilities.1", "the stt engine has no chat, only transcription"]],
@@ -64,7 +64,7 @@ describe("a manifest file", () => {
     );
   });
 
-  it("says what is wrong where YAML allows more than is wanted", () => {
+  it("reports YAML that is valid and not allowed in a manifest", () => {
     const merge = "YAML 1.2 has no merge keys; name the fields, or give an alias of the whole map";
     assert.deepEqual(told("/c/slots/a.yaml", "model: {<<: {default: m}}\n"), [["1:9", "model.<<", merge]]);
     assert.deepEqual(
@@ -200,7 +200,7 @@ describe("a manifest file", () => {
     assert.match(String(told("/c/slots/Not_A_Slot.toml", lines("[model]", 'default = "m"'))), /not a slot name/);
   });
 
-  it("says of a text in UTF-16 what to do", () => {
+  it("says what to do about a text in UTF-16", () => {
     const text = Buffer.from("\uFEFFenabled = true\n", "utf16le").toString("utf8");
     assert.match(String(told("/c/slots/a.toml", text)), /save it as UTF-8/);
   });

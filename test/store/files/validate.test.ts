@@ -26,7 +26,7 @@ async function told(files: Readonly<Record<string, string>>): Promise<unknown[]>
 const slot = (rest = ""): string => `${rest}\n[model]\ndefault = "m"\n`;
 
 describe("validating a directory", { concurrency: true }, () => {
-  it("says nothing of a good one", async () => {
+  it("reports nothing about a valid directory", async () => {
     const files = {
       "slots/a.toml": slot("port = 8081"),
       "slots/b.toml": slot("port = 8082"),

@@ -45,7 +45,7 @@ function beat(api: ApiDouble, isSettled: boolean): void {
 }
 
 describe("a gateway's view of a cluster", () => {
-  it("outlives a list that is refused while the operator settles, and lists again at its next heartbeat", async () => {
+  it("survives a refused list while the operator settles, and lists again at the operator's next heartbeat", async () => {
     using api = new ApiDouble();
     const errors: unknown[] = [];
     const onError = (error: unknown): void => void errors.push(error);
@@ -74,7 +74,7 @@ describe("a gateway's view of a cluster", () => {
 });
 
 describe("the demand of a gateway", () => {
-  it("is written every 2 s without news, also where the pulse of a second comes early or the API server takes its time", async () => {
+  it("is written every 2 s without changes, also where a tick comes early or the API server is slow", async () => {
     using api = new ApiDouble();
     let nowMs = 0;
     await using writer = openDemandLease(api, "g", () => nowMs);
@@ -156,7 +156,7 @@ async function openOperator(api: ApiDouble): Promise<Operator> {
 }
 
 describe("the operator's writer of states", () => {
-  it("reads what an earlier operator published, then keeps none of it, and still sees where it was emptied", async () => {
+  it("reads an earlier operator's states, then keeps none in memory, and still sees where they were emptied", async () => {
     using api = new ApiDouble();
     api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
     {
@@ -179,7 +179,7 @@ describe("the operator's writer of states", () => {
     await until("it is seen to be missing", () => publisher.missingSlots(["a"]).length === 1);
   });
 
-  it("ends one write of a slot before the next begins: a write that was held back does not win over a later one", async () => {
+  it("ends one write of a slot before the next begins: a delayed write does not win over a later write", async () => {
     using api = new ApiDouble();
     api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
     await using operator = await openOperator(api);

@@ -16,7 +16,7 @@ const conversation = (id: string, content: string): Conversation =>
     messages: [{ role: "user", content }],
   });
 
-it("an owner's conversations take no more than their bytes together, and a kept one can be kept again", async () => {
+it("an owner's conversations stay within their common bytes, and a stored one can be stored again", async () => {
   await using directory = await tempDir();
   const store = new ConversationStore(directory.path, 3000);
   await store.write("a", conversation("aaaaaaaa", "x".repeat(2000)));

@@ -13,13 +13,13 @@ const hardware = withSuggestions(pcFacts);
 const request = { schema: 1, token: "a", requestedAt: "2026-01-01T00:00:00.000Z" } as const;
 
 describe("the record of the hardware", () => {
-  it("is empty before anybody looked or asked", async () => {
+  it("is empty before the first probe and the first request", async () => {
     await using directory = await tempDir();
     await using store = await openHardwareStore(documentsInFiles(directory.path));
     assert.deepEqual([store.found(), store.pending()], [undefined, undefined]);
   });
 
-  it("passes between processes: a request is pending until a look answers it", async () => {
+  it("passes between processes: a request is pending until a probe answers it", async () => {
     await using directory = await tempDir();
     await using gateway = await openHardwareStore(documentsInFiles(directory.path));
     await using operator = await openHardwareStore(documentsInFiles(directory.path));

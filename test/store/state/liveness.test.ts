@@ -29,7 +29,7 @@ const here = (ms: number, more: Partial<Heartbeat> = {}): Heartbeat => ({
 const elsewhere = (ms: number, more: Partial<Heartbeat> = {}): Heartbeat => here(ms, { bootId: "another", ...more });
 
 describe("a publisher", () => {
-  it("of this boot is believed at first sight as far as its time is fresh", () => {
+  it("of this boot is trusted at first as long as its time is fresh", () => {
     assert.equal(new Reader().see(here(-4000)), "live");
     assert.equal(new Reader().see(here(-6000)), "silent");
     assert.equal(new Reader().see(here(6000)), "silent", "a clock was set back since");
@@ -57,20 +57,20 @@ describe("a publisher", () => {
     assert.equal(reader.see(elsewhere(-year, { incarnation: "i", beat: 2 })), "silent");
   });
 
-  it("is heard by its count, where the clock that its time comes from was set back to the same time", () => {
+  it("is live by its count, where the clock of its time was set back to the same time", () => {
     const reader = new Reader();
     reader.see(here(0, { incarnation: "i", beat: 1 }));
     reader.elapsedMs = 20_000;
     assert.equal(reader.see(here(0, { incarnation: "i", beat: 2 })), "live");
   });
 
-  it("of another start is heard though the count begins again", () => {
+  it("is live after another start, although the count begins again", () => {
     const reader = new Reader();
     reader.see(elsewhere(0, { incarnation: "i", beat: 1 }));
     assert.equal(reader.see(elsewhere(0, { incarnation: "j", beat: 1 })), "live");
   });
 
-  it("of an earlier version is heard by its times", () => {
+  it("is live by its times where it is of an earlier version", () => {
     const reader = new Reader();
     assert.equal(reader.see(elsewhere(0)), "unproven");
     assert.equal(reader.see(elsewhere(1000)), "live");
@@ -78,7 +78,7 @@ describe("a publisher", () => {
     assert.equal(reader.see(elsewhere(1000)), "silent");
   });
 
-  it("that was gone is new when it is there again", () => {
+  it("that was gone counts as new when it returns", () => {
     const reader = new Reader();
     reader.see(elsewhere(0));
     reader.see(elsewhere(1000));

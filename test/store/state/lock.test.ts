@@ -30,7 +30,7 @@ describe("a lock", () => {
     ["nobody", JSON.stringify({ pid: 2 ** 30, bootId: bootId() })],
     ["a power cut", ""],
   ] as const) {
-    it(`is taken over from ${what} by exactly one of many`, async () => {
+    it(`is taken over from ${what} by exactly one of many processes`, async () => {
       await using dir = await tempDir();
       const path = join(dir.path, "operator.lock");
       await writeFile(path, text);
@@ -81,7 +81,7 @@ describe("a lock", () => {
 
   const foreign = JSON.stringify({ ...own, pid: 1, startTime: "7", pidNamespace: "pid:[1]" });
 
-  it("of a holder in another container is its own for as long as that one touches it", async () => {
+  it("of a live holder in another container, which touches it, is kept", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "operator.lock");
     await writeFile(path, foreign);
@@ -96,7 +96,7 @@ describe("a lock", () => {
     assert.equal(await readFile(path, "utf8"), foreign);
   });
 
-  it("of a holder in another container that is gone is taken over, by exactly one", async () => {
+  it("of a dead holder in another container is taken over, by exactly one process", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "operator.lock");
     await writeFile(path, foreign);
@@ -151,7 +151,7 @@ describe("a lock", () => {
     assert.deepEqual(racers.map((racer) => racer.said()).toSorted(), ["LockHeld", "LockHeld", "won"]);
   });
 
-  it("is looked at by its holder before the holder acts, though its beat is far away", async (t) => {
+  it("is checked by its holder before the holder acts, although the next beat is far away", async (t) => {
     await using dir = await tempDir();
     const path = join(dir.path, "operator.lock");
     let nowMs = 0;
@@ -180,7 +180,7 @@ describe("a lock", () => {
     await assert.rejects(acquireLock(path), LockHeld);
   });
 
-  it("of an earlier version, which looks at nothing before it acts, does not expire while its process lives", async () => {
+  it("of an earlier version, which checks nothing before it acts, does not expire while its process lives", async () => {
     await using dir = await tempDir();
     const path = join(dir.path, "operator.lock");
     await writeFile(path, JSON.stringify(own));

@@ -64,8 +64,8 @@ const reasons = (source: DesiredSource): string[] => source.problems().map(({ re
 const remove = async (at: Site, kind: Kind, name: string): Promise<boolean> =>
   await at.writer.remove(kind, name, { isKnown: true });
 
-describe("the record of removals over the API", { concurrency: true }, () => {
-  it("goes, also all that was there at once, and is done with then", async () => {
+describe("a resource that was removed over the API", { concurrency: true }, () => {
+  it("is deleted, also where it was the last one, and the record goes with it", async () => {
     await using at = await site("a", "b");
     const source = await at.open();
     for (const name of ["a", "b"]) assert.equal(await remove(at, "Slot", name), true);
@@ -75,7 +75,7 @@ describe("the record of removals over the API", { concurrency: true }, () => {
     assert.deepEqual(await at.recorded(), []);
   });
 
-  it("goes where no operator ran meanwhile", async () => {
+  it("is deleted where no operator ran meanwhile", async () => {
     await using at = await site("a", "b");
     for (const name of ["a", "b"]) await remove(at, "Slot", name);
     const source = await at.open(["a", "b"]);
@@ -84,7 +84,7 @@ describe("the record of removals over the API", { concurrency: true }, () => {
     assert.deepEqual([names(source), reasons(source)], [[], []]);
   });
 
-  it("removes nothing else from a directory that was emptied", async () => {
+  it("leaves other resources of an emptied directory in force", async () => {
     await using at = await site("a", "b");
     const source = await at.open();
     for (const name of ["a", "b"]) await unlink(join(at.configDir, `slots/${name}.toml`));
@@ -101,7 +101,7 @@ describe("the record of removals over the API", { concurrency: true }, () => {
     assert.deepEqual(await at.recorded(), []);
   });
 
-  it("may be a Model whose file went with all the others", async () => {
+  it("may be a Model whose file vanished with all others", async () => {
     await using at = await site();
     await mkdir(join(at.configDir, "models"));
     const file = (name: string): string => join(at.configDir, `models/${name}.toml`);
@@ -118,7 +118,7 @@ describe("the record of removals over the API", { concurrency: true }, () => {
     );
   });
 
-  it("is looked at by itself when its file went long before", async () => {
+  it("is checked on its own where its file vanished long before", async () => {
     await using at = await site("a");
     const source = await at.open(["a"]);
     await rm(join(at.configDir, "slots"), { recursive: true });
@@ -130,7 +130,7 @@ describe("the record of removals over the API", { concurrency: true }, () => {
     assert.deepEqual(names(source), []);
   });
 
-  it("stays where its file comes back, and its record is void when it is declared anew", async () => {
+  it("stays where its file returns, and its record is void once it is declared again", async () => {
     await using at = await site("a");
     const source = await at.open();
     await remove(at, "Slot", "a");
@@ -141,7 +141,7 @@ describe("the record of removals over the API", { concurrency: true }, () => {
     assert.deepEqual(names(source), ["a"]);
   });
 
-  it("is no word about a file that is there all the same ten seconds later", async () => {
+  it("stays where its file is still there ten seconds later", async () => {
     await using at = await site("a");
     // The API ended between the record and the removal.
     await at.recorder.put("Slot", "a");
@@ -161,7 +161,7 @@ describe("the record of removals over the API", { concurrency: true }, () => {
     assert.deepEqual([names(source), await at.recorded()], [["a"], []]);
   });
 
-  it("leaves no record of what nobody declares, or cannot be removed", async () => {
+  it("leaves no record where it was not declared, or cannot be removed", async () => {
     await using at = await site("a");
     await at.recorder.put("Model", "an odd/name");
     const source = await at.open();

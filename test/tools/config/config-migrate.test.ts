@@ -69,7 +69,7 @@ describe("berth config migrate", () => {
     assert.equal(await readFile(join(stateDir, "backups/then/slots/a.toml"), "utf8"), "old");
   });
 
-  it("reads no file that is too large to be one, and changes nothing then", async () => {
+  it("reads no file that is too large for a manifest, and changes nothing then", async () => {
     await using directory = await tempDir();
     await mkdir(join(directory.path, "slots"));
     await writeFile(join(directory.path, "berth.toml"), files["berth.toml"]);

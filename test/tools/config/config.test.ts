@@ -139,7 +139,7 @@ describe("berth config show", () => {
   });
 });
 
-describe("settings that are no good", () => {
+describe("invalid settings", () => {
   it("are reported in a line each, and nothing starts", async () => {
     for (const args of [["up"], ["serve"], ["operator"], ["down"], ["config", "show"]]) {
       assert.deepEqual(

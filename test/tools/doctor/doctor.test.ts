@@ -74,7 +74,7 @@ ok    devices: none of a GPU or NPU; backend auto is cpu for llama
     );
   });
 
-  it("sees a service that runs, and whose ports are whose", async () => {
+  it("reports a running service, and the owner of each port", async () => {
     await using site = await doctorSite();
     await site.put("config/slots/primary.toml", '[model]\ndefault = "tiny"\n');
     await site.put("config/upstreams/cloud.toml", 'base_url = "https://x.example/v1"\nmodels = [{ ref = "a" }]\n');
@@ -311,13 +311,13 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
       "fail  containers: the Docker daemon at /nowhere.sock does not answer: there is no such socket; is Docker, or Podman's service, installed and running?",
     ],
   ] as const) {
-    it(`knows ${what}`, async () => {
+    it(`recognises ${what}`, async () => {
       await using site = await doctorSite();
       assert.equal(linesOf(await site.examine(env), check).split("\n")[0], line);
     });
   }
 
-  it("runs llama-server with what the operator gives it, and with nothing that is none of its business", async () => {
+  it("runs llama-server with the environment that the operator gives it, and with nothing else", async () => {
     await using site = await doctorSite();
     const needy = '#!/bin/sh\n[ "$LD_LIBRARY_PATH" = /opt/cuda/lib ] && [ -z "$SVC_TOKEN" ]\n';
     const env = { SVC_LLAMA_SERVER: await site.put("bin/needy", needy), SVC_TOKEN: "svc_secret" };
@@ -332,7 +332,7 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
     );
   });
 
-  it("names the slots that want an engine which is not here, and knows the embedded one", async () => {
+  it("names the slots that need a missing engine, and recognises the embedded engine", async () => {
     await using site = await doctorSite();
     await site.put("config/slots/primary.toml", '[model]\ndefault = "tiny"\n');
     const env = { SVC_LLAMA_SERVER: "none" };
@@ -347,7 +347,7 @@ fail  settings: SVC_HOLD_SECONDS must be a whole number
     );
   });
 
-  it("knows a state directory that is none, slot ports that are all taken, and whom root has engines run as", async () => {
+  it("reports an invalid state directory, slot ports that are all taken, and the user as whom root runs engines", async () => {
     await using site = await doctorSite();
     await site.put("state", "");
     await using _first = await stranger(site.ports.slots[0]);

@@ -29,7 +29,7 @@ async function told(site: DoctorSite, program: string, on: HardwareFacts, slot?:
 const cuda = 'backend = "cuda"\n[model]\ndefault = "tiny"\n';
 
 describe("berth doctor asks llama-server for its devices", () => {
-  it("and is content with a GPU", async () => {
+  it("and passes where it has a GPU", async () => {
     await using site = await doctorSite();
     const devices = "  CUDA0: NVIDIA H100 80GB HBM3 (81079 MiB, 80552 MiB free)";
     assert.match(
@@ -37,7 +37,7 @@ describe("berth doctor asks llama-server for its devices", () => {
       /^ok gpu: llama-server computes on CUDA0 \(NVIDIA H100 80GB HBM3\)/,
     );
   });
-  it("warns of a program without one, before a slot that asks for a GPU is started on the processor", async () => {
+  it("and warns of a program without a GPU, before a slot that wants a GPU is started on the processor", async () => {
     await using site = await doctorSite();
     assert.match(
       await told(site, server("  (none)"), facts, cuda),
@@ -55,7 +55,7 @@ describe("berth doctor asks llama-server for its devices", () => {
     await using site = await doctorSite();
     assert.match(await told(site, "#!/bin/sh\necho version: 1\n", withGpu), /^warn gpu: .* does not list its devices/);
   });
-  it("and does not ask where no slot wants a GPU and there is none", async () => {
+  it("but not where no slot wants a GPU and there is none", async () => {
     await using site = await doctorSite();
     assert.equal(await told(site, server("  (none)"), facts), "");
   });

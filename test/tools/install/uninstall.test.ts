@@ -184,7 +184,7 @@ ${stays}`,
     assert.ok((await at.left("state")).includes("auth"));
   });
 
-  it("refuses what is not Berth's alone", async () => {
+  it("refuses directories that hold more than Berth's files", async () => {
     await using at = await installation(...used, "config/.berth-read-only");
     assert.match(
       (await rejectionOf(at.run({}, { SVC_STATE_DIR: at.path }), CommandError)).message,

@@ -158,7 +158,7 @@ describe("berth proxy render", { concurrency: 2 }, () => {
     assert.equal((await rejectionOf(rendering, CommandError)).message, "there is no administrator yet");
   });
 
-  it("leads to engines' own pages where it is told the port, and says so where it is not", async () => {
+  it("leads to engines' own pages where the port is given, and says so where it is not", async () => {
     await using dir = await tempDir();
     const env = { SVC_STATE_DIR: dir.path, SVC_CONFIG_DIR: dir.path, SVC_AUTH_ENABLED: "1", ...first };
     const named = { ...env, SVC_ENGINE_PAGES: "primary" };
