@@ -25,8 +25,9 @@ test: setup ## all tests that need Node alone
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh
 
-test-llama-server: setup ## run llama slots on a real llama-server, built when there is none yet
-	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary $(TEST) --test-concurrency=1 "test/llama-server/**/*.test.ts"
+test-llama-server: setup ## run llama slots on a real llama-server, and its own page in a Chromium; built when there are none yet
+	@binary=$$(hack/llama-server.sh) && page=$$(hack/llama-page.sh) && hack/chromium.sh >/dev/null && \
+		BERTH_TEST_LLAMA_SERVER=$$binary BERTH_TEST_LLAMA_PAGE=$$page $(TEST) --test-concurrency=1 "test/llama-server/**/*.test.ts"
 
 test-docker: setup ## containers on a real Docker daemon of the tests' own; needs root, installs Debian's docker.io
 	@binary=$$(hack/llama-server.sh) && BERTH_TEST_LLAMA_SERVER=$$binary hack/test-containers.sh docker "test/docker/**/*.test.ts"
