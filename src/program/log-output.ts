@@ -1,8 +1,7 @@
 import { write, writeSync } from "node:fs";
 import { errorCode } from "../lib/error-code.ts";
+import { LinePieces, pieceBytes } from "./line-pieces.ts";
 
-/** The size of one write. */
-const pieceBytes = 64 * 1024;
 /** After a write, lines that may wait do so for this time, until there are more of them: each write wakes a thread. */
 const pauseMs = 100;
 /** A write that would block is repeated after this time. */
@@ -26,7 +25,7 @@ export interface LogOutputOptions {
  */
 export class LogOutput {
   readonly #options: LogOutputOptions;
-  readonly #waiting: string[] = [];
+  readonly #waiting = new LinePieces();
   /** Of the lines above, and of those that are being written. */
   #waitingBytes = 0;
   #lostLines = 0;
@@ -44,13 +43,13 @@ export class LogOutput {
 
   write(line: string, mayWait = false): void {
     if (this.#isGone) return;
-    const bytes = Buffer.byteLength(line);
-    if (this.#waitingBytes + bytes > this.#options.limitBytes) {
+    const room = this.#options.limitBytes - this.#waitingBytes;
+    // At most three bytes for each UTF-16 unit: the exact number costs a pass over the line.
+    if (line.length * 3 > room && Buffer.byteLength(line) > room) {
       this.#lostLines += 1;
       return;
     }
-    this.#waiting.push(line);
-    this.#waitingBytes += bytes;
+    this.#waitingBytes += this.#waiting.add(line);
     if (!mayWait) this.#isUrgent = true;
     if (this.#isWriting) {
       if (this.#pause !== undefined && (this.#isUrgent || this.#waitingBytes >= pieceBytes)) this.#next();
@@ -64,7 +63,8 @@ export class LogOutput {
   #next(): void {
     clearTimeout(this.#pause);
     this.#pause = undefined;
-    const piece = this.#take();
+    const piece = this.#waiting.take();
+    if (this.#waiting.isEmpty) this.#isUrgent = false;
     if (piece === undefined) {
       this.#isWriting = false;
       const lost = this.#lostLines;
@@ -91,21 +91,9 @@ export class LogOutput {
     });
   }
 
-  #take(): Buffer | undefined {
-    let size = 0;
-    let count = 0;
-    for (const line of this.#waiting) {
-      if (count > 0 && size + line.length > pieceBytes) break;
-      size += line.length;
-      count += 1;
-    }
-    if (count === this.#waiting.length) this.#isUrgent = false;
-    return count === 0 ? undefined : Buffer.from(this.#waiting.splice(0, count).join(""));
-  }
-
   #giveUp(): void {
     this.#isGone = true;
-    this.#waiting.length = 0;
+    this.#waiting.clear();
     this.#waitingBytes = 0;
   }
 
@@ -113,8 +101,7 @@ export class LogOutput {
   #writeLast(): void {
     if (this.#isGone) return;
     const until = performance.now() + lastMs;
-    let rest = Buffer.from(this.#waiting.splice(0).join(""));
-    while (rest.length > 0) {
+    for (let rest = this.#waiting.take(); rest !== undefined; rest = rest.length > 0 ? rest : this.#waiting.take()) {
       try {
         rest = rest.subarray(writeSync(this.#options.fd, rest));
       } catch (error) {

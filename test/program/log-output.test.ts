@@ -85,4 +85,17 @@ describe("the output of a log", () => {
     mock.timers.tick(100);
     assert.deepEqual(written.slice(3), [line("e")]);
   });
+
+  it("writes lines of any size and alphabet whole and in their order", async () => {
+    const lines = Array.from({ length: 300 }, (_, nth) => `${nth} ${"aß€😀".repeat((nth * 7919) % 15_000)}\n`);
+    for (const each of lines) {
+      output.write(each, true);
+      await turn();
+      mock.timers.tick(100);
+      for (let done = finish.shift(); done !== undefined; done = finish.shift()) done();
+    }
+    mock.timers.tick(100);
+    // Not `equal`, which would print megabytes.
+    assert.ok(written.join("") === lines.join(""));
+  });
 });

@@ -37,7 +37,7 @@ export interface DispatchOptions {
   readonly budget: BufferBudget;
   readonly metrics: GatewayMetrics;
   readonly log: AccessLog;
-  readonly recent?: Pick<RecentRequests, "add" | "bodyOf" | "keepsBodies">;
+  readonly recent?: Pick<RecentRequests, "add" | "keepBody">;
   /** Undefined: traces have no receiver. */
   readonly traces?: Pick<Traces, "begin" | "ended"> | undefined;
   readonly bodyLimitBytes: number;
@@ -139,7 +139,7 @@ export class Dispatcher {
       call.isStream = v1Request.isStream;
       call.record.isStream = v1Request.isStream;
       call.record.asked = shortName(v1Request.model);
-      if (recent?.keepsBodies === true) call.record.body = recent.bodyOf(v1Request.body);
+      call.record.body = recent?.keepBody(v1Request.body);
       const target = this.#options.cacheSync.resolve(v1Request);
       if (target === undefined) this.#awaitMeaning(call, v1Request);
       else this.#dispatch(call, v1Request, target);

@@ -1,3 +1,4 @@
+import type { KeptBody } from "./body-ring.ts";
 /** The figures of an engine's work; undefined: it did not count. */
 interface EngineFigures {
   /** By the steady clock. */
@@ -13,8 +14,8 @@ export class RequestRecord {
   /** `model` as the client wrote it, cut: records outlive requests, and a name may be as long as a body. */
   asked = "";
   isStream = false;
-  /** The part of the request's body that may be shown; undefined: bodies are not kept. */
-  body: string | undefined;
+  /** Undefined: bodies are not kept. */
+  body: KeptBody | undefined;
   /** Milliseconds that it waited for its slot to load, and in the slot's queue. */
   heldMs = 0;
   queuedMs = 0;

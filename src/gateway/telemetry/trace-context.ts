@@ -33,7 +33,10 @@ export interface RequestTrace {
 /** The trace to pass on where this gateway sends no spans of its own. */
 export function passedTrace(header: string | string[] | undefined): RequestTrace | undefined {
   const client = readTraceparent(header);
-  if (client === undefined) return undefined;
+  return client === undefined ? undefined : passed(client);
+}
+
+function passed(client: ClientTrace): RequestTrace {
   const { traceId, isSampled } = client;
   return { traceId, isSampled, traceparent: traceparentOf(client) };
 }
@@ -41,13 +44,32 @@ export function passedTrace(header: string | string[] | undefined): RequestTrace
 /** A request's own spans, in its client's trace or in a new one. `isChosen`: for a request without a client's trace. */
 export function ownTrace(header: string | string[] | undefined, isChosen: () => boolean): RequestTrace {
   const client = readTraceparent(header);
-  const isSampled = client?.isSampled ?? isChosen();
+  if (client?.isSampled === false) return passed(client);
+  if (client === undefined && !isChosen()) return unsampled();
   const traceId = client?.traceId ?? randomHex(16);
   const engine = randomHex(8);
-  const traceparent = traceparentOf({ traceId, spanId: engine, isSampled });
-  if (!isSampled)
-    return { traceId, isSampled, traceparent: client === undefined ? traceparent : traceparentOf(client) };
-  return { traceId, isSampled, traceparent, spans: { server: randomHex(8), engine, parent: client?.spanId } };
+  return {
+    traceId,
+    isSampled: true,
+    traceparent: traceparentOf({ traceId, spanId: engine, isSampled: true }),
+    spans: { server: randomHex(8), engine, parent: client?.spanId },
+  };
+}
+
+/** So many requests without a client's trace that are not sampled follow each other with the same identifiers. */
+const sharedBy = 64;
+let shared: RequestTrace | undefined;
+let sharers = 0;
+
+/** No receiver gets a span of it. It is passed on so that an engine with traces of its own does not begin one. */
+function unsampled(): RequestTrace {
+  if (shared === undefined || sharers === sharedBy) {
+    const trace = { traceId: randomHex(16), isSampled: false };
+    shared = { ...trace, traceparent: traceparentOf({ ...trace, spanId: randomHex(8) }) };
+    sharers = 0;
+  }
+  sharers += 1;
+  return shared;
 }
 
 /** Asked for in bulk: three small requests cost more than the rest of a trace. */

@@ -1,4 +1,5 @@
 import { createServer } from "node:http";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { listen } from "../../support/listen.ts";
@@ -12,45 +13,54 @@ import { requestBody, warmUpSeconds } from "./chat.ts";
 
 const partsProgram = fileURLToPath(new URL("../programs/telemetry-parts.ts", import.meta.url));
 
-const connections = 32;
-/** Short, and many of them: the speed of a shared machine changes within seconds. */
-const seconds = 2;
-const turnsPerRound = 4;
+/** At each of the two gateways that are loaded at the same time. */
+const connections = 16;
+const seconds = 3;
+const turnsPerRound = 3;
 
-/** Each has all of the one before, too. */
-const steps: readonly (readonly [name: string, env: Readonly<Record<string, string>>])[] = [
-  ["nothing", {}],
-  ["nothing, in a second process", {}],
-  ["access log in a file", { SVC_LOG_LEVEL: "info" }],
-  ["+ bodies in /api/requests", { SVC_REQUEST_BODIES: "1" }],
-  ["+ traces, the part that is the default", { SVC_TRACES_ENDPOINT: "" }],
-  ["+ traces of all requests", { SVC_TRACES_ENDPOINT: "", SVC_TRACES_PART: "1" }],
-];
-
-const scraped = "a scrape a second";
-/** Without a bar. */
-const withoutBar: ReadonlySet<string> = new Set(["nothing, in a second process", "+ traces of all requests"]);
-
-interface Side {
+interface Step {
   readonly name: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly isScraped?: boolean;
+  readonly hasBar: boolean;
+}
+
+/** From the third on, each has all of those before it, too. */
+function stepsFor(receiverUrl: string): readonly Step[] {
+  const log = { SVC_LOG_LEVEL: "info" };
+  const bodies = { ...log, SVC_REQUEST_BODIES: "1" };
+  const traces = { ...bodies, SVC_TRACES_ENDPOINT: receiverUrl };
+  return [
+    { name: "nothing, in a second process", env: {}, hasBar: false },
+    { name: "a scrape a second", env: {}, isScraped: true, hasBar: true },
+    { name: "+ access log in a file", env: log, isScraped: true, hasBar: true },
+    { name: "+ bodies in /api/requests", env: bodies, isScraped: true, hasBar: true },
+    { name: "+ traces, the part that is the default", env: traces, isScraped: true, hasBar: true },
+    { name: "+ traces of all requests", env: { ...traces, SVC_TRACES_PART: "1" }, isScraped: true, hasBar: false },
+  ];
+}
+
+interface Gateway {
   readonly port: number;
   readonly pid: number;
   readonly isScraped: boolean;
 }
 
-interface Samples {
-  readonly rates: number[];
-  readonly cpu: number[];
+interface Pair {
+  readonly added: number[];
+  readonly ratios: number[];
 }
 
 /**
- * Warm chat through one gateway for each step of telemetry, in turn, before the same engine. A scrape a second is measured
- * at the gateway without telemetry: two processes differ by more than a scrape costs, since V8 optimises each of them in its
- * own way. That difference is told too, and every round starts new processes.
+ * Warm chat through the gateway of each step of telemetry and through one without telemetry, before the same engine. Both are
+ * started, warmed and loaded at the same time: the speed of a shared machine changes by half within seconds, and a change hits
+ * both; and V8 optimises a process further with every 100,000 requests, so that the one with more behind it would be faster.
+ * The CPU of a gateway is what bounds its throughput, so the ratio is that of requests per second of CPU. What is left of chance
+ * shows in `nothing, in a second process`; every round starts new processes.
  */
 export const telemetry: Bar = {
   name: "telemetry",
-  about: "throughput and CPU of warm chat with more and more telemetry on, against off",
+  about: "requests per CPU second of warm chat with more and more telemetry on, against off",
   async run(bench) {
     const receiver = createServer((request, response) => {
       request.resume().on("end", () => response.end("{}"));
@@ -61,60 +71,66 @@ export const telemetry: Bar = {
     await site.slot("bench", { model: { default: "fixed" }, command: engine });
     await site.operator();
     await site.state("bench", "ready");
-    const load = (port: number, forSeconds: number) =>
-      runWrk({ directory: site.directory, port, body: requestBody, connections, seconds: forSeconds });
-    const samples = new Map<string, Samples>();
-    for (let round = 0; round < bench.rounds; round += 1) {
-      const env: Record<string, string> = {};
-      const gateways = await Promise.all(
-        steps.map(async ([name, more], nth) => {
-          Object.assign(env, more);
-          if (env["SVC_TRACES_ENDPOINT"] !== undefined) env["SVC_TRACES_ENDPOINT"] = receiverUrl;
-          const port = site.sparePort + nth;
-          return { name, port, gateway: await site.gateway({ port, env: { ...env } }) };
-        }),
-      );
-      for (const { port } of gateways) await load(port, warmUpSeconds);
-      const sides: readonly Side[] = gateways.flatMap(({ name, port, gateway: { pid } }, nth): Side[] => {
-        if (nth > 0) return [{ name, port, pid, isScraped: nth > 1 }];
-        return [false, true].map((isScraped) => ({ name: isScraped ? scraped : name, port, pid, isScraped }));
+    /** CPU of the gateway for one request, in microseconds. */
+    const load = async ({ port, pid, isScraped }: Gateway, forSeconds: number): Promise<number> => {
+      const scrape = async (): Promise<unknown> => (await fetch(`http://127.0.0.1:${port}/metrics`)).arrayBuffer();
+      const scraping = isScraped ? setInterval(() => void scrape(), 1000) : undefined;
+      const before = cpuSeconds(pid);
+      const { requests, failures } = await runWrk({
+        directory: join(site.directory, String(port)),
+        port,
+        body: requestBody,
+        connections,
+        seconds: forSeconds,
       });
-      for (let turn = 0; turn < turnsPerRound; turn += 1) {
-        // There and back: a machine that becomes slower is as unkind to the first as to the last.
-        for (const side of turn % 2 === 0 ? sides : sides.toReversed()) {
-          const scraping = setInterval(() => {
-            if (side.isScraped) void fetch(`http://127.0.0.1:${side.port}/metrics`).then((page) => page.arrayBuffer());
-          }, 1000);
-          const before = cpuSeconds(side.pid);
-          const { perSecond, requests, failures } = await load(side.port, seconds);
-          clearInterval(scraping);
-          if (failures > 0) throw new Error(`${failures} of ${requests} requests failed`);
-          const micros = ((cpuSeconds(side.pid) - before) / requests) * 1e6;
-          bench.say(`${side.name}: ${Math.round(perSecond)}/s, ${micros.toFixed(1)} µs CPU`);
-          const of = samples.get(side.name) ?? { rates: [], cpu: [] };
-          of.rates.push(perSecond);
-          of.cpu.push(micros);
-          samples.set(side.name, of);
+      clearInterval(scraping);
+      if (failures > 0) throw new Error(`${failures} of ${requests} requests failed`);
+      return ((cpuSeconds(pid) - before) / requests) * 1e6;
+    };
+    const off: number[] = [];
+    const pairs = new Map<Step, Pair>();
+    const steps = stepsFor(receiverUrl);
+    for (let round = 0; round < bench.rounds; round += 1) {
+      for (const step of steps) {
+        const pair = pairs.get(step) ?? { added: [], ratios: [] };
+        pairs.set(step, pair);
+        const [without, other] = await Promise.all(
+          [{}, step.env].map(async (env, nth) => {
+            const port = site.sparePort + nth;
+            await mkdir(join(site.directory, String(port)), { recursive: true });
+            const started = await site.gateway({ port, env });
+            return { started, port, pid: started.pid, isScraped: nth === 1 && step.isScraped === true };
+          }),
+        );
+        if (without === undefined || other === undefined) throw new Error("no two gateways");
+        const both = (forSeconds: number) => Promise.all([load(without, forSeconds), load(other, forSeconds)]);
+        await both(warmUpSeconds);
+        for (let turn = 0; turn < turnsPerRound; turn += 1) {
+          const [base, micros] = await both(seconds);
+          bench.say(`${step.name}: ${micros.toFixed(1)} µs CPU, nothing: ${base.toFixed(1)}`);
+          pair.added.push(micros - base);
+          pair.ratios.push(base / micros);
+          off.push(base);
         }
+        for (const { started } of [without, other]) await started.stop();
       }
-      for (const { gateway } of gateways) await gateway.stop();
     }
     receiver.close();
-    const off = samples.get("nothing");
     const alone = await runProgram([process.execPath, "--disable-warning=ExperimentalWarning", partsProgram]);
-    const parts = told("CPU per request of each part alone, in a loop", `${alone.trim()} µs`);
-    const results = [...samples].flatMap(([name, { rates, cpu }]) => {
-      const ratios = rates.map((rate, turn) => rate / (off?.rates[turn] ?? Number.NaN));
-      const added = cpu.map((micros, turn) => micros - (off?.cpu[turn] ?? Number.NaN));
-      const more = name === "nothing" ? "" : `; added: ${figure(median(added))}`;
-      const result = told(`CPU per request, ${name}`, `${figure(median(cpu))} µs${more}`);
-      if (name === "nothing") return [result];
-      const ratio = `throughput, ${name}, of nothing's`;
-      // The bar is for the settings that are the defaults of what is switched on.
-      return withoutBar.has(name)
-        ? [result, told(ratio, `${figure(median(ratios))}×${range(ratios)}`)]
-        : [result, atLeast(ratio, median(ratios), 0.97, "×", range(ratios))];
+    const results = [...pairs].flatMap(([{ name, hasBar }, { added, ratios }]) => {
+      const ratio = `requests per CPU second, ${name}, of nothing's`;
+      return [
+        told(`CPU per request, ${name}`, `${figure(median(added))} µs more${range(added)}`),
+        // The bar is for the settings that are the defaults of what is switched on.
+        hasBar
+          ? atLeast(ratio, median(ratios), 0.97, "×", range(ratios))
+          : told(ratio, `${figure(median(ratios))}×${range(ratios)}`),
+      ];
     });
-    return [...results, parts];
+    return [
+      told("CPU per request, nothing", `${figure(median(off))} µs${range(off)}`),
+      ...results,
+      told("CPU per request of each part alone, in a loop", `${alone.trim()} µs`),
+    ];
   },
 };

@@ -53,7 +53,7 @@ const parts: Record<string, (nth: number) => void> = {
   "requests, without bodies": (nth) => unshown.add(ended(nth)),
   "requests, with bodies": (nth) => {
     const request = ended(nth);
-    request.record.body = shown.bodyOf(body);
+    request.record.body = shown.keepBody(body);
     shown.add(request);
   },
   "traces of a tenth": (nth) => tenth.ended({ ...ended(nth), trace: tenth.begin(undefined) }),

@@ -60,13 +60,16 @@ describe("the list of requests", () => {
     const large = Buffer.from("x".repeat(1_000_000));
     for (let nth = 0; nth < 3000; nth += 1) {
       const record = new RequestRecord();
-      record.body = recent.bodyOf(large);
-      assert.equal(record.body?.length, 16_384);
+      record.body = recent.keepBody(Buffer.concat([Buffer.from(`${nth} `), large]));
       const ended = { requestId: String(nth), path: "/v1/chat/completions", slot: "primary", code: 200, seconds: 1 };
       recent.add({ ...ended, failure: undefined, record });
     }
     const kept = recent.list(1000);
-    assert.ok(kept.length <= 500 && kept.reduce((sum, { body }) => sum + (body?.length ?? 0), 0) <= 4 * 1024 * 1024);
+    assert.equal(kept.length, 500);
+    const bodies = kept.flatMap(({ body }) => body ?? []);
+    // 4 MiB hold 64 KiB of each of the last bodies, of which 16 KiB are shown.
+    assert.equal(bodies.length, 64);
+    for (const [nth, body] of bodies.entries()) assert.equal(body, `${2999 - nth} xxx`.padEnd(16_384, "x"));
     assert.equal(kept[0]?.ended.requestId, "2999");
   });
 });
