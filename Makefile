@@ -2,7 +2,9 @@
 SHELL := /bin/sh
 NODE := node_modules/.bin/node
 RUN := $(NODE) --disable-warning=ExperimentalWarning
-TEST := $(RUN) --test --test-reporter=./test/support/reporter.ts
+# Kept compiled code, in a clone of one's own alone: it spares a sixth to a third of the processor time of most tests.
+KEPT := $(shell [ ! -O . ] || echo "NODE_COMPILE_CACHE='$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}'")
+TEST := $(KEPT) $(RUN) --test --test-reporter=./test/support/reporter.ts
 # Suites that need more than Node have targets of their own; every other folder belongs to `make test`.
 OTHER_SUITES := bare bench browser docker edge k8s llama-server monitoring pack schema soak
 TESTS := $(filter-out $(OTHER_SUITES:%=test/%/),$(wildcard test/*/))
@@ -17,7 +19,7 @@ setup: ## install Node 24, the packages and the embedded engine; quick when done
 	@hack/setup.sh
 
 run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a real one
-	@if [ -O . ]; then export NODE_COMPILE_CACHE="$${NODE_COMPILE_CACHE:-$(CURDIR)/.cache/compile}"; fi; exec $(RUN) hack/run.ts
+	@$(KEPT) exec $(RUN) hack/run.ts
 
 test: setup ## all tests that need Node alone
 	@$(TEST) --test-concurrency=3 $(foreach dir,$(TESTS),"$(dir)**/*.test.ts")
