@@ -96,4 +96,20 @@ describe("the chat page", () => {
     await page.getByRole("alert").getByText("Stopped.").waitFor();
     assert.equal(await page.getByRole("article", { name: "slow" }).count(), 1);
   });
+
+  it("keeps what is typed during an answer, and does not send it when that answer is stopped", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByRole("combobox", { name: "Model" }).selectOption("slow");
+    const box = page.getByRole("textbox", { name: "Message" });
+    await box.fill("a long story");
+    await page.keyboard.press("Enter");
+    const answer = page.getByRole("article", { name: "slow" });
+    await until("it has begun", async () => ((await answer.textContent()) ?? "").length > 20);
+    await box.fill("a draft");
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("alert").getByText("Stopped.").waitFor();
+    assert.equal(await box.inputValue(), "a draft");
+    assert.equal(await page.getByRole("log", { name: "Messages" }).getByRole("article").count(), 2);
+  });
 });

@@ -3,7 +3,7 @@ import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { list, record } from "../support/openai.ts";
 import { childOf } from "../support/child-of.ts";
-import type { RunningBerth } from "../support/berth.ts";
+import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest, type WatchedPage } from "./browser.ts";
 
@@ -39,6 +39,16 @@ async function isCutOff(chat: Page): Promise<string> {
   const said = (await answer.textContent()) ?? "";
   assert.ok(said.length > 120, said);
   return said;
+}
+
+/** Whether a process with that id is there. */
+function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The chat page knows again what its server has, and has it keep what was cut off; a retry is answered. */
@@ -113,5 +123,36 @@ describe("pages that are open", () => {
     await until("the answer went on", async () => ((await answer.textContent()) ?? "").length > before);
     await chat.getByRole("button", { name: "Stop" }).click();
     await chat.getByRole("alert").getByText("Stopped.").waitFor();
+  });
+
+  it("come back when the whole of berth up is killed, and started again", async () => {
+    await using own = await berthWith(slots);
+    await using open = await openBoth(browser, own);
+    const { dashboard, chat } = open;
+    await dashboard.evaluate("window.isSame = true");
+    await chat.evaluate("window.isSame = true");
+    // Its supervisor first: so neither of the two is started again.
+    const { pid = 0 } = own.child;
+    const killed = [pid, childOf(own.child, "serve"), childOf(own.child, "operator")];
+    for (const each of killed) if (isThere(each)) process.kill(each, "SIGKILL");
+    assert.equal(await own.ended, null);
+    await isCutOff(chat);
+    await dashboard.getByText(/^not connected; trying again\./).waitFor();
+    await dashboard
+      .getByRole("row", { name: /^coder/ })
+      .getByRole("button", { name: "Unload" })
+      .click();
+    await dashboard
+      .getByRole("alert")
+      .getByText(/does not answer|cannot be reached/)
+      .waitFor();
+    await chat.getByRole("textbox", { name: "Message" }).fill("kept while the server is gone");
+    await using again = await startBerth({ env: own.env });
+    await dashboard.getByText("live", { exact: true }).waitFor();
+    await readyRow(dashboard);
+    await isBack(chat, again);
+    assert.equal(await chat.getByRole("textbox", { name: "Message" }).inputValue(), "kept while the server is gone");
+    // Nobody has loaded them again.
+    for (const page of [dashboard, chat]) assert.equal(await page.evaluate("window.isSame"), true);
   });
 });

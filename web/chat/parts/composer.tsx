@@ -66,12 +66,13 @@ export function Composer(): JSX.Element {
         }}
       />
       <div class="row">
+        {/* Two elements, by their keys: as one, Stop would become Send within its own click, and send the draft. */}
         {isAnswering.value ? (
-          <button type="button" class="main" onClick={stopAnswer}>
+          <button key="stop" type="button" class="main" onClick={stopAnswer}>
             Stop
           </button>
         ) : (
-          <button type="submit" class="main" disabled={isEmpty || current.value.model === ""}>
+          <button key="send" type="submit" class="main" disabled={isEmpty || current.value.model === ""}>
             Send
           </button>
         )}
