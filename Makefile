@@ -43,8 +43,8 @@ kube: ## build a real Kubernetes for the tests, once per version: 12 CPU minutes
 test-k8s: setup ## against a real etcd, API server and node of the tests' own; needs root, installs Debian's containerd
 	@hack/test-k8s.sh
 
-test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server; as root it installs Debian's
-	@hack/test-edge.sh
+test-edge: setup ## the edge proxy in a real Caddy and nginx on loopback, with an ACME server and a Chromium; as root it installs Debian's
+	@hack/chromium.sh >/dev/null && hack/test-edge.sh
 
 test-monitoring: setup ## rules, dashboards and runbooks against a real Prometheus; as root it installs Debian's
 	@hack/test-monitoring.sh

@@ -10,13 +10,13 @@ const candidates = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/
 export const double = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
 
 /** Debian's Chromium, which `make test-browser` installs. */
-export async function openBrowser(): Promise<Browser> {
+export async function openBrowser(...more: readonly string[]): Promise<Browser> {
   const executablePath = process.env["BERTH_TEST_CHROMIUM"] ?? candidates.find((path) => existsSync(path));
   assert.ok(executablePath !== undefined, "there is no Chromium: `make test-browser` installs Debian's");
   return await chromium.launch({
     executablePath,
     // Its sandbox needs what containers and root do not have; it opens nothing but pages of the test.
-    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--use-fake-device-for-media-stream"],
+    args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--use-fake-device-for-media-stream", ...more],
   });
 }
 

@@ -86,6 +86,19 @@ window.attack = async (api) => ({
   foreignWorker: await tried(async () => (await navigator.serviceWorker.register(api + "/sw.js", { scope: api + "/" })).scope),
 });
 
+/** What a proxy's password would open, which the browser keeps and adds by itself: the chat's addresses, redirects, other engines. */
+window.further = async (api, pages) => ({
+  chatRead: await tried(async () => (await fetch(api + "/chat/api/conversations", { credentials: "include" })).text()),
+  chatUnload: await tried(() => blind(api + "/chat/api/slots/primary/unload", "{}")),
+  chatKeep: await tried(() => blind(api + "/chat/api/conversations", JSON.stringify({ title: "stolen", messages: [] }))),
+  chatAsk: await tried(() => blind(api + "/chat/v1/chat/completions", chat)),
+  remove: await tried(async () => (await fetch(api + "/api/conversations", { method: "DELETE", credentials: "include" })).status),
+  redirected: await tried(async () => (await fetch(api + "/upstream/primary/echo", { method: "POST", credentials: "include", body: "x" })).text()),
+  unnamed: await tried(async () => (await fetch(pages + "/upstream/closed/")).status),
+  api: await tried(async () => (await fetch(pages + "/api/slots", { headers: { "x-forwarded-email": "root" } })).status),
+  mine: await tried(async () => (await fetch(pages + "/upstream/own/", { headers: { "x-forwarded-email": "root" } })).status),
+});
+
 /** Opens the dashboard; what it can do to it is asked of \`meddle\` once that is open. */
 window.openDashboard = (api) => { window.held = window.open(api + "/"); };
 window.meddle = async () => ({

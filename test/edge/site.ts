@@ -40,13 +40,19 @@ export async function startEdge(
     readonly slots?: Readonly<Record<string, SlotSketch>>;
     /** Further words of `berth proxy render`. */
     readonly args?: readonly string[];
+    /** Of the dashboard and the chat page as they are built; absent: none are served. */
+    readonly pages?: string;
   } = {},
 ): Promise<Edge> {
   await using stack = new AsyncDisposableStack();
   const directory = stack.use(await tempDir());
   const engine = stack.use(await scriptedEngine());
   const gateway = stack.use(
-    await startGateway({ SVC_AUTH_ENABLED: "1", ...more.env }, { primary: { port: engine.port }, ...more.slots }),
+    await startGateway(
+      { SVC_AUTH_ENABLED: "1", ...more.env },
+      { primary: { port: engine.port }, ...more.slots },
+      more.pages === undefined ? {} : { pages: more.pages },
+    ),
   );
   const chatSeen: Edge["chatSeen"] = [];
   const chat = createServer((incoming, response) => {

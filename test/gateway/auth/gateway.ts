@@ -1,5 +1,6 @@
 import { request as httpRequest } from "node:http";
 import type { TokenScope } from "../../../src/api/scopes.ts";
+import type { GatewayOptions } from "../../../src/gateway/main.ts";
 import { TokenStore } from "../../../src/store/auth/tokens.ts";
 import { startGateway as start, type SlotSketch, type TestGateway as Running } from "../../support/gateway.ts";
 
@@ -22,9 +23,10 @@ export interface TestGateway extends Running {
 export async function startGateway(
   env: Readonly<Record<string, string>> = {},
   slots: Readonly<Record<string, SlotSketch>> = {},
+  options: Partial<GatewayOptions> = {},
 ): Promise<TestGateway> {
   await using stack = new AsyncDisposableStack();
-  const gateway = stack.use(await start({ env, slots }));
+  const gateway = stack.use(await start({ env, slots, gateway: options }));
   const tokens = stack.use(new TokenStore(env["SVC_STATE_DIR"] ?? gateway.stateDir));
   const made = new Map<TokenScope, string>();
   const { port } = gateway.running;
