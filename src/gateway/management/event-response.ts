@@ -33,12 +33,14 @@ export function openEvents(reply: FastifyReply, { authenticator, stopping }: Eve
   }, recheckMs).unref();
   const leave = (): void => {
     clearInterval(timer);
+    stopping.removeEventListener("abort", leave);
     gone.abort();
   };
+  // Not AbortSignal.any: until its first listener, that misses a source that is aborted and then collected (Node 24.21).
+  stopping.addEventListener("abort", leave);
   raw.once("close", leave);
   // A client that disconnected before causes no further event.
-  if (raw.destroyed) leave();
-  const left = AbortSignal.any([gone.signal, stopping]);
+  if (raw.destroyed || stopping.aborted) leave();
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) raw.setHeader(name, value);
   raw.writeHead(200, {
     "content-type": "text/event-stream",
@@ -46,7 +48,7 @@ export function openEvents(reply: FastifyReply, { authenticator, stopping }: Eve
     "x-accel-buffering": "no",
   });
   raw.flushHeaders();
-  return { response: raw, left };
+  return { response: raw, left: gone.signal };
 }
 
 /** Keeps the stream open until `left` is aborted, with a comment every 15 s against the time-outs of proxies; then ends it. */

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { it, mock } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import Fastify from "fastify";
 import { openEvents } from "../../../src/gateway/management/event-response.ts";
 import { later } from "../../support/later.ts";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage: () => void = runInNewContext("gc");
 
 it("no right is checked again for a stream of events whose client left before it began", async () => {
   await using app = Fastify();
@@ -35,4 +40,26 @@ it("no right is checked again for a stream of events whose client left before it
   assert.equal(await done.promise, true);
   assert.equal(looks, 0);
   await left;
+});
+
+it("a stream whose client has left is known as such to a reader that listens only later, after a collection of garbage", async () => {
+  await using app = Fastify();
+  const opened = Promise.withResolvers<AbortSignal>();
+  const closed = Promise.withResolvers<undefined>();
+  app.get("/", { config: { scope: "read" } }, async (_request, reply) => {
+    reply.raw.once("close", () => closed.resolve(undefined));
+    const stopping = new AbortController().signal;
+    opened.resolve(openEvents(reply, { authenticator: { mayStill: () => true }, stopping }).left);
+    return reply;
+  });
+  const client = new AbortController();
+  await fetch(await app.listen({ port: 0, host: "127.0.0.1" }), { signal: client.signal });
+  const left = await opened.promise;
+  client.abort();
+  await closed.promise;
+  for (let turn = 0; turn < 3; turn += 1) {
+    await new Promise(setImmediate);
+    collectGarbage();
+  }
+  assert.equal(left.aborted, true);
 });
