@@ -20,7 +20,7 @@ const levelSchema = z.strictObject({
   tokensPerSecond: rate,
 });
 
-/** A result of `berth bench`, as a gateway was told it. */
+/** A result of `berth bench`, as a client sent it to a gateway. */
 export const benchmarkSchema = z.strictObject({
   measuredAt: z.iso.datetime(),
   model: modelRefSchema.optional(),

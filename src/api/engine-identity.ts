@@ -3,14 +3,14 @@ import type { Observed, ProcessStatus } from "./workload.ts";
 /** The name of an engine within its runtime: a process id, a container, a Pod. */
 type Named = Pick<ProcessStatus, "pid" | "containerId" | "podName">;
 
-/** Whether a published process is the one that is seen now, started once or several times since. */
+/** Whether a published process is the observed process, started once or several times since. */
 export function hasSameId(known: Named | undefined, { id }: Pick<Observed, "id">): boolean {
   if (known === undefined) return false;
   if ("pid" in id) return known.pid === id.pid;
   return "containerId" in id ? known.containerId === id.containerId : known.podName === id.podName;
 }
 
-/** Whether a published process is the one that is seen now, and was started by no one since. */
+/** Whether a published process is the observed process, without a start since. */
 export function isSameStart(
   known: (Named & Pick<ProcessStatus, "startedAt">) | undefined,
   seen: Pick<Observed, "id" | "startedAt">,

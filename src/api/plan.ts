@@ -8,7 +8,7 @@ export const unloadedMessage = "unloaded by request; the next request loads it";
 /** Which process of the slot; `ordinal` absent: 0. */
 const processFields = { role: z.enum(processRoles), ordinal: z.int().min(0).optional() } as const;
 
-/** One thing the operator does to a slot. Acting on it takes no further decision. */
+/** One action of the operator on a slot. Acting on it takes no further decision. */
 export const stepSchema = z.discriminatedUnion("do", [
   /** Wait until every live gateway has let go of the process, at most until `deadline`. Without a role: of the slot. */
   z.strictObject({
@@ -16,7 +16,7 @@ export const stepSchema = z.discriminatedUnion("do", [
     role: processFields.role.optional(),
     ordinal: processFields.ordinal,
     reason: z.string(),
-    /** Absent: what is in flight is waited for, however long that takes. */
+    /** Absent: requests in flight are waited for, however long they take. */
     deadline: z.iso.datetime().optional(),
   }),
   /** Begin to fetch what the process needs and is not here. */

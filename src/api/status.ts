@@ -232,7 +232,7 @@ export const demandSchema = z.strictObject({
       lastByteAt: time.optional(),
       /**
        * Tokens of the longest conversation that an engine of the slot has in its cache, as its answers counted them, and the
-       * prompt tokens that it has read in a second. Absent: no answer has told its tokens since the engine was started.
+       * prompt tokens that it has read in a second. Absent: no answer has reported tokens since the engine was started.
        */
       context: z.strictObject({ tokens: z.int().min(0), tokensPerSecond: z.number().positive().optional() }).optional(),
       /** The `PublishedSlot.revision` that this gateway acts on. */

@@ -107,11 +107,11 @@ async function answer(client: Client, model: string, nth: number, maxTokens: num
   return { firstSeconds, seconds: (performance.now() - began) / 1000, tokens };
 }
 
-/** What `answers` of as many clients say of a level that took `seconds`. */
+/** The row of a level that took `seconds`, from the `answers` of its clients. */
 export function rowOf(clients: number, answers: readonly Answer[], seconds: number): Record<string, unknown> {
   const firsts = answers.map(({ firstSeconds }) => firstSeconds * 1000).toSorted((one, other) => one - other);
   const rates = answers
-    // What came in one piece has no time between two tokens.
+    // An answer in one piece has no time between two tokens.
     .filter((each) => each.seconds - each.firstSeconds >= leastSeconds)
     .map((each) => (each.tokens - 1) / (each.seconds - each.firstSeconds))
     .toSorted((one, other) => one - other);

@@ -14,7 +14,7 @@ export class CommandError extends Error {
   readonly code: string;
   readonly next: string | undefined;
 
-  /** `next`: the remedy; undefined only where there is none. */
+  /** `next`: the remedy; undefined only where no remedy is known. */
   constructor(code: string, message: string, next: string | undefined) {
     super(message);
     this.code = code;

@@ -51,7 +51,7 @@ export function placed(command: CommandTree, path: readonly string[] = []): Plac
   return [{ path, command }, ...command.children.flatMap((child) => placed(child, [...path, child.name]))];
 }
 
-/** A command that prints the values of an argument; undefined where there is none. */
+/** A command that prints the values of an argument; undefined where no such command exists. */
 export function namesCommand({ name }: ArgumentOf): string | undefined {
   if (name === "slot") return "berth slot list -o name 2>/dev/null";
   if (name === "upstream") return "berth upstream list -o name 2>/dev/null";

@@ -13,7 +13,7 @@ export interface DeclaredKind {
   readonly command: string;
 }
 
-/** The one of that name. Throws CommandError where none has it. */
+/** The resource of that name. Throws CommandError where none has it. */
 export function named(name: string, all: readonly Row[], { word, command }: DeclaredKind): Row {
   const found = all.find((each) => each["name"] === name);
   if (found !== undefined) return found;

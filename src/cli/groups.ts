@@ -86,7 +86,7 @@ async function groupLines(group: Row): Promise<readonly string[]> {
   ];
 }
 
-/** What coming back costs a loaded slot. */
+/** The cost of coming back for a loaded slot. */
 function costOf(cost: unknown): readonly string[] {
   if (!isRecord(cost)) return [];
   const { load_seconds: load, context_tokens: tokens, context_seconds: read } = cost;

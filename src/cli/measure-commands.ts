@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "commander";
 import type { CommandContext } from "./context.ts";
 import { outputOption, whole, withExamples, type Shown } from "./options.ts";
 
-/** Commands that look at what slots do. */
+/** Commands that show the work of slots. */
 export function addMeasureCommands(program: Command, context: CommandContext): void {
   const top = program
     .command("top")

@@ -40,7 +40,7 @@ export async function render(
   }
 }
 
-/** One thing for a program, with a newline at its end. */
+/** A value for a program, with a newline at its end. */
 export async function renderOne(value: unknown, format: "json" | "yaml"): Promise<string> {
   if (format === "json") return `${JSON.stringify(value, null, 2)}\n`;
   const { stringify } = await import("yaml");
@@ -69,7 +69,7 @@ function coloured(colour: "green" | "yellow" | "red", text: string): string {
   return styleText(colour, text, { stream: process.stdout });
 }
 
-/** One line without what would move a terminal's cursor: messages may hold an engine's own words. */
+/** A line without characters that move a terminal's cursor: messages may hold an engine's own words. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, " ");
 }

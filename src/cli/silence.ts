@@ -12,15 +12,15 @@ export class Silent extends Error {
  */
 export function watchSilence(request: ClientRequest, ask: () => ClientRequest, silentMs: number): void {
   let livenessCheck: ClientRequest | undefined;
-  let timer = setTimeout(look, silentMs);
-  function look(): void {
+  let timer = setTimeout(checkLiveness, silentMs);
+  function checkLiveness(): void {
     const check = ask();
     livenessCheck = check;
     timer = setTimeout(() => request.destroy(new Silent()), silentMs);
     check.once("response", (answer) => {
       answer.resume();
       clearTimeout(timer);
-      timer = setTimeout(look, silentMs);
+      timer = setTimeout(checkLiveness, silentMs);
     });
     // An error here proves nothing: the timer continues.
     check.on("error", () => undefined);

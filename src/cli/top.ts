@@ -7,7 +7,7 @@ import { slotColumns } from "./slots.ts";
 /** Between two looks: rates are over this time. */
 const everyMs = 1000;
 
-interface Look {
+interface Sample {
   readonly at: number;
   readonly slots: readonly Record<string, unknown>[];
   /** Tokens of answers so far, by slot. */
@@ -28,17 +28,17 @@ const columns: readonly Column[] = [
 export async function top(context: CommandContext, count: number): Promise<void> {
   const client = await context.client();
   const isScreen = process.stdout.isTTY;
-  let before = await look(client);
+  let before = await sample(client);
   for (let shown = 0; shown < count; shown += 1) {
     await delay(everyMs);
-    const now = await look(client);
+    const now = await sample(client);
     const text = await render(rowsOf(before, now), columns, "table", "name");
     context.write(isScreen ? `\u001B[2J\u001B[H${text}` : shown === 0 ? text : `\n${text}`);
     before = now;
   }
 }
 
-async function look(client: Client): Promise<Look> {
+async function sample(client: Client): Promise<Sample> {
   const [slots, page] = await Promise.all([client.list("/api/slots"), client.text("/api/metrics")]);
   return { at: performance.now(), slots, tokens: tokensOf(page) };
 }
@@ -50,7 +50,7 @@ export function tokensOf(page: string): ReadonlyMap<string, number> {
 }
 
 /** Slots with requests first, then the others in their own order. */
-export function rowsOf(before: Look, now: Look): readonly Record<string, unknown>[] {
+export function rowsOf(before: Sample, now: Sample): readonly Record<string, unknown>[] {
   const seconds = Math.max(0.001, (now.at - before.at) / 1000);
   const rows = now.slots.map((slot) => {
     const name = String(slot["name"]);

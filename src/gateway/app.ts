@@ -31,7 +31,7 @@ export interface AppOptions {
   readonly isStrict: boolean;
   readonly gate: Gate;
   readonly chat: ChatAddress;
-  /** Where the built pages are; undefined: there are none. */
+  /** The directory of the built pages; undefined: no page is served. */
   readonly pages: string | undefined;
   /** SVC_CORS_ORIGINS. */
   readonly cors: Cors;

@@ -70,7 +70,7 @@ export interface GatewayOptions {
   readonly configOrigins?: Readonly<Record<string, ConfigOrigin>>;
   /** The curated models, read when they are asked for; absent: none. */
   readonly catalog?: () => Promise<readonly CatalogEntry[]>;
-  /** Where the built pages are; absent: there are none. */
+  /** The directory of the built pages; absent: no page is served. */
   readonly pages?: string;
   /** In tests: an answer of `/api` that violates its schema is an error. */
   readonly isStrict?: boolean;

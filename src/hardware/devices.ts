@@ -1,5 +1,5 @@
 import type { DeviceNode } from "../api/hardware.ts";
-import type { Machine, NodeLook } from "./machine.ts";
+import type { Machine, NodeEntry } from "./machine.ts";
 import type { EvidenceReader } from "./evidence-reader.ts";
 
 /** Device files that engines compute with, by directory. */
@@ -17,32 +17,32 @@ export async function probeDevices(machine: Machine, reader: EvidenceReader): Pr
     for (const name of await reader.names(directory)) {
       if (!pattern.test(name)) continue;
       const path = `${directory}/${name}`;
-      const look = await reader.node(path);
-      if (look !== undefined) devices.push(deviceOf(path, look, machine, groups));
+      const entry = await reader.node(path);
+      if (entry !== undefined) devices.push(deviceOf(path, entry, machine, groups));
     }
   }
   return devices;
 }
 
-function deviceOf(path: string, look: NodeLook, { user }: Machine, groups: ReadonlyMap<number, string>): DeviceNode {
-  const group = groups.get(look.gid) ?? null;
-  const owner = group === null ? `group ${look.gid}` : `group ${group} (${look.gid})`;
-  const mode = `0${look.mode.toString(8).padStart(3, "0")}`;
-  const isMember = user.groups.includes(look.gid);
+function deviceOf(path: string, entry: NodeEntry, { user }: Machine, groups: ReadonlyMap<number, string>): DeviceNode {
+  const group = groups.get(entry.gid) ?? null;
+  const owner = group === null ? `group ${entry.gid}` : `group ${group} (${entry.gid})`;
+  const mode = `0${entry.mode.toString(8).padStart(3, "0")}`;
+  const isMember = user.groups.includes(entry.gid);
   const why =
-    look.refusal !== "EACCES"
-      ? (look.refusal ?? "")
+    entry.refusal !== "EACCES"
+      ? (entry.refusal ?? "")
       : isMember
         ? `mode ${mode}, ${owner}, which it is in`
         : `mode ${mode}: ${owner} may, which it is not in`;
   return {
     path,
     mode,
-    uid: look.uid,
-    gid: look.gid,
+    uid: entry.uid,
+    gid: entry.gid,
     group,
-    accessible: look.refusal === undefined,
-    problem: look.refusal === undefined ? null : `exists, but uid ${user.uid} may not read and write it: ${why}`,
+    accessible: entry.refusal === undefined,
+    problem: entry.refusal === undefined ? null : `exists, but uid ${user.uid} may not read and write it: ${why}`,
   };
 }
 

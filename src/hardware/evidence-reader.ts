@@ -1,6 +1,6 @@
 import type { Evidence } from "../api/hardware.ts";
 import { errorCode, errorMessage } from "../lib/error-code.ts";
-import type { Machine, NodeLook } from "./machine.ts";
+import type { Machine, NodeEntry } from "./machine.ts";
 
 /**
  * Reads the sources of one part of a report and records them as evidence. A missing source is absent; an unreadable
@@ -29,7 +29,7 @@ export class EvidenceReader {
     return await this.#read(path, this.#machine.names(path), []);
   }
 
-  async node(path: string): Promise<NodeLook | undefined> {
+  async node(path: string): Promise<NodeEntry | undefined> {
     return await this.#read(path, this.#machine.node(path), undefined);
   }
 

@@ -5,7 +5,7 @@ import { errorCode } from "../lib/error-code.ts";
 import { programOutput } from "../lib/program-output.ts";
 
 /** A device file, and whether this user may open it. */
-export interface NodeLook {
+export interface NodeEntry {
   /** Permission bits. */
   readonly mode: number;
   readonly uid: number;
@@ -26,7 +26,7 @@ export interface Machine {
   /** The target of a link, below the root; undefined for a broken link. */
   target(path: string): Promise<string | undefined>;
   /** Undefined for a missing file. Rejects when its status cannot be read. */
-  node(path: string): Promise<NodeLook | undefined>;
+  node(path: string): Promise<NodeEntry | undefined>;
   /** Takes a real path, independent of the root. Rejects for a missing directory. */
   space(path: string): Promise<{ readonly totalBytes: number; readonly freeBytes: number }>;
   /** The output of a program. Rejects when it is missing, fails, or `signal` aborts first. */

@@ -12,7 +12,7 @@ export async function setAside(stateDir: string, path: string, name: string): Pr
       return;
     } catch (error) {
       if (errorCode(error) === "ENOENT") return;
-      // A directory cannot replace one that was set aside in the same millisecond.
+      // A directory cannot replace another directory that was set aside in the same millisecond.
       if (errorCode(error) !== "ENOTEMPTY" && errorCode(error) !== "EEXIST" && errorCode(error) !== "ENOTDIR")
         throw error;
     }

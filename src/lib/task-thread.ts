@@ -55,7 +55,7 @@ interface Started {
 
 /**
  * Long work on a thread of its own, so that the event loop never waits for it. One task after the other; the thread
- * starts with the first task and ends when there are none.
+ * starts with the first task and ends after an idle time.
  */
 export class TaskThread implements AsyncDisposable {
   readonly #options: TaskThreadOptions;

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 
-/** Bytes that can be read at any offset: of a local file, or of a remote one that is read by ranges. */
+/** Bytes that can be read at any offset: of a local file, or of a remote file that is read by ranges. */
 export interface ByteSource {
   readonly sizeBytes: number;
   /** The size of a read where few bytes are needed: many reads of a file are cheap, many requests are not. */

@@ -28,7 +28,7 @@ export class FactCache {
   }
 
   /** The file's facts. Never throws: a fault of the file is part of the result. */
-  async look(path: string): Promise<FileFacts> {
+  async factsOf(path: string): Promise<FileFacts> {
     let stamp: FileStamp;
     try {
       stamp = await stampOf(path);

@@ -92,7 +92,7 @@ export function projectorsAmong(files: readonly string[]): Projectors {
   return found;
 }
 
-/** Files by model: shards of one model are one, projectors are none. In the order of their first files. */
+/** Files by model: the shards of a model are one entry, projectors have none. In the order of their first files. */
 export function modelFiles(files: readonly string[]): readonly ModelFiles[] {
   const found = new Map<string, ModelFiles>();
   for (const path of files) {

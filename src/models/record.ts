@@ -36,7 +36,7 @@ export async function fileRecord(
   let head: GgufFacts | undefined;
   let parameters = 0;
   for (const path of paths) {
-    const found = await cache.look(path);
+    const found = await cache.factsOf(path);
     if (found.stamp !== undefined) stamps.push(found.stamp);
     if ("reason" in found) {
       const { reason, message } = found;
@@ -79,7 +79,7 @@ export interface Fetchers {
   readonly fetched?: FetchedModel | undefined;
   readonly licenses?: Licenses | undefined;
   /** FastFlowLM's tool; absent: no model of it is fetched. */
-  readonly flm?: Pick<FlmTool, "look"> | undefined;
+  readonly flm?: Pick<FlmTool, "observe"> | undefined;
 }
 
 /** The record of a Model from a manifest; its fields take precedence over the file's. */
@@ -105,7 +105,7 @@ export async function declaredRecord(
   };
   const tag = flmTag(filesOf(spec));
   if (tag !== undefined && flm !== undefined) {
-    const found = await flm.look(tag);
+    const found = await flm.observe(tag);
     if (found.state === "unavailable") return refused("UnsupportedSource", found.message);
     const known = { ...base, files: [], sizeBytes: found.sizeBytes, capabilities: spec.capabilities ?? [] };
     if (found.state === "whole") return { ...known, path: found.directory, state: "available" };

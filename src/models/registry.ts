@@ -41,7 +41,7 @@ export interface RegistryOptions {
   /** Licences that must be accepted before a model is fetched. */
   readonly licenses?: Licenses;
   /** FastFlowLM's own store; absent: its models are not fetched. */
-  readonly flm?: Pick<FlmTool, "look" | "watch">;
+  readonly flm?: Pick<FlmTool, "observe" | "watch">;
   readonly sweepMs?: number;
 }
 

@@ -20,7 +20,7 @@ const others = new Set([".safetensors", ".onnx", ".bin"]);
 /** The first bytes of whisper.cpp's models: "ggml" as a number. */
 const ggmlMagic = 0x67676d6c;
 
-/** Looks for models in directories. A second scan opens only files that were changed since. */
+/** Finds models in directories. A second scan opens only files that were changed since. */
 export class ModelScan {
   readonly #modelsDir: string;
   readonly #cache = new FactCache();

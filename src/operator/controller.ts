@@ -142,8 +142,8 @@ export class Controller implements AsyncDisposable {
     this.#stack.use(watching);
     this.#stack.use(health.watch((name) => this.#enqueue(name)));
     this.#stack.use(memory.watch((name) => this.#enqueue(name)));
-    // The placement of a slot may change now: one that could not run waits for no other event.
-    const onMoved = (): void => source.list("Slot").forEach(({ name }) => this.#queue.addLook(`Slot/${name}`));
+    // The placement of a slot may change now: a slot that could not run waits for no other event.
+    const onMoved = (): void => source.list("Slot").forEach(({ name }) => this.#queue.addResync(`Slot/${name}`));
     this.#stack.use(machine.watch(onMoved));
     this.#stack.use(runtime.watchAnswering(onMoved));
     // A change before the watch caused no notification.
@@ -176,7 +176,7 @@ export class Controller implements AsyncDisposable {
     this.#queue.add(registryKey);
     await this.#sweep();
     this.#groups.enqueueAll();
-    for (const name of await this.#allSlots()) this.#queue.addLook(`Slot/${name}`);
+    for (const name of await this.#allSlots()) this.#queue.addResync(`Slot/${name}`);
   }
 
   /** Acts no more, not even in a running reconcile: an engine that is being stopped is left to the next operator. */
@@ -187,7 +187,7 @@ export class Controller implements AsyncDisposable {
     await this.#queue.stop();
   }
 
-  /** Saved contexts by the specs in force: the manifest's, or the one that was published last. */
+  /** Saved contexts by the specs in force: the manifest's, or the last published spec. */
   async #sweep(): Promise<void> {
     const { source, published, contexts } = this.#dependencies;
     await contexts.sweep((slot) => {

@@ -44,7 +44,7 @@ export interface Done {
  *
  *   add ──────▶ ready ─┬─▶ running ──▶ done (nothing | delayed)
  *                 ▲    │      │ added meanwhile: dirty
- *   addLook ──▶ looks ─┘      │
+ *  addResync ──▶ resyncs ─┘   │
  *                 └───────────┘
  */
 export class WorkQueue {
@@ -56,7 +56,7 @@ export class WorkQueue {
   /** Insertion order is the order of service; the value is the time when it became ready. */
   readonly #ready = new Map<string, number>();
   /** As `#ready`, without an event. No key is in both. */
-  readonly #looks = new Map<string, number>();
+  readonly #resyncs = new Map<string, number>();
   readonly #running = new Set<string>();
   readonly #dirty = new Map<string, number>();
   readonly #delayed = new Map<string, { at: number; timer: Disposable }>();
@@ -90,21 +90,21 @@ export class WorkQueue {
       return;
     }
     this.#undelay(key);
-    const since = this.#looks.get(key) ?? now;
-    this.#looks.delete(key);
+    const since = this.#resyncs.get(key) ?? now;
+    this.#resyncs.delete(key);
     if (!this.#ready.has(key)) this.#ready.set(key, since);
     this.#pump();
   }
 
   /** Reconcile soon, but without an event: the keys of events do not wait for it. */
-  addLook(key: string): void {
-    if (this.#isStopped || this.#ready.has(key) || this.#looks.has(key)) return;
+  addResync(key: string): void {
+    if (this.#isStopped || this.#ready.has(key) || this.#resyncs.has(key)) return;
     if (this.#running.has(key)) {
       this.add(key);
       return;
     }
     this.#undelay(key);
-    this.#looks.set(key, this.#clock.elapsedMs());
+    this.#resyncs.set(key, this.#clock.elapsedMs());
     this.#pump();
   }
 
@@ -117,38 +117,38 @@ export class WorkQueue {
     }
     const at = this.#clock.elapsedMs() + ms;
     const planned = this.#delayed.get(key);
-    if (this.#ready.has(key) || this.#looks.has(key) || (planned !== undefined && planned.at <= at)) return;
+    if (this.#ready.has(key) || this.#resyncs.has(key) || (planned !== undefined && planned.at <= at)) return;
     planned?.timer[Symbol.dispose]();
     const timer = this.#clock.after(ms, () => {
       this.#delayed.delete(key);
-      this.addLook(key);
+      this.addResync(key);
     });
     this.#delayed.set(key, { at, timer });
   }
 
   get depth(): number {
-    return this.#ready.size + this.#looks.size + this.#dirty.size;
+    return this.#ready.size + this.#resyncs.size + this.#dirty.size;
   }
 
   /** The waiting time of the oldest key in milliseconds; 0 without any. */
   get oldestAgeMs(): number {
     const [first] = this.#ready.values();
-    const [look] = this.#looks.values();
+    const [resync] = this.#resyncs.values();
     const [dirty] = this.#dirty.values();
-    const since = Math.min(first ?? Infinity, look ?? Infinity, dirty ?? Infinity);
+    const since = Math.min(first ?? Infinity, resync ?? Infinity, dirty ?? Infinity);
     return Number.isFinite(since) ? Math.max(0, this.#clock.elapsedMs() - since) : 0;
   }
 
   /** Resolves once nothing is ready or running; delayed keys may remain. */
   async settled(): Promise<void> {
-    while (this.#ready.size > 0 || this.#looks.size > 0 || this.#running.size > 0) {
+    while (this.#ready.size > 0 || this.#resyncs.size > 0 || this.#running.size > 0) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
   }
 
   /** Resolves once each key that is ready or running now has been worked on, independent of later ones. */
   async passed(): Promise<void> {
-    const keys = new Set([...this.#ready.keys(), ...this.#looks.keys(), ...this.#running]);
+    const keys = new Set([...this.#ready.keys(), ...this.#resyncs.keys(), ...this.#running]);
     this.#awaited.add(keys);
     while (keys.size > 0 && !this.#isStopped) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
@@ -162,7 +162,7 @@ export class WorkQueue {
     for (const { timer } of this.#delayed.values()) timer[Symbol.dispose]();
     this.#delayed.clear();
     this.#ready.clear();
-    this.#looks.clear();
+    this.#resyncs.clear();
     this.#dirty.clear();
     this.#wake();
     await this.settled();
@@ -174,10 +174,10 @@ export class WorkQueue {
   }
 
   #pump(): void {
-    while (this.#running.size < this.#concurrency && this.#ready.size + this.#looks.size > 0) {
+    while (this.#running.size < this.#concurrency && this.#ready.size + this.#resyncs.size > 0) {
       const turn = (this.#turn ??= this.#beginTurn());
-      const isLook = this.#looks.size > 0 && !turn.hasLooked;
-      const lane = isLook ? this.#looks : this.#ready;
+      const isLook = this.#resyncs.size > 0 && !turn.hasLooked;
+      const lane = isLook ? this.#resyncs : this.#ready;
       const [key] = lane.keys();
       if (key === undefined || this.#clock.elapsedMs() - turn.beganMs >= longestTurnMs) return;
       turn.hasLooked ||= isLook;
@@ -191,7 +191,7 @@ export class WorkQueue {
   #beginTurn(): Turn {
     setImmediate(() => {
       this.#turn = undefined;
-      if (this.#ready.size > 0 || this.#looks.size > 0) this.#pump();
+      if (this.#ready.size > 0 || this.#resyncs.size > 0) this.#pump();
     });
     return { beganMs: this.#clock.elapsedMs(), hasLooked: false };
   }

@@ -21,7 +21,7 @@ export interface ServiceLog {
   readonly log: Logger;
   /**
    * Writes a line that has pino's form already, with its end, a tenth of a second late at most: for lines of which there
-   * may be thousands a second. The caller looks at the level.
+   * may be thousands a second. The caller checks the level.
    */
   readonly write: (line: string) => void;
 }

@@ -9,7 +9,7 @@ import { kubernetesTraits } from "./kubernetes/traits.ts";
 import { RuntimeSet, type RuntimeEntry } from "./set.ts";
 
 export interface RegistryOptions {
-  /** How long a runtime may be silent before a list of it fails. */
+  /** How long a runtime may send nothing before a list of it fails. */
   readonly listTimeoutMs?: number;
   /** Throws where this operator may not act any more. */
   readonly check?: () => void;

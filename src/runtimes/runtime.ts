@@ -98,9 +98,9 @@ export interface Runtime extends AsyncDisposable {
 /** Every runtime of an installation, as the operator uses them. */
 export interface Runtimes extends Omit<Runtime, "traits" | "firstOutput"> {
   readonly kinds: readonly RuntimeKind[];
-  /** The kinds that `runtime: auto` may choose beside the one that is always there, in the order of preference. */
+  /** The kinds that `runtime: auto` may choose beside the runtime that is always there, in the order of preference. */
   readonly offered: readonly RuntimeKind[];
-  /** The one that needs no further service. */
+  /** The runtime that needs no further service. */
   readonly alwaysThere: RuntimeKind;
   /** Undefined: this installation has no such runtime. */
   traitsOf(kind: RuntimeKind): RuntimeTraits | undefined;

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import type { Workload } from "../api/workload.ts";
 import { errorCode, errorMessage, isShortage } from "../lib/error-code.ts";
 
-/** Nothing was started, and nothing will be until a person changes the workload. */
+/** No engine was started, and none will be until a person changes the workload. */
 export class BadWorkload extends Error {
   override readonly name = "BadWorkload";
 }

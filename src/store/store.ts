@@ -129,7 +129,7 @@ export interface DemandWriter extends AsyncDisposable {
 export interface RequestStore extends AsyncDisposable {
   list(slot: string): readonly SlotRequest[];
   put(request: SlotRequest): Promise<void>;
-  /** With `token`: that request, and not one that has replaced it. */
+  /** With `token`: that request, and not a request that has replaced it. */
   remove(slot: string, kind: RequestKind, token?: string): Promise<void>;
   watch(onSlot: (slot: string) => void): Disposable;
 }

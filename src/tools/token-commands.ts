@@ -87,7 +87,7 @@ async function withSource<T>(context: TokenCommandContext, act: (source: TokenSo
     await using tokens = await store.tokens();
     return await act({
       list: () => tokens.list(),
-      // Where a gateway has run open to everybody, a person looks at all that was made before authentication counts.
+      // Where a gateway has run open to everybody, a person checks all earlier tokens before authentication accepts them.
       create: async (wanted) => {
         const isConfirmed = config.authEnabled || (await store.lastAuthMode()) !== false;
         return await tokens.create(wanted, { isConfirmed });

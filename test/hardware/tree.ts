@@ -1,7 +1,7 @@
 import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { HardwareFacts } from "../../src/api/hardware.ts";
-import { systemMachine, type Machine, type NodeLook } from "../../src/hardware/machine.ts";
+import { systemMachine, type Machine, type NodeEntry } from "../../src/hardware/machine.ts";
 import { probeHardware } from "../../src/hardware/probe.ts";
 import { tempDir } from "../support/temp-dir.ts";
 
@@ -13,7 +13,7 @@ export interface MachineSketch {
   readonly architecture?: string;
   readonly user?: Machine["user"];
   /** Of device files; others may be opened and belong to group 0. */
-  readonly nodes?: Readonly<Record<string, NodeLook>>;
+  readonly nodes?: Readonly<Record<string, NodeEntry>>;
   /** What `nvidia-smi` prints, or what it fails with; absent: there is none. */
   readonly smi?: string | Error | ((words: readonly string[]) => string);
   /** Paths that may not be read. */
@@ -75,7 +75,7 @@ export const pcFacts: HardwareFacts = {
 };
 
 /** A device file as root owns it, which this group may open. */
-export function nodeOf(gid: number, refusal?: string): NodeLook {
+export function nodeOf(gid: number, refusal?: string): NodeEntry {
   return { mode: 0o660, uid: 0, gid, refusal };
 }
 

@@ -36,19 +36,19 @@ describe("facts of files", () => {
     const path = join(directory.path, "a.gguf");
     await writeFile(path, "one");
     const { cache, reads } = counted();
-    for (let look = 0; look < 3; look++) assert.ok("facts" in (await cache.look(path)));
+    for (let look = 0; look < 3; look++) assert.ok("facts" in (await cache.factsOf(path)));
     assert.equal(reads.length, 1);
     await writeFile(path, "another length");
-    await cache.look(path);
+    await cache.factsOf(path);
     assert.equal(reads.length, 2);
     await utimes(path, 1, 2);
-    await cache.look(path);
+    await cache.factsOf(path);
     assert.equal(reads.length, 3);
     // A copy with the same length and time is another file all the same.
     await writeFile(`${path}.next`, "another length");
     await utimes(`${path}.next`, 1, 2);
     await rename(`${path}.next`, path);
-    await cache.look(path);
+    await cache.factsOf(path);
     assert.equal(reads.length, 4);
   });
 
@@ -57,12 +57,12 @@ describe("facts of files", () => {
     const path = join(directory.path, "a.gguf");
     await writeFile(path, "one");
     const { cache, reads } = counted();
-    await cache.look(path);
+    await cache.factsOf(path);
     cache.keep(new Set([path]));
-    await cache.look(path);
+    await cache.factsOf(path);
     assert.equal(reads.length, 1);
     cache.keep(new Set());
-    await cache.look(path);
+    await cache.factsOf(path);
     assert.equal(reads.length, 2);
   });
 
@@ -70,7 +70,7 @@ describe("facts of files", () => {
     await using directory = await tempDir();
     const path = join(directory.path, "a.gguf");
     const { cache } = counted();
-    assert.deepEqual(await cache.look(path), {
+    assert.deepEqual(await cache.factsOf(path), {
       stamp: undefined,
       reason: "ModelFileMissing",
       message: `${path} is not there`,
@@ -79,7 +79,7 @@ describe("facts of files", () => {
     for (const reason of ["NotAModel", "TruncatedModel"] as const) {
       const found = await counted(() => {
         throw new GgufError(reason, "is odd");
-      }).cache.look(path);
+      }).cache.factsOf(path);
       assert.ok("reason" in found && found.stamp?.sizeBytes === 1);
       assert.deepEqual([found.reason, found.message], [reason, `${path} is odd`]);
     }
@@ -92,11 +92,11 @@ describe("facts of files", () => {
     const { cache } = counted(() => {
       throw new GgufError("NotAModel", "does not begin with GGUF");
     });
-    const found = await cache.look(path);
+    const found = await cache.factsOf(path);
     assert.ok("facts" in found && found.facts === undefined && found.stamp.sizeBytes === 4);
     const folder = join(directory.path, "checkpoint");
     await mkdir(folder);
-    const inside = await cache.look(folder);
+    const inside = await cache.factsOf(folder);
     assert.ok("facts" in inside && inside.facts === undefined && inside.stamp.isDirectory);
   });
 
@@ -109,21 +109,21 @@ describe("facts of files", () => {
       if (isBroken) throw new Error("EIO: i/o error");
       return facts;
     });
-    const found = await cache.look(path);
+    const found = await cache.factsOf(path);
     assert.ok("reason" in found);
     assert.deepEqual([found.reason, found.message], ["Unreadable", `${path} cannot be read: EIO: i/o error`]);
     isBroken = false;
-    assert.ok("facts" in (await cache.look(path)));
+    assert.ok("facts" in (await cache.factsOf(path)));
     assert.equal(reads.length, 2);
     await rm(path);
-    assert.ok("reason" in (await cache.look(path)));
+    assert.ok("reason" in (await cache.factsOf(path)));
   });
 
   it("are not waited for where opening would wait for ever", async () => {
     await using directory = await tempDir();
     const path = join(directory.path, "pipe.gguf");
     await promisify(execFile)("mkfifo", [path]);
-    const found = await new FactCache().look(path);
+    const found = await new FactCache().factsOf(path);
     assert.ok("reason" in found);
     assert.deepEqual(
       [found.reason, found.message],

@@ -248,7 +248,7 @@ test("a key of an event does not wait for resyncs, and resyncs do not wait for t
   queue.add("gate");
   for (const key of ["due-1", "due-2"]) queue.addAfter(key, 1000);
   clock.advance(1000);
-  for (const key of ["look-1", "look-2", "new-2"]) queue.addLook(key);
+  for (const key of ["look-1", "look-2", "new-2"]) queue.addResync(key);
   for (const key of ["new-1", "new-2", "new-3"]) queue.add(key);
   assert.equal(queue.depth, 7);
   gate.resolve();
@@ -268,7 +268,7 @@ test("resyncs are not delayed by events that never end", { timeout: 180_000 }, a
     },
   });
   queue.add("busy");
-  for (const key of ["a", "b", "c"]) queue.addLook(key);
+  for (const key of ["a", "b", "c"]) queue.addResync(key);
   await queue.settled();
   assert.deepEqual([...seen].toSorted(), ["a", "b", "busy", "c"]);
 });

@@ -16,7 +16,7 @@ export interface ContextFigure {
   readonly tokensPerSecond?: number;
 }
 
-/** What an engine has in its cache, by the counts in its answers: the longest of the last few conversations. */
+/** The tokens in an engine's cache, by the counts in its answers: the longest of the last few conversations. */
 export class CachedContext {
   /** A ring: the next answer replaces the oldest. */
   readonly #answers: number[] = [];

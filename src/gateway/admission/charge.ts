@@ -35,7 +35,7 @@ export class Charge {
   }
 
   /**
-   * Nothing is kept any more. `isUnused`: nothing reads the buffer now, not even a socket; its memory is released at
+   * Releases all bytes. `isUnused`: nothing reads the buffer now, not even a socket; its memory is released at
    * once.
    */
   end(isUnused = false): void {

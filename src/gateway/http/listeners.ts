@@ -25,7 +25,7 @@ export interface ListenAddress {
 export class Listeners {
   readonly #server: HttpServer;
   readonly #others: Server[];
-  /** What else stops listening with these. */
+  /** Other servers that stop listening with these. */
   readonly #releases: (() => void)[] = [];
   #closed: Promise<unknown> | undefined;
 
@@ -103,7 +103,7 @@ function handingTo(server: HttpServer, onConnection: (socket: Socket) => void): 
     server.emit("connection", socket);
   });
   other.maxConnections = server.maxConnections;
-  // While it listens; before, whoever opens it gets the error.
+  // While it listens; before, the caller that opens it gets the error.
   other.on("listening", () => other.on("error", (error) => server.emit("error", error)));
   return other;
 }

@@ -49,7 +49,7 @@ export class EngineMetrics {
     const engines = this.#engines();
     const answers: Promise<Answer>[] = [];
     const comments: string[] = [];
-    // In the order of the slots, whoever answers first: the same engines give the same page.
+    // In the order of the slots, not of the answers: the same engines give the same page.
     for (const [index, asked] of engines.entries()) {
       while (answers.length < Math.min(index + atOnce, engines.length)) {
         const next = engines[answers.length];
@@ -85,7 +85,7 @@ export class EngineMetrics {
 
 const nameOf = ({ slot, role, endpoint }: Asked): string => `slot ${slot}, ${role} ${endpoint.ordinal}`;
 
-/** An engine's page, or the reason why there is none. */
+/** An engine's page, or the reason for its absence. */
 type Answer = { readonly text: string } | string;
 
 async function answerOf(asked: Asked, size: { readonly chars: number }, deadline: number): Promise<Answer> {

@@ -13,7 +13,7 @@ import { askOperator } from "./model-task.ts";
 
 type FileHandlers = Pick<Handlers, "deleteModel" | "scanModels" | "collectModels">;
 
-/** Handlers that have the operator delete files of models, or look for them. */
+/** Handlers that have the operator delete files of models, or scan for them. */
 export function modelFileHandlers(context: ManagementContext): FileHandlers {
   return {
     deleteModel: async ({ params: { ref = "" }, query, request }) => {
@@ -84,7 +84,7 @@ async function scanned(
 ): Promise<ScanView> {
   const { config, writer } = context;
   const outside = directories.filter((directory) => !isBelow(directory, config.modelsDir));
-  // Names of files are told to everybody who may use the API, and a manifest has an engine read them.
+  // Every caller of the API would see the names of files, and a manifest makes an engine read them.
   if (outside.length > 0 && !(config.apiExec || (config.authEnabled && !write))) {
     throw new ApiError("auth.forbidden", {
       message: `${outside[0] ?? ""} is not below the models directory ${config.modelsDir}: link it there (ln -s), or start with SVC_API_EXEC=1`,

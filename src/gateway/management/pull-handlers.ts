@@ -72,7 +72,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
       const message = `a slot needs ${status.ref}: pause the pull, or have the slot hold another model`;
       throw new ApiError("model.in_use", { message, details: { ref: status.ref, slots: [] } });
     }
-    // A request that was made over an open API stays one, whoever changes it.
+    // A request that was made over an open API stays marked so, whichever caller changes it.
     const known = pulls.request(id);
     if (known === undefined) return await put(status, id, action);
     // Another time is another attempt: a failed one is tried again now.
@@ -108,7 +108,7 @@ export function pullHandlers(context: ManagementContext): PullHandlers {
   };
 }
 
-/** Every pull: as the operator tells of it, or as it was asked for. */
+/** Every pull: as the operator publishes it, or as a client requested it. */
 function statuses({ pulls }: ManagementContext): readonly PullStatus[] {
   const published = pulls.published();
   const known = new Set(published.map(({ id }) => id));

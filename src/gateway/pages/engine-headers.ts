@@ -17,12 +17,12 @@ const ofConnection = new Set(
     " ",
   ),
 );
-/** What a client says of itself to the gateway: credentials, addresses, and where the browser stands. */
+/** Headers by which a client describes itself to the gateway: credentials, addresses, and the browser's page. */
 const ofGateway =
   /^(?:authorization|cookie|host|origin|referer|forwarded|x-forwarded-.*|x-real-ip|via|expect|sec-fetch-.*)$/;
 /**
- * What an engine must not say for the gateway's address: who else may read it, passwords to ask for, other addresses and
- * rules for the whole host.
+ * Headers that an engine must not set for the gateway's address: who else may read it, passwords to ask for, other
+ * addresses and rules for the whole host.
  */
 const ofEngine =
   /^(?:access-control-.*|www-authenticate|alt-svc|strict-transport-security|clear-site-data|service-worker-allowed|refresh|report-to|reporting-endpoints|nel|set-cookie|location|content-location|x-request-id)$/;

@@ -11,7 +11,7 @@ import { refusePage, refuseUpgrade } from "./engine-refusal.ts";
 export interface EnginePagesOptions {
   /** The slots whose engine has a page here. */
   readonly slots: readonly string[];
-  /** Throws ApiError `auth.*` for whoever may not see an engine's page. */
+  /** Throws ApiError `auth.*` for a caller that may not see an engine's page. */
   readonly admit: (request: IncomingMessage) => void;
   /** Whether an admitted caller's credentials are still valid. */
   readonly mayStill: (request: IncomingMessage) => boolean;
@@ -231,7 +231,7 @@ export class EnginePages implements AsyncDisposable {
     return asked;
   }
 
-  /** Undefined: the address lacks the slash behind the slot's name. Throws ApiError for whoever may not, or where nothing is. */
+  /** Undefined: the address lacks the slash behind the slot's name. Throws ApiError for a forbidden or unknown page. */
   #placeOf(request: IncomingMessage): Place | undefined {
     this.#options.admit(request);
     const slot = slotOf(request);

@@ -76,7 +76,7 @@ export class KeptItems implements Disposable {
     this.#bytes += bytes;
   }
 
-  /** The item as it was kept. */
+  /** The stored item, unchanged. */
   find(owner: string, id: string): unknown {
     const items = this.#owners.get(owner)?.items;
     const item = items?.get(id);

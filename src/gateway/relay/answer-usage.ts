@@ -63,7 +63,7 @@ export class AnswerMeter {
   usage: Usage | undefined;
   #hasTokens = false;
 
-  /** Returns the answer as it is. */
+  /** Returns the answer unchanged. */
   whole(body: Buffer): Buffer {
     readUsage(body, this.#counted());
     return body;

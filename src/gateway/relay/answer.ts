@@ -248,7 +248,7 @@ export class Answer implements AnswerSink, Flushable {
   }
 }
 
-/** The client was promised a stream, and the engine's answer is none. */
+/** The client was promised a stream, and the engine's answer is not a stream. */
 export class HeldAnswer extends Error {
   override readonly name = "HeldAnswer";
 }

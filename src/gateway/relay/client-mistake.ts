@@ -85,12 +85,12 @@ function contextExceeded({ asked, size }: Overflow, upstream: unknown): ApiError
 }
 
 /** Mistakes that `llama-server` reports with a 500, and the client's message; absent: the engine's own. */
-const serverMistakes: readonly { readonly words: RegExp; readonly told?: string }[] = [
+const serverMistakes: readonly { readonly words: RegExp; readonly message?: string }[] = [
   {
     words: /^(?:image|audio|video) input is not supported/,
-    told: "the model takes texts alone: it has no projector (model.projector) for images or sound",
+    message: "the model takes texts alone: it has no projector (model.projector) for images or sound",
   },
-  { words: /^"prompt" elements must be/, told: "the input must be a text, a list of tokens, or a list of these" },
+  { words: /^"prompt" elements must be/, message: "the input must be a text, a list of tokens, or a list of these" },
   { words: /^Failed to (?:parse (?:messages|tools|tool_choice)|load (?:image|audio))\b/ },
 ];
 /** Error types that mean a client's mistake. */
@@ -99,7 +99,7 @@ const mistakeTypes: ReadonlySet<unknown> = new Set(["invalid_request_error", "no
 function mistakeWords({ message, type }: EngineError): string | undefined {
   const known = serverMistakes.find(({ words }) => words.test(message ?? ""));
   if (known === undefined && !mistakeTypes.has(type)) return undefined;
-  return known?.told ?? cleaned(message ?? "the engine refused the request");
+  return known?.message ?? cleaned(message ?? "the engine refused the request");
 }
 
 /** A message about a failure within the engine may hold its paths and addresses (CONTRACT "Errors"). */

@@ -77,7 +77,7 @@ export class EventStream {
     if (!this.#hasData) this.#check(lines);
     lines = this.#beforeError(lines);
     if (lines.length === 0) return undefined;
-    this.#look(lines);
+    this.#inspect(lines);
     lines = this.#rename.lines(lines);
     return this.#needsRole ? this.#withRole(lines) : lines;
   }
@@ -108,7 +108,7 @@ export class EventStream {
     this.#hasData = true;
   }
 
-  #look(lines: Buffer): void {
+  #inspect(lines: Buffer): void {
     if (this.#endMark !== undefined) {
       this.#isFinished ||= this.#endMark.test(lines.toString("latin1"));
       return;

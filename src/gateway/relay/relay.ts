@@ -25,7 +25,7 @@ type Mode = "head" | "whole" | "error" | "events" | "bytes";
  * One answer on its way from the engine to the client.
  *
  *   head ─┬─ 2xx event stream ─▶ events   line by line as it comes; a failure is one last event
- *         ├─ 2xx JSON ─────────▶ whole    kept until its end, so that a failure can still be told; large: bytes
+ *         ├─ 2xx JSON ─────────▶ whole    kept until its end, so that a failure can be reported; large: bytes
  *         ├─ 2xx other ────────▶ bytes    as it comes; a failure destroys the connection
  *         └─ other status ─────▶ error    becomes our envelope
  */

@@ -11,7 +11,7 @@ import type { ResolutionIndex } from "../routing/index.ts";
 const patienceMs = 100;
 const answerMs = 2000;
 const answerLimitBytes = 4 * 1024 * 1024;
-/** An older figure is not told. */
+/** An older figure is not published. */
 const keptMs = 60_000;
 
 interface Figure {

@@ -4,7 +4,7 @@ export interface OtlpOptions {
   /** The base address of the receiver: spans go to `/v1/traces` below it. */
   readonly endpoint: string;
   readonly version: string;
-  /** Told once for each row of failures. */
+  /** Called once for each row of failures. */
   readonly onFailing: (message: string) => void;
   /** Milliseconds from a span to its sending. */
   readonly everyMs?: number;

@@ -10,7 +10,7 @@ export interface ClientTrace {
   readonly isSampled: boolean;
 }
 
-/** Undefined: there is none, or none that the standard allows. */
+/** Undefined: the header is absent, or not as the standard allows. */
 export function readTraceparent(header: string | string[] | undefined): ClientTrace | undefined {
   if (typeof header !== "string") return undefined;
   const [, version, traceId = "", spanId = "", flags = "", rest] = pattern.exec(header) ?? [];

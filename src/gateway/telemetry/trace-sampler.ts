@@ -1,6 +1,6 @@
 import { steadyNow } from "../../lib/steady-clock.ts";
 
-/** No person looks at more, and a flood of requests must not become a flood of spans. */
+/** A person reads no more traces, and a flood of requests must not become a flood of spans. */
 const limitPerSecond = 100;
 
 /** Chooses the requests to trace, of those whose client has not decided: a part of them, and so many a second at most. */

@@ -28,7 +28,7 @@ export class Discovery implements Disposable {
   constructor(options: DiscoveryOptions) {
     this.#options = options;
     this.#models = options.models;
-    void this.#look();
+    void this.#list();
   }
 
   /** The first attempt has ended, with or without success. */
@@ -45,7 +45,7 @@ export class Discovery implements Disposable {
     clearTimeout(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #list(): Promise<void> {
     const { list, intervalMs, retryMs, onProblem } = this.#options;
     let problem: string | undefined;
     try {
@@ -58,7 +58,7 @@ export class Discovery implements Disposable {
     onProblem(problem);
     this.#failures = problem === undefined ? 0 : this.#failures + 1;
     const waitMs = problem === undefined ? intervalMs : Math.min(intervalMs, retryMs * 2 ** (this.#failures - 1));
-    this.#timer = setTimeout(() => void this.#look(), waitMs);
+    this.#timer = setTimeout(() => void this.#list(), waitMs);
     this.#timer.unref();
   }
 

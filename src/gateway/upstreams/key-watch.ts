@@ -1,6 +1,6 @@
 export interface KeyWatchOptions {
   /** Why there is no usable key now; undefined: there is one. */
-  readonly look: () => Promise<string | undefined>;
+  readonly check: () => Promise<string | undefined>;
   readonly onProblem: (message: string | undefined) => void;
   /** Undefined: the first result never changes. */
   readonly everyMs: number | undefined;
@@ -15,8 +15,8 @@ export class KeyWatch implements Disposable {
 
   constructor(options: KeyWatchOptions) {
     this.#options = options;
-    void this.#look();
-    if (options.everyMs !== undefined) this.#timer = setInterval(() => void this.#look(), options.everyMs).unref();
+    void this.#check();
+    if (options.everyMs !== undefined) this.#timer = setInterval(() => void this.#check(), options.everyMs).unref();
   }
 
   [Symbol.dispose](): void {
@@ -24,11 +24,11 @@ export class KeyWatch implements Disposable {
     clearInterval(this.#timer);
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
     try {
-      const problem = await this.#options.look();
+      const problem = await this.#options.check();
       if (!this.#isDisposed) this.#options.onProblem(problem);
     } finally {
       this.#isLooking = false;

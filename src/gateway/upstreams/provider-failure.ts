@@ -41,8 +41,8 @@ export function refusalFailure(upstream: string, { status, retryAfter, body }: R
   if (refusal.status < 500) {
     const { message, details: said, type, familiar } = refusal;
     const words = message === `the engine answered ${status}` ? `upstream ${upstream} answered ${status}` : message;
-    const told = { status: refusal.status, headers, message: words, type, familiar, ...(said && { details: said }) };
-    return new ApiError("dispatch.rejected", told);
+    const options = { status: refusal.status, headers, message: words, type, familiar, ...(said && { details: said }) };
+    return new ApiError("dispatch.rejected", options);
   }
   const message = `upstream ${upstream} answered ${status}`;
   if (status === 503) return new ApiError("dispatch.upstream_unavailable", { message, headers, details });

@@ -200,14 +200,14 @@ export class Provider implements CallingProvider {
     return new Client(this.#base.origin, {
       connect: {
         timeout: this.options.spec.connectSeconds * 1000,
-        ...(lookup === undefined ? {} : { lookup: this.#told(lookup) }),
+        ...(lookup === undefined ? {} : { lookup: this.#logged(lookup) }),
       },
       keepAliveTimeout: keepAliveMs,
       pipelining: 1,
     });
   }
 
-  #told(lookup: LookupFunction): LookupFunction {
+  #logged(lookup: LookupFunction): LookupFunction {
     return (name, options, done) => {
       lookup(name, options, (error, ...found) => {
         if (error instanceof InnerAddress) this.options.onProblem(`${error.message}: ${innerAddressNext}`, "address");

@@ -46,7 +46,7 @@ class FileSecret implements Secret {
   #stamp = "";
   #found: string | SecretError | undefined;
   #lookedAt = -Infinity;
-  #looking: Promise<string> | undefined;
+  #reading: Promise<string> | undefined;
 
   constructor(path: string, now: () => number) {
     this.#path = path;
@@ -54,16 +54,16 @@ class FileSecret implements Secret {
   }
 
   read(): string | Promise<string> {
-    if (this.#looking !== undefined) return this.#looking;
+    if (this.#reading !== undefined) return this.#reading;
     if (this.#found !== undefined && this.#now() - this.#lookedAt < freshMs) {
       if (typeof this.#found === "string") return this.#found;
       throw this.#found;
     }
-    this.#looking = this.#look().finally(() => (this.#looking = undefined));
-    return this.#looking;
+    this.#reading = this.#read().finally(() => (this.#reading = undefined));
+    return this.#reading;
   }
 
-  async #look(): Promise<string> {
+  async #read(): Promise<string> {
     this.#lookedAt = this.#now();
     try {
       const { ino, size, mtimeNs, ctimeNs } = await stat(this.#path, { bigint: true });

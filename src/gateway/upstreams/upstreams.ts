@@ -202,7 +202,7 @@ export class Upstreams implements AsyncDisposable {
       spec.auth.type === "none"
         ? undefined
         : new KeyWatch({
-            look: () => provider.keyProblem(),
+            check: () => provider.keyProblem(),
             onProblem: (message) => this.#problem(name, problems, "key", message),
             // The environment of a process does not change.
             everyMs: "file" in spec.auth.valueFrom ? keyMs : undefined,

@@ -40,7 +40,7 @@ export interface V1Request extends ModelRequest {
   forSlot(slot: KnownSlot): BackendRequest;
   /** The request for a provider; absent: providers do not serve this route. Throws ApiError. */
   forProvider?(model: UpstreamModel): BackendRequest;
-  /** Has `listener` told when the body breaks while the request waits or is sent; absent: the body is complete. */
+  /** Notifies `listener` when the body breaks while the request waits or is sent; absent: the body is complete. */
   onBroken?(listener: (failure: ApiError) => void): void;
   /** The request has ended. */
   discard?(): void;

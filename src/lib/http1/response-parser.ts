@@ -16,7 +16,6 @@ const lineLimitBytes = 8192;
 const headEnd = Buffer.from("\r\n\r\n");
 const lineEnd = Buffer.from("\r\n");
 const colon = 0x3a;
-const blank = 0x20;
 /** Characters that no header value may hold (RFC 9110, `field-value`). Node throws when such a value is set. */
 const strangeValue = /[^\t\x20-\x7e\x80-\xff]/;
 /** 1 for each character of a header's name (RFC 9110, `tchar`). */
@@ -38,7 +37,6 @@ export class ResponseParser {
   #held: Buffer | undefined;
   #left = 0;
   #isKeptAlive = true;
-  #lastType: string | undefined;
 
   constructor(events: ResponseEvents) {
     this.#events = events;
@@ -158,22 +156,13 @@ export class ResponseParser {
     // 100 and 103 only announce the answer; 101 would make it another protocol.
     if (status === 101) throw new ProtocolError("the answer switches protocols");
     if (status < 200) return at + 4;
-    const { connection = "", contentLength } = known;
-    this.#isKeptAlive =
-      connection === "keep-alive" ||
-      (isFirstVersion ? /\bkeep-alive\b/i.test(connection) : !/\bclose\b/i.test(connection));
+    const { connection = "", contentType, contentLength } = known;
+    if (contentType !== undefined && strangeValue.test(contentType))
+      throw new ProtocolError("the answer's type is malformed");
+    this.#isKeptAlive = isFirstVersion ? /\bkeep-alive\b/i.test(connection) : !/\bclose\b/i.test(connection);
     this.#body(status, known);
-    const contentType = this.#checkedType(known.contentType);
     this.#events.onHead({ status, contentType, contentLength, isKeptAlive: this.#isKeptAlive });
     return at + 4;
-  }
-
-  /** An engine repeats its type. The same string again spares the check, and V8 its hash in every map. */
-  #checkedType(type: string | undefined): string | undefined {
-    if (type === this.#lastType) return this.#lastType;
-    if (type !== undefined && strangeValue.test(type)) throw new ProtocolError("the answer's type is malformed");
-    this.#lastType = type;
-    return type;
   }
 
   #body(status: number, { transferEncoding, contentLength: length }: KnownHeaders): void {
@@ -244,24 +233,13 @@ function readHeaders(text: string, from: number): KnownHeaders {
     const end = lineFeed < 0 ? text.length : lineFeed;
     const key = keyOf(text, start, at);
     if (key !== undefined) {
-      const value = valueOf(text, at + 1, end);
+      const value = text.slice(at + 1, end).trim();
       const before = known[key];
       known[key] = before === undefined ? value : `${before}, ${value}`;
     }
     start = end + 2;
   }
   return known;
-}
-
-/** Without the blanks around it. Most values have one before them, and need no second copy. */
-function valueOf(text: string, start: number, end: number): string {
-  const isUsual = text.charCodeAt(start) === blank && isVisible(text, start + 1) && isVisible(text, end - 1);
-  return isUsual ? text.slice(start + 1, end) : text.slice(start, end).trim();
-}
-
-function isVisible(text: string, at: number): boolean {
-  const code = text.charCodeAt(at);
-  return code > blank && code < 0x7f;
 }
 
 /** Compares the length first: most names need no further comparison. */

@@ -14,10 +14,10 @@ export interface ElectionTimes {
   readonly deadlineMs: number;
   readonly renewMs: number;
   /** Between two looks of a candidate. */
-  readonly lookMs: number;
+  readonly pollMs: number;
 }
 
-export const usualTimes: ElectionTimes = { durationMs: 15_000, deadlineMs: 10_000, renewMs: 2000, lookMs: 1000 };
+export const usualTimes: ElectionTimes = { durationMs: 15_000, deadlineMs: 10_000, renewMs: 2000, pollMs: 1000 };
 
 export interface Candidate {
   readonly client: ApiClient;
@@ -57,7 +57,7 @@ export class HeldByOther extends Error {
 
 /** Undefined without such a Lease. */
 export async function readLease(client: ApiClient, name: string): Promise<LeaseView | undefined> {
-  return await look(client, name);
+  return await findLease(client, name);
 }
 
 export interface WaitOptions {
@@ -74,7 +74,7 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
   for (;;) {
     standby?.signal.throwIfAborted();
     try {
-      const found = await look(client, name);
+      const found = await findLease(client, name);
       const isFree = found?.holder === undefined;
       if (found !== undefined && !isFree && seen?.mark !== found.mark) {
         // A renewal while this process watches: the holder lives.
@@ -104,7 +104,7 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
         candidate.onError?.(error);
       }
     }
-    const waitMs = times.lookMs * (0.8 + Math.random() * 0.4);
+    const waitMs = times.pollMs * (0.8 + Math.random() * 0.4);
     await delay(waitMs, undefined, standby === undefined ? {} : { signal: standby.signal });
   }
 }
@@ -150,7 +150,7 @@ export class HeldLease implements AsyncDisposable {
     await this.#renewing;
     if (wasOver) return;
     const { client, name } = this.#candidate;
-    const found = await look(client, name, renewalLimit(this.#times)).catch(() => undefined);
+    const found = await findLease(client, name, renewalLimit(this.#times)).catch(() => undefined);
     if (found?.holder !== this.#candidate.identity) return;
     const { resourceVersion: version } = found;
     const released = { ...this.#candidate, annotations: () => found.annotations };
@@ -176,7 +176,7 @@ export class HeldLease implements AsyncDisposable {
       this.#version = await write(this.#candidate, { ...this.#term, version: this.#version, limit });
     } catch (error) {
       if (!isStatus(error, 404, 409)) throw error;
-      const found = await look(client, name, limit);
+      const found = await findLease(client, name, limit);
       if (found !== undefined && found.holder !== identity) {
         this.#isOver = true;
         this.#onLost();
@@ -196,7 +196,7 @@ const renewalLimit = ({ deadlineMs }: ElectionTimes): Limit => ({ timeoutMs: dea
 
 const pathOf = ({ namespace }: ApiClient): string => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 
-async function look(client: ApiClient, name: string, limit: Limit = {}): Promise<Found | undefined> {
+async function findLease(client: ApiClient, name: string, limit: Limit = {}): Promise<Found | undefined> {
   let value: unknown;
   try {
     value = await client.request("GET", `${pathOf(client)}/${name}`, limit);

@@ -74,10 +74,10 @@ export async function findAddress(source: WebSource, network: Network, signal: A
         ? hubRefusal(source, head, hub, token !== undefined)
         : webRefusal(source, url, head);
     }
-    const { headers: told } = head;
+    const { headers: received } = head;
     const { sha256, commit } = linked;
     const sizeBytes = linked.sizeBytes ?? sizeOf(head);
-    return { url, headers, lookup, sizeBytes, validator: validatorOf(told), sha256, commit };
+    return { url, headers, lookup, sizeBytes, validator: validatorOf(received), sha256, commit };
   }
   throw new FetchError("FetchFailed", `${first.host} redirects more than ${redirectLimit} times`);
 }

@@ -5,8 +5,8 @@ import { proxiesFrom } from "./proxies.ts";
 import { parseSource } from "./source.ts";
 
 /**
- * What the server of a source says about its file, without fetching it. Rejects with FetchError or TransferError.
- * `HF_ENDPOINT`, `HF_TOKEN` and the variables of proxies are read from `env`.
+ * The facts that the server of a source gives about its file, without fetching the file. Rejects with FetchError or
+ * TransferError. `HF_ENDPOINT`, `HF_TOKEN` and the variables of proxies are read from `env`.
  */
 export async function askSource(
   text: string,

@@ -61,7 +61,7 @@ export class FlmTool {
     return this.#sizes.get(tag) ?? 0;
   }
 
-  async look(tag: string): Promise<FlmModel> {
+  async observe(tag: string): Promise<FlmModel> {
     const program = await this.#program();
     if (program === undefined) {
       const message = `flm://${tag} is fetched by FastFlowLM's own tool, and there is no \`flm\` on the PATH of the operator`;
@@ -92,7 +92,7 @@ export class FlmTool {
     try {
       for (const force of [[], ["--force"]]) {
         await this.#pull([tag, ...force], tag, progress, signal);
-        const found = await this.look(tag);
+        const found = await this.observe(tag);
         if (found.state === "unavailable") throw new FetchError("ToolFailed", found.message);
         if (found.state === "whole") {
           progress.bytesDone = found.sizeBytes;
@@ -118,7 +118,7 @@ export class FlmTool {
     if (total > 0) progress.bytesTotal = total;
     const stalled = new AbortController();
     let heardAt = performance.now();
-    const look = async (): Promise<void> => {
+    const check = async (): Promise<void> => {
       const bytes = await bytesIn(listed);
       if (bytes !== progress.bytesDone) heardAt = performance.now();
       progress.receivedBytes += Math.max(0, bytes - progress.bytesDone);
@@ -129,7 +129,7 @@ export class FlmTool {
         new FetchError("FetchFailed", `\`flm pull ${tag}\` has written nothing for ${this.#stallMs / 1000} s`),
       );
     };
-    const timer = setInterval(() => void look(), watchMs);
+    const timer = setInterval(() => void check(), watchMs);
     const env = Object.fromEntries(Object.entries(this.#env).filter(([name]) => passed.test(name)));
     try {
       await programOutput(program, ["pull", ...args], {
@@ -160,7 +160,7 @@ export class FlmTool {
     return undefined;
   }
 
-  /** The model's entry in FastFlowLM's list, or why there is none. */
+  /** The model's entry in FastFlowLM's list, or the reason for its absence. */
   async #listed(tag: string, program: string): Promise<Listed | string> {
     const path = await this.#listPath(program);
     if (path === undefined) return `there is no model_list.json of FastFlowLM near ${program}: set FLM_CONFIG_PATH`;

@@ -90,7 +90,7 @@ export class FileHash implements AsyncDisposable {
   }
 
   /**
-   * The digest of the first `sizeBytes`; `onRead` hears how far the reading is. Rejects with what the reading met, or as
+   * The digest of the first `sizeBytes`; `onRead` gets the progress. Rejects with what the reading met, or as
    * `signal` was aborted.
    */
   async digest(

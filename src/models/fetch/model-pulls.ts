@@ -28,7 +28,7 @@ export interface ModelPullsOptions {
   readonly fetch: Pick<ModelFetch, "fetch" | "discard">;
   readonly hashes: HashThread;
   /** Fetches the models of FastFlowLM; absent: nobody does. */
-  readonly flm?: Pick<FlmTool, "look" | "fetch" | "sizeOf">;
+  readonly flm?: Pick<FlmTool, "observe" | "fetch" | "sizeOf">;
   /** Called when the installed files cannot be synced to the disk. */
   readonly onError: (error: unknown) => void;
 }
@@ -102,7 +102,7 @@ export class ModelPulls implements AsyncDisposable {
   async isThere({ ref, files }: WantedModel): Promise<boolean> {
     const { store, flm } = this.#options;
     const tag = flmTag(files);
-    if (tag !== undefined) return (await flm?.look(tag))?.state === "whole";
+    if (tag !== undefined) return (await flm?.observe(tag))?.state === "whole";
     const found = store.find(ref);
     if (found === undefined || !isWanted(found, files)) return false;
     const present = await Promise.all(found.files.map((file) => store.hasBlob(file)));

@@ -10,7 +10,7 @@ import type { WantedModel } from "./wanted-model.ts";
 
 export interface RemoteShapesOptions {
   readonly network: Omit<Network, "isOpen">;
-  /** Smaller models are fetched without a look at their header: that takes hardly longer, and most of them fit. */
+  /** Smaller models are fetched without reading their header first: that takes hardly longer, and most of them fit. */
   readonly leastBytes: number;
   /** A header that has not come by then is not waited for: the model is fetched. */
   readonly limitMs: number;
@@ -22,7 +22,7 @@ const most = 32;
 /** Shapes of models that are not on this machine, by the headers of their files, which are read by ranges. */
 export class RemoteShapes implements AsyncDisposable {
   readonly #options: RemoteShapesOptions;
-  /** Undefined: it cannot be told. */
+  /** Undefined: the shape is unknown. */
   readonly #known = new Map<string, ModelShape | undefined>();
   readonly #reading = new Map<string, { readonly askers: Set<string>; readonly done: Promise<void> }>();
   readonly #subscribers = new Subscribers<[asker: string]>();
@@ -32,7 +32,7 @@ export class RemoteShapes implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Begins to read at the first question; `asker` is told when that has ended. Undefined: it cannot be told. */
+  /** Begins to read at the first question; `asker` is told when that has ended. Undefined: the shape is unknown. */
   of(model: WantedModel, asker: string): ModelShape | "reading" | undefined {
     const key = canonicalJson([model.files, model.isOpen]);
     if (this.#known.has(key)) return this.#known.get(key);

@@ -60,7 +60,7 @@ function byDeclaration(
     const message = "the catalogue does not know what it needs; the first start measures it";
     return { verdict: "unknown", message, needBytes: undefined, budgetBytes: undefined, inputs };
   }
-  return told(judge(declared, budgets.map(withoutFree)), [...inputs, "the memory that the catalogue says it needs"]);
+  return fitOf(judge(declared, budgets.map(withoutFree)), [...inputs, "the memory that the catalogue says it needs"]);
 }
 
 function byShape(
@@ -90,25 +90,25 @@ function byShape(
     const verdict = judged(contextTokens);
     const isWhole = contextTokens === first;
     if (verdict.kind === "fits") {
-      const found = told(verdict, [...sources, `a context of ${contextTokens} tokens`]);
+      const found = fitOf(verdict, [...sources, `a context of ${contextTokens} tokens`]);
       return isWhole ? found : { ...found, verdict: "fits_with", settings: { contextSize: contextTokens } };
     }
-    if (verdict.kind === "unknown") return told(verdict, sources);
+    if (verdict.kind === "unknown") return fitOf(verdict, sources);
   }
   const least = wanted.at(-1) ?? longest;
   for (let gpuLayers = gpus.length === 0 ? 0 : shape.layers.length; gpuLayers > 0; gpuLayers--) {
     const verdict = judged(least, gpuLayers);
     if (verdict.kind !== "fits") continue;
-    const found = told(verdict, [
+    const found = fitOf(verdict, [
       ...sources,
       `${gpuLayers} of ${shape.layers.length + 1} layers on the GPU, which is slower`,
     ]);
     return { ...found, verdict: "fits_with", settings: { contextSize: least, gpuLayers } };
   }
-  return told(judged(least), [...sources, `a context of ${least} tokens`]);
+  return fitOf(judged(least), [...sources, `a context of ${least} tokens`]);
 }
 
-function told({ kind, message, needBytes, budgetBytes }: Verdict, inputs: readonly string[]): HostFit {
+function fitOf({ kind, message, needBytes, budgetBytes }: Verdict, inputs: readonly string[]): HostFit {
   const verdict = kind === "busy" ? "does_not_fit" : kind;
   const lack =
     budgetBytes === undefined || verdict !== "does_not_fit" ? "" : `: ${byteText(needBytes - budgetBytes)} too much`;

@@ -15,7 +15,7 @@ import type { Clock } from "../queue.ts";
 import { ContextCalls, type Place } from "./context-calls.ts";
 import { contextKey } from "./context-key.ts";
 
-/** An unload waits no longer for an engine that saves, and a start no longer for one that reads. */
+/** The time limit of an unload for an engine that saves, and of a start for an engine that reads. */
 const saveLimitMs = 10_000;
 const restoreLimitMs = 30_000;
 /** A shorter prompt is read again in no time. */

@@ -5,7 +5,7 @@ import { secondsOf } from "./return-cost.ts";
 /** With more candidates not every combination is tried: 2^10 sums take well under a millisecond. */
 const exhaustiveLimit = 10;
 
-/** The price of an eviction: the time until the slot is as it was, weighed by how recently it was used. */
+/** The price of an eviction: the time until the slot is restored, weighed by how recently it was used. */
 function price({ cost, idleMs }: Member): number {
   return Math.max(secondsOf(cost), 0.001) / (1 + idleMs / 1000);
 }

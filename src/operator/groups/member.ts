@@ -6,7 +6,7 @@ export interface Member {
   readonly name: string;
   /** The slot's part of the group's budget while it is loaded. */
   readonly needs: Amounts;
-  /** Nothing is known of that: it takes the whole budget. */
+  /** The need is unknown: the slot takes the whole budget. */
   readonly isUnknown?: boolean;
   /** The member's plan would start it now if it had a place. */
   readonly isAsking: boolean;

@@ -160,7 +160,7 @@ function withFit(status: SlotStatus | undefined, { fit }: WantedFit): Pick<SlotS
   return { ...backend, ...(fit === undefined ? {} : { fit }) };
 }
 
-/** What the next model of a loaded slot needs more than the loaded one. */
+/** The memory that the next model of a loaded slot needs beyond that of the loaded model. */
 function growthOf(
   { groups, published, machine }: GroupDependencies,
   slot: Member,

@@ -5,13 +5,13 @@ import type { Demand, SlotStatus } from "../../api/status.ts";
 
 /** The load time of a slot that was never measured. */
 const usualLoadSeconds = 10;
-/** The prompt tokens that an engine reads in a second, where no answer has told it. */
+/** The prompt tokens that an engine reads in a second, where no answer has reported the speed. */
 const usualTokensPerSecond = 500;
 
 /** The cost of coming back, of a slot that leaves for another. */
 export type ReturnCost = NonNullable<GroupStatus["members"][number]["cost"]>;
 
-/** The time until an evicted slot is as it was: loaded, with the longest conversation in its cache read again. */
+/** The time until an evicted slot is restored: loaded, with the longest conversation in its cache read again. */
 export function secondsOf({ loadSeconds = usualLoadSeconds, contextSeconds = 0 }: ReturnCost = {}): number {
   return loadSeconds + contextSeconds;
 }
@@ -47,7 +47,7 @@ function isKept({ status, spec, model }: CostFacts, tokens: number): boolean {
 /** Contexts grow with each answer: a figure that differs less is not published again. */
 const leastChange = 0.25;
 
-/** The cost as it is published. */
+/** The published cost. */
 export function shownCost(cost: ReturnCost, before: ReturnCost | undefined): ReturnCost {
   const isNear = (key: keyof ReturnCost): boolean => {
     const [now = 0, known = 0] = [cost[key], before?.[key]];

@@ -8,7 +8,7 @@ import type { SlotInput } from "../plan/input.ts";
 import type { Machine } from "../plan/placing.ts";
 
 /**
- * What a benchmark of the slot would depend on now. Undefined where no result is kept or to be kept: nobody asks. Of a
+ * What a benchmark of the slot would depend on now. Undefined where no result is kept or to be kept. Of a
  * slot that is not to be loaded, engine and settings are not known.
  */
 export async function benchmarkBasis(

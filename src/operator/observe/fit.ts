@@ -37,7 +37,7 @@ export type EnginePrint = (
 ) => Promise<string | undefined>;
 
 /** The known memory needs of a slot, and why it must not be started. */
-export interface FitLook {
+export interface FitResult {
   readonly fit?: Fit;
   readonly refusal?: EngineRefusal;
 }
@@ -86,7 +86,7 @@ export class FitRecords {
   }
 
   /** Never rejects: without a figure nothing is refused, and a start reports a missing file itself. */
-  async estimate(request: FitRequest): Promise<FitLook> {
+  async estimate(request: FitRequest): Promise<FitResult> {
     try {
       return await this.#estimate(request);
     } catch (error) {
@@ -119,7 +119,7 @@ export class FitRecords {
       : { reason: doesNotFit, message: `${refusal.message}; ${model.ref} was not fetched` };
   }
 
-  async #estimate(request: FitRequest): Promise<FitLook> {
+  async #estimate(request: FitRequest): Promise<FitResult> {
     const { workloads, engineInput } = request;
     const known = this.#hardware();
     const stamp = await stampOf(engineInput);

@@ -9,7 +9,7 @@ import { isRefusal, workloadsOf, type Engine, type SlotInputs } from "../../engi
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
 import { describeOrigin } from "../../store/origin.ts";
 import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
-import type { FitLook } from "./fit.ts";
+import type { FitResult } from "./fit.ts";
 import { doesNotFit } from "../plan/facts.ts";
 import type { Health, SlotInput } from "../plan/input.ts";
 import { benchmarkBasis } from "./benchmark-basis.ts";
@@ -92,7 +92,7 @@ export async function gather(dependencies: Dependencies, name: string): Promise<
   let unleased: SlotInput["unleased"] = [];
   let lacking = 0;
   let preparation: Awaited<ReturnType<typeof preparationOf>> = { digests: {} };
-  let fit: FitLook = {};
+  let fit: FitResult = {};
   const want = wanted(base);
   const group = groupOf(dependencies, name, spec);
   if (engine !== undefined && engineInput !== undefined && want.load) {
@@ -198,7 +198,7 @@ async function fitOf(
   engineInput: SlotInputs,
   workloads: SlotInput["workloads"],
   { name, observed, before }: Pick<SlotInput, "name" | "observed" | "before">,
-): Promise<FitLook> {
+): Promise<FitResult> {
   if (isRefusal(workloads)) return {};
   const isRunning = (workload: Workload): boolean =>
     observed.some(

@@ -3,7 +3,7 @@ import type { Dependencies } from "../dependencies.ts";
 import { doesNotFit, noMemory } from "../plan/facts.ts";
 import { isReplacing, needKey } from "../plan/growth.ts";
 import { at, type SlotInput } from "../plan/input.ts";
-import type { FitLook } from "./fit.ts";
+import type { FitResult } from "./fit.ts";
 
 /** A slot that had its place and lacked memory leaves the place to others for this time. */
 const withoutMemoryMs = 30_000;
@@ -28,12 +28,12 @@ function hasPlace(
 
 /** The slot's needs, and why it must not be started. Where unloading other slots cannot help, the slot is refused at once. */
 export function fitInGroup(
-  look: FitLook,
+  fit: FitResult,
   slot: Pick<SlotInput, "observed" | "before" | "specHash" | "now" | "workloads">,
   group: Pick<SlotInput, "group">,
-): FitLook {
-  if (look.refusal === undefined || look.refusal.reason === doesNotFit || hasPlace(slot, group)) return look;
-  const { refusal: _later, ...known } = look;
+): FitResult {
+  if (fit.refusal === undefined || fit.refusal.reason === doesNotFit || hasPlace(slot, group)) return fit;
+  const { refusal: _later, ...known } = fit;
   return known;
 }
 

@@ -27,7 +27,7 @@ export const running = (input: SlotInput): readonly Observed[] =>
 /** The published state. */
 export const wasState = (input: SlotInput): SlotState => input.before?.status.state ?? "offline";
 
-/** The process as it is published now. */
+/** The process in the published status. */
 export const publishedProcess = (
   input: SlotInput,
   process: ProcessRef,

@@ -42,7 +42,7 @@ export function outdated(input: ProcessInput): Decision | undefined {
     // The process held another model of the slot, whose failure is counted already.
     if (input.onRequest !== undefined) return true;
     const known = publishedProcess(input, process);
-    // Where gateways were told to let go of it, this operator or an earlier one has stopped it.
+    // Where gateways were asked to stop sending to it, this operator or an earlier one has stopped it.
     return before.specHash === input.specHash ? known?.drainingSince !== undefined : known?.isReady !== true;
   });
   if (past.length === 0) return undefined;
@@ -246,7 +246,7 @@ function spared(
   };
 }
 
-/** A ready engine fails its probes, and has no request or has been silent too long. */
+/** A ready engine fails its probes, and has no request or has sent no byte for too long. */
 export function unhealthy(input: ProcessInput): Decision | undefined {
   const { spec } = input;
   if (spec === undefined) return undefined;

@@ -25,6 +25,6 @@ export type Grant =
       readonly cause: LeavingCause;
       /** The slot that waits longest; undefined: none. */
       readonly for: string | undefined;
-      /** What coming back costs; absent: nothing but a load. */
+      /** The cost of coming back; absent: that of a load alone. */
       readonly cost?: string;
     };

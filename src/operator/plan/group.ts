@@ -40,7 +40,7 @@ export function preemption(status: SlotStatus | undefined): SlotStatus["transiti
 }
 
 /**
- * The slot leaves for another one of its group. Gateways send nothing new once they know; requests in flight are waited
+ * The slot leaves for another one of its group. Gateways send no new request once they know; requests in flight are waited
  * for without a limit, unless the engine hangs: no request is lost to a swap.
  */
 export function preempted(input: SlotInput): Decision | undefined {
@@ -60,7 +60,7 @@ export function preempted(input: SlotInput): Decision | undefined {
   return { ...decision, steps: [drain, ...steps], requeueMs: drainAgainMs };
 }
 
-/** The requests in flight get no answer any more: a slot that does not leave would be restarted for that. */
+/** The requests in flight get no answer any more: the engine of a slot that stays would be restarted for that. */
 export function isHung(input: SlotInput): boolean {
   const { demand, now, spec } = input;
   const silentMs = now.getTime() - at(demand.lastByteAt ?? demand.lastRequestAt);
@@ -112,7 +112,7 @@ function waiting(reason: string, message: string): Decision {
   return { state: "offline", row: "waiting", reason, message, steps: [{ do: "wait", reason: message }] };
 }
 
-/** The group is lent: the slot is not loaded, whoever asks for it, and gateways refuse its requests. */
+/** The group is lent: no request loads the slot, and gateways refuse its requests. */
 export function lent(input: SlotInput): Decision | undefined {
   const { group, want, observed, spec } = input;
   if (group?.grant.state !== "lent" || observed.length > 0) return undefined;

@@ -134,7 +134,7 @@ export interface SlotInput {
   readonly memory?: SlotStatus["memory"];
   /** The last save, restore or loss of the context that the slot keeps over an unload. */
   readonly context?: KeptContext;
-  /** What a benchmark depends on, as it is now; absent: no result is kept. */
+  /** The present facts on which a benchmark depends; absent: no result is kept. */
   readonly basis?: BenchmarkBasis;
   /** The slot's memory needs, by the best figure there is. */
   readonly fit?: Fit;

@@ -14,7 +14,7 @@ import { unloadingSince } from "./unloading.ts";
 const drainAgainMs = 5000;
 
 /**
- * The loaded model leaves for the chosen one. Gateways send nothing new once they know; requests in flight are waited
+ * The loaded model leaves for the chosen one. Gateways send no new request once they know; requests in flight are waited
  * for without a limit, unless the engine hangs: no request is lost to a swap. All engines of a slot hold one model at
  * any time, also where it has replicas.
  */

@@ -16,7 +16,7 @@ export interface ModelTasksOptions {
   readonly modelsDir: string;
   readonly store: BlobStore;
   readonly pulls: Pick<ModelPulls, "list" | "remove">;
-  /** Pulls that were asked for: one that is paused has received bytes, and may have no job. */
+  /** Requested pulls: a paused pull has received bytes, and may have no job. */
   readonly requests: Pick<PullStore, "requests">;
   readonly scan: ModelScan;
   readonly records: () => readonly ModelRecord[];
@@ -31,7 +31,7 @@ type Outcome = Pick<ModelTaskAnswer, "error" | "freedBytes" | "kept" | "leftover
 
 const usualKeepMs = 600_000;
 
-/** Deletes and looks for files of models as the API asks: one task after the other, each again after a crash. */
+/** Deletes files of models and scans for them as the API requests: one task after the other, each again after a crash. */
 export class ModelTasks implements AsyncDisposable {
   readonly #options: ModelTasksOptions;
   readonly #serial = new Serial();
@@ -42,8 +42,8 @@ export class ModelTasks implements AsyncDisposable {
 
   constructor(options: ModelTasksOptions) {
     this.#options = options;
-    this.#watching = options.tasks.watch(() => this.#look());
-    this.#look();
+    this.#watching = options.tasks.watch(() => this.#check());
+    this.#check();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -53,7 +53,7 @@ export class ModelTasks implements AsyncDisposable {
     await this.#serial.settled();
   }
 
-  #look(): void {
+  #check(): void {
     this.#begin();
     this.#sweep();
   }

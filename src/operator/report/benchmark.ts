@@ -40,7 +40,7 @@ function changeSince({ model, of }: LastBenchmark, now: BenchmarkBasis, ref: str
   return parts.find(([part]) => of[part] !== undefined && now[part] !== undefined && of[part] !== now[part])?.[1];
 }
 
-/** Nothing that the result depends on is unknown now. */
+/** Every fact on which the result depends is known. */
 function isWhole(of: BenchmarkBasis, now: BenchmarkBasis): boolean {
   return parts.every(([part]) => of[part] === undefined || now[part] !== undefined);
 }

@@ -55,7 +55,7 @@ function bearerOf({ label, info }: Inspected): Pick<Observed, "bearer"> {
   return bearer === undefined ? {} : { bearer };
 }
 
-/** The running container; else the one that ended last. */
+/** The running container; else the container that ended last. */
 export function inForce(containers: readonly Inspected[]): Inspected | undefined {
   return (
     containers.find(isAlive) ??

@@ -92,8 +92,8 @@ export class PullProgress {
 }
 
 /** Docker counts the rest of a broken layer: its earlier bytes count too. */
-function downloading(known: Layer | undefined, told: PullLine["progressDetail"] = {}): Layer {
-  const { current, total } = told;
+function downloading(known: Layer | undefined, detail: PullLine["progressDetail"] = {}): Layer {
+  const { current, total } = detail;
   const whole = Math.max(total ?? 0, known?.total ?? 0);
   const had = total === undefined ? 0 : whole - total;
   return {

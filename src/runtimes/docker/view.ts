@@ -43,7 +43,7 @@ export class ContainerView {
   readonly #onAnswering: () => void;
   readonly #containers = new Map<string, Inspected>();
   /** At most one inspection of a container at a time, and one more after an event meanwhile. */
-  readonly #looks = new Map<string, { running: Promise<void>; isStale: boolean }>();
+  readonly #inspections = new Map<string, { running: Promise<void>; isStale: boolean }>();
   /** Containers to inspect again, since the daemon did not answer. */
   readonly #again = new Set<string>();
   readonly #closing = new AbortController();
@@ -88,7 +88,7 @@ export class ContainerView {
     this.#closing.abort();
     await this.#loop;
     // The last inspections may fail: the caller has more to close.
-    await Promise.allSettled([...this.#looks.values()].map(({ running }) => running));
+    await Promise.allSettled([...this.#inspections.values()].map(({ running }) => running));
   }
 
   /** Lists and inspects everything again. Throws RuntimeUnavailable. */
@@ -113,13 +113,13 @@ export class ContainerView {
 
   /** Inspects one container, and notifies. */
   async refresh(id: string): Promise<void> {
-    const look = this.#looks.get(id);
-    if (look !== undefined) {
-      look.isStale = true;
-      return await look.running;
+    const inspection = this.#inspections.get(id);
+    if (inspection !== undefined) {
+      inspection.isStale = true;
+      return await inspection.running;
     }
     const fresh = { running: Promise.resolve(), isStale: false };
-    this.#looks.set(id, fresh);
+    this.#inspections.set(id, fresh);
     fresh.running = this.#inspect(id, fresh);
     await fresh.running;
   }
@@ -130,10 +130,10 @@ export class ContainerView {
     if (known !== undefined) this.#onSlot(known.label.slot);
   }
 
-  async #inspect(id: string, look: { isStale: boolean }): Promise<void> {
+  async #inspect(id: string, inspection: { isStale: boolean }): Promise<void> {
     try {
       do {
-        look.isStale = false;
+        inspection.isStale = false;
         const info = await this.#daemon.find((api) => api.getContainer(id).inspect(), "brief");
         const label = info === undefined ? undefined : labelIn(info.Config.Labels, this.#instance);
         if (info === undefined || label === undefined) this.forget(id);
@@ -142,10 +142,10 @@ export class ContainerView {
           this.#onSlot(label.slot);
         }
         // oxlint-disable-next-line typescript/no-unnecessary-condition -- an event may have set it meanwhile
-      } while (look.isStale);
+      } while (inspection.isStale);
     } finally {
       // In the same step as the last test: an event either prolongs this inspection or starts another.
-      this.#looks.delete(id);
+      this.#inspections.delete(id);
     }
   }
 
@@ -216,9 +216,9 @@ export class ContainerView {
     if (!changes.has(event.action)) return;
     if (event.action === "destroy" || event.action === "remove") {
       this.forget(event.id);
-      const look = this.#looks.get(event.id);
+      const inspection = this.#inspections.get(event.id);
       // The answer of the pending query may be from before the container's end.
-      if (look !== undefined) look.isStale = true;
+      if (inspection !== undefined) inspection.isStale = true;
       return;
     }
     this.#lookAt(event.id);

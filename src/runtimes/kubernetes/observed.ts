@@ -12,7 +12,7 @@ export interface Seen {
   readonly exit?: Observed["exit"];
 }
 
-/** What a Pod says of its engine. */
+/** The state of an engine by its Pod. */
 export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Seen): Observed {
   const { slot, role, ordinal, hash, port } = pod.label;
   const { name, creationTimestamp } = pod.metadata;
@@ -21,7 +21,7 @@ export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Se
     role,
     ordinal,
     hash,
-    // Nothing is sent there before the engine listens.
+    // No request is sent there before the engine listens.
     host: pod.status.podIP ?? name,
     port,
     isPortTaken: false,
@@ -44,7 +44,7 @@ export function observedOf(pod: Pod, { isBeingRemoved, bearer, exit: known }: Se
   };
 }
 
-/** What the Pod waits for before its engine begins. */
+/** The reason why the Pod's engine has not begun. */
 function pendingOf({ metadata, spec, status }: Pod): Pending | undefined {
   const engine = status.containerStatuses.find((each) => each.name === engineContainer);
   if (engine?.state.running !== undefined) return undefined;

@@ -8,7 +8,7 @@ import type { PodView } from "./pod-view.ts";
 /** A Pod that stays this long after its time to stop is on a node that does not answer. */
 const lateMs = 60_000;
 /** In case the event of its end was lost. */
-const lookMs = 5000;
+const pollMs = 5000;
 
 /**
  * Deletes the Pod: TERM, then KILL after `stopSeconds` or on abort. Resolves once the node has confirmed that nothing of
@@ -37,10 +37,10 @@ export async function endPod(
   if (!(await ask(graceSeconds))) return;
   const gone = Promise.withResolvers<void>();
   const isGone = (): boolean => view.get(name)?.metadata.uid !== uid;
-  const look = (): void => {
+  const check = (): void => {
     if (isGone()) gone.resolve();
   };
-  using _changes = view.onChange(name, look);
+  using _changes = view.onChange(name, check);
   const ended = new AbortController();
   const waiting = AbortSignal.any([closing, ended.signal]);
   const hurry = (): void => void ask(1).catch(() => undefined);
@@ -48,9 +48,9 @@ export async function endPod(
   if (signal?.aborted === true) hurry();
   const deadline = performance.now() + graceSeconds * 1000 + lateMs;
   try {
-    look();
+    check();
     for (;;) {
-      const isOver = await Promise.race([gone.promise.then(() => true), pause(lookMs, waiting)]);
+      const isOver = await Promise.race([gone.promise.then(() => true), pause(pollMs, waiting)]);
       if (isOver || (await isMissing(view, pod))) return;
       closing.throwIfAborted();
       if (performance.now() > deadline) throw new Error(lateMessage(pod, graceSeconds));

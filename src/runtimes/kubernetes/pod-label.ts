@@ -73,7 +73,7 @@ export function podLabelIn(
   };
 }
 
-/** What a template may not change: by these the Pod is found again. */
+/** Fields that a template may not change: by these the Pod is found again. */
 export function ownKeys(map: unknown): Record<string, unknown> {
   return isRecord(map) ? Object.fromEntries(Object.entries(map).filter(([key]) => key.startsWith(podPrefix))) : {};
 }

@@ -11,7 +11,7 @@ import { podLabelIn, slotSelector } from "./pod-label.ts";
 import { engineContainer } from "./pod.ts";
 
 /** How soon the next Pod of a slot, or its container's next run, is followed. */
-const lookMs = 1000;
+const pollMs = 1000;
 /** More lines than these are not kept for a reader that is slow. */
 const waitingLines = 1000;
 
@@ -73,15 +73,15 @@ async function* followed(
       seen.set(uid, stamp);
       waiting.push(line);
       wake.resolve();
-      while (waiting.length >= waitingLines && !ended.aborted) await pause(lookMs, ended);
+      while (waiting.length >= waitingLines && !ended.aborted) await pause(pollMs, ended);
     }
   };
   // Lines may come much more often than Pods.
-  let lookAt = 0;
+  let pollAt = 0;
   try {
     while (!ended.aborted) {
-      const isDue = steadyNow() >= lookAt;
-      if (isDue) lookAt = steadyNow() + lookMs;
+      const isDue = steadyNow() >= pollAt;
+      if (isDue) pollAt = steadyNow() + pollMs;
       for (const pod of isDue ? await podsOf(client, slot).catch(() => []) : []) {
         const { uid } = pod;
         if (running.has(uid)) continue;
@@ -92,12 +92,12 @@ async function* followed(
             .finally(() => running.delete(uid)),
         );
       }
-      const look = new AbortController();
+      const sleep = new AbortController();
       await Promise.race([
         wake.promise,
-        pause(Math.max(1, lookAt - steadyNow()), AbortSignal.any([ended, look.signal])),
+        pause(Math.max(1, pollAt - steadyNow()), AbortSignal.any([ended, sleep.signal])),
       ]);
-      look.abort();
+      sleep.abort();
       wake = Promise.withResolvers();
       for (let line = waiting.shift(); line !== undefined; line = waiting.shift()) yield line;
     }

@@ -18,7 +18,7 @@ export class PodMemory<Fact> {
     this.#facts.delete(metadata.uid);
   }
 
-  /** Forgets every other Pod: one that somebody else deleted is never ended by this operator. */
+  /** Forgets every other Pod: this operator never ends a Pod that somebody else has deleted. */
   keepOnly(pods: readonly Identified[]): void {
     const known = new Set(pods.map(({ metadata }) => metadata.uid));
     for (const uid of this.#facts.keys()) if (!known.has(uid)) this.#facts.delete(uid);

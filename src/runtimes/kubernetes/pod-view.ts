@@ -74,7 +74,7 @@ export class PodView {
     return this.lastKnownOf(slot);
   }
 
-  /** At the last answer. Not by a look at every Pod: each reconcile of each slot asks this. */
+  /** At the last answer. Without reading every Pod: each reconcile of each slot needs this. */
   lastKnownOf(slot: string): readonly Pod[] {
     return [...(this.#names.get(slot) ?? [])].flatMap((name) => this.get(name) ?? []);
   }
@@ -102,7 +102,7 @@ export class PodView {
     for (const item of items) this.note(item);
   }
 
-  /** What this process has written. */
+  /** Objects that this process has written. */
   note(object: unknown): void {
     this.#list.note(object);
   }

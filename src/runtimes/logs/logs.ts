@@ -136,7 +136,7 @@ class FollowedLog {
     this.#inode = read.inode;
     this.#rotatedStamp = rotatedStamp;
     this.#cutter = new LineCutter(read.rest);
-    // A follower gets an unfinished line once it ends; other readers get it as it is.
+    // A follower gets an unfinished line once it ends; other readers get it at once.
     const unended = options.follow ? "" : new LineCutter(read.rest).flush();
     this.#old = unended === "" ? read.lines : [...read.lines, unended];
   }

@@ -89,7 +89,7 @@ export class TokenStore implements AsyncDisposable {
     const isSame = this.#isSecretOf(known);
     // A wrong secret also causes a `stat`, so that it costs as much as an unknown id.
     const isSeen = isSame && known?.turn === this.#turn;
-    const found = isSeen ? known : this.#look(id, known);
+    const found = isSeen ? known : this.#check(id, known);
     if (found === undefined) return undefined;
     if (found === known ? !isSame : !this.#isSecretOf(found)) return undefined;
     found.isConfirmed ||= this.#confirmations.has(found.record.id);
@@ -151,7 +151,7 @@ export class TokenStore implements AsyncDisposable {
     await syncDirectory(this.path);
     await this.#use.forget(id);
     await this.#confirmations.remove(id);
-    // Nobody can read them any more: an id never comes back.
+    // No later token can read the conversations: an id never comes back.
     await removeConversations(this.#stateDir, tokenOwner(id));
     return true;
   }
@@ -203,7 +203,7 @@ export class TokenStore implements AsyncDisposable {
     return `${this.path}/${id}.json`;
   }
 
-  #look(id: string, known: Known | undefined): Known | undefined {
+  #check(id: string, known: Known | undefined): Known | undefined {
     const file = this.#file(id);
     const status = statSync(file, { throwIfNoEntry: false });
     if (status === undefined) {

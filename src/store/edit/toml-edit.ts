@@ -43,7 +43,7 @@ function firstRun(changes: readonly Change[]): readonly Change[] {
 
 /** Like one `put` after the other, of values in one map. */
 function putAll(text: string, changes: readonly Change[]): string {
-  const nodes = new Map(look(text).pairs.map(({ path, node }) => [path.join("\0"), node.value]));
+  const nodes = new Map(nodesOf(text).pairs.map(({ path, node }) => [path.join("\0"), node.value]));
   const found = changes.flatMap(({ path, value }) => {
     const node = nodes.get(path.join("\0"));
     return node === undefined ? [] : [{ node, value }];
@@ -61,7 +61,7 @@ function putAll(text: string, changes: readonly Change[]): string {
 /** With new keys at the end of their table; undefined where the table is missing, or has one of them. */
 function addAll(text: string, changes: readonly Change[]): string | undefined {
   const parent = changes[0]?.path.slice(0, -1) ?? [];
-  const { pairs, tables } = look(text);
+  const { pairs, tables } = nodesOf(text);
   const table = tables.find((each) => isSame(each.path, parent));
   const taken = new Set([...pairs, ...tables].map(({ path }) => path.slice(0, parent.length + 1).join("\0")));
   if (table === undefined || changes.some(({ path, value }) => isSectioned(value) || taken.has(path.join("\0"))))
@@ -99,7 +99,7 @@ interface Found {
   readonly tables: readonly FoundTable[];
 }
 
-function look(text: string): Found {
+function nodesOf(text: string): Found {
   const pairs: FoundPair[] = [];
   const tables: FoundTable[] = [];
   const visit = (node: AST.TOMLKeyValue, table: Path, base: Path, inline?: AST.TOMLInlineTable): void => {
@@ -122,7 +122,7 @@ function look(text: string): Found {
 }
 
 function put(text: string, path: Path, value: unknown): string {
-  const { pairs, tables } = look(text);
+  const { pairs, tables } = nodesOf(text);
   const own = pairs.find((pair) => isSame(pair.path, path));
   if (own !== undefined) return replaceValue(text, own.node.value, value);
   // Written as tables or dotted keys, and now another kind of value.
@@ -186,13 +186,13 @@ function replaceValue(text: string, node: AST.TOMLContentNode, value: unknown): 
 function removeField(text: string, path: Path): string {
   const removed = remove(text, path);
   const parent = path.slice(0, -1);
-  const { pairs, tables } = look(removed);
+  const { pairs, tables } = nodesOf(removed);
   const isThere = [...pairs, ...tables].some((each) => isSame(each.path, parent) || isBelow(each.path, parent));
   return parent.length === 0 || isThere ? removed : put(removed, parent, {});
 }
 
 function remove(text: string, path: Path): string {
-  const { pairs, tables } = look(text);
+  const { pairs, tables } = nodesOf(text);
   const inlined = pairs.find((pair) => pair.inline !== undefined && isSame(pair.path, path));
   if (inlined?.inline !== undefined) return removeInline(text, inlined.inline, inlined.node);
   const gone = [

@@ -44,7 +44,7 @@ export function tableLines(
   return sections([[...header, ...own], ...below]);
 }
 
-/** One below the other, separated by an empty line. */
+/** The texts one below the other, separated by an empty line. */
 function sections(parts: readonly (readonly string[])[]): string[] {
   return parts.filter((part) => part.length > 0).flatMap((part, index) => (index === 0 ? part : ["", ...part]));
 }

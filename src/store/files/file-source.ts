@@ -28,7 +28,7 @@ export interface FileSourceOptions {
 /** A file that was written this recently may still be half-written: a broken one is looked at again first. */
 const settleMs = 250;
 
-/** The time of day as it was at the start, going on by a clock that nobody sets: ages must not jump with the other. */
+/** The time of day at the start, continued by a clock that nobody sets: ages must not jump with the other. */
 const steadyNow = (): Date => new Date(performance.timeOrigin + performance.now());
 
 /** Watches a configuration directory. Throws nothing on what people write: problems are diagnostics. */
@@ -39,9 +39,9 @@ export async function openFileSource(options: FileSourceOptions): Promise<Desire
 }
 
 /**
- * The directory as an API server. Events only hint; one look (`readdir`, `stat`) decides, reads the files whose
- * stamp changed, and tells the keys whose resource is now another. Where events name only plain files that are known,
- * a glance at these is enough: whatever appears, goes or is linked takes a look at everything.
+ * The directory as an API server. Events are hints; a listing (`readdir`, `stat`) decides, reads the files whose
+ * stamp changed, and reports the keys whose resource has changed. Where events name only plain files that are known,
+ * a check of these is enough: an entry that appears, vanishes or becomes a link requires a full listing.
  */
 class FileSource implements DesiredSource {
   readonly #configDir: string;
@@ -145,7 +145,7 @@ class FileSource implements DesiredSource {
     try {
       while (this.#isDirty && !this.#isClosed) {
         this.#isDirty = false;
-        await this.#look();
+        await this.#list();
       }
     } finally {
       // In the same step as the last test: a caller either joins a look to come or starts one.
@@ -172,12 +172,12 @@ class FileSource implements DesiredSource {
     return true;
   }
 
-  async #look(): Promise<void> {
+  async #list(): Promise<void> {
     const readSince = new Set<string>();
     this.#readSince = readSince;
     const listing = await listManifests(this.#configDir, Object.values(directoryOfKind));
     // After the listing: whatever it lacks at the API's word was recorded before.
-    if ([...this.#declared.files().keys()].some((file) => !listing.files.has(file))) await this.#removals?.look();
+    if ([...this.#declared.files().keys()].some((file) => !listing.files.has(file))) await this.#removals?.scan();
     if (!this.#isClosed) this.#watch.follow(listing.watched);
     const touched = new Set<string>();
     let laterMs = Infinity;

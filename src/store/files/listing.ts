@@ -64,7 +64,7 @@ export async function listManifests(configDir: string, names: readonly string[])
       const identity = identityOf(await stat(path));
       watched.set(path, identity);
       const entries = (await readdir(path, { withFileTypes: true })).filter((entry) => isManifestFile(entry.name));
-      const found = await Promise.all(entries.map((entry) => look(join(path, entry.name), unreadable, unfit)));
+      const found = await Promise.all(entries.map((entry) => entryAt(join(path, entry.name), unreadable, unfit)));
       const links = entries.filter((entry) => entry.isSymbolicLink());
       await Promise.all(links.map((entry) => watchTarget(join(path, entry.name), watched)));
       for (const entry of found) if (entry !== undefined && entry !== "unreadable") files.push(entry);
@@ -96,7 +96,7 @@ function listed({ size, mtimeMs, ctimeMs, ino, dev }: Stats): ListedFile {
   return { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, mtimeMs, sizeBytes: size, isYoung };
 }
 
-async function look(
+async function entryAt(
   file: string,
   unreadable: (path: string, error: unknown) => void,
   unfit: (path: string) => void,

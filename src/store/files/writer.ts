@@ -31,7 +31,7 @@ export interface ManifestWriter {
   set(kind: Kind, name: string, path: readonly string[], value: string | number | boolean): Promise<void>;
   /** The `spec_hash` that the operator publishes once it has read the present declaration; undefined: none. */
   specHash(kind: Kind, name: string): Promise<string | undefined>;
-  /** The file as it is now; undefined without a declaration. */
+  /** The present file; undefined without a declaration. */
   source(kind: Kind, name: string): Promise<ManifestSource | undefined>;
   /**
    * The spec that a text for the file would declare. Rejects with `config.invalid`, also for a text that declares

@@ -177,7 +177,7 @@ function slotsOf({ slots }: DemandReport): Demand["slots"] {
   return Object.fromEntries(entries);
 }
 
-/** What the operator acts on: times of last use and the size of caches wait for the next heartbeat. */
+/** The part on which the operator acts: times of last use and the size of caches wait for the next heartbeat. */
 function newsOf({ slots, sendsBearers }: DemandReport): string {
   const counts = Object.entries(slots).map(
     ([slot, { lastRequestAt: _request, lastByteAt: _byte, context: _context, ...rest }]) => [slot, rest],

@@ -20,7 +20,7 @@ export interface Events {
 /** Kubernetes Events of a Slot's transitions. The same words again count the same Event up. */
 export function openEvents(client: ApiClient, onError: (error: unknown) => void): Events {
   const writes = new Serial();
-  const told = new Map<string, string>();
+  const sentAt = new Map<string, string>();
   const counts = new Map<string, number>();
   let waiting = 0;
   const path = corePath("events", client.namespace);
@@ -58,10 +58,10 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
   return {
     tell(object, slot) {
       const last = slot.status.transitions.at(-1);
-      if (last === undefined || told.get(slot.name) === last.at || waiting >= waitingLimit) return;
-      const isFirst = !told.has(slot.name);
-      told.set(slot.name, last.at);
-      // What an earlier operator has published was told by that one.
+      if (last === undefined || sentAt.get(slot.name) === last.at || waiting >= waitingLimit) return;
+      const isFirst = !sentAt.has(slot.name);
+      sentAt.set(slot.name, last.at);
+      // An earlier operator has sent the events of the states that it published.
       if (isFirst && last.at < startedAt) return;
       waiting += 1;
       void writes
@@ -69,7 +69,7 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
         .catch(onError)
         .finally(() => (waiting -= 1));
     },
-    forget: (slot) => void told.delete(slot),
+    forget: (slot) => void sentAt.delete(slot),
   };
 }
 

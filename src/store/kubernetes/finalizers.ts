@@ -5,8 +5,8 @@ import { readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, fieldManager, finalizer } from "./names.ts";
 
-/** Between two looks at the namespace. Its controller waits 5 s before it deletes anything, rights included. */
-const lookMs = 1500;
+/** The interval of checks of the namespace. Its controller waits 5 s before it deletes anything, rights included. */
+const pollMs = 1500;
 
 export interface Finalizers extends Disposable {
   /** Its deletion then waits until its engines have ended. */
@@ -62,11 +62,11 @@ export function openFinalizers({ client, slots, note, onError }: FinalizersOptio
   const remove = async (object: KubeObject): Promise<void> => {
     if (object.meta.finalizers.includes(finalizer)) note(await apply(client, object, []));
   };
-  const look = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     isEnding = await isEndingNow(client);
     if (isEnding) await Promise.all(slots().map(remove));
   };
-  const timer = setInterval(() => void look().catch(onError), lookMs);
+  const timer = setInterval(() => void check().catch(onError), pollMs);
   timer.unref();
   return {
     async add(object) {

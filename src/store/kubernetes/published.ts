@@ -33,7 +33,7 @@ const emptyRegistry: PublishedRegistry = { schema: 1, models: [], upstreams: [] 
 /** Reads what the operator publishes in a cluster, and follows it. Needs no operator: an absent state is an empty one. */
 export async function openPublishedObjects(options: PublishedOptions): Promise<PublishedStore> {
   const { client, slots, onError } = options;
-  const told = once(options.onUnknown);
+  const report = once(options.onUnknown);
   const subscribers = new Subscribers<[change: PublishedChange]>();
   const liveness = new LivenessWatch();
   const read = new Map<string, PublishedSlot>();
@@ -46,7 +46,7 @@ export async function openPublishedObjects(options: PublishedOptions): Promise<P
   };
   const bare: Documents<PublishedSlot> = stack.use(
     await options.maps("slots", {
-      parse: (value) => readPublishedSlot(value, (what) => told(`slot ${nameIn(value)}: ${what}`)),
+      parse: (value) => readPublishedSlot(value, (what) => report(`slot ${nameIn(value)}: ${what}`)),
       onChange: changed,
     }),
   );
@@ -55,17 +55,17 @@ export async function openPublishedObjects(options: PublishedOptions): Promise<P
   );
   const registry = stack.use(
     await options.maps<PublishedRegistry>("registry", {
-      parse: (value) => knownPart(publishedRegistrySchema, value, { onUnknown: (what) => told(`registry: ${what}`) }),
+      parse: (value) => knownPart(publishedRegistrySchema, value, { onUnknown: (what) => report(`registry: ${what}`) }),
       onChange: () => subscribers.notify({ slots: [], registry: true, operator: false }),
     }),
   );
-  /** False: nothing is new. A slot whose bearers are still to come stays as it was. */
+  /** False: the slot is unchanged. A slot whose bearers are still to come stays as it was. */
   function refresh(name: string): boolean {
     const object = slots.get(name);
     const before = read.get(name);
     const now =
       object !== undefined && hasRecord(object)
-        ? (publishedOf(object, bearers.get(name), (what) => told(`slot ${name}: ${what}`)) ?? before)
+        ? (publishedOf(object, bearers.get(name), (what) => report(`slot ${name}: ${what}`)) ?? before)
         : bare.get(name);
     if (now === undefined) return read.delete(name);
     read.set(name, now);

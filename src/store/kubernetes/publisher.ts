@@ -46,9 +46,9 @@ export interface ObjectPublisher extends Publisher, AsyncDisposable {
 export async function openObjectPublisher(options: PublisherOptions): Promise<ObjectPublisher> {
   const { client, lease, source, finalizers, onError } = options;
   const events = openEvents(client, onError);
-  const told = once(options.onUnknown);
+  const report = once(options.onUnknown);
   const nothing = (): void => undefined;
-  const readSlot = (value: unknown): PublishedSlot | undefined => readPublishedSlot(value, (what) => told(what));
+  const readSlot = (value: unknown): PublishedSlot | undefined => readPublishedSlot(value, (what) => report(what));
   /** Slots without an object: built-in ones that no manifest configures. */
   const bare: Documents<PublishedSlot> = await options.maps("slots", { parse: readSlot, onChange: nothing });
   const registry = await options.maps<PublishedRegistry>("registry", {
@@ -141,7 +141,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     readSlots() {
       const found = new Map([...bare.values()].map(([name, slot]) => [name, slot]));
       for (const object of source.objects("Slot")) {
-        const slot = publishedOf(object, bearers.get(object.meta.name), told);
+        const slot = publishedOf(object, bearers.get(object.meta.name), report);
         if (slot !== undefined) found.set(slot.name, slot);
       }
       return Promise.resolve([...found.values()]);

@@ -16,7 +16,7 @@ export interface ReleaseOptions {
   readonly write: (text: string) => void;
 }
 
-const lookMs = 200;
+const pollMs = 200;
 
 /**
  * Leaves no Slot behind that nobody could delete: deletes those of an installation and waits for their engines, stops the
@@ -34,7 +34,7 @@ export async function release(client: ApiClient, options: ReleaseOptions): Promi
         write(`${late} after ${seconds} s: going on without\n`);
         return;
       }
-      await delay(lookMs);
+      await delay(pollMs);
     }
   };
 

@@ -91,7 +91,7 @@ export class SecretTokens extends TokenStore {
     await this.#owned?.[Symbol.asyncDispose]();
   }
 
-  /** What another process has written a moment ago counts for whoever manages tokens. */
+  /** Tokens that another process has just written count for a caller that manages tokens. */
   async #refresh(): Promise<void> {
     await this.#secrets.fresh(tokensSecret);
     await this.#copies.run(() => this.#copy());

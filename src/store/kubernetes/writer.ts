@@ -139,7 +139,7 @@ function textOf(kind: Kind, { meta, value }: KubeObject): string {
   return stringify({ apiVersion, kind, metadata: { name, labels }, spec: value["spec"] ?? {} });
 }
 
-/** What a text declares. Throws ApiError `config.invalid`. */
+/** The resource that a text declares. Throws ApiError `config.invalid`. */
 function declaredIn(
   kind: Kind,
   name: string,

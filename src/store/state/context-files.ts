@@ -20,7 +20,7 @@ export interface FileOwner {
   readonly gid: number;
 }
 
-/** The engine that a process runs, as it was started. */
+/** The engine of a process, by the facts of its start. */
 export type RunningEngine = NonNullable<SavedContexts["running"]>;
 
 /** The limits of one process. */
@@ -132,9 +132,9 @@ export class ContextFiles {
     return { inode: found.ino, modifiedMs: found.mtimeMs };
   }
 
-  /** Whether the file is the one that was recorded, unchanged. */
+  /** Whether the file is the recorded file, unchanged. */
   async isWhole(process: SlotProcess, { file, bytes, inode, modifiedMs }: SavedPlace): Promise<boolean> {
-    const found = await this.#look(process, file);
+    const found = await this.#check(process, file);
     return found?.size === bytes && found.ino === inode && found.mtimeMs === modifiedMs;
   }
 
@@ -188,7 +188,10 @@ export class ContextFiles {
     return found?.boot === this.#boot ? found : { saved: [] };
   }
 
-  async #look(process: SlotProcess, file: string): Promise<{ size: number; ino: number; mtimeMs: number } | undefined> {
+  async #check(
+    process: SlotProcess,
+    file: string,
+  ): Promise<{ size: number; ino: number; mtimeMs: number } | undefined> {
     const found = await lstat(join(this.#directoryOf(process), file)).catch(() => undefined);
     return found?.isFile() === true ? found : undefined;
   }

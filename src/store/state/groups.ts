@@ -11,7 +11,7 @@ import type { OpenDocuments } from "../documents.ts";
 
 /** `<state>/groups/`: what the operator says of groups, and their loans, one file each. */
 export interface GroupStore extends AsyncDisposable {
-  /** Also one that is over. */
+  /** Also a loan that is over. */
   loan(group: string): GroupLoan | undefined;
   /** Survives a power cut once resolved. */
   lend(loan: GroupLoan): Promise<void>;

@@ -19,7 +19,7 @@ import { readInstance, restoreInstance } from "./instance.ts";
 import { withReserve } from "./reserve.ts";
 
 /** How often a standby checks whether the leader is gone. */
-const lookMs = 250;
+const pollMs = 250;
 
 /** Of the operators of one state directory only the holder of `operator.lock` acts. */
 export function fileLeadership(stateDir: string): {
@@ -84,7 +84,7 @@ async function inTurn(
       isWaiting = true;
       onWaiting(sight.pid);
     }
-    await delay(lookMs, undefined, { signal });
+    await delay(pollMs, undefined, { signal });
   }
 }
 

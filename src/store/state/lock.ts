@@ -110,11 +110,11 @@ class Held implements HeldLock {
     this.#path = path;
     this.#own = own;
     this.#options = options;
-    this.#beats = every(options.beatMs, () => this.#look());
+    this.#beats = every(options.beatMs, () => this.#check());
   }
 
   isHeld(): boolean {
-    if (!this.#isLost && steadyNow() - this.#seenMs > trustMs) this.#look();
+    if (!this.#isLost && steadyNow() - this.#seenMs > trustMs) this.#check();
     return !this.#isLost;
   }
 
@@ -125,7 +125,7 @@ class Held implements HeldLock {
     this.#isLost = true;
   }
 
-  #look(): void {
+  #check(): void {
     const now = steadyNow();
     if (touched(this.#path, this.#own)) {
       this.#seenMs = now;
@@ -139,9 +139,9 @@ class Held implements HeldLock {
 }
 
 /** A process at rest wakes once a second for everything. */
-function every(beatMs: number, look: () => void): Disposable {
-  if (beatMs === usualLock.beatMs) return everySecond(look);
-  const timer = setInterval(look, beatMs).unref();
+function every(beatMs: number, task: () => void): Disposable {
+  if (beatMs === usualLock.beatMs) return everySecond(task);
+  const timer = setInterval(task, beatMs).unref();
   return { [Symbol.dispose]: () => clearInterval(timer) };
 }
 

@@ -23,7 +23,7 @@ export async function openPublished(
   stateDir: string,
   options: { sweepMs?: number; onUnknown?: OnUnknown } & Clocks = {},
 ): Promise<PublishedStore> {
-  const told = once(options.onUnknown);
+  const report = once(options.onUnknown);
   const subscribers = new Subscribers<[change: PublishedChange]>();
   const liveness = new LivenessWatch(options);
   const opened: { slots?: JsonDirectory<PublishedSlot> } = {};
@@ -36,7 +36,7 @@ export async function openPublished(
       include: (file) => file === "operator.json" || file === "registry.json",
       parse: (value) =>
         knownPart(publishedOperatorSchema, value) ??
-        knownPart(publishedRegistrySchema, value, { onUnknown: (what) => told(`registry: ${what}`) }),
+        knownPart(publishedRegistrySchema, value, { onUnknown: (what) => report(`registry: ${what}`) }),
       onChange: (names) => {
         noteOperator();
         const change = { slots: [], registry: names.includes("registry"), operator: names.includes("operator") };
@@ -69,10 +69,10 @@ export async function openPublished(
   noteOperator();
   const wasSettled = isSettled();
   const readAnySlot = (value: unknown): PublishedSlot | undefined => {
-    const read = readPublishedSlot(value, (what) => told(`slot ${nameIn(value)}: ${what}`));
+    const read = readPublishedSlot(value, (what) => report(`slot ${nameIn(value)}: ${what}`));
     if (read !== undefined) return read;
     const remnant = readRemnant(value, opened.slots?.get(nameIn(value)));
-    told(`slot ${nameIn(value)}: ${remnant === undefined ? "nothing" : "no more than where its engine answers"}`);
+    report(`slot ${nameIn(value)}: ${remnant === undefined ? "nothing" : "no more than where its engine answers"}`);
     return remnant;
   };
   const slots = stack.use(

@@ -21,7 +21,7 @@ export interface PublisherOptions {
 
 /** The operator's writer. Generations soon survive a power cut; status need not: it is observed again. */
 export async function openPublisher(stateDir: string, options: PublisherOptions = {}): Promise<Publisher> {
-  const told = once(options.onUnknown);
+  const report = once(options.onUnknown);
   const incarnation = randomUUID();
   let beat = 0;
   let hasFailed = false;
@@ -47,7 +47,7 @@ export async function openPublisher(stateDir: string, options: PublisherOptions 
           await rm(join(slotsDir, file), { force: true }).catch(() => setAside(stateDir, join(slotsDir, file), file));
           continue;
         }
-        const slot = readSlot(join(slotsDir, file), (what) => told(`${file}: ${what}`));
+        const slot = readSlot(join(slotsDir, file), (what) => report(`${file}: ${what}`));
         if (slot !== undefined && `${slot.name}.json` === file) found.push(slot);
         else await setAside(stateDir, join(slotsDir, file), file);
       }

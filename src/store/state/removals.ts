@@ -41,7 +41,7 @@ export function removalRecorder(stateDir: string): RemovalRecorder {
 export interface Removals extends AsyncDisposable {
   list(): readonly Removal[];
   /** Scans now: earlier records are listed after it. */
-  look(): Promise<void>;
+  scan(): Promise<void>;
   /** Removes a request that is done, or void; a request that came since stays. */
   forget(removal: Removal): void;
   watch(onChange: () => void): void;
@@ -58,7 +58,7 @@ export async function openRemovals(stateDir: string): Promise<Removals> {
   });
   return {
     list: () => [...directory.values()].map(([, removal]) => removal),
-    look: () => directory.scan(),
+    scan: () => directory.scan(),
     forget(removal) {
       const file = join(path, `${fileNameOf(removal)}.json`);
       // In one turn: a record of the API at any other moment stays.

@@ -11,7 +11,7 @@ import { isRecord } from "../../lib/record.ts";
 const shipped = fileURLToPath(new URL("../../../crds", import.meta.url));
 const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const limitMs = 60_000;
-const lookMs = 200;
+const pollMs = 200;
 
 /**
  * Writes the CRDs by server-side apply, as `berth`, and resolves once the API server serves them all. Stored objects stay.
@@ -41,7 +41,7 @@ export async function applyKinds(
           `the API server does not serve ${name} yet`,
           `see its conditions: kubectl describe crd ${name}`,
         );
-      await delay(lookMs);
+      await delay(pollMs);
     }
 }
 

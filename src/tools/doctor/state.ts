@@ -73,7 +73,7 @@ export async function operatorFindings(
     return { isRunning: false, findings: [warn("operator", `none runs with ${stateDir}`, next)] };
   }
   const operator = await store.operator();
-  // Of before the last boot: the lock's holder has not told of itself yet.
+  // From before the last boot: the lock's holder has not published a heartbeat yet.
   const found = operator?.liveness === "unproven" ? undefined : operator?.record;
   const findings = [heartbeatFinding(pid, found, now)];
   if (found?.isPaused === true)

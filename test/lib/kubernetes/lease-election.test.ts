@@ -28,7 +28,7 @@ it("a renewal without an answer is aborted in time for another attempt before th
     },
     [Symbol.dispose]: () => undefined,
   };
-  const times = { durationMs: 1500, deadlineMs: 1000, renewMs: 5, lookMs: 5 };
+  const times = { durationMs: 1500, deadlineMs: 1000, renewMs: 5, pollMs: 5 };
   const errors: unknown[] = [];
   const candidate = { client, name: "one", identity: "me", labels: {}, annotations: () => ({}), times };
   const onError = (error: unknown): void => void errors.push(error);

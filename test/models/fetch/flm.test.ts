@@ -111,9 +111,9 @@ it("a pull that fails, hangs or is aborted ends with its program", async () => {
 
 it("says that flm is missing, or does not know the model", async () => {
   await using at = await site(whole);
-  const unknown = await at.tool().look("qwen9:1b");
+  const unknown = await at.tool().observe("qwen9:1b");
   assert.deepEqual(unknown, { state: "unavailable", message: "FastFlowLM has no model qwen9:1b: see `flm list`" });
-  const none = await new FlmTool({ PATH: "/nowhere" }).look("qwen3:4b");
+  const none = await new FlmTool({ PATH: "/nowhere" }).observe("qwen3:4b");
   assert.match(none.state === "unavailable" ? none.message : "", /there is no `flm` on the PATH of the operator$/);
   const error = await rejectionOf(new FlmTool({ PATH: "" }).fetch("qwen3:4b", newProgress(), signal), FetchError);
   assert.equal(error.reason, "ToolFailed");

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import type { HardwareFacts } from "../../../src/api/hardware.ts";
 import type { Workload } from "../../../src/api/workload.ts";
 import type { SlotInputs } from "../../../src/engines/engine.ts";
-import { FitRecords, type EnginePrint, type FitLook, type FitRequest } from "../../../src/operator/observe/fit.ts";
+import { FitRecords, type EnginePrint, type FitResult, type FitRequest } from "../../../src/operator/observe/fit.ts";
 import { FitFigureFile } from "../../../src/store/state/fit-figures.ts";
 import { completeSlot, slotSpecSchema } from "../../../src/api/slot.ts";
 import { runningIn } from "../../doubles/runtime-kinds.ts";
@@ -23,7 +23,7 @@ interface Site extends AsyncDisposable {
   free: number;
   estimate(
     change?: { flags?: string; backend?: "cpu" | "cuda"; spill?: "allow" | "forbid" } & Partial<FitRequest>,
-  ): Promise<FitLook>;
+  ): Promise<FitResult>;
   /** The same with what was written so far, as after a restart of the operator. */
   again(): Promise<void>;
 }

@@ -10,7 +10,7 @@ import type { Answer, Given, Question, Taken, TaskName, Where } from "./task.ts"
 
 type Tasks = { readonly [K in TaskName]: (input: Taken<K>) => Promise<Given<K>> };
 
-/** Nobody reads more, and passing them on blocks the receiving thread. */
+/** A person reads no more of them, and passing them on blocks the receiving thread. */
 const mostDiagnostics = 1000;
 
 const tasks: Tasks = {
