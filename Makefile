@@ -10,7 +10,7 @@ OTHER_SUITES := bare bench browser docker edge k8s llama-server monitoring pack 
 TESTS := $(filter-out $(OTHER_SUITES:%=test/%/),$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test llama-server test-llama-server test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-soak soak verify generate images pack test-pack bench bench-setup clean
+.PHONY: help setup run test llama-server test-llama-server test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images pack test-pack bench bench-setup clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1|\2/' | while IFS='|' read -r name text; do printf '  %-18s %s\n' "$$name" "$$text"; done
@@ -57,6 +57,9 @@ test-bare: setup ## follow the README as a newcomer in a bare Debian 13; needs r
 
 test-install: setup ## docs/install.md in a bare Debian 13 booted by systemd; needs root, installs debootstrap and systemd-container
 	@test/bare/install.sh
+
+test-dockerfile: setup ## build hack/images/Dockerfile by podman over a base image made here; needs root, installs podman and debootstrap
+	@test/bare/dockerfile.sh
 
 test-soak: setup ## thousands of mixed requests; nothing may be left behind: BERTH_SOAK_REQUESTS=100000 for more
 	@$(TEST) "test/soak/**/*.test.ts"
