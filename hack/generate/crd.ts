@@ -5,7 +5,7 @@ import { celRules } from "./cel-rules.ts";
 import { fieldWords } from "./field-words.ts";
 import { isFree, isMap, readSchema, type JsonSchema } from "./json-schema.ts";
 import { resources, type Resource } from "./resources.ts";
-import { slotStatusSchema } from "../../src/api/status.ts";
+import { emptyStatus, slotStatusSchema } from "../../src/api/status.ts";
 
 type Node = Record<string, unknown>;
 
@@ -128,9 +128,28 @@ function statusSchema(kind: Kind): Node {
   return {
     ...status,
     "x-kubernetes-map-type": "atomic",
+    default: { ...(kind === "Slot" ? emptyStatus : {}), ...unseen },
     ...(kind === "Slot" && isNode(status["properties"]) ? { properties: { ...status["properties"], record } } : {}),
   };
 }
+
+/**
+ * Of an object that no operator has read. Without a status whoever waits for health (Flux, everything that counts by
+ * kstatus) takes a new object for a healthy one; an observed generation that is not the object's says that it is not.
+ */
+const unseen: Node = {
+  observedGeneration: 0,
+  conditions: [
+    {
+      type: "Ready",
+      status: "Unknown",
+      observedGeneration: 0,
+      lastTransitionTime: "1970-01-01T00:00:00Z",
+      reason: "NotObserved",
+      message: "no operator has read it yet: see whether one runs in this namespace",
+    },
+  ],
+};
 
 const preserves = "x-kubernetes-preserve-unknown-fields";
 

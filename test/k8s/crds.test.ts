@@ -182,6 +182,16 @@ describe("a real API server with the CRDs", () => {
     assert.ok(isRecord(gone["spec"]) && !("podTemplate" in gone["spec"]));
   });
 
+  it("keeps a status of an earlier version as it is, and gives an object without one that of an unseen object", async () => {
+    await apply("SlotGroup", "unseen", { spec: {} });
+    const table = await plane.kubectl(["get", "slotgroups.berth.dev", "unseen"]);
+    assert.match(table, /unseen +Unknown +NotObserved/);
+    const waiting = ["wait", "--for=condition=Ready", "--timeout=1s", "slotgroups.berth.dev/unseen"];
+    await assert.rejects(plane.kubectl(waiting), /timed out waiting/);
+    const status = { conditions: [], observedGeneration: 1 };
+    assert.deepEqual((await apply("SlotGroup", "unseen", { status }, "/status"))["status"], status);
+  });
+
   it("shows a Ready column for each kind, and lets the operator alone say it", async () => {
     const at = "2026-01-01T00:00:00.000Z";
     const specs = {
@@ -201,7 +211,8 @@ describe("a real API server with the CRDs", () => {
     for (const kind of kinds) {
       const status = { conditions: [condition], observedGeneration: 1 };
       const first = await apply(kind, "column", { spec: specs[kind], status });
-      assert.equal(first["status"], undefined, "a manifest says nothing of the status");
+      // Whoever counts by kstatus, as Flux does, waits until the generation is observed.
+      assert.deepEqual(said(first), [0, "Ready", "Unknown", "NotObserved"], "a manifest says nothing of the status");
       await apply(kind, "column", { status: kind === "Slot" ? { ...emptyStatus, ...status } : status }, "/status");
       const table = await plane.kubectl(["get", `${resources[kind].plural}.berth.dev`, "column"]);
       assert.match(table, /READY +REASON[^]*True +ScaledToZero/);
@@ -214,6 +225,15 @@ describe("a real API server with the CRDs", () => {
     }
   });
 });
+
+/** The observed generation, and the first condition. */
+function said({ status }: Readonly<Record<string, unknown>>): readonly unknown[] {
+  if (!isRecord(status) || !Array.isArray(status["conditions"])) return [];
+  const [condition]: readonly unknown[] = status["conditions"];
+  return isRecord(condition)
+    ? [status["observedGeneration"], condition["type"], condition["status"], condition["reason"]]
+    : [];
+}
 
 it("kubectl explain describes every field", () => {
   const bare: string[] = [];
