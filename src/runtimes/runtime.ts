@@ -9,6 +9,11 @@ export interface RemoveOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface StartOptions {
+  /** Of the slot's object in the cluster, which owns what is started there; absent: the slot is a file. */
+  readonly ownerUid?: string;
+}
+
 export interface FetchProgress {
   readonly bytesDone: number;
   readonly bytesTotal?: number;
@@ -86,7 +91,7 @@ export interface Runtime extends AsyncDisposable {
    * Runs the workload unless the same hash runs already in that role and ordinal. Resolves once it is started, not once
    * it is healthy. Throws when a different hash still runs: the caller removes first.
    */
-  ensure(workload: Workload): Promise<void>;
+  ensure(workload: Workload, options?: StartOptions): Promise<void>;
   /** Ends that process, or every process of the slot, and forgets it. Resolves once it is verified gone. */
   remove(slot: string, process: ProcessRef | undefined, options: RemoveOptions): Promise<void>;
   /** The first output of a running engine, up to 1 MiB. Absent: it is in the directory of logs (`logs/first-output.ts`). */

@@ -4,7 +4,7 @@ import type { Observed, ProcessStatus, Workload } from "../api/workload.ts";
 import { bootId } from "../lib/boot-id.ts";
 import { Subscribers } from "../lib/subscribers.ts";
 import { RuntimeUnavailable } from "./runtime-unavailable.ts";
-import type { Preparation, RemoveOptions, Runtime, Runtimes, RuntimeTraits } from "./runtime.ts";
+import type { Preparation, RemoveOptions, Runtime, Runtimes, RuntimeTraits, StartOptions } from "./runtime.ts";
 
 /** A runtime that is opened when it is first needed: an installation of processes alone never connects to a daemon. */
 export interface RuntimeEntry {
@@ -135,9 +135,9 @@ export class RuntimeSet implements Runtimes {
     await (await this.need(workload.runtime)).fetch?.(workload, attempt);
   }
 
-  async ensure(workload: Workload): Promise<void> {
+  async ensure(workload: Workload, options?: StartOptions): Promise<void> {
     this.#check();
-    await (await this.need(workload.runtime)).ensure(workload);
+    await (await this.need(workload.runtime)).ensure(workload, options);
   }
 
   async remove(slot: string, process: ProcessRef | undefined, options: RemoveOptions): Promise<void> {

@@ -48,6 +48,8 @@ export interface Desired<K extends Kind> {
    * does (DECISIONS 15).
    */
   readonly generation: number | undefined;
+  /** Of its object in the cluster, which another object of the same name has not; absent: it is none. */
+  readonly uid?: string;
   /** When the spec now in force was first read: the incumbent is the older one. */
   readonly since: Date;
   readonly diagnostics: readonly Diagnostic[];

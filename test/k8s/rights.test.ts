@@ -94,8 +94,7 @@ it("a program without a right ends or continues, with the verb and the resource 
 it("without rights to Pods the operator neither lists nor starts engines, and the message names the missing right", async () => {
   const open = async (verbs: readonly string[]) => {
     const pods = { apiGroups: [""], resources: ["pods"], verbs };
-    const slots = { apiGroups: ["berth.dev"], resources: ["slots"], verbs: ["get"] };
-    const { kubeconfig } = await accountWith(plane, verbs.length === 0 ? [slots] : [pods, slots]);
+    const { kubeconfig } = await accountWith(plane, verbs.length === 0 ? [] : [pods]);
     const client = openApiClient(await connect({ KUBECONFIG: kubeconfig }));
     return await openKubernetesRuntime({ client, site: { instance: "test", user: 65_532 } });
   };
@@ -106,6 +105,6 @@ it("without rights to Pods the operator neither lists nor starts engines, and th
     message: /pods is forbidden: .* cannot list resource "pods"/,
   });
   await using mute = await open(["get", "list", "watch"]);
-  await assert.rejects(mute.ensure(started), /cannot (patch|create) resource "pods"/);
+  await assert.rejects(mute.ensure(started), /cannot create resource "pods"/);
   assert.deepEqual(await mute.observe("primary"), []);
 });

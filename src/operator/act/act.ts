@@ -1,6 +1,7 @@
 import { processIn, processOf, type Step } from "../../api/plan.ts";
 import type { Observed, Workload } from "../../api/workload.ts";
 import { RuntimeUnavailable } from "../../runtimes/runtime-unavailable.ts";
+import type { StartOptions } from "../../runtimes/runtime.ts";
 import { errorMessage } from "../../lib/error-code.ts";
 import { startOf, workloadsOf } from "../plan/facts.ts";
 import { attemptOf } from "../plan/preparing.ts";
@@ -62,7 +63,8 @@ export async function act(
           // then.
           if (workload === undefined || leaving.some((each) => processIn(each) === name)) break;
           const prepared = await dependencies.contexts.prepared(workload, input.held.ref);
-          await dependencies.runtime.ensure(sendBearers(dependencies) ? prepared : withoutBearer(prepared));
+          const given = sendBearers(dependencies) ? prepared : withoutBearer(prepared);
+          await dependencies.runtime.ensure(given, ownerOf(dependencies, input));
           started.push(processOf(step));
           hasChanged = true;
           break;
@@ -109,7 +111,7 @@ async function carryOut(
       return false;
     case "repair": {
       const workload = workloadOf(input, processOf(step));
-      if (workload !== undefined) await dependencies.runtime.ensure(workload);
+      if (workload !== undefined) await dependencies.runtime.ensure(workload, ownerOf(dependencies, input));
       return workload !== undefined;
     }
     case "warm": {
@@ -150,6 +152,12 @@ async function stopped(
 function begun(work: Promise<void>): Promise<void> {
   work.catch(() => undefined);
   return work;
+}
+
+/** By the newest that is known: an engine of an object that is gone would go with it. */
+function ownerOf({ source }: Dependencies, { name }: SlotInput): StartOptions {
+  const uid = source.get("Slot", name)?.uid;
+  return uid === undefined ? {} : { ownerUid: uid };
 }
 
 function workloadOf(input: SlotInput, process: ProcessRef): Workload | undefined {

@@ -8,10 +8,9 @@ import {
 import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
-import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
-import type { RemoveOptions, Runtime } from "../runtime.ts";
+import type { RemoveOptions, Runtime, StartOptions } from "../runtime.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { observedOf } from "./observed.ts";
 import { endPod } from "./pod-end.ts";
@@ -26,8 +25,11 @@ import { PodView } from "./pod-view.ts";
 import { refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
 import { kubernetesTraits } from "./traits.ts";
 
-/** Who owns the fields that Berth writes. */
-const fieldManager = "berth";
+/** Berth owns the fields that it writes. */
+const apply = { fieldManager: "berth", force: true } as const;
+/** A field of a template that no Pod has is refused, and not left out. */
+const create = { fieldManager: "berth", fieldValidation: "Strict" } as const;
+const apiVersion = "berth.dev/v1alpha1";
 /** More than the output of any engine while it loads. */
 const firstOutputBytes = 1024 ** 2;
 /** How long the first list is waited for; reads throw RuntimeUnavailable until it is there. */
@@ -104,12 +106,13 @@ class KubernetesRuntime implements Runtime {
     return [...new Set([...pods.map(({ label }) => label.slot), ...refused])];
   }
 
-  async ensure(workload: Workload): Promise<void> {
+  async ensure(workload: Workload, { ownerUid }: StartOptions = {}): Promise<void> {
     const { slot, container } = workload;
     if (container === undefined) throw new Error(`the workload of ${slot} is no container`);
-    // Asked at the same time as for the Pod; again after a Pod that had to end first, which takes long.
-    let owner = this.#ownerOf(slot);
-    owner.catch(() => undefined);
+    const owner = ownerUid === undefined ? undefined : { apiVersion, kind: "Slot", name: slot, uid: ownerUid };
+    // Nothing is asked first where the watch knows of no such Pod: a Pod is made, and never changed.
+    const isUnknown = this.#view.isUp && this.#view.get(podName(workload)) === undefined;
+    if (isUnknown && (await this.#startOrRefuse(workload, container, { owner, isNew: true })) === undefined) return;
     const known = await this.#find(podName(workload));
     if (known !== undefined) {
       const seen = await this.#observed(known);
@@ -120,22 +123,32 @@ class KubernetesRuntime implements Runtime {
         );
       }
       await this.#end(known, { stopSeconds: 0 });
-      owner = this.#ownerOf(slot);
     }
+    const taken = await this.#startOrRefuse(workload, container, { owner, isNew: false });
+    if (taken !== undefined) throw new RuntimeUnavailable(`the Pod of ${slot}: ${taken.message}`, { cause: taken });
+  }
+
+  /** The error of one whose name is taken, in which case nothing was changed. A refusal that lasts is shown as an end. */
+  async #startOrRefuse(
+    workload: Workload,
+    container: Container,
+    options: { readonly owner: OwnerReference | undefined; readonly isNew: boolean },
+  ): Promise<Error | undefined> {
+    const { slot } = workload;
     this.#refused.delete(keyOf(workload));
     try {
-      await this.#start(workload, container, await owner);
+      await this.#start(workload, container, options);
     } catch (error) {
+      if (error instanceof Error && isStatus(error, 409)) return error;
       const refusal =
         error instanceof BadWorkload
           ? ({ reason: "StartFailed", message: error.message } as const)
           : startRefusal(error, this.#site.namespace);
       if (refusal === undefined) throw error;
-      // Without a Pod nothing reads it, and nothing would remove it with the Pod.
-      await this.#secrets.remove(podName(workload));
       this.#refused.set(keyOf(workload), refusedStart(workload, refusal));
       this.#subscribers.notify(slot);
     }
+    return undefined;
   }
 
   async remove(slot: string, process: ProcessRef | undefined, options: RemoveOptions): Promise<void> {
@@ -201,39 +214,34 @@ class KubernetesRuntime implements Runtime {
     );
   }
 
-  async #start(workload: Workload, container: Container, owner: OwnerReference | undefined): Promise<void> {
+  /** Makes the Pod, which a Pod of that name prevents (409). `isNew`: so does a Secret, which else takes the new values. */
+  async #start(
+    workload: Workload,
+    container: Container,
+    { owner, isNew }: { readonly owner: OwnerReference | undefined; readonly isNew: boolean },
+  ): Promise<void> {
     await refuseOutsideLinks(container, this.#site.models);
     const given = await this.#secrets.givenTo(workload);
     const start = { given, ...(owner === undefined ? {} : { owner }) };
     const { pod, secret } = podOf(workload, container, this.#site, start);
     const name = podName(workload);
-    if (secret !== undefined) await this.#apply("secrets", name, secret);
-    const made = await this.#apply("pods", name, pod);
-    const read = readPod(made, this.#site.instance);
-    if (read === undefined || read.metadata.deletionTimestamp != null)
-      throw new RuntimeUnavailable(`the former Pod ${name} is still being deleted`);
-    if (given.bearer !== undefined) this.#secrets.remember(read, given.bearer);
-    this.#view.note(made);
-    this.#subscribers.notify(workload.slot);
-  }
-
-  async #apply(kind: string, name: string, body: unknown): Promise<unknown> {
-    const query = { fieldManager, force: true };
-    return await this.#view.request("PATCH", kind, name, { body, contentType: patchTypes.apply, query });
-  }
-
-  /** Undefined where the slot is a file, or is gone. */
-  async #ownerOf(slot: string): Promise<OwnerReference | undefined> {
-    const apiVersion = "berth.dev/v1alpha1";
+    const request = this.#view.request.bind(this.#view);
+    if (secret !== undefined && isNew) await request("POST", "secrets", "", { query: create, body: secret });
+    else if (secret !== undefined)
+      await request("PATCH", "secrets", name, { query: apply, body: secret, contentType: patchTypes.apply });
+    let made: unknown;
     try {
-      const object = await this.#view.request("GET", `${apiVersion}/slots`, slot);
-      const metadata = isRecord(object) && isRecord(object["metadata"]) ? object["metadata"] : {};
-      const { uid } = metadata;
-      return typeof uid === "string" ? { apiVersion, kind: "Slot", name: slot, uid } : undefined;
+      made = await request("POST", "pods", "", { query: create, body: pod });
     } catch (error) {
-      if (isStatus(error, 404)) return undefined;
+      // Without a Pod nothing reads it, and nothing would remove it with the Pod.
+      const isUnread = isStatus(error, 400, 403, 422) || (isNew && isStatus(error, 409));
+      if (secret !== undefined && isUnread) await this.#secrets.remove(name).catch(() => undefined);
       throw error;
     }
+    const read = readPod(made, this.#site.instance);
+    if (read !== undefined && given.bearer !== undefined) this.#secrets.remember(read, given.bearer);
+    this.#view.note(made);
+    this.#subscribers.notify(workload.slot);
   }
 
   /** Its Secret goes after it: a container that the kubelet starts again still reads it. */

@@ -164,6 +164,7 @@ export class ObjectSource implements DesiredSource {
       annotations,
       origin,
       generation: meta.generation,
+      uid: meta.uid,
       since: sinceOf(known, specHash, meta.createdAt),
       diagnostics,
     };
@@ -179,6 +180,7 @@ function isSame(before: Desired<Kind>, after: Desired<Kind>): boolean {
   return (
     before.specHash === after.specHash &&
     before.generation === after.generation &&
+    before.uid === after.uid &&
     isDeepStrictEqual(before.labels, after.labels) &&
     isDeepStrictEqual(before.annotations, after.annotations) &&
     isDeepStrictEqual(before.diagnostics, after.diagnostics)
