@@ -30,6 +30,8 @@ export interface ControlPlane extends AsyncDisposable {
   kubeconfigOf(user: string): string;
   /** Standard output; rejects with standard error. `input`: its standard input. */
   kubectl(args: readonly string[], input?: string): Promise<string>;
+  /** Of etcd and the API server. */
+  pids(): readonly number[];
   /** A namespace of the test's own. */
   namespace(): Promise<string>;
   /** Ends the API server at once; etcd stays. */
@@ -87,7 +89,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
 
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
   const peerUrl = `http://127.0.0.1:${peerPort}`;
-  stack.use(
+  const etcd = stack.use(
     await startProgram(
       kubeProgram("etcd"),
       [
@@ -186,6 +188,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
     kubeconfig: kubeconfigOf("admin"),
     kubeconfigOf,
     kubectl,
+    pids: () => [etcd.pid, ...(apiServer.program === undefined ? [] : [apiServer.program.pid])],
     async namespace() {
       namespaces += 1;
       const name = `test-${process.pid}-${namespaces}`;
