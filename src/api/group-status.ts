@@ -32,6 +32,8 @@ export const groupStatusSchema = z.strictObject({
        * time to read them again. Absent parts: not known, or nothing is in the cache that the slot does not keep.
        */
       cost: groupCostSchema.optional(),
+      /** Since when a loaded slot waits for the memory of its next engine, as after a swap to a larger model. */
+      nextWaitsSince: time.optional(),
       /** Why it waits. */
       message: z.string().optional(),
     }),

@@ -71,7 +71,7 @@ function groupView(context: ManagementContext, name: string, status: GroupStatus
     file: resource?.file ?? null,
     spec: resource?.group ?? null,
     budget: (status?.budget ?? []).map((each) => ({ ...each, free: Math.max(0, each.total - each.used) })),
-    members: (status?.members ?? []).map(({ message, cost, ...member }) => ({
+    members: (status?.members ?? []).map(({ message, cost, nextWaitsSince: _restored, ...member }) => ({
       ...member,
       cost: cost === undefined ? null : costView(cost),
       message: message ?? null,

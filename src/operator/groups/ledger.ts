@@ -1,5 +1,6 @@
 import type { GroupStatus } from "../../api/group-status.ts";
-import { admit, type Admission, type Entries, type Entry, type GroupRules } from "./admit.ts";
+import { admit, type Admission, type GroupRules, type NextGrant } from "./admit.ts";
+import type { Entries, Entry } from "./entries.ts";
 import type { Member } from "./member.ts";
 import type { Grant, LeavingCause } from "../plan/grant.ts";
 import { needKey, type WantedFit } from "../plan/growth.ts";
@@ -15,18 +16,11 @@ export type GroupMove =
 interface Group {
   readonly entries: Entries;
   readonly grants: ReadonlyMap<string, Grant>;
+  readonly nextGrants: ReadonlyMap<string, NextGrant>;
   readonly lentUntil?: string;
 }
 
-/** No name of a slot has it. */
-const growthMark = " → ";
-
-/** The name of a slot's growth to that need among the members of its group. */
-export function growthName(slot: string, wanted: WantedFit): string {
-  return `${slot}${growthMark}${needKey(wanted)}`;
-}
-
-const nothing: Group = { entries: new Map(), grants: new Map() };
+const nothing: Group = { entries: new Map(), grants: new Map(), nextGrants: new Map() };
 
 /**
  * Places of groups: written by the reconciler of a group, read by the plans of its slots. After a restart of the operator
@@ -74,8 +68,9 @@ export class GroupLedger {
   /** Whether the slot has the memory that it wants. */
   wantedGrantOf(group: string, slot: string): Grant {
     const wanted = this.#wanted.get(slot);
-    const isPresent = this.#uses.get(slot) === "present";
-    return this.grantOf(group, wanted === undefined || !isPresent ? slot : growthName(slot, wanted));
+    if (wanted === undefined || this.#uses.get(slot) !== "present") return this.grantOf(group, slot);
+    const next = this.#groups.get(group)?.nextGrants.get(slot);
+    return next?.key === needKey(wanted) ? next.grant : this.#undecided(group);
   }
 
   /** How long a group has waited for the slot's first plan. */
@@ -92,8 +87,16 @@ export class GroupLedger {
 
   /** Pending: nothing was decided about the slot yet. */
   grantOf(group: string, slot: string): Grant {
-    const message = this.#pending.get(group) ?? `group ${group} has not decided about it yet`;
-    return this.#groups.get(group)?.grants.get(slot) ?? { state: "pending", message };
+    return this.#groups.get(group)?.grants.get(slot) ?? this.#undecided(group);
+  }
+
+  /** The answer about the next engine of a loaded slot; undefined: its engine is not to be replaced. */
+  nextGrantOf(group: string, slot: string): Grant | undefined {
+    return this.#groups.get(group)?.nextGrants.get(slot)?.grant;
+  }
+
+  #undecided(group: string): Grant {
+    return { state: "pending", message: this.#pending.get(group) ?? `group ${group} has not decided about it yet` };
   }
 
   /** Until when the group is lent; undefined: it is not. */
@@ -121,16 +124,15 @@ export class GroupLedger {
   ): { readonly changed: readonly string[]; readonly moves: readonly GroupMove[] } & Pick<Admission, "againMs"> {
     const before = this.#groups.get(group) ?? nothing;
     this.#pending.delete(group);
-    const { entries, grants, againMs } = admit(members, rules, before.entries, nowMs);
+    const { entries, grants, nextGrants, againMs } = admit(members, rules, before.entries, nowMs);
     const { lentUntil } = rules;
-    this.#groups.set(group, { entries, grants, ...(lentUntil === undefined ? {} : { lentUntil }) });
-    const changed = members.flatMap(({ name, growth }) =>
-      JSON.stringify(before.grants.get(name)) === JSON.stringify(grants.get(name)) && before.lentUntil === lentUntil
-        ? []
-        : [growth?.of ?? name],
+    this.#groups.set(group, { entries, grants, nextGrants, ...(lentUntil === undefined ? {} : { lentUntil }) });
+    const answer = (of: Group, slot: string): string => JSON.stringify([of.grants.get(slot), of.nextGrants.get(slot)]);
+    const now = { entries, grants, nextGrants };
+    const changed = members.flatMap(({ name }) =>
+      answer(before, name) === answer(now, name) && before.lentUntil === lentUntil ? [] : [name],
     );
-    const slots = [...entries].filter(([name]) => !name.includes(growthMark));
-    const moves = slots.flatMap(([slot, entry]) => moveOf(slot, before.entries.get(slot), entry, nowMs));
+    const moves = [...entries].flatMap(([slot, entry]) => moveOf(slot, before.entries.get(slot), entry, nowMs));
     return { changed, moves, ...(againMs === undefined ? {} : { againMs }) };
   }
 
@@ -157,15 +159,19 @@ export class GroupLedger {
   }
 }
 
-/** A slot that waited keeps its turn; a slot that was ready keeps its time of residency. */
+/** A slot that waited, also for its next engine, keeps its turn; a slot that was ready keeps its time of residency. */
 function restored(
-  { slot, state, since }: GroupStatus["members"][number],
+  { slot, state, since, nextWaitsSince }: GroupStatus["members"][number],
   now: Date,
   nowMs: number,
 ): readonly (readonly [string, Entry])[] {
-  const sinceMs = nowMs - Math.max(0, now.getTime() - Date.parse(since));
+  const msOf = (time: string): number => nowMs - Math.max(0, now.getTime() - Date.parse(time));
+  const sinceMs = msOf(since);
   if (state === "waiting") return [[slot, { state, sinceMs }]];
-  return state === "loaded" ? [[slot, { state: "granted", sinceMs, readySinceMs: sinceMs }]] : [];
+  if (state !== "loaded") return [];
+  const next =
+    nextWaitsSince === undefined ? {} : { next: { state: "waiting" as const, sinceMs: msOf(nextWaitsSince) } };
+  return [[slot, { state: "granted", sinceMs, readySinceMs: sinceMs, ...next }]];
 }
 
 function moveOf(slot: string, before: Entry | undefined, now: Entry, nowMs: number): readonly GroupMove[] {

@@ -1,4 +1,4 @@
-import type { Amounts } from "./amounts.ts";
+import { largest, type Amounts } from "./amounts.ts";
 import type { ReturnCost } from "./return-cost.ts";
 
 /** The facts of one slot of a group for a grant. Times are milliseconds of a monotonic clock. */
@@ -30,11 +30,23 @@ export interface Member {
   /** A load is given up after this time. */
   readonly startupSeconds?: number;
   readonly cost?: ReturnCost;
-  /**
-   * Not a slot, but what the next model of that loaded slot needs more: `needs` is the difference, `whole` all of it. It is
-   * held from the moment at which it is granted.
-   */
-  readonly growth?: { readonly of: string; readonly whole: Amounts };
+  /** The need of the engine by which a loaded slot's engine is to be replaced, as after a swap of its model. */
+  readonly next?: NextNeed;
+}
+
+export interface NextNeed {
+  /** Equal for needs that are equal. */
+  readonly key: string;
+  readonly needs: Amounts;
+  /** Nothing is known of the need: it takes the whole budget. */
+  readonly isUnknown?: boolean;
+}
+
+/** The slot as it counts once the memory of its next engine is granted: both needs, for the engines follow each other. */
+export function grown(member: Member): Member {
+  const { next } = member;
+  if (next === undefined) return member;
+  return { ...member, needs: largest(member.needs, next.needs), isUnknown: next.isUnknown === true };
 }
 
 /** Whether another slot may ever take its place. */

@@ -5,10 +5,10 @@ import { preemption } from "../plan/group.ts";
 import { at } from "../plan/input.ts";
 import type { Done } from "../queue.ts";
 import type { SlotStatus } from "../../api/status.ts";
-import type { WantedFit } from "../plan/growth.ts";
-import { amountOf, type Amounts } from "./amounts.ts";
-import { growthName, type GroupMove } from "./ledger.ts";
-import type { Member } from "./member.ts";
+import { needKey, type WantedFit } from "../plan/growth.ts";
+import type { Amounts } from "./amounts.ts";
+import type { GroupMove } from "./ledger.ts";
+import type { Member, NextNeed } from "./member.ts";
 import { capacityOf, needsOf } from "./needs.ts";
 import { groupProblems } from "./problems.ts";
 import { returnCost } from "./return-cost.ts";
@@ -58,8 +58,7 @@ export function reconcileGroup(
   }
   const { capacity, problem } = capacityOf(spec?.budget, dependencies.machine.facts?.());
   const isDeclared = spec !== undefined;
-  const slots = names.map((name) => memberOf(dependencies, name, { capacity, isDeclared }));
-  const members = slots.flatMap((slot) => [slot, ...growthOf(dependencies, slot, { capacity, isDeclared })]);
+  const members = names.map((name) => memberOf(dependencies, name, { capacity, isDeclared }));
   const { maxWaitSeconds, minResidencySeconds } = spec ?? usualTimes;
   const lent = loanOf(dependencies, group);
   const rules = {
@@ -79,8 +78,9 @@ export function reconcileGroup(
       members,
       entries: groups.entriesOf(group),
       grants: (slot) => groups.grantOf(group, slot),
+      nextGrants: (slot) => groups.nextGrantOf(group, slot),
       ...(lent === undefined ? {} : { lentUntil: lent.until }),
-      problems: groupProblems({ group, capacity, members: slots, unread, devices: problem }),
+      problems: groupProblems({ group, capacity, members, unread, devices: problem }),
     },
     before,
     clock.now(),
@@ -135,14 +135,15 @@ function memberOf(
     requests += demand.held + demand.inFlight;
     lastUsedAt = Math.max(lastUsedAt, at(demand.lastRequestAt));
   }
+  const isLoaded = use === "present";
   const ref = status?.model.ref;
   const model = ref === undefined ? undefined : dependencies.models().get(ref);
   return {
     name,
-    ...needsOf(wanted === undefined || use === "present" ? status : withFit(status, wanted), budget, machine.facts?.()),
+    ...needsOf(wanted === undefined || isLoaded ? status : withFit(status, wanted), budget, machine.facts?.()),
     isAsking: use === "asking",
     isUnattended: requests === 0 && spec?.load !== "always" && !isLoadRequested(dependencies, name),
-    isPresent: use === "present" || (status?.processes.length ?? 0) > 0,
+    isPresent: isLoaded || (status?.processes.length ?? 0) > 0,
     isReady: status !== undefined && isAvailable(status.state),
     isLeaving: preemption(status) !== undefined,
     isBusy: requests > 0,
@@ -152,6 +153,7 @@ function memberOf(
     ...(spec === undefined ? {} : { startupSeconds: spec.probe.startupSeconds }),
     idleMs: Math.max(0, clock.now().getTime() - lastUsedAt),
     cost: returnCost({ status, spec, model, demand: demands }),
+    ...(wanted !== undefined && isLoaded ? { next: nextNeed(wanted, status, budget, machine.facts?.()) } : {}),
   };
 }
 
@@ -160,20 +162,12 @@ function withFit(status: SlotStatus | undefined, { fit }: WantedFit): Pick<SlotS
   return { ...backend, ...(fit === undefined ? {} : { fit }) };
 }
 
-/** The memory that the next model of a loaded slot needs beyond that of the loaded model. */
-function growthOf(
-  { groups, published, machine }: GroupDependencies,
-  slot: Member,
+/** The need of the engine by which the loaded slot's engine is to be replaced. */
+function nextNeed(
+  wanted: WantedFit,
+  status: SlotStatus | undefined,
   budget: { readonly capacity: Amounts; readonly isDeclared: boolean },
-): readonly Member[] {
-  const wanted = groups.wantedBy(slot.name);
-  if (wanted === undefined || groups.useOf(slot.name) !== "present") return [];
-  const next = needsOf(withFit(published.get(slot.name)?.status, wanted), budget, machine.facts?.());
-  const more = [...next.needs].map(
-    ([resource, amount]) => [resource, Math.max(0, amount - amountOf(slot.needs, resource))] as const,
-  );
-  const growth = { of: slot.name, whole: next.needs };
-  const asking = { isAsking: true, isPresent: false, isReady: false, isLeaving: false, isBusy: false };
-  const { isUnknown } = next;
-  return [{ ...slot, ...asking, name: growthName(slot.name, wanted), needs: new Map(more), isUnknown, growth }];
+  facts: Parameters<typeof needsOf>[2],
+): NextNeed {
+  return { key: needKey(wanted), ...needsOf(withFit(status, wanted), budget, facts) };
 }

@@ -1,7 +1,7 @@
 import type { GroupStatus } from "../../api/group-status.ts";
 import { amountOf, sumOf, type Amounts } from "./amounts.ts";
-import type { Entries } from "./admit.ts";
-import type { Member } from "./member.ts";
+import type { Entries } from "./entries.ts";
+import { grown, type Member } from "./member.ts";
 import type { Grant } from "../plan/grant.ts";
 import { shownCost } from "./return-cost.ts";
 
@@ -14,25 +14,27 @@ export interface GroupFacts {
   readonly members: readonly Member[];
   readonly entries: Entries;
   readonly grants: (slot: string) => Grant;
+  /** Of loaded slots whose engine is to be replaced. */
+  readonly nextGrants: (slot: string) => Grant | undefined;
   readonly lentUntil?: string;
   readonly problems: GroupStatus["problems"];
 }
 
 /** A group as it is published. `before`: the last published one, whose times stay for what has not changed. */
 export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, now: Date): GroupStatus {
-  const { name, isDeclared, capacity, members, entries, grants, lentUntil, problems } = facts;
-  const holding = members.filter((member) => member.isPresent || entries.get(member.name)?.state === "granted");
+  const { name, isDeclared, capacity, members, entries, grants, nextGrants, lentUntil, problems } = facts;
+  const holding = members
+    .filter((member) => member.isPresent || entries.get(member.name)?.state === "granted")
+    .map((member) => (entries.get(member.name)?.next?.state === "granted" ? grown(member) : member));
   const order = [...entries].flatMap(([slot, { state }]) => (state === "waiting" ? [slot] : []));
   const place = (member: Member): number => {
     const at = order.indexOf(member.name);
     return at < 0 ? Infinity : at;
   };
-  const sorted = members
-    .filter(({ growth }) => growth === undefined)
-    .toSorted((one, other) => {
-      const [left, right] = [place(one), place(other)];
-      return left === right ? (one.name < other.name ? -1 : 1) : left - right;
-    });
+  const sorted = members.toSorted((one, other) => {
+    const [left, right] = [place(one), place(other)];
+    return left === right ? (one.name < other.name ? -1 : 1) : left - right;
+  });
   return {
     name,
     isDeclared,
@@ -40,9 +42,9 @@ export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, 
     members: sorted.map((member) => {
       const state = stateOf(member, entries);
       const known = before?.members.find(({ slot }) => slot === member.name);
-      const growth = members.find((each) => each.growth?.of === member.name);
       const own = grants(member.name);
-      const grant = own.state !== "waiting" && growth !== undefined ? grants(growth.name) : own;
+      const grant = own.state === "waiting" ? own : (nextGrants(member.name) ?? own);
+      const isNextWaiting = entries.get(member.name)?.next?.state === "waiting";
       const message = grant.state === "waiting" ? grant.message : undefined;
       return {
         slot: member.name,
@@ -50,6 +52,7 @@ export function groupStatus(facts: GroupFacts, before: GroupStatus | undefined, 
         since: known?.state === state ? known.since : now.toISOString(),
         needs: [...capacity.keys()].map((resource) => ({ resource, amount: amountOf(member.needs, resource) })),
         ...(state === "loaded" && member.cost !== undefined ? { cost: shownCost(member.cost, known?.cost) } : {}),
+        ...(isNextWaiting ? { nextWaitsSince: known?.nextWaitsSince ?? now.toISOString() } : {}),
         ...(message === undefined ? {} : { message }),
       };
     }),

@@ -1,66 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fc } from "../../support/fast-check.ts";
-import { isRefusal } from "../../../src/engines/engine.ts";
-import { custom, noDevicesHere, Site } from "../site.ts";
-import { gibibyte } from "./members.ts";
-
-const budget = 20;
-
-/** A slot of the group whose engine needs so many GiB. */
-const member = (size: number): ReturnType<typeof custom> =>
-  custom({ command: ["serve", "$(PORT)", String(size)], load: "onDemand", idleSeconds: 3600, group: "gpu" });
-
-interface Scene extends AsyncDisposable {
-  readonly site: Site;
-  /** The most GiB that engines held at once. */
-  most(): number;
-}
-
-async function scene(sizes: Readonly<Record<string, number>>): Promise<Scene> {
-  const site = new Site();
-  const sizeOf = new Map<string, number>();
-  site.fit = {
-    ...site.fit,
-    estimate: async ({ workloads }) => {
-      const [workload] = isRefusal(workloads) ? [] : workloads;
-      if (workload === undefined) return {};
-      const size = Number(workload.command.at(-1));
-      sizeOf.set(workload.hash, size);
-      const needBytes = size * gibibyte;
-      const devices = [{ id: "host", needBytes }];
-      return { fit: { stage: "declared", device: "host", needBytes, devices, stages: [] } };
-    },
-  };
-  site.machine = { ...noDevicesHere };
-  site.source.group("gpu", { budget: { memoryBytes: budget * gibibyte }, minResidencySeconds: 0, maxWaitSeconds: 30 });
-  for (const [slot, size] of Object.entries(sizes)) site.source.save(slot, member(size));
-  await site.start();
-  for (const slot of Object.keys(sizes)) {
-    ask(site, slot);
-    await site.advance(5);
-    rest(site, slot);
-  }
-  const most = (): number => {
-    let [now, peak] = [0, 0];
-    for (const { did, hash } of site.runtime.deeds) {
-      now += (did === "start" ? 1 : -1) * (sizeOf.get(hash) ?? 0);
-      peak = Math.max(peak, now);
-    }
-    return peak;
-  };
-  return { site, most, [Symbol.asyncDispose]: () => site[Symbol.asyncDispose]() };
-}
-
-function ask(site: Site, slot: string, more: object = { held: 1 }): void {
-  site.demand.set(slot, { held: 0, inFlight: 0, ...more, lastRequestAt: site.clock.now().toISOString() });
-}
-
-function rest(site: Site, slot: string): void {
-  site.demand.set(slot, { held: 0, inFlight: 0 });
-}
-
-const sizeOf = (site: Site, slot: string): number => (site.slot(slot).status.fit?.needBytes ?? 0) / gibibyte;
+import { ask, budget, member, rest, scene, sizeOf } from "./growth-scene.ts";
 
 describe("a slot of a group that swaps to a larger model", () => {
   it("has an idle slot leave first, and serves with its present model until that is gone", async () => {

@@ -1,4 +1,5 @@
-import { admit, type Entries, type GroupRules } from "../../../src/operator/groups/admit.ts";
+import { admit, type GroupRules } from "../../../src/operator/groups/admit.ts";
+import type { Entries } from "../../../src/operator/groups/entries.ts";
 import { fits, type Amounts } from "../../../src/operator/groups/amounts.ts";
 import { member } from "./members.ts";
 

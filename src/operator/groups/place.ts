@@ -1,0 +1,117 @@
+import type { LeavingCause } from "../plan/grant.ts";
+import type { GroupRules } from "./admit.ts";
+import { amountOf, exceeded, fits, type Amounts } from "./amounts.ts";
+import { waitedMs, type Entries } from "./entries.ts";
+import { evictions } from "./evictions.ts";
+import { heldBy, inLine, type Held } from "./line.ts";
+import { grown, isMovable, type Member } from "./member.ts";
+
+export interface Waiting {
+  readonly member: Member;
+  /** Always loaded slots leave it no room. */
+  readonly isHopeless: boolean;
+}
+
+export interface Placement {
+  /** With room, also those that are asked to leave. */
+  readonly admitted: Held;
+  /** Loaded slots that have the memory of their next engine, too. */
+  readonly growing: ReadonlySet<string>;
+  /** Without room, in their order: for a place, or, where the slot is loaded, for its next engine. */
+  readonly waiting: readonly Waiting[];
+  readonly leaving: ReadonlyMap<string, LeavingCause>;
+  /** When time alone changes the answer. */
+  readonly againMs?: number;
+}
+
+/**
+ * A slot that became ready keeps its place for at least this long before it is preempted while it is busy: otherwise
+ * two slots that both waited too long would take the place from each other before either answers a request.
+ */
+const leastTurnMs = 5000;
+
+/** Who gets room, who waits and who leaves. Pure. */
+export function place(members: readonly Member[], rules: GroupRules, before: Entries, nowMs: number): Placement {
+  const { capacity, maxWaitMs, minResidencyMs } = rules;
+  const { held, growing: grew } = heldBy(members, capacity, before);
+  const growing = new Set(grew);
+  const readyMs = ({ name }: Member): number => nowMs - (before.get(name)?.readySinceMs ?? nowMs);
+  const turnMs = Math.max(minResidencyMs, leastTurnMs);
+  const canLeave = (member: Member, isLate: boolean): boolean => {
+    if (!member.isReady || member.isLeaving || !isMovable(member)) return false;
+    // The engine is being replaced by one for which the slot has the memory.
+    if (growing.has(member.name)) return false;
+    return member.isBusy ? isLate && readyMs(member) >= turnMs : readyMs(member) >= minResidencyMs;
+  };
+  const leaving = new Map<string, LeavingCause>();
+  for (const { name, isLeaving } of held.values()) if (isLeaving) leaving.set(name, before.get(name)?.cause ?? "idle");
+  const admitted = new Map(held);
+  const waiting: Waiting[] = [];
+  /** Waiting ones for which nobody leaves yet. */
+  const stuck: Member[] = [];
+  // As it will be when those that leave are gone, and the earlier waiting ones are loaded.
+  const later = new Map([...held].filter(([, { isLeaving }]) => !isLeaving));
+  for (const { name } of overBudget([...later.values()], capacity, (each) => canLeave(each, false))) {
+    leaving.set(name, "budget");
+    later.delete(name);
+  }
+  for (const member of inLine(members, held, growing, before)) {
+    const { name } = member;
+    // A slot that leaves is loaded again with its next engine.
+    if (member.isPresent && !later.has(name)) {
+      waiting.push({ member, isHopeless: false });
+      continue;
+    }
+    const claim = grown(member);
+    const others = without(later, name);
+    const isFree = fits([...others, claim], capacity);
+    if (isFree && fits([...without(admitted, name), claim], capacity)) {
+      admitted.set(name, claim);
+      later.set(name, claim);
+      if (member.isPresent) growing.add(name);
+      continue;
+    }
+    const always = without(held, name).filter(({ isAlways }) => isAlways);
+    const isHopeless = !fits([...always, claim], capacity);
+    waiting.push({ member, isHopeless });
+    if (isHopeless) continue;
+    if (!isFree) {
+      const isLate = waitedMs(member, before, nowMs) >= maxWaitMs && member.isUnattended !== true;
+      const ready = others.filter((each) => held.has(each.name) && canLeave(each, isLate));
+      const now = evictions(ready, [...others, claim], capacity);
+      for (const each of now ?? []) leaving.set(each.name, each.isBusy ? "waited" : "idle");
+      if (now === undefined) stuck.push(member);
+      const movable = others.filter((each) => admitted.has(each.name) && isMovable(each));
+      const gone = now ?? evictions(movable, [...others, claim], capacity);
+      if (gone === undefined) continue;
+      for (const each of gone) later.delete(each.name);
+    }
+    later.set(name, claim);
+  }
+  const decided = { admitted, growing, waiting, leaving };
+  const isShort = exceeded([...later.values()], capacity).length > 0 || stuck.length > 0;
+  const staying = [...held.values()].filter((each) => each.isReady && isMovable(each) && !leaving.has(each.name));
+  if (!isShort || staying.length === 0) return decided;
+  const soonest = [
+    ...staying.flatMap((each) => [minResidencyMs - readyMs(each), turnMs - readyMs(each)]),
+    ...stuck.map((each) => (each.isUnattended === true ? 0 : maxWaitMs - waitedMs(each, before, nowMs))),
+  ].filter((ms) => ms > 0);
+  return { ...decided, ...(soonest.length === 0 ? {} : { againMs: Math.min(...soonest) }) };
+}
+
+function without(held: Held, name: string): readonly Member[] {
+  return [...held.values()].filter((each) => each.name !== name);
+}
+
+/** Of holders that are over the budget those that can leave now, as far as that helps. */
+function overBudget(
+  holders: readonly Member[],
+  capacity: Amounts,
+  canLeave: (member: Member) => boolean,
+): readonly Member[] {
+  const candidates = holders.filter(canLeave);
+  const enough = evictions(candidates, holders, capacity);
+  if (enough !== undefined) return enough;
+  const short = exceeded(holders, capacity);
+  return candidates.filter(({ needs }) => short.some((resource) => amountOf(needs, resource) > 0));
+}
