@@ -16,7 +16,8 @@ Every route, as the gateway has it. \`/api/openapi.json\` (OpenAPI 3.1) adds the
 \`/livez\`, \`/readyz\` (\`?verbose\`) and \`/metrics\`; \`/\` is a page with the state of things.
 
 Lists are \`{"object": "list", "data": […]}\`. JSON is snake_case; specs, manifests and conditions are camelCase. Creating
-answers 201, other changes 202 with the resource at once; \`?wait=ready&timeout=180\` answers once the slot has settled.
+answers 201, other changes 202 with the resource at once; \`?wait=ready&timeout=180\` answers once the slot has settled, or once
+no operator has run for 30 s.
 \`{ref}\` may hold slashes and colons. A body is JSON and says so by its content type. A query or body with an unknown field,
 a wrong type or a missing field is 400 \`dispatch.invalid_request\` with \`details.path\`, and so is a body where a route takes
 none or one nested more than 64 deep; a route that takes no query ignores one. A manifest that breaks its schema is

@@ -101,5 +101,9 @@ function outcome({ slot: name, wanted }: SlotRequest, slot: Slot, timeoutSeconds
   if (ready?.["status"] === "False") {
     throw new CommandError("slot.failed", `${name}: ${cell(ready["reason"])}: ${cell(ready["message"])}`, next);
   }
+  if (ready?.["reason"] === "OperatorLost") {
+    const message = `no operator runs (${cell(ready["message"])}): ${cell(slot["name"])} is ${cell(slot["state"])}`;
+    throw new CommandError("slot.not_ready", message, "the next operator does what was asked; see `berth status`");
+  }
   throw new CommandError("slot.not_ready", `not over after ${timeoutSeconds} s: ${fact}`, `it goes on; ${next}`);
 }

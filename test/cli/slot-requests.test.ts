@@ -116,6 +116,23 @@ describe("--wait", () => {
     );
   });
 
+  it("says that no operator runs", async () => {
+    const lost = {
+      type: "Ready",
+      status: "Unknown",
+      reason: "OperatorLost",
+      message: "no heartbeat of the operator for 5 s",
+    };
+    const { code, stderr } = await held(async (_api, answer) =>
+      answer({ ...reconciling("starting", "the engine loads its model"), conditions: [lost] }),
+    );
+    assert.equal(code, 1);
+    assert.match(
+      stderr,
+      /(^|\n)slot\.not_ready: no operator runs \(no heartbeat of the operator for 5 s\): primary is starting\nthe next operator does what was asked; see `berth status`\n$/,
+    );
+  });
+
   for (const [args, path, slot, said] of [
     [
       ["load", "primary"],

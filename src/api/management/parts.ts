@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** `?wait=ready&timeout=180`: answers once the slot has settled, or after the timeout. */
+/** `?wait=ready&timeout=180`: answers once the slot has settled, after the timeout, or once no operator lives. */
 export const waitQuery = z.strictObject({
   wait: z.enum(["ready", "settled"]).optional().describe("Answer only when the slot is ready, or has failed"),
   timeout: z.coerce.number().int().min(1).max(3600).default(180).describe("Seconds to wait"),

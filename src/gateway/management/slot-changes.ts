@@ -15,7 +15,7 @@ import { readManifest } from "./manifest-body.ts";
 import { checkSwap, checkWork } from "./slot-checks.ts";
 import { checkFit } from "./slot-fit.ts";
 import { slotDetail } from "./views.ts";
-import { settled, waitUntil, type WaitQuery } from "./wait.ts";
+import { operatorGraceMs, settled, waitForOperator, type WaitQuery } from "./wait.ts";
 
 type ManifestBody = Readonly<Record<string, unknown>>;
 
@@ -236,7 +236,7 @@ async function written(
   return { ...slot, spec_hash: specHash ?? slot.spec_hash };
 }
 
-/** The slot at once, or, with a wait, once it has settled under the requested change. */
+/** The slot at once, or, with a wait, once it has settled under the requested change or no operator lives any more. */
 async function answered(
   context: ManagementContext,
   name: string,
@@ -250,11 +250,13 @@ async function answered(
     query.wait === undefined
       ? (slot: KnownSlot | undefined) => slot !== undefined
       : (slot: KnownSlot | undefined) => (slot === undefined ? isKnown : isSeen(slot) && settled(slot));
-  await waitUntil(() => isOver(context.index().slots.get(name)), {
+  await waitForOperator(() => isOver(context.index().slots.get(name)), {
     watch,
     patienceMs,
     client,
     stopping: context.stopping,
+    liveness: context.operatorLiveness,
+    graceMs: operatorGraceMs,
   });
   const slot = context.index().slots.get(name);
   // Deleted meanwhile: the request will never be handled.

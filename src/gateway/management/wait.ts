@@ -1,5 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { findCondition } from "../../api/conditions.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import type { OperatorLiveness } from "../../store/store.ts";
 import type { KnownSlot } from "../routing/index.ts";
 
 export interface WaitQuery {
@@ -48,6 +50,27 @@ export async function waitUntil(
   clearTimeout(timer);
   client.socket.off("close", end);
   stopping.removeEventListener("abort", end);
+}
+
+/** A restart of the operator, or another operator's turn, takes less. */
+export const operatorGraceMs = 30_000;
+
+/** `waitUntil`, that ends also once no operator has lived for `graceMs`: the condition is an operator's to bring about. */
+export async function waitForOperator(
+  isOver: () => boolean,
+  options: Parameters<typeof waitUntil>[1] & {
+    readonly liveness: () => OperatorLiveness;
+    readonly graceMs: number;
+  },
+): Promise<void> {
+  const { liveness, graceMs, watch } = options;
+  let livedAtMs = steadyNow();
+  const isLost = (): boolean => {
+    const isLive = liveness() === "live";
+    if (isLive) livedAtMs = steadyNow();
+    return !isLive && steadyNow() - livedAtMs >= graceMs;
+  };
+  await waitUntil(() => isOver() || isLost(), { ...options, watch: watchOperator(watch) });
 }
 
 /** `watch`, and a report at least each second: for a condition that an operator's silence may make true. */

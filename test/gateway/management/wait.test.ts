@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
-import { connect } from "node:net";
+import { connect, Socket } from "node:net";
 import { it } from "node:test";
-import { waitUntil } from "../../../src/gateway/management/wait.ts";
+import { waitForOperator, waitUntil } from "../../../src/gateway/management/wait.ts";
 import { listen } from "../../support/listen.ts";
 
 const nothing = { [Symbol.dispose]: () => undefined };
@@ -46,4 +46,36 @@ it("a wait ends with its client, and listens to nothing then", async () => {
   } finally {
     server.close();
   }
+});
+
+it("a wait for the operator ends once none has lived for the time of grace, not before", async () => {
+  const socket = new Socket();
+  const wait = (graceMs: number): { liveness: { now: "live" | "silent" }; look: () => void; done: () => boolean } => {
+    const liveness: { now: "live" | "silent" } = { now: "live" };
+    let look = (): void => undefined;
+    let isDone = false;
+    const watch = (onChange: () => void): Disposable => {
+      look = onChange;
+      return nothing;
+    };
+    const client = { socket };
+    const options = { watch, patienceMs: 600_000, client, stopping, liveness: () => liveness.now, graceMs };
+    waitForOperator(() => false, options).then(
+      () => (isDone = true),
+      () => undefined,
+    );
+    return { liveness, look: () => look(), done: () => isDone };
+  };
+  const waits = [wait(0), wait(600_000)];
+  const looked = async (): Promise<boolean[]> => {
+    for (const each of waits) each.look();
+    await new Promise((resolve) => setImmediate(resolve));
+    return waits.map((each) => each.done());
+  };
+  assert.deepEqual(await looked(), [false, false]);
+  for (const { liveness } of waits) liveness.now = "silent";
+  assert.deepEqual(await looked(), [true, false]);
+  socket.destroy();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(await looked(), [true, true]);
 });
