@@ -1,23 +1,11 @@
 import type { Grant } from "../plan/grant.ts";
-import type { Amounts } from "./amounts.ts";
 import { entryOf, type Entries, type Entry } from "./entries.ts";
 import { inLine } from "./line.ts";
 import type { Member } from "./member.ts";
 import { waitingMessage } from "./messages.ts";
 import { place, type Placement, type Waiting } from "./place.ts";
 import { costText } from "./return-cost.ts";
-
-export interface GroupRules {
-  readonly group: string;
-  /** The amounts that the loaded slots may need together. A resource that is not named is not limited. */
-  readonly capacity: Amounts;
-  /** After this time a waiting slot takes precedence over new requests of a busy slot. */
-  readonly maxWaitMs: number;
-  /** A slot that became ready stays at least this long. */
-  readonly minResidencyMs: number;
-  /** The group is lent until that time: every slot leaves as soon as it is ready, and none is loaded. */
-  readonly lentUntil?: string;
-}
+import type { GroupRules } from "./rules.ts";
 
 /** The answer about the next engine of a loaded slot. */
 export interface NextGrant {

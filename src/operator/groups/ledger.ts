@@ -1,5 +1,6 @@
 import type { GroupStatus } from "../../api/group-status.ts";
-import { admit, type Admission, type GroupRules, type NextGrant } from "./admit.ts";
+import { admit, type Admission, type NextGrant } from "./admit.ts";
+import type { GroupRules } from "./rules.ts";
 import type { Entries, Entry } from "./entries.ts";
 import type { Member } from "./member.ts";
 import type { Grant, LeavingCause } from "../plan/grant.ts";

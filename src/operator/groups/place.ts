@@ -1,10 +1,10 @@
 import type { LeavingCause } from "../plan/grant.ts";
-import type { GroupRules } from "./admit.ts";
 import { amountOf, exceeded, fits, type Amounts } from "./amounts.ts";
 import { waitedMs, type Entries } from "./entries.ts";
 import { evictions } from "./evictions.ts";
 import { heldBy, inLine, type Held } from "./line.ts";
 import { grown, isMovable, type Member } from "./member.ts";
+import type { GroupRules } from "./rules.ts";
 
 export interface Waiting {
   readonly member: Member;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { GroupRules } from "../../../src/operator/groups/admit.ts";
+import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import { fits } from "../../../src/operator/groups/amounts.ts";
 import { gib } from "./members.ts";
 import { simulate, type SimulatedRequest, type SimulatedSlot } from "./simulation.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fc } from "../../support/fast-check.ts";
-import { admit, type GroupRules } from "../../../src/operator/groups/admit.ts";
+import { admit } from "../../../src/operator/groups/admit.ts";
+import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import { amountOf, exceeded } from "../../../src/operator/groups/amounts.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import { grown, type Member } from "../../../src/operator/groups/member.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { slotSpecSchema } from "../../../src/api/slot.ts";
-import { admit, type GroupRules } from "../../../src/operator/groups/admit.ts";
+import { admit } from "../../../src/operator/groups/admit.ts";
+import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import type { Member } from "../../../src/operator/groups/member.ts";
 import { returnCost, shownCost, type CostFacts } from "../../../src/operator/groups/return-cost.ts";
 import { custom, Site } from "../site.ts";

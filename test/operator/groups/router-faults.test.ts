@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { admit, type GroupRules } from "../../../src/operator/groups/admit.ts";
+import { admit } from "../../../src/operator/groups/admit.ts";
+import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import type { Member } from "../../../src/operator/groups/member.ts";
 import { custom, Site } from "../site.ts";

@@ -1,4 +1,5 @@
-import { admit, type GroupRules } from "../../../src/operator/groups/admit.ts";
+import { admit } from "../../../src/operator/groups/admit.ts";
+import type { GroupRules } from "../../../src/operator/groups/rules.ts";
 import type { Entries } from "../../../src/operator/groups/entries.ts";
 import { fits, type Amounts } from "../../../src/operator/groups/amounts.ts";
 import { member } from "./members.ts";
