@@ -93,7 +93,7 @@ describe("status linter", () => {
       ["Ready/False/A", "Available/False/B", "Stalled/True/A"],
       /no row of the table allows error with .* = False\/A, False\/B, –, True\/A/,
     ],
-    ["an error that nobody works on", "error", ["Ready/False/X", "Available/False/X"], /no row/],
+    ["an error without Reconciling or Stalled", "error", ["Ready/False/X", "Available/False/X"], /no row/],
     ["a condition twice", "ready", [...loaded, "Ready/True/Loaded"], /Ready is listed twice/],
   ];
   for (const [what, state, claims, problem] of refused) {

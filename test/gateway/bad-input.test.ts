@@ -55,13 +55,13 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
   ["a model that is an object", chat('{"model":{"a":"primary"}}'), "dispatch.missing_model"],
   ["a model hidden deeper", chat('{"a":{"model":"primary"}}'), "dispatch.missing_model"],
   ["two models", chat('{"model":"primary","model":"primary"}'), "dispatch.invalid_request"],
-  ["a model for who folds case", chat('{"model":"primary","Model":"other"}'), "dispatch.invalid_request"],
+  ["a model for readers that fold case", chat('{"model":"primary","Model":"other"}'), "dispatch.invalid_request"],
   ["a model in capitals alone", chat('{"MODEL":"primary"}'), "dispatch.invalid_request"],
   ["a model with escapes", chat('{"mod\\u0065l":"primary"}'), "dispatch.invalid_request"],
   ["two models, one with escapes", chat('{"model":"primary","mod\\u0065l":"x"}'), "dispatch.invalid_request"],
   ["two models, one with escaped capitals", chat('{"model":"primary","\\u004dodel":"x"}'), "dispatch.invalid_request"],
   ["stream twice", chat('{"model":"primary","stream":false,"stream":true}'), "dispatch.invalid_request"],
-  ["stream for who folds case", chat('{"model":"primary","Stream":true}'), "dispatch.invalid_request"],
+  ["stream for readers that fold case", chat('{"model":"primary","Stream":true}'), "dispatch.invalid_request"],
   ["stream with a long s", chat('{"model":"primary","\u017ftream":true}'), "dispatch.invalid_request"],
   [
     "two models for a provider of images",
@@ -237,7 +237,11 @@ const corpus: readonly (readonly [what: string, bytes: string | Buffer, code: st
     form(`${part("model", "stt")}${part("model", "stt")}--b--\r\n`),
     "dispatch.invalid_request",
   ],
-  ["a form with a model for who folds case", form(`${part("Model", "x")}--b--\r\n`), "dispatch.invalid_request"],
+  [
+    "a form with a model for readers that fold case",
+    form(`${part("Model", "x")}--b--\r\n`),
+    "dispatch.invalid_request",
+  ],
   [
     "a form with a format for who folds case",
     form(`${part("Response_Format", "x")}--b--\r\n`),

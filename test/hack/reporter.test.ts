@@ -15,16 +15,42 @@ test("parent", async (t) => {
 test("late", () => Promise.reject(new Error("in vain", { cause: new Error("nobody listens") })));
 `;
 
+const hanging = `
+import { test } from "node:test";
+test("hangs", async () => {
+  setInterval(() => undefined, 1000);
+  await new Promise(() => undefined);
+});
+`;
+
+async function run(
+  directory: string,
+  planted: string,
+  options: readonly string[] = [],
+): Promise<{ code: unknown; text: string }> {
+  const file = join(directory, "planted.test.mjs");
+  await writeFile(file, planted);
+  // This variable marks a process of a run, and would keep it from starting another run.
+  const { NODE_TEST_CONTEXT: _context, ...env } = process.env;
+  const args = ["--test", "--test-reporter=./test/support/reporter.ts", ...options, file];
+  return await new Promise((resolve) =>
+    execFile(process.execPath, args, { env: { ...env, BERTH_TEST_STALL_MS: "100" } }, (error, stdout) =>
+      resolve({ code: error?.code, text: stdout }),
+    ),
+  );
+}
+
+it("ends a run whose file goes on after a test has timed out, and names both", async () => {
+  await using directory = await tempDir();
+  const { code, text } = await run(directory.path, hanging, ["--test-timeout=100"]);
+  assert.equal(code, 1);
+  assert.match(text, /^failed: .*planted\.test\.mjs:3 hangs\n {2}test timed out after 100ms$/m);
+  assert.match(text, /^⚠ .*planted\.test\.mjs/m);
+});
+
 it("names each failed test and why in the last lines of a run, which fails", async () => {
   await using directory = await tempDir();
-  const file = join(directory.path, "planted.test.mjs");
-  await writeFile(file, failing);
-  // What marks a process as one of a run's own would keep it from starting another.
-  const { NODE_TEST_CONTEXT: _context, ...env } = process.env;
-  const args = ["--test", "--test-reporter=./test/support/reporter.ts", file];
-  const { code, text } = await new Promise<{ code: unknown; text: string }>((resolve) =>
-    execFile(process.execPath, args, { env }, (error, stdout) => resolve({ code: error?.code, text: stdout })),
-  );
+  const { code, text } = await run(directory.path, failing);
   assert.equal(code, 1);
   const [report = "", ...failures] = text.split(/^failed: .*planted\.test\.mjs:/m);
   assert.match(report, /✔ good/);

@@ -64,7 +64,7 @@ export type ModelPreparation =
     };
 
 /** The slot or request that wants a model, and its attempt: a new attempt retries a pull that had failed for good. */
-export interface Asker {
+export interface Requester {
   readonly asker: string;
   readonly attempt: string;
 }
@@ -126,7 +126,7 @@ export class ModelPulls implements AsyncDisposable {
   }
 
   /** The state of the job that `asker` has asked for with that attempt. Starts nothing. */
-  async preparation(model: WantedModel, asker: Asker): Promise<ModelPreparation> {
+  async preparation(model: WantedModel, asker: Requester): Promise<ModelPreparation> {
     const { ref } = model;
     const job = this.#jobs.followed(this.keyOf(model), asker);
     if (job === undefined) {
@@ -143,7 +143,7 @@ export class ModelPulls implements AsyncDisposable {
   }
 
   /** Starts to fetch the model, or joins the job that fetches it. Does nothing if the model is in the store. */
-  async ask(model: WantedModel, asker: Asker): Promise<{ readonly job: PullState } | "there"> {
+  async ask(model: WantedModel, asker: Requester): Promise<{ readonly job: PullState } | "there"> {
     const key = this.keyOf(model);
     this.#models.set(key, model);
     const answer = await this.#jobs.ask(key, asker, async () => ((await this.isThere(model)) ? true : undefined));

@@ -43,9 +43,9 @@ export async function endPod(
   using _changes = view.onChange(name, check);
   const ended = new AbortController();
   const waiting = AbortSignal.any([closing, ended.signal]);
-  const hurry = (): void => void ask(1).catch(() => undefined);
-  signal?.addEventListener("abort", hurry, { once: true });
-  if (signal?.aborted === true) hurry();
+  const endSoon = (): void => void ask(1).catch(() => undefined);
+  signal?.addEventListener("abort", endSoon, { once: true });
+  if (signal?.aborted === true) endSoon();
   const deadline = performance.now() + graceSeconds * 1000 + lateMs;
   try {
     check();
@@ -57,7 +57,7 @@ export async function endPod(
     }
   } finally {
     ended.abort();
-    signal?.removeEventListener("abort", hurry);
+    signal?.removeEventListener("abort", endSoon);
   }
 }
 

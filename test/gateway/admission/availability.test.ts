@@ -102,7 +102,7 @@ describe("availabilityOf", () => {
     around: Partial<AvailabilityContext>,
     answer: unknown,
   ])[] = [
-    ["nobody has told of it", undefined, {}, ["shut", "slot.not_ready", "NotPublished", "after 2"]],
+    ["it was never published", undefined, {}, ["shut", "slot.not_ready", "NotPublished", "after 2"]],
     ["it is disabled", { spec: { enabled: false } }, {}, ["closed", "slot.disabled", "Disabled", "never"]],
     [
       "it is disabled for want of a manifest",

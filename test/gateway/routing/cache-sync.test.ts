@@ -18,8 +18,8 @@ const quick = { gateway: { holdTimes: { silenceMs: 50, everyMs: 50 } } };
 const early = [
   ["there is no operator", "none"],
   ["the operator has not looked at everything yet", { isSettled: false }],
-  ["only an operator that is gone has told", { heartbeat: new Date(0).toISOString() }],
-  ["only an operator of another boot has told", { bootId: "another", heartbeat: new Date().toISOString() }],
+  ["only a dead operator has published", { heartbeat: new Date(0).toISOString() }],
+  ["only an operator of another boot has published", { bootId: "another", heartbeat: new Date().toISOString() }],
 ] as const;
 
 describe("a request that arrives before the operator has published all slots", () => {

@@ -72,7 +72,7 @@ const takers = ["primary", "coder", "qwen-slot", "swapped"];
 const table: readonly (readonly [what: string, value: string, answer: unknown])[] = [
   ["a built-in slot", "primary", "primary"],
   ["a built-in slot that is disabled says so itself", "embed", "embed"],
-  ["a built-in slot that nobody configured", "stt", "stt"],
+  ["a built-in slot without a manifest", "stt", "stt"],
   ["a custom slot, also where a model has its name", "coder", "coder"],
   ["an alias", "gpt-4o", "primary"],
   ["an alias, also where an upstream has that ref", "claude", "primary"],

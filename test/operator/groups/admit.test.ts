@@ -27,9 +27,9 @@ function grants(moments: readonly (readonly [atMs: number, ...members: Member[]]
 
 describe("which slot of a group may be loaded", () => {
   const table: readonly [what: string, told: string, expected: string][] = [
-    ["the first who asks has the place", grants([[0, member("a", asking), member("b")]]), "a has a place"],
+    ["the first slot with a request has the place", grants([[0, member("a", asking), member("b")]]), "a has a place"],
     [
-      "of two who ask at once the first by name has the place, and the other waits",
+      "of two slots with requests the first by name has the place, and the other waits",
       grants([[0, member("b", asking), member("a", asking)]]),
       "a has a place, b waits for a",
     ],

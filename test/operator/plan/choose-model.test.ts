@@ -32,7 +32,7 @@ function decide(demand: Readonly<Record<string, ModelDemand>>, more: Partial<Cho
 
 describe("which of its models a slot holds", () => {
   const table: readonly [what: string, told: string, expected: string][] = [
-    ["nobody asks for another one", decide({ a: works }), "a"],
+    ["no request names another model", decide({ a: works }), "a"],
     ["the loaded one is idle", decide({ b: waits(1) }), "b; b is requested, and a is idle"],
     [
       "the loaded one is idle and has just become ready and been used: it stays its least time",
