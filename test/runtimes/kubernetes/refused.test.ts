@@ -9,12 +9,12 @@ it("a Pod that the API server refuses leaves no Secret behind", async () => {
   const api = new ApiDouble();
   await using runtime = await openKubernetesRuntime({ client: api, site });
   api.before = (method, path) => {
-    if (method === "PATCH" && path.includes("/pods/")) throw new ApiError(422, "Invalid", "spec.nodeName: not a name");
+    if (method === "POST" && path.endsWith("/pods")) throw new ApiError(422, "Invalid", "spec.nodeName: not a name");
   };
   const bearer = { env: "LLAMA_API_KEY" };
   await runtime.ensure({ ...workload, env: { LLAMA_API_KEY: "b3arer" }, bearer, container: llama });
   const [refused] = await runtime.observe(workload.slot);
   assert.deepEqual([refused?.phase, refused?.exit?.reason], ["exited", "StartFailed"]);
-  assert.ok(api.seen.some((each) => /^PATCH .*\/secrets\//.test(each)));
+  assert.ok(api.seen.some((each) => /^POST .*\/secrets$/.test(each)));
   assert.equal(api.get("/api/v1/namespaces/berth/secrets/berth-primary-main-0"), undefined);
 });
