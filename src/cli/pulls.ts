@@ -11,7 +11,7 @@ const stepPercent = 10;
 
 /** The body of a pull: a ref of the catalogue or the registry, or a source such as `hf://owner/repo/file.gguf`. */
 export function pullBody(what: string, acceptsLicense: boolean): Record<string, unknown> {
-  const wanted = /^[a-z]+:\/\//.test(what) ? { source: what } : { model: what };
+  const wanted = /^[a-z][a-z0-9+.-]*:\/\//i.test(what) ? { source: what } : { model: what };
   return acceptsLicense ? { ...wanted, accept_license: true } : wanted;
 }
 

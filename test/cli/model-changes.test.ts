@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
-import { presentJob } from "../../src/cli/pulls.ts";
+import { presentJob, pullBody } from "../../src/cli/pulls.ts";
 import { apiDouble, failure, type ApiDouble } from "../support/api-double.ts";
 import { runBerth, type Ended } from "../support/command.ts";
 import { primary } from "./fixture.ts";
@@ -64,6 +64,13 @@ describe("berth model pull", () => {
     const ended = await runBerth(["model", "pull", source, "--detach", "--accept-license"], { SVC_URL: api.url });
     assert.deepEqual(ended, { code: 0, stdout: "qwen3-4b: pull p1 is queued\n", stderr: "" });
     assert.deepEqual(api.bodies, [JSON.stringify({ source, accept_license: true })]);
+  });
+
+  it("sends any address as a source, so that the service can name the schemes that it fetches", () => {
+    for (const source of ["s3://bucket/a.gguf", "git+https://h.test/a.gguf", "HF://owner/repo/a.gguf"]) {
+      assert.deepEqual(pullBody(source, false), { source });
+    }
+    assert.deepEqual(pullBody("qwen3:4b", false), { model: "qwen3:4b" });
   });
 
   it("draws a bar on a terminal", () => {

@@ -36,6 +36,11 @@ it("an invalid pull is refused with the field, and no request reaches the operat
       /source: is fetched from hf:\/\/ and https:\/\/ only: declare others in models\//,
     ],
     [{ source: "file:///etc/passwd" }, 422, /source: is fetched from hf:\/\/ and https:\/\/ only/],
+    [
+      { source: "s3://bucket/a.gguf" },
+      400,
+      /source: starts with hf:\/\/, https:\/\/, file:\/\/, flm:\/\/ or voice:\/\//,
+    ],
     [{ source: "hf://owner" }, 422, /source: hf:\/\/owner is no hf:\/\/owner\/repo\/file/],
     [{ source: "https://h.test/" }, 422, /source: https:\/\/h\.test\/ names no file/],
     [{ source: "https://user:secret@h.test/a.gguf" }, 422, /source: https:\/\/h\.test holds a password in its URL/],
