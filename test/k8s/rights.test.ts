@@ -9,6 +9,7 @@ import { accountWith, storeRights } from "../support/kube/account.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { storesOf } from "../support/kube/cluster-store.ts";
 import { installKinds } from "../support/kube/crds.ts";
+import { engineCommand, openSlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
 import { published } from "../store/published-slot.ts";
 import { workload } from "../runtimes/kubernetes/manifests.ts";
@@ -107,4 +108,44 @@ it("without rights to Pods the operator neither lists nor starts engines, and th
   await using mute = await open(["get", "list", "watch"]);
   await assert.rejects(mute.ensure(started), /cannot create resource "pods"/);
   assert.deepEqual(await mute.observe("primary"), []);
+});
+
+it("rights that are taken away stop no engine and no gateway, and once they are back everything goes on", async () => {
+  const { kubeconfig, namespace } = await accountWith(plane, storeRights);
+  await using at = await openSlotSite(plane, { kubeconfig, namespace });
+  const spec = { engine: "custom", command: engineCommand() };
+  await at.apply("chat", spec);
+  await using berth = await startBerth({ env: at.env });
+  const pid = await at.pid("chat");
+  const chat = async (): Promise<number> => {
+    const body = JSON.stringify({ model: "chat", messages: [{ role: "user", content: "hello" }] });
+    const headers = { "content-type": "application/json" };
+    return (await fetch(`${berth.url}/v1/chat/completions`, { method: "POST", headers, body })).status;
+  };
+  await until("the gateway answers", async () => (await chat()) === 200);
+  await plane.kubectl(["delete", "rolebinding", "-n", namespace, "berth"]);
+  await until(
+    "it says which right is missing",
+    () => /leases\S* "\S+" is forbidden: .* cannot/.test(berth.log()),
+    60_000,
+  );
+  // Longer than an operator may act without a renewal.
+  const renewed = ["get", "lease", "-n", namespace, "berth-operator", "-o", "jsonpath={.spec.renewTime}"];
+  const ageMs = async (): Promise<number> => Date.now() - Date.parse(await plane.kubectl(renewed));
+  await until("the Lease is out of date", async () => (await ageMs()) > 12_000, 60_000);
+  assert.equal(await chat(), 200);
+  await plane.kubectl([
+    "create",
+    "rolebinding",
+    "-n",
+    namespace,
+    "berth",
+    "--role=berth",
+    `--serviceaccount=${namespace}:berth`,
+  ]);
+  await at.apply("chat", { ...spec, idleSeconds: 77 });
+  await until("it follows", async () => (await at.status("chat"))["observedGeneration"] === 2, 60_000);
+  assert.equal(await at.pid("chat"), pid);
+  assert.equal(await chat(), 200);
+  await plane.kubectl(["delete", "-n", namespace, "slots.berth.dev/chat", "--timeout=30s"]);
 });
