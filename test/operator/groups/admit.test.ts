@@ -34,7 +34,7 @@ describe("which slot of a group may be loaded", () => {
       "a has a place, b waits for a",
     ],
     [
-      "a slot that loads is not told to leave, however long another waits",
+      "a loading slot does not leave, however long another slot waits",
       grants([
         [0, member("a", loading), member("b", asking)],
         [900_000, member("a", loading), member("b", asking)],
@@ -74,7 +74,7 @@ describe("which slot of a group may be loaded", () => {
       "a leaves for b, b waits for a",
     ],
     [
-      "who has just become ready has a turn before it leaves busy, though the next has waited too long",
+      "a slot that has just become ready serves for a while before it leaves, although the next has waited too long",
       grants(
         [
           [0, member("a", loading), member("b", asking)],
@@ -85,7 +85,7 @@ describe("which slot of a group may be loaded", () => {
       "a has a place, b waits for a; again in 5 s",
     ],
     [
-      "who was told to leave and asks again comes behind those who wait",
+      "an evicted slot with a new request comes behind the waiting slots",
       grants([
         [0, member("a", ready), member("b", asking), member("c", asking)],
         [30_000, member("a", ready), member("b", asking), member("c", asking)],
@@ -95,7 +95,7 @@ describe("which slot of a group may be loaded", () => {
       "a waits for b, b has a place, c waits for b",
     ],
     [
-      "who was told to leave and is busy again before anybody heard of it stays",
+      "an evicted slot that is busy again before the eviction was published stays",
       grants([
         [0, member("a", ready), member("b", asking)],
         [30_000, member("a", ready), member("b", asking)],
@@ -104,7 +104,7 @@ describe("which slot of a group may be loaded", () => {
       "a has a place, b waits for a; again in 29.9 s",
     ],
     [
-      "a pinned slot is never told to leave",
+      "a pinned slot never leaves",
       grants([
         [0, member("a", { ...ready, isPinned: true }), member("b", asking)],
         [900_000, member("a", { ...ready, isPinned: true }), member("b", asking)],
@@ -112,7 +112,7 @@ describe("which slot of a group may be loaded", () => {
       "a has a place, b waits for a",
     ],
     [
-      "where always loaded slots have every place, who asks is told that waiting is in vain",
+      "where always loaded slots have every place, a slot with a request waits in vain",
       grants([[0, member("a", { ...ready, isAlways: true }), member("b", asking)]]),
       "a has a place, b waits for a in vain",
     ],
@@ -203,7 +203,7 @@ describe("room by bytes", () => {
       "a has a place, b has a place, c leaves for d, d waits for a b c",
     ],
     [
-      "of two that would do the one leaves that loads faster",
+      "of two slots that would free enough room, the one that loads faster leaves",
       grants(
         [
           [
@@ -233,7 +233,7 @@ describe("room by bytes", () => {
       "a has a place, b waits for a, c waits for a; again in 5 s",
     ],
     [
-      "who can never fit beside always loaded slots is told so, and keeps nobody waiting",
+      "a slot that can never fit beside always loaded slots waits in vain, and delays no other slot",
       grants(
         [[0, sized("a", 12, { ...ready, isAlways: true }), sized("b", 20, asking), sized("c", 12, asking)]],
         memory,

@@ -40,7 +40,7 @@ describe("which of its models a slot holds", () => {
       "a; again in 6 s",
     ],
     [
-      "the loaded one has just become ready, and nobody has used it",
+      "the loaded model has just become ready, and no request has used it",
       decide({ b: waits(1) }, { residence: ready("a", 0, false) }),
       "b; b is requested, and a is idle",
     ],
@@ -87,7 +87,7 @@ describe("which of its models a slot holds", () => {
       "a",
     ],
     [
-      "a model that cannot be loaded leaves nobody else waiting",
+      "a model that cannot be loaded delays no other request",
       decide({ a: waits(90_000), b: waits(1) }, { residence: { phase: "none" }, isFailing: true }),
       "b; b is requested, and a cannot be loaded",
     ],

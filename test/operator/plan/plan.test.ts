@@ -435,7 +435,7 @@ const rows: Row[] = [
     },
   },
   {
-    name: "a failure from before the clock was set back makes nobody wait",
+    name: "a failure from before the clock was set back delays no start",
     given: input({
       before: failed(3, "Exited", "exited with code 1", later(3600), later(3604)),
     }),
@@ -724,7 +724,7 @@ const rows: Row[] = [
     },
   },
   {
-    name: "an on-demand slot that nobody asks for stays cold",
+    name: "an on-demand slot without requests stays cold",
     given: input({ spec: onDemand }),
     expected: offline("ScaledToZero", "no request needs it"),
   },
