@@ -51,6 +51,9 @@ export function newConversation(model: string): Conversation {
 /** The first words of the first question. */
 export function titleOf(messages: readonly Message[]): string {
   const [first] = messages;
-  const words = (first?.content ?? "").trim().split(/\s+/).slice(0, 8).join(" ");
-  return words.length > 60 ? `${words.slice(0, 59)}…` : words || "Picture";
+  const words = (first?.content ?? "").trim().split(/\s+/);
+  // Signs, not their halves.
+  const signs = Array.from(words.slice(0, 8).join(" "));
+  const isCut = words.length > 8 || signs.length > 60;
+  return isCut ? `${signs.slice(0, 59).join("")}…` : signs.join("") || "Picture";
 }

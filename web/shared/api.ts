@@ -5,16 +5,25 @@ export const base = new URL(document.querySelector("base")?.href ?? "/", locatio
 
 const storageKey = "berth-token";
 
+/** Undefined where the browser keeps nothing for this site: the token lives as long as the page then. */
+function storage(): Storage | undefined {
+  try {
+    return sessionStorage;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The token that a person entered, kept as long as this tab. */
-export const token = signal<string | undefined>(sessionStorage.getItem(storageKey) ?? undefined);
+export const token = signal<string | undefined>(storage()?.getItem(storageKey) ?? undefined);
 /** The server has refused the request without a token, or with the present one. */
 export const needsToken = signal(false);
 
 export function useToken(value: string | undefined): void {
   token.value = value;
   needsToken.value = false;
-  if (value === undefined) sessionStorage.removeItem(storageKey);
-  else sessionStorage.setItem(storageKey, value);
+  if (value === undefined) storage()?.removeItem(storageKey);
+  else storage()?.setItem(storageKey, value);
 }
 
 /** An answer that is no success, in the words of the server. */

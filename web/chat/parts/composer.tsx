@@ -13,7 +13,8 @@ export function Composer(): JSX.Element {
   const submit = (): void => {
     if (isEmpty || isAnswering.value || current.value.model === "") return;
     failure.value = "";
-    void send(text.trim(), pictures);
+    // Half a sign, which a broken program has put on the clipboard, is refused by engines and by the server.
+    void send(text.trim().toWellFormed(), pictures);
     setText("");
     setPictures([]);
     box.current?.focus();

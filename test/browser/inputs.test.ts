@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { list, record } from "../support/openai.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+describe("what a person enters", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  let token = "";
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
+    const made = await runBerth(["token", "create", "--label", "ada", "--scope", "admin"], berth.env);
+    token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  it("is refused in a sentence where it cannot be a token, and asked for again", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    const give = async (text: string): Promise<void> => {
+      await page.getByLabel("Token").fill(text);
+      await page.getByRole("button", { name: "Use token" }).click();
+    };
+    for (const text of ["пароль", "two words", "x".repeat(100_000), "\u202esvc_", "   "]) {
+      await give("svc_wrong");
+      await page.getByRole("alert").getByText("The server does not accept that token.").waitFor();
+      await give(text);
+      await page
+        .getByRole("alert")
+        .getByText(/^That is no token: /)
+        .waitFor();
+    }
+    await give(token);
+    await page.getByRole("row", { name: /^coder/ }).waitFor();
+  });
+
+  it("is used where the browser keeps nothing for the site", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    await page.addInitScript(
+      "for (const name of ['sessionStorage', 'localStorage']) Object.defineProperty(window, name, { get() { throw new DOMException('denied', 'SecurityError'); } })",
+    );
+    await page.goto(berth.url);
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Use token" }).click();
+    await page.getByRole("row", { name: /^coder/ }).waitFor();
+  });
+
+  it("is sent without half a character, and kept by a title that says where it is cut", async () => {
+    const headers = { authorization: `Bearer ${token}` };
+    await until("coder is ready", async () => {
+      const slot = record(await (await fetch(`${berth.url}/api/slots/coder`, { headers })).json());
+      return ["ready", "idle"].includes(String(slot["state"]));
+    });
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Use token" }).click();
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    const box = page.getByRole("textbox", { name: "Message" });
+    await box.evaluate(
+      (area: { value: string; dispatchEvent(event: Event): boolean }, text) => {
+        area.value = text;
+        area.dispatchEvent(new Event("input", { bubbles: true }));
+      },
+      `half \ud83d ${"😀".repeat(70)}`,
+    );
+    await box.press("Enter");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+    const title = `half \ufffd ${"😀".repeat(52)}…`;
+    await page.getByRole("button", { name: title, exact: true }).waitFor();
+    const kept = record(await (await fetch(`${berth.url}/api/conversations`, { headers })).json());
+    assert.deepEqual(
+      list(kept["data"]).map((each) => each["title"]),
+      [title],
+    );
+  });
+});
