@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 import { after, it } from "node:test";
 import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { installKinds } from "../support/kube/crds.ts";
 import { engineImage, importEngineImage, importPauseImage } from "../support/kube/images.ts";
 import { startCluster } from "../support/kube/node.ts";
+import { kubeProgram } from "../support/kube/programs.ts";
 import { openSlotSite, type SlotSite } from "../support/kube/site.ts";
 import { until } from "../support/until.ts";
 
@@ -140,6 +143,47 @@ it(
     });
   },
 );
+
+it("`kubectl get --watch` shows a Slot that is paused by its spec and goes on", { timeout: 200_000 }, async () => {
+  await scene(async ({ at, is, pods, kubectl, chat }) => {
+    await at.apply("chat", spec);
+    await is("chat", "ready");
+    const config = [`--kubeconfig=${cluster.kubeconfig}`, "-n", at.namespace];
+    const kubectlWatch = spawn(
+      kubeProgram("kubectl"),
+      [...config, "get", "slots.berth.dev", "--watch", "--no-headers"],
+      {
+        stdio: ["ignore", "pipe", "inherit"],
+        env: { ...process.env, HOME: at.namespace },
+      },
+    );
+    try {
+      const shown: string[] = [];
+      createInterface(kubectlWatch.stdout).on("line", (line) => shown.push(line.split(/ +/).slice(0, 3).join(" ")));
+      await until("it shows the Slot", () => Promise.resolve(shown.includes("chat ready True")), limitMs);
+      const enable = async (enabled: boolean): Promise<string> =>
+        await kubectl("patch", "slots.berth.dev/chat", "--type=merge", "-p", JSON.stringify({ spec: { enabled } }));
+      await enable(false);
+      await until(
+        "it shows the pause",
+        () => Promise.resolve(shown.at(-1)?.startsWith("chat offline ") === true),
+        limitMs,
+      );
+      await until("its Pod is gone", async () => (await pods("chat")).length === 0, limitMs);
+      assert.equal(await chat("chat"), 503);
+      const paused = shown.length;
+      await enable(true);
+      await until("it shows it ready", () => Promise.resolve(shown.slice(paused).includes("chat ready True")), limitMs);
+      assert.equal(await chat("chat"), 200);
+      assert.ok(
+        shown.slice(paused).some((line) => /^chat (starting|warming) /.test(line)),
+        shown.join("; "),
+      );
+    } finally {
+      kubectlWatch.kill();
+    }
+  });
+});
 
 it("a Slot that is deleted in the foreground, as Argo CD does, goes with its Pod", { timeout: 200_000 }, async () => {
   await scene(async ({ at, is, pods, kubectl }) => {
