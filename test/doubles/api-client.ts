@@ -43,6 +43,10 @@ export class ApiDouble implements ApiClient {
     const known = this.#objects.get(target);
     if (method === "GET") return known ?? this.#list(path, query["fieldSelector"]);
     if (method === "DELETE") {
+      const { preconditions } = isRecord(body) ? body : {};
+      const uid = isRecord(preconditions) ? preconditions["uid"] : undefined;
+      if (known !== undefined && uid !== undefined && uid !== metaOf(known)["uid"])
+        throw new ApiError(409, "Conflict", `the uid of ${path} is another`);
       this.put(target, undefined);
       return { kind: "Status" };
     }

@@ -66,7 +66,7 @@ const everything = {
   imagePullSecrets: [{ name: "registry" }],
   auth: { enabled: true },
   llamaImage: "localhost/engine:1",
-  settings: { holdSeconds: 60, allowedHosts: ["berth.home"], bodyLimit: "32Mi", requestBodies: true },
+  settings: { holdSeconds: 60, allowedHosts: ["berth.home"], bodyLimit: "32Mi", requestBodies: true, tracesPart: 0.1 },
   gateway: {
     replicas: 2,
     env: [{ name: "KEY", valueFrom: { secretKeyRef: { name: "keys", key: "provider" } } }],
@@ -91,6 +91,7 @@ const everything = {
     chat: { load: "onDemand", group: "gpu", model: { default: "qwen3-8b" } },
     paused: { enabled: false },
     gone: null,
+    "2024": { enabled: false },
   },
   models: { "qwen3-8b": { source: "hf://owner/repo/file.gguf" } },
   upstreams: { cloud: { baseUrl: "https://api.example.com/v1", models: [{ ref: "large" }] } },
@@ -153,11 +154,17 @@ describe("the chart", () => {
       "ResourceClaim/gpu",
       "ServiceMonitor/berth-gateway",
       "ServiceMonitor/berth-operator",
+      "Slot/2024",
       "Slot/chat",
       "Slot/paused",
       "SlotGroup/gpu",
       "Upstream/cloud",
     ]);
+  });
+
+  it("writes names of digits as texts", async () => {
+    const names = (await render(everything)).map(({ metadata }) => (isRecord(metadata) ? metadata["name"] : undefined));
+    assert.ok(names.includes("2024") && names.every((name) => typeof name === "string"));
   });
 
   it("gives Berth settings, hosts and image as asked", async () => {
@@ -166,6 +173,7 @@ describe("the chart", () => {
       `"localhost/berth@sha256:${"0".repeat(64)}"`,
       '{"name":"SVC_HOLD_SECONDS","value":"60"}',
       '{"name":"SVC_BODY_LIMIT","value":"32Mi"}',
+      '{"name":"SVC_TRACES_PART","value":"0.1"}',
       '{"name":"SVC_REQUEST_BODIES","value":"true"}',
       '{"name":"SVC_AUTH_ENABLED","value":"true"}',
       '"value":"berth,berth.ai,berth.ai.svc,berth.ai.svc.cluster.local,ai.example.org,b.example.org,berth.home"',

@@ -158,6 +158,33 @@ describe("Berth on custom resources", { concurrency: true }, () => {
     await until("the engine has ended", () => !isAlive(pid), 30_000);
   });
 
+  it("keeps no Slot and no namespace for a finalizer that came with a copy of a Slot", async () => {
+    await using at = await openSlotSite(plane);
+    const copy = (name: string): string =>
+      JSON.stringify({
+        apiVersion: "berth.dev/v1alpha1",
+        kind: "Slot",
+        metadata: { name, namespace: at.namespace, finalizers: ["berth.dev/engine", "example.org/own"] },
+        spec,
+      });
+    await plane.kubectl(["create", "-f", "-"], copy("coder"));
+    await using _berth = await startBerth({ env: at.env });
+    const pid = await at.pid("coder");
+    const slot = ["-n", at.namespace, "slots.berth.dev/coder"];
+    await plane.kubectl(["delete", ...slot, "--wait=false"]);
+    await until(
+      "only the finalizer of others is left",
+      async () =>
+        (await plane.kubectl(["get", ...slot, "-o", "jsonpath={.metadata.finalizers}"])) === '["example.org/own"]',
+      30_000,
+    );
+    assert.equal(isAlive(pid), false);
+    await plane.kubectl(["patch", ...slot, "--type=merge", "-p", '{"metadata":{"finalizers":null}}']);
+    await plane.kubectl(["create", "-f", "-"], copy("coder").replace(',"example.org/own"', ""));
+    await at.pid("coder");
+    await plane.kubectl(["delete", "namespace", at.namespace, "--timeout=60s"]);
+  });
+
   it("lets a namespace go that is being deleted already when an operator starts, which says why it cannot lead", async () => {
     await using at = await openSlotSite(plane);
     await at.apply("coder", spec);

@@ -108,6 +108,6 @@ topologySpreadConstraints: {{- toYaml . | nindent 2 }}
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
 {{- range $key, $value := omit .Values.settings "allowedHosts" "host" }}
 - name: SVC_{{ $key | snakecase | upper }}
-  value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if kindIs "float64" $value }}{{ int64 $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
+  value: {{ if kindIs "slice" $value }}{{ join "," $value | quote }}{{ else if and (kindIs "float64" $value) (eq (floor $value) $value) }}{{ int64 $value | quote }}{{ else }}{{ $value | toString | quote }}{{ end }}
 {{- end }}
 {{- end -}}

@@ -249,8 +249,9 @@ class KubernetesRuntime implements Runtime {
     const { uid, name } = pod.metadata;
     this.#removed.add(uid);
     try {
+      const secretUid = await this.#secrets.uidOf(name);
       await endPod(this.#view, pod, options, this.#closing.signal);
-      await this.#secrets.remove(name);
+      if (secretUid !== undefined) await this.#secrets.remove(name, secretUid);
       this.#firstEnds.forget(pod);
       this.#secrets.forget(pod);
     } finally {

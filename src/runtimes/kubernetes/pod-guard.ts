@@ -80,12 +80,31 @@ export function refuseNodeAccess(
       const place = `podTemplate.spec.${list}: ${String(name)}`;
       if (securityContext["privileged"] === true && !(isPrivileged && name === "engine"))
         refuse(`${place}: privileged`);
+      if (securityContext["privileged"] === true) refuseRoot(spec, securityContext, place);
       const { capabilities } = securityContext;
       const added: readonly unknown[] =
         isRecord(capabilities) && Array.isArray(capabilities["add"]) ? capabilities["add"] : [];
       const capability = added.filter((each) => typeof each === "string").find(isStrong);
       if (capability !== undefined) refuse(`${place}: the capability ${capability}`);
     }
+}
+
+/** Groups that own memory and disks of a node: root, disk, and Debian's kmem. */
+const strongGroups: readonly unknown[] = [0, 6, 15];
+
+/** A privileged container sees every device of its node: as root, or in one of their groups, it controls the node. */
+function refuseRoot(
+  { securityContext: ofPod }: Readonly<Record<string, unknown>>,
+  own: Readonly<Record<string, unknown>>,
+  place: string,
+): void {
+  const pod = isRecord(ofPod) ? ofPod : {};
+  const { runAsUser, runAsNonRoot, runAsGroup } = { ...pod, ...own };
+  if (runAsNonRoot !== true || runAsUser === 0) refuse(`${place}: root in a privileged container`);
+  const { supplementalGroups: more, fsGroup } = pod;
+  const groups: readonly unknown[] = [runAsGroup, fsGroup, ...(Array.isArray(more) ? more : [])];
+  const group = groups.find((each) => strongGroups.includes(each));
+  if (group !== undefined) refuse(`${place}: the group ${JSON.stringify(group)} in a privileged container`);
 }
 
 /** Whether the volume has the models, or a directory around or within theirs. */

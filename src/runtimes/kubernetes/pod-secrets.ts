@@ -57,11 +57,24 @@ export class PodSecrets {
     this.#bearers.keepOnly(pods);
   }
 
-  async remove(name: string): Promise<void> {
+  /** The uid of the Secret beside the Pod of that name; undefined: it has none. */
+  async uidOf(name: string): Promise<string | undefined> {
+    const metadata = (await this.#get(name))?.["metadata"];
+    const uid = isRecord(metadata) ? metadata["uid"] : undefined;
+    return typeof uid === "string" ? uid : undefined;
+  }
+
+  /** `uid`: another Secret of that name, which another operator may have made meanwhile, stays. */
+  async remove(name: string, uid?: string): Promise<void> {
     try {
-      await this.#view.request("DELETE", "secrets", name);
+      await this.#view.request(
+        "DELETE",
+        "secrets",
+        name,
+        uid === undefined ? {} : { body: { preconditions: { uid } } },
+      );
     } catch (error) {
-      if (!isStatus(error, 404)) throw error;
+      if (!isStatus(error, 404) && !(uid !== undefined && isStatus(error, 409))) throw error;
     }
   }
 
@@ -73,11 +86,15 @@ export class PodSecrets {
   }
 
   async #value({ name, key }: SecretKeyRef): Promise<string | undefined> {
+    const data = (await this.#get(name))?.["data"];
+    const value = isRecord(data) ? data[key] : undefined;
+    return typeof value === "string" ? Buffer.from(value, "base64").toString() : undefined;
+  }
+
+  async #get(name: string): Promise<Readonly<Record<string, unknown>> | undefined> {
     try {
       const secret = await this.#view.request("GET", "secrets", name);
-      const data = isRecord(secret) && isRecord(secret["data"]) ? secret["data"] : {};
-      const value = data[key];
-      return typeof value === "string" ? Buffer.from(value, "base64").toString() : undefined;
+      return isRecord(secret) ? secret : undefined;
     } catch (error) {
       if (isStatus(error, 404)) return undefined;
       throw error;

@@ -29,7 +29,7 @@ export async function releaseEndingNamespace(client: ApiClient): Promise<void> {
   const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
   for (const item of items) {
     const object = readObject(item);
-    if (object?.meta.finalizers.includes(finalizer) === true) await apply(client, object, []);
+    if (object !== undefined) await remove(client, object);
   }
 }
 
@@ -38,19 +38,51 @@ async function isEndingNow(client: ApiClient): Promise<boolean> {
   return isRecord(value) && isRecord(value["status"]) && value["status"]["phase"] === "Terminating";
 }
 
-/** As a field manager of its own: the manager's set of finalizers is this one, or none. */
-async function apply(client: ApiClient, { meta }: KubeObject, finalizers: readonly string[]): Promise<unknown> {
-  const { name, uid } = meta;
-  const body = { apiVersion, kind: "Slot", metadata: { name, uid, finalizers } };
+/** As a field manager of its own, whose set of finalizers has this one alone. */
+async function add(client: ApiClient, { meta: { name, uid } }: KubeObject): Promise<unknown> {
+  const body = { apiVersion, kind: "Slot", metadata: { name, uid, finalizers: [finalizer] } };
   const query = { fieldManager: `${fieldManager}-finalizer`, force: true };
   try {
-    const path = `${collectionOf("Slot", client.namespace)}/${name}`;
-    return await client.request("PATCH", path, { query, body, contentType: patchTypes.apply });
+    return await client.request("PATCH", pathOf(client, name), { query, body, contentType: patchTypes.apply });
   } catch (error) {
     // The object is gone, or its deletion has begun since.
     if (isStatus(error, 404, 409)) return undefined;
     throw error;
   }
+}
+
+/** Attempts against other writers of the same object. */
+const attempts = 5;
+
+/**
+ * By a merge patch of the version that was read: server-side apply would leave a finalizer that another field manager has
+ * put there, such as a person who applies a copy of a Slot. Returns the object as it is now, undefined once it is gone.
+ */
+async function remove(client: ApiClient, object: KubeObject): Promise<unknown> {
+  let { meta } = object;
+  let value: unknown;
+  for (let attempt = 1; meta.uid === object.meta.uid && meta.finalizers.includes(finalizer); attempt += 1) {
+    const { name, uid, resourceVersion } = meta;
+    const finalizers = meta.finalizers.filter((each) => each !== finalizer);
+    const body = { metadata: { uid, resourceVersion, finalizers } };
+    try {
+      return await client.request("PATCH", pathOf(client, name), { body, contentType: patchTypes.merge });
+    } catch (error) {
+      if (isStatus(error, 404)) return undefined;
+      if (!isStatus(error, 409) || attempt === attempts) throw error;
+    }
+    value = await client.request("GET", pathOf(client, name)).catch((error: unknown) => {
+      if (!isStatus(error, 404)) throw error;
+    });
+    const now = readObject(value);
+    if (now === undefined) return undefined;
+    meta = now.meta;
+  }
+  return value;
+}
+
+function pathOf({ namespace }: ApiClient, name: string): string {
+  return `${collectionOf("Slot", namespace)}/${name}`;
 }
 
 /**
@@ -59,21 +91,21 @@ async function apply(client: ApiClient, { meta }: KubeObject, finalizers: readon
  */
 export function openFinalizers({ client, slots, note, onError }: FinalizersOptions): Finalizers {
   let isEnding = false;
-  const remove = async (object: KubeObject): Promise<void> => {
-    if (object.meta.finalizers.includes(finalizer)) note(await apply(client, object, []));
+  const removeAndNote = async (object: KubeObject): Promise<void> => {
+    if (object.meta.finalizers.includes(finalizer)) note(await remove(client, object));
   };
   const check = async (): Promise<void> => {
     isEnding = await isEndingNow(client);
-    if (isEnding) await Promise.all(slots().map(remove));
+    if (isEnding) await Promise.all(slots().map(removeAndNote));
   };
   const timer = setInterval(() => void check().catch(onError), pollMs);
   timer.unref();
   return {
     async add(object) {
       if (isEnding || object.meta.finalizers.includes(finalizer)) return;
-      note(await apply(client, object, [finalizer]));
+      note(await add(client, object));
     },
-    remove,
+    remove: removeAndNote,
     [Symbol.dispose]: () => clearInterval(timer),
   };
 }

@@ -23,7 +23,9 @@ function made({ workload: changed, container, site: where, start }: Case): PodMa
 }
 
 const mount = (source: string) => ({ source, target: "/data", readOnly: true });
-const template = (spec: object): Case => ({ container: { pod: { ...podNeeds, template: { spec } } } });
+const template = (spec: object, more: Case["container"] = {}): Case => ({
+  container: { ...more, pod: { ...podNeeds, template: { spec } } },
+});
 
 /** Each in the order of the text in test/fixtures/pods; UPDATE_PODS=1 writes them. */
 const manifests: Readonly<Record<string, Case>> = {
@@ -305,6 +307,24 @@ describe("the Pod of a workload", () => {
       /^podTemplate\.spec\.containers: x: privileged would give/,
     ],
     [
+      "the node's disks as root in a container that Berth makes privileged",
+      template({ securityContext: { runAsUser: 0, runAsNonRoot: false } }, { devices: ["/dev/dri"] }),
+      /^podTemplate\.spec\.containers: engine: root in a privileged container would give/,
+    ],
+    [
+      "the node's disks as root of that container alone",
+      template(
+        { containers: [{ name: "engine", securityContext: { runAsNonRoot: null, runAsUser: 0 } }] },
+        { devices: ["/dev/dri"] },
+      ),
+      /^podTemplate\.spec\.containers: engine: root in a privileged container would give/,
+    ],
+    [
+      "the node's disks by their group",
+      template({ securityContext: { supplementalGroups: [44, 6] } }, { devices: ["/dev/dri"] }),
+      /^podTemplate\.spec\.containers: engine: the group 6 in a privileged container would give/,
+    ],
+    [
       "a capability",
       template({ initContainers: [{ name: "x", securityContext: { capabilities: { add: ["SYS_ADMIN"] } } }] }),
       /initContainers: x: the capability SYS_ADMIN would give/,
@@ -324,6 +344,10 @@ describe("the Pod of a workload", () => {
       assert.ok(made({ ...given, site: { ...given.site, allowsHostMounts: true } }).pod);
     });
   }
+
+  it("may have the groups of the node's graphics devices in a privileged container", () => {
+    assert.ok(made(template({ securityContext: { supplementalGroups: [44, 104] } }, { devices: ["/dev/dri"] })).pod);
+  });
 
   it("may read the node's drivers", () => {
     assert.ok(made({ container: { mounts: [mount("/usr/lib/wsl")] } }).pod);

@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { openKubernetesRuntime } from "../../../src/runtimes/kubernetes/kubernetes.ts";
+import { isRecord } from "../../../src/lib/record.ts";
+import type { Runtime } from "../../../src/runtimes/runtime.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
+import { until } from "../../support/until.ts";
 import { llama, site, workload } from "./manifests.ts";
 
 it("a Pod that the API server refuses leaves no Secret behind", async () => {
@@ -17,4 +20,39 @@ it("a Pod that the API server refuses leaves no Secret behind", async () => {
   assert.deepEqual([refused?.phase, refused?.exit?.reason], ["exited", "StartFailed"]);
   assert.ok(api.seen.some((each) => /^POST .*\/secrets$/.test(each)));
   assert.equal(api.get("/api/v1/namespaces/berth/secrets/berth-primary-main-0"), undefined);
+});
+
+const secretPath = "/api/v1/namespaces/berth/secrets/berth-primary-main-0";
+
+/** Starts the slot with a bearer; the double gives its Pod the time that an API server gives. */
+async function startWithSecret(api: ApiDouble, runtime: Runtime): Promise<void> {
+  const bearer = { env: "LLAMA_API_KEY" };
+  await runtime.ensure({ ...workload, env: { LLAMA_API_KEY: "b3arer" }, bearer, container: llama });
+  const path = "/api/v1/namespaces/berth/pods/berth-primary-main-0";
+  const pod = api.get(path);
+  assert.ok(isRecord(pod?.["metadata"]) && api.get(secretPath) !== undefined);
+  api.put(path, { ...pod, metadata: { ...pod["metadata"], creationTimestamp: "2026-11-23T00:00:00Z" } });
+  await until("the Pod is seen", async () => (await runtime.observe(workload.slot)).length === 1);
+}
+
+it("the Secret of a Pod goes with it", async () => {
+  const api = new ApiDouble();
+  await using runtime = await openKubernetesRuntime({ client: api, site });
+  await startWithSecret(api, runtime);
+  await runtime.remove(workload.slot, undefined, { stopSeconds: 0 });
+  assert.equal(api.get(secretPath), undefined);
+});
+
+it("the Secret that another operator has made while a Pod ended stays", async () => {
+  const api = new ApiDouble();
+  await using runtime = await openKubernetesRuntime({ client: api, site });
+  await startWithSecret(api, runtime);
+  api.before = (method, path) => {
+    if (method !== "DELETE" || !path.endsWith("/pods/berth-primary-main-0")) return;
+    api.before = () => undefined;
+    api.put(secretPath, undefined);
+    api.put(secretPath, { metadata: { name: "berth-primary-main-0", uid: "of the other operator" } });
+  };
+  await runtime.remove(workload.slot, undefined, { stopSeconds: 0 });
+  assert.match(JSON.stringify(api.get(secretPath)), /of the other operator/);
 });
