@@ -40,6 +40,11 @@ describe("what a person enters", () => {
     }
     await give(token);
     await page.getByRole("row", { name: /^coder/ }).waitFor();
+    await page.getByRole("link", { name: "Models", exact: true }).click();
+    await page.getByRole("heading", { name: "Models", exact: true }).waitFor();
+    await page.getByRole("link", { name: "Skip to the content" }).press("Enter");
+    assert.equal(await page.evaluate("document.activeElement.id"), "main");
+    assert.match(page.url(), /\/ui\/models$/);
   });
 
   it("is used where the browser keeps nothing for the site", async () => {

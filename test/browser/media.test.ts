@@ -129,7 +129,10 @@ describe("the chat page", () => {
     const png: string = await page.evaluate(
       "(() => { const canvas = document.createElement('canvas'); canvas.width = 3000; canvas.height = 1000; return canvas.toDataURL('image/png').split(',')[1]; })()",
     );
-    await attach.setInputFiles({ name: "wide.png", mimeType: "image/png", buffer: Buffer.from(png, "base64") });
+    const wide = { name: "wide.png", mimeType: "image/png", buffer: Buffer.from(png, "base64") };
+    await attach.setInputFiles([wide, { ...wide, name: "other.png" }]);
+    await page.getByRole("button", { name: "Remove picture 2" }).click();
+    await page.getByRole("button", { name: "Remove picture 2" }).waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Remove picture 1" }).waitFor();
     assert.equal(await page.getByRole("alert").count(), 0);
     const [request] = await Promise.all([

@@ -24,10 +24,13 @@ async function makeVolume(cluster: Cluster): Promise<void> {
   await cluster.kubectl(["apply", "-f", "-"], JSON.stringify(volume));
 }
 
-/** The whole output of the Job, from its Pod's start. */
-async function watchLog(kubectl: (...args: readonly string[]) => Promise<string>): Promise<string> {
-  const follow = ["logs", "--follow", "job/berth-release"];
-  return (await until("the Job runs", () => kubectl(...follow).catch(() => undefined), 120_000)) ?? "";
+/** The whole output of the Job, from its Pod's start; empty where the Job had ended before its log could be read. */
+async function watchLog(kubectl: (...args: readonly string[]) => Promise<string>, end: AbortSignal): Promise<string> {
+  for (;;) {
+    const isLast = end.aborted;
+    const text = await kubectl("logs", "--follow", "job/berth-release").catch(() => "");
+    if (text !== "" || isLast) return text;
+  }
 }
 
 test("the chart, from its installation to its end", { timeout: 900_000 }, async (t) => {
@@ -121,12 +124,15 @@ test("the chart, from its installation to its end", { timeout: 900_000 }, async 
     assert.match(await finalizers(), /own\["berth\.dev\/engine"\]/);
     const began = performance.now();
     // The Job goes with its success.
-    const watching = watchLog(kubectl);
-    await helm(cluster, ["uninstall", "berth", "-n", namespace, "--wait", limit]);
+    const end = new AbortController();
+    const watching = watchLog(kubectl, end.signal);
+    await helm(cluster, ["uninstall", "berth", "-n", namespace, "--wait", limit]).finally(() => end.abort());
     const tookMs = performance.now() - began;
     const said = await watching;
     assert.ok(tookMs < 120_000, `${tookMs} ms:\n${said}`);
-    assert.match(said, /^slot primary: being deleted\ndeployment berth-operator: scaled to 0\nslot own: released\n/);
+    // The effects of the Job are checked below in any case.
+    if (said !== "")
+      assert.match(said, /^slot primary: being deleted\ndeployment berth-operator: scaled to 0\nslot own: released\n/);
     assert.equal(await finalizers(), "own", "the release's own slot is gone, and the other is free");
     const left = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,jobs";
     const names = await kubectl("get", left, "-l", "app.kubernetes.io/instance=berth", "-o", "name");

@@ -154,7 +154,7 @@ it("`kubectl get --watch` shows a Slot that is paused by its spec and goes on", 
       [...config, "get", "slots.berth.dev", "--watch", "--no-headers"],
       {
         stdio: ["ignore", "pipe", "inherit"],
-        env: { ...process.env, HOME: at.namespace },
+        env: { ...process.env, HOME: cluster.directory },
       },
     );
     try {

@@ -54,12 +54,17 @@ export function highlightIn(element: HTMLElement): void {
     button.type = "button";
     button.className = "copy";
     button.textContent = "Copy code";
-    button.addEventListener("click", () => {
-      navigator.clipboard.writeText(text).then(
-        () => (button.textContent = "Copied"),
-        () => (button.textContent = "Select it and press Ctrl+C"),
-      );
-    });
+    button.addEventListener("click", () => void copy(text, button));
     block.before(button);
+  }
+}
+
+/** A page without HTTPS has no clipboard: then the button says what to do. */
+async function copy(text: string, button: HTMLButtonElement): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Select it and press Ctrl+C";
   }
 }

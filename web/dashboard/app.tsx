@@ -28,6 +28,12 @@ const links = [
   ["settings", "Settings"],
 ] as const;
 
+/** Not by the address: below `<base href="/">` that is another page's. */
+function skipToMain(event: Event): void {
+  event.preventDefault();
+  document.querySelector<HTMLElement>("main")?.focus();
+}
+
 export function App(): JSX.Element {
   const [session, setSession] = useState(0);
   useEffect(() => {
@@ -39,7 +45,7 @@ export function App(): JSX.Element {
   const [page = "slots"] = segments.value;
   return (
     <>
-      <a class="unseen skip" href="#main">
+      <a class="unseen skip" href="#main" onClick={skipToMain}>
         Skip to the content
       </a>
       <header>

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { stringify } from "yaml";
 import { diagnosticLine } from "../../api/diagnostic.ts";
 import { apiVersion, type Kind } from "../../api/names.ts";
@@ -47,7 +48,7 @@ export function objectWriter(client: ApiClient): AsyncManifestWriter {
   };
   /** Rejects with `config.changed` where the object is another by now. */
   const put = async (kind: Kind, { meta, value }: KubeObject, change: ManifestChange): Promise<Written> => {
-    const { name, labels, resourceVersion } = meta;
+    const { name, labels, generation } = meta;
     const query = { fieldManager: manager, fieldValidation: "Strict" };
     // Whole: what is left out here, such as an owner, would be deleted.
     const known = isRecord(value["metadata"]) ? value["metadata"] : {};
@@ -57,8 +58,10 @@ export function objectWriter(client: ApiClient): AsyncManifestWriter {
       if (isStatus(error, 409)) throw changed(kind, name);
       return explain(error);
     });
-    const outcome = readObject(answer)?.meta.resourceVersion === resourceVersion ? "unchanged" : "changed";
-    return written(outcome, kind, answer);
+    const now = readObject(answer)?.meta;
+    // Not by the version: the first write over an object without a status stores the kind's default status with it.
+    const isSame = generation !== undefined && now?.generation === generation && isDeepStrictEqual(now.labels, labels);
+    return written(isSame ? "unchanged" : "changed", kind, answer);
   };
   const replace = (kind: Kind, name: string, change: ManifestChange): Promise<Written> =>
     unlessChanged(async () => {

@@ -19,8 +19,8 @@ export function Composer(): JSX.Element {
     setPictures([]);
     box.current?.focus();
   };
-  const attach = async (files: FileList | null): Promise<void> => {
-    for (const file of files ?? []) {
+  const attach = async (files: readonly File[]): Promise<void> => {
+    for (const file of files) {
       const picture = await shown(() => pictureOf(file));
       if (picture !== undefined) setPictures((all) => [...all, picture]);
     }
@@ -35,7 +35,7 @@ export function Composer(): JSX.Element {
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {
         event.preventDefault();
-        void attach(event.dataTransfer?.files ?? null);
+        void attach([...(event.dataTransfer?.files ?? [])]);
       }}
     >
       {pictures.length > 0 && (
@@ -85,7 +85,8 @@ export function Composer(): JSX.Element {
             multiple
             class="unseen"
             onChange={(event) => {
-              void attach(event.currentTarget.files);
+              // A copy: the list of the input is emptied below.
+              void attach([...(event.currentTarget.files ?? [])]);
               event.currentTarget.value = "";
             }}
           />
