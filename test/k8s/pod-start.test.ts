@@ -34,7 +34,7 @@ const name = "berth-chat-main-0";
 
 interface Scene {
   readonly runtime: Runtime;
-  /** What was asked since the last call, without watches and lists. */
+  /** The requests since the last call, without watches and lists. */
   readonly asked: () => readonly string[];
   /** Another runtime of the same installation, as an operator before this one had. */
   readonly earlier: () => Promise<Runtime>;
@@ -98,7 +98,7 @@ it("neither the Pod of somebody else nor the Secret of its name is changed", asy
     assert.equal(await kubectl("get", "secrets", "-o", "name"), "", "nothing is left that no Pod reads");
     await make({ apiVersion: "v1", kind: "Secret", metadata, stringData: { LLAMA_API_KEY: "theirs" } });
     await assert.rejects(runtime.ensure(withBearer), /belongs to another installation of Berth, or to somebody else/);
-    // What is refused before anything is asked must not take their Secret, either.
+    // A workload that is refused before any request must not take their Secret, either.
     const pod = {
       ...workload.container,
       ...plainContainer,

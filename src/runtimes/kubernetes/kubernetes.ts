@@ -6,6 +6,7 @@ import {
   type SlotProcess,
 } from "../../api/process-ref.ts";
 import type { Container, Observed, Workload } from "../../api/workload.ts";
+import { apiVersion } from "../../api/names.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
@@ -29,7 +30,6 @@ import { kubernetesTraits } from "./traits.ts";
 const apply = { fieldManager: "berth", force: true } as const;
 /** A field of a template that no Pod has is refused, and not left out. */
 const create = { fieldManager: "berth", fieldValidation: "Strict" } as const;
-const apiVersion = "berth.dev/v1alpha1";
 /** More than the output of any engine while it loads. */
 const firstOutputBytes = 1024 ** 2;
 /** How long the first list is waited for; reads throw RuntimeUnavailable until it is there. */
@@ -128,7 +128,7 @@ class KubernetesRuntime implements Runtime {
     if (taken !== undefined) throw new RuntimeUnavailable(`the Pod of ${slot}: ${taken.message}`, { cause: taken });
   }
 
-  /** The error of one whose name is taken, in which case nothing was changed. A refusal that lasts is shown as an end. */
+  /** The error of the API server where another Pod has the name. A refusal that lasts is shown as an end. */
   async #startOrRefuse(
     workload: Workload,
     container: Container,
