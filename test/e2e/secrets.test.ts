@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -95,22 +95,22 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
       "the provider's log of us",
       JSON.stringify(provider.asked.map(({ headers: { authorization: _key, "x-api-key": _other, ...rest } }) => rest)),
     ],
-    ...(await filesOf(berth.stateDir)),
+    ...(await filesOf(berth.stateDir)).map(({ path, text }) => [path, text] as const),
   ];
   await crashes(berth, published.status?.endpoint ?? "");
   // Hashes of tokens, and what engines say, which may be prompts, are for their owner and his group at most.
   const closed: string[] = [];
   for (const name of ["auth", "logs"]) {
-    for (const [path] of await filesOf(join(berth.stateDir, name))) {
+    for (const { path, mode } of await filesOf(join(berth.stateDir, name))) {
       closed.push(path);
-      assert.equal((await stat(path)).mode & 0o007, 0, `others may read ${path}`);
+      assert.equal(mode & 0o007, 0, `others may read ${path}`);
     }
   }
   assert.ok(closed.some((path) => path.endsWith("coder.main.log")) && closed.length >= 2, closed.join());
-  for (const [path, text] of await filesOf(berth.stateDir)) {
+  for (const { path, text, mode } of await filesOf(berth.stateDir)) {
     if (!text.includes(lastWords)) continue;
     closed.push(path);
-    assert.equal((await stat(path)).mode & 0o007, 0, `others may read in ${path} what an engine said last`);
+    assert.equal(mode & 0o007, 0, `others may read in ${path} what an engine said last`);
   }
   assert.ok(
     closed.some((path) => path.endsWith("slots/coder.json")),
@@ -133,7 +133,8 @@ test("no secret is in a log, an answer, a metric, a command line, another proces
     await lost;
   }
   await berth.stop("SIGTERM");
-  places.push(["the log to its end", berth.log()], ...(await filesOf(berth.stateDir)));
+  places.push(["the log to its end", berth.log()]);
+  for (const { path, text } of await filesOf(berth.stateDir)) places.push([path, text]);
   // What is looked through is what it is meant to be.
   assert.match(answers.join("\n"), /"label":"canary test"/);
   await until("the log tells of it", async () => /coder: ready/.test(berth.log()));
@@ -248,15 +249,27 @@ async function commandLines(berth: RunningBerth): Promise<string[]> {
   return await Promise.all(family.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")));
 }
 
+interface ReadFile {
+  readonly path: string;
+  readonly text: string;
+  readonly mode: number;
+}
+
 /** Every file below, whoever may read it. Those that are being written have another name a moment later. */
-async function filesOf(directory: string): Promise<(readonly [place: string, text: string])[]> {
-  const files: (readonly [place: string, text: string])[] = [];
+async function filesOf(directory: string): Promise<ReadFile[]> {
+  const files: ReadFile[] = [];
   for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    const text = entry.isFile() ? await readFile(path, "latin1").catch(unlessGone) : undefined;
-    if (text !== undefined) files.push([path, text]);
+    const file = entry.isFile() ? await readWithMode(path).catch(unlessGone) : undefined;
+    if (file !== undefined) files.push(file);
   }
   return files;
+}
+
+/** Through one handle: a file that is removed meanwhile is read to its end all the same. */
+async function readWithMode(path: string): Promise<ReadFile> {
+  await using file = await open(path);
+  return { path, text: await file.readFile("latin1"), mode: (await file.stat()).mode };
 }
 
 function unlessGone(error: unknown): undefined {
