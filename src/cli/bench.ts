@@ -35,9 +35,9 @@ const columns: readonly Column[] = [
 /** `berth bench SLOT`. Prints the load time to standard error, and one row per level. Throws CommandError. */
 export async function bench(context: CommandContext, slot: string, options: BenchOptions): Promise<void> {
   const client = await context.client();
-  const ask = (client: Client, nth: number): Promise<Answer> => answer(client, slot, nth, options.maxTokens);
+  const request = (client: Client, nth: number): Promise<Answer> => answer(client, slot, nth, options.maxTokens);
   // The first answer loads the slot, and is not counted.
-  await ask(client, 0);
+  await request(client, 0);
   const view = await viewOf(client, slot);
   const loadSeconds = view?.["last_load_seconds"];
   if (typeof loadSeconds === "number") context.note(`the last load took ${loadSeconds.toFixed(1)} s\n`);
@@ -48,7 +48,7 @@ export async function bench(context: CommandContext, slot: string, options: Benc
     const answers = await Promise.all(
       Array.from({ length: clients }, async () => {
         const own: Answer[] = [];
-        for (let turn = 0; turn < options.requests; turn += 1) own.push(await ask(client, (nth += 1)));
+        for (let turn = 0; turn < options.requests; turn += 1) own.push(await request(client, (nth += 1)));
         return own;
       }),
     );

@@ -117,7 +117,7 @@ class Conversation {
       else if (command === "/new" || command === "/clear") this.#said = [];
       else if (command === "/help" || command === "/?") write(help);
       else if (/^\/[a-z]+$/.test(command)) write(`${command} is not known; /help lists the commands\n`);
-      else await this.#ask(line, write);
+      else await this.#send(line, write);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
       const isFull = this.#said.length > 0 && error.message.includes("exceeds the available context size");
@@ -133,7 +133,7 @@ class Conversation {
     else write(`there is no slot or model called ${name}; /model lists them\n`);
   }
 
-  async #ask(content: string, write: (text: string) => void): Promise<void> {
+  async #send(content: string, write: (text: string) => void): Promise<void> {
     const { client, maxTokens, screen } = this.#options;
     const messages: readonly Said[] = [...this.#said, { role: "user", content }];
     this.#answering = new AbortController();

@@ -7,14 +7,14 @@ export class Silent extends Error {
 
 /**
  * Ends a request with `Silent` when its service does not live. An answer may take minutes, while a model computes or a
- * slot loads: after `silentMs` without a byte, `ask` sends a request of its own, which must get any answer within the
+ * slot loads: after `silentMs` without a byte, `startCheck` sends a request of its own, which must get any answer within the
  * same time again. Ends with the first byte of the answer, or with the request.
  */
-export function watchSilence(request: ClientRequest, ask: () => ClientRequest, silentMs: number): void {
+export function watchSilence(request: ClientRequest, startCheck: () => ClientRequest, silentMs: number): void {
   let livenessCheck: ClientRequest | undefined;
   let timer = setTimeout(checkLiveness, silentMs);
   function checkLiveness(): void {
-    const check = ask();
+    const check = startCheck();
     livenessCheck = check;
     timer = setTimeout(() => request.destroy(new Silent()), silentMs);
     check.once("response", (answer) => {

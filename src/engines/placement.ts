@@ -34,7 +34,7 @@ const here = {
   cpu: "there is no GPU",
 } as const;
 
-const asked = {
+const podReasons = {
   rocm: "its Pod asks for an AMD GPU",
   cuda: "its Pod asks for an NVIDIA GPU",
   vulkan: "its Pod asks for a render node",
@@ -44,10 +44,10 @@ const asked = {
 /** The backend of a slot whose engine is a Pod: the operator's own machine says nothing about its devices. */
 export function podBackend(spec: Pick<SlotSpec, "backend" | "engine" | "resources">): ReturnType<typeof backendOf> {
   const names = Object.keys(spec.resources.extended ?? {});
-  const isAsked = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
-  const hasKfd = isAsked(/^amd\.com\//);
-  const hasRenderNode = hasKfd || isAsked(/^gpu\.intel\.com\/|\/dri/);
-  return backendOf(spec, { hasNvidia: isAsked(/^nvidia\.com\//), hasRenderNode, hasKfd }, asked);
+  const isRequested = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
+  const hasKfd = isRequested(/^amd\.com\//);
+  const hasRenderNode = hasKfd || isRequested(/^gpu\.intel\.com\/|\/dri/);
+  return backendOf(spec, { hasNvidia: isRequested(/^nvidia\.com\//), hasRenderNode, hasKfd }, podReasons);
 }
 
 /** The backend of a slot, with the reason. Only `auto` depends on the machine. */

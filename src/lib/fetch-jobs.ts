@@ -22,12 +22,12 @@ export interface FetchJobsOptions<Progress, Failure extends FetchFailure> {
   /** One attempt; resolves once the thing is there. `signal` ends it; what has come may stay for the next attempt. */
   fetch(key: string, progress: Progress, signal: AbortSignal): Promise<void>;
   failureOf(key: string, error: unknown): Failure;
-  /** Progress, an end, or another attempt that is due: `asker` asks again to learn which. */
-  onChange(asker: string): void;
+  /** Progress, an end, or another attempt that is due: `requester` asks again to learn which. */
+  onChange(requester: string): void;
 }
 
 interface Job<Progress, Failure> {
-  /** Why each asker wants it: another asker's reason is none to try again for this one. */
+  /** Why each requester wants it: another requester's reason is none to try again for this one. */
   readonly attempts: Map<string, string>;
   readonly progress: Progress;
   /** Ends the attempt that runs; undefined when none does. */
@@ -42,7 +42,7 @@ interface Job<Progress, Failure> {
 }
 
 /**
- * Fetches things in the background, each once however many askers wait for it. A failure that may pass is tried again
+ * Fetches things in the background, each once however many requesters wait for it. A failure that may pass is tried again
  * with back-off for as long as somebody still asks. Nothing is known here of what is fetched.
  */
 export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncDisposable {
@@ -58,35 +58,35 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
 
   /**
    * Returns the result of `find`, or else the job, which is started where there is none. `attempt` names the reason of this
-   * asker: a new attempt starts a job again that had failed for good. Rejects as `find` does.
+   * requester: a new attempt starts a job again that had failed for good. Rejects as `find` does.
    */
-  async ask<Found>(
+  async join<Found>(
     key: string,
-    { asker, attempt }: { readonly asker: string; readonly attempt: string },
+    { requester, attempt }: { readonly requester: string; readonly attempt: string },
     find: () => Promise<Found | undefined>,
   ): Promise<{ readonly found: Found } | { readonly job: FetchState<Progress, Failure> }> {
     const before = this.#jobs.get(key);
-    const isAnother = before?.failure !== undefined && before.attempts.get(asker) !== attempt;
+    const isAnother = before?.failure !== undefined && before.attempts.get(requester) !== attempt;
     if (before !== undefined) {
-      if (before.isPaused || !(isAnother || before.isDue)) return { job: this.#joined(before, asker, attempt) };
+      if (before.isPaused || !(isAnother || before.isDue)) return { job: this.#joined(before, requester, attempt) };
       this.#forget(key, before);
     }
     const found = await find();
     if (found !== undefined) return { found };
     const begun = this.#jobs.get(key) ?? this.#begin(key, before, isAnother ? 0 : (before?.failures ?? 0));
-    return { job: this.#joined(begun, asker, attempt) };
+    return { job: this.#joined(begun, requester, attempt) };
   }
 
   /**
-   * How the job stands that `asker` has asked for with that attempt; undefined: there is none, or another attempt is due,
-   * which `ask` begins. Begins nothing.
+   * How the job stands that `requester` has asked for with that attempt; undefined: there is none, or another attempt is due,
+   * which `join` begins. Begins nothing.
    */
   followed(
     key: string,
-    { asker, attempt }: { readonly asker: string; readonly attempt: string },
+    { requester, attempt }: { readonly requester: string; readonly attempt: string },
   ): FetchState<Progress, Failure> | undefined {
     const job = this.#jobs.get(key);
-    if (job === undefined || job.attempts.get(asker) !== attempt || (job.isDue && !job.isPaused)) return undefined;
+    if (job === undefined || job.attempts.get(requester) !== attempt || (job.isDue && !job.isPaused)) return undefined;
     return stateOf(job);
   }
 
@@ -113,11 +113,11 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     this.#tell(this.#begin(key, job, 0));
   }
 
-  /** Ends the job for this asker, and altogether when nobody else asks. Resolves once no attempt of it runs. */
-  async cancel(key: string, asker: string): Promise<void> {
+  /** Ends the job for this requester, and altogether when nobody else asks. Resolves once no attempt of it runs. */
+  async cancel(key: string, requester: string): Promise<void> {
     const job = this.#jobs.get(key);
     if (job === undefined) return;
-    job.attempts.delete(asker);
+    job.attempts.delete(requester);
     if (job.attempts.size > 0) return;
     this.#forget(key, job);
     job.running?.abort(new Error("cancelled"));
@@ -134,8 +134,8 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
     await Promise.all(this.#ending.values());
   }
 
-  #joined(job: Job<Progress, Failure>, asker: string, attempt: string): FetchState<Progress, Failure> {
-    job.attempts.set(asker, attempt);
+  #joined(job: Job<Progress, Failure>, requester: string, attempt: string): FetchState<Progress, Failure> {
+    job.attempts.set(requester, attempt);
     return stateOf(job);
   }
 
@@ -196,7 +196,7 @@ export class FetchJobs<Progress, Failure extends FetchFailure> implements AsyncD
   }
 
   #tell({ attempts }: Job<Progress, Failure>): void {
-    if (!this.#isClosed) for (const asker of attempts.keys()) this.#options.onChange(asker);
+    if (!this.#isClosed) for (const requester of attempts.keys()) this.#options.onChange(requester);
   }
 }
 

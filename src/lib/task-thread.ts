@@ -69,7 +69,7 @@ export class TaskThread implements AsyncDisposable {
   }
 
   /** Resolves with the module's answer. Rejects with TaskNotDone. */
-  async ask<Answer>(question: unknown): Promise<Answer> {
+  async call<Answer>(question: unknown): Promise<Answer> {
     if (this.#count >= (this.#options.most ?? Infinity)) throw new TaskNotDone("busy");
     using _use = this.hold();
     return await this.#tasks.run(() => this.#do<Answer>(question));

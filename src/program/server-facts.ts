@@ -21,9 +21,9 @@ export async function askServer(
     const home = user === undefined ? {} : { HOME: user.home };
     const options = { env: { ...inheritedPart(env), ...home }, ...who };
     const signal = AbortSignal.timeout(limitMs);
-    const ask = (flag: string): Promise<string | undefined> =>
+    const outputOf = (flag: string): Promise<string | undefined> =>
       programOutput(program, [flag], { ...options, signal }).catch(() => undefined);
-    const [help, devices] = await Promise.all([ask("--help"), ask("--list-devices")]);
+    const [help, devices] = await Promise.all([outputOf("--help"), outputOf("--list-devices")]);
     return serverFacts(help, devices);
   } catch {
     return serverFacts(undefined, undefined);

@@ -39,19 +39,19 @@ function site(t: TestContext) {
       await promise;
     },
     failureOf: (_key, error) => (error instanceof Failed ? error.failure : { isTerminal: true }),
-    onChange: (asker) => void told.push(asker),
+    onChange: (requester) => void told.push(requester),
   });
   t.after(async () => await jobs[Symbol.asyncDispose]());
   const missing = async (): Promise<undefined> => undefined;
-  const ask = async (asker: string, attempt = "1", key = "thing"): Promise<string> => {
-    const answer = await jobs.ask(key, { asker, attempt }, missing);
+  const ask = async (requester: string, attempt = "1", key = "thing"): Promise<string> => {
+    const answer = await jobs.join(key, { requester, attempt }, missing);
     await new Promise((done) => setImmediate(done));
     return "job" in answer ? answer.job.state : "found";
   };
   return { jobs, attempts, told, ask };
 }
 
-it("is done once for all askers, and all of them are notified of its progress and its end", async (t) => {
+it("is done once for all requesters, and all of them are notified of its progress and its end", async (t) => {
   const { jobs, attempts, told, ask } = site(t);
   assert.deepEqual([await ask("a"), await ask("b"), await ask("a")], ["running", "running", "running"]);
   assert.equal(attempts.length, 1);
@@ -61,11 +61,11 @@ it("is done once for all askers, and all of them are notified of its progress an
   await attempts[0]?.succeed();
   assert.deepEqual(told, ["a", "b"]);
   assert.equal(jobs.stateOf("thing"), undefined);
-  const answer = await jobs.ask("thing", { asker: "a", attempt: "1" }, async () => "here");
+  const answer = await jobs.join("thing", { requester: "a", attempt: "1" }, async () => "here");
   assert.deepEqual(answer, { found: "here" });
 });
 
-it("is tried again with back-off while an asker is left, and not before the server allows it", async (t) => {
+it("is tried again with back-off while an requester is left, and not before the server allows it", async (t) => {
   const { attempts, told, ask } = site(t);
   await ask("a");
   for (const [index, waitMs] of [2000, 4000, 8000].entries()) {
@@ -86,7 +86,7 @@ it("is tried again with back-off while an asker is left, and not before the serv
   assert.equal(await ask("a"), "running");
 });
 
-it("that failed for good is tried again for a new reason of the same asker, and not for a known reason", async (t) => {
+it("that failed for good is tried again for a new reason of the same requester, and not for a known reason", async (t) => {
   const { attempts, ask } = site(t);
   await ask("a", "edit 1");
   await attempts[0]?.fail({ isTerminal: true });
@@ -112,7 +112,7 @@ it("is paused and resumed", async (t) => {
   assert.equal(attempts.length, 2);
 });
 
-it("is cancelled once no asker is left", async (t) => {
+it("is cancelled once no requester is left", async (t) => {
   const { jobs, attempts, ask } = site(t);
   await ask("a");
   await ask("b");

@@ -30,18 +30,18 @@ function thread(options: Partial<TaskThreadOptions> = {}): TaskThread {
 describe("a thread for tasks", { concurrency: true }, () => {
   it("answers tasks one after the other, and refuses more than its limit", async () => {
     await using tasks = thread();
-    const asked = ["a", "b", "c"].map((text) => tasks.ask<string>(text));
-    await assert.rejects(tasks.ask("d"), { name: "TaskNotDone", reason: "busy" });
+    const asked = ["a", "b", "c"].map((text) => tasks.call<string>(text));
+    await assert.rejects(tasks.call("d"), { name: "TaskNotDone", reason: "busy" });
     assert.deepEqual(await Promise.all(asked), ["a", "b", "c"]);
-    assert.equal(await tasks.ask("d"), "d");
+    assert.equal(await tasks.call("d"), "d");
   });
 
   it("ends a task at its time limit, and runs the next task on another thread", async () => {
     await using tasks = thread({ limitMs: 2000 });
-    const late = tasks.ask("spin");
+    const late = tasks.call("spin");
     await assert.rejects(late, { name: "TaskNotDone", reason: "late" });
     // Each try has the limit too, in which a busy machine may start no thread.
-    assert.equal(await until("the next is done", () => tasks.ask<string>("next")), "next");
+    assert.equal(await until("the next is done", () => tasks.call<string>("next")), "next");
   });
 
   it("does not count the time in which its thread starts, however busy the machine is", async () => {
@@ -50,23 +50,23 @@ describe("a thread for tasks", { concurrency: true }, () => {
       limitMs: 2000,
       module: moduleOf(source.replace("parentPort.on", `${slow}parentPort.on`)),
     });
-    assert.equal(await until("it is answered", () => tasks.ask<string>("next")), "next");
+    assert.equal(await until("it is answered", () => tasks.call<string>("next")), "next");
   });
 
   it("outlives what takes all memory or breaks", async () => {
     await using tasks = thread();
     for (const text of ["grow", "throw"]) {
-      await assert.rejects(tasks.ask(text), { name: "TaskNotDone", reason: "ended" });
-      assert.equal(await tasks.ask("next"), "next");
+      await assert.rejects(tasks.call(text), { name: "TaskNotDone", reason: "ended" });
+      assert.equal(await tasks.call("next"), "next");
     }
   });
 
   it("keeps its thread for the next task, and ends it after an idle time", async () => {
     await using kept = thread();
-    assert.equal(await kept.ask("thread"), await kept.ask("thread"));
+    assert.equal(await kept.call("thread"), await kept.call("thread"));
     await using ended = thread({ idleMs: 0 });
-    const first = await ended.ask<number>("thread");
+    const first = await ended.call<number>("thread");
     await new Promise((resolve) => setTimeout(resolve, 1));
-    assert.notEqual(await ended.ask("thread"), first);
+    assert.notEqual(await ended.call("thread"), first);
   });
 });

@@ -62,7 +62,7 @@ export class Site implements AsyncDisposable {
   /** What is asked of whoever fetches models; by default nothing can be fetched. */
   pulls: Dependencies["pulls"] = {
     preparation: async ({ ref }) => ({ state: "absent", message: `${ref} is absent` }),
-    ask: async () => "there",
+    join: async () => "there",
   };
   shippedImages: Dependencies["images"]["shipped"] = {};
   /** Digests that were noted, by image. */

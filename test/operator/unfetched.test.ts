@@ -22,7 +22,7 @@ test("a model whose header says that it cannot fit is refused before anything of
   const fetched: string[] = [];
   site.pulls = {
     ...site.pulls,
-    ask: async ({ ref }) => {
+    join: async ({ ref }) => {
       fetched.push(ref);
       return "there";
     },

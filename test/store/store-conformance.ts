@@ -206,18 +206,18 @@ export function describeStore(title: string, open: () => Promise<StoreUnderTest>
 
     it("outlive the operator: a request is kept for the next operator, and removed by its token", async () => {
       await using under = await open();
-      await using asker = await gateway(under, "g");
+      await using requester = await gateway(under, "g");
       const requestedAt = report.startedAt;
       const request: SlotRequest = { schema: 1, slot: "a", kind: "restart", specHash: "h", token: "t", requestedAt };
-      await asker.requests.put(request);
+      await requester.requests.put(request);
       await using leader = await lead(under);
       const { requests } = leader.inputs;
       assert.deepEqual(requests.list("a"), [request]);
-      await asker.requests.put({ ...request, token: "u" });
+      await requester.requests.put({ ...request, token: "u" });
       await requests.remove("a", "restart", "t");
       assert.equal(requests.list("a")[0]?.token, "u");
       await requests.remove("a", "restart", "u");
-      await until("the gateway sees it", () => asker.requests.list("a").length === 0);
+      await until("the gateway sees it", () => requester.requests.list("a").length === 0);
     });
   });
 

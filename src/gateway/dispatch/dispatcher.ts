@@ -138,7 +138,7 @@ export class Dispatcher {
       const { recent } = this.#options;
       call.isStream = v1Request.isStream;
       call.record.isStream = v1Request.isStream;
-      call.record.asked = shortName(v1Request.model);
+      call.record.requestedModel = shortName(v1Request.model);
       call.record.body = recent?.keepBody(v1Request.body);
       const target = this.#options.cacheSync.resolve(v1Request);
       if (target === undefined) this.#awaitMeaning(call, v1Request);

@@ -48,7 +48,7 @@ export class Drawings {
 async function checkpointsOf(endpoint: Endpoint): Promise<readonly unknown[] | undefined> {
   const stop = new AbortController();
   const pool = new EnginePool(endpoint);
-  const asked = callEngine(
+  const reading = callEngine(
     { transport: pool },
     {
       method: "GET",
@@ -63,7 +63,7 @@ async function checkpointsOf(endpoint: Endpoint): Promise<readonly unknown[] | u
   );
   try {
     const list = await Promise.race([
-      asked,
+      reading,
       delay(patienceMs, undefined, { signal: stop.signal }).catch(() => undefined),
     ]);
     return Array.isArray(list) ? list : undefined;

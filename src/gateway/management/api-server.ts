@@ -18,7 +18,7 @@ export interface ApiRequest<S extends RouteShape> {
 
 /** Returns the answer of its shape, or a reply that it has sent itself. */
 export type Handler<S extends RouteShape> = (
-  asked: ApiRequest<S>,
+  request: ApiRequest<S>,
 ) => AnswerOf<S> | FastifyReply | Promise<AnswerOf<S> | FastifyReply>;
 
 /** A handler for every route; the handlers of one subject are a part of it. */

@@ -48,7 +48,7 @@ export interface ManagementContext {
   readonly groups: Pick<GroupStore, "loan" | "lend" | "endLoan" | "published">;
   readonly pulls: Pick<PullStore, "requests" | "request" | "put" | "published">;
   readonly modelTasks: Pick<ModelTaskStore, "put" | "answers" | "remove" | "watch">;
-  readonly hardware: Pick<HardwareStore, "found" | "pending" | "ask" | "watch">;
+  readonly hardware: Pick<HardwareStore, "found" | "pending" | "requestProbe" | "watch">;
   readonly catalog: () => Promise<readonly CatalogEntry[]>;
   readonly writer: AsyncManifestWriter;
   /** Parses texts of clients, which may take long. */

@@ -18,7 +18,7 @@ const atOnce = 16;
 /** After this long other work of the gateway goes first. */
 const sliceMs = 2;
 
-interface Asked {
+interface ScrapedEngine {
   readonly slot: string;
   readonly role: ProcessRole;
   readonly endpoint: Endpoint;
@@ -50,7 +50,7 @@ export class EngineMetrics {
     const answers: Promise<Answer>[] = [];
     const comments: string[] = [];
     // In the order of the slots, not of the answers: the same engines give the same page.
-    for (const [index, asked] of engines.entries()) {
+    for (const [index, engine] of engines.entries()) {
       while (answers.length < Math.min(index + atOnce, engines.length)) {
         const next = engines[answers.length];
         if (next !== undefined) answers.push(answerOf(next, size, deadline));
@@ -58,8 +58,8 @@ export class EngineMetrics {
       const answer = (await answers[index]) ?? "not asked";
       // Read and done with: not every page is kept until the end.
       answers[index] = Promise.resolve("read");
-      const problem = typeof answer === "string" ? answer : await add(asked, answer.text, families, size);
-      if (problem !== undefined) comments.push(`# ${nameOf(asked)}: ${problem}\n`);
+      const problem = typeof answer === "string" ? answer : await add(engine, answer.text, families, size);
+      if (problem !== undefined) comments.push(`# ${nameOf(engine)}: ${problem}\n`);
     }
     let text = comments.join("");
     let began = performance.now();
@@ -70,34 +70,34 @@ export class EngineMetrics {
     return text;
   }
 
-  #engines(): Asked[] {
-    const asked: Asked[] = [];
+  #engines(): ScrapedEngine[] {
+    const engines: ScrapedEngine[] = [];
     for (const slot of slotsInOrder(this.#index())) {
       for (const role of processRoles) {
         const now = availabilityOf(slot, role, { operator: "absent", now: Date.now() });
         if (now.kind !== "open") continue;
-        for (const endpoint of now.endpoints) asked.push({ slot: slot.name, role, endpoint });
+        for (const endpoint of now.endpoints) engines.push({ slot: slot.name, role, endpoint });
       }
     }
-    return asked;
+    return engines;
   }
 }
 
-const nameOf = ({ slot, role, endpoint }: Asked): string => `slot ${slot}, ${role} ${endpoint.ordinal}`;
+const nameOf = ({ slot, role, endpoint }: ScrapedEngine): string => `slot ${slot}, ${role} ${endpoint.ordinal}`;
 
 /** An engine's page, or the reason for its absence. */
 type Answer = { readonly text: string } | string;
 
-async function answerOf(asked: Asked, size: { readonly chars: number }, deadline: number): Promise<Answer> {
+async function answerOf(engine: ScrapedEngine, size: { readonly chars: number }, deadline: number): Promise<Answer> {
   const left = deadline - steadyNow();
   if (left <= 0) return "not asked, since others took too long";
   if (size.chars >= pageChars) return "not asked, since the page is full";
-  return await tell(asked.endpoint, Math.min(engineMs, left));
+  return await tell(engine.endpoint, Math.min(engineMs, left));
 }
 
 /** Adds what the engine tells. The reason why that is nothing, or not all; undefined: it is all there. */
 async function add(
-  asked: Asked,
+  engine: ScrapedEngine,
   page: string,
   families: Map<string, Family>,
   size: { chars: number },
@@ -108,9 +108,9 @@ async function add(
   for (; step.done !== true; step = reading.next()) began = await politely(began);
   if (step.value.size === 0) return "no metrics in its answer";
   const own = labelText(["slot", "role", "ordinal"], {
-    slot: asked.slot,
-    role: asked.role,
-    ordinal: String(asked.endpoint.ordinal),
+    slot: engine.slot,
+    role: engine.role,
+    ordinal: String(engine.endpoint.ordinal),
   });
   const others: string[] = [];
   for (const { name, type, help, samples } of step.value.values()) {

@@ -16,7 +16,7 @@ export function hardwareHandlers(context: ManagementContext): Pick<Handlers, "ha
       // Requests during a pending probe wait for the same result.
       if (hardware.pending() === undefined) {
         const probeRequest = { schema: 1, token: randomUUID(), requestedAt: new Date().toISOString() } as const;
-        await hardware.ask(probeRequest).catch((error: unknown) => {
+        await hardware.requestProbe(probeRequest).catch((error: unknown) => {
           throw managementFailure(error, "request another probe");
         });
       }

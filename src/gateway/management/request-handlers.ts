@@ -18,7 +18,7 @@ function viewOfRequest({ endedAt, ended, body }: RecentRequest): RequestView {
     ended_at: new Date(endedAt).toISOString(),
     route: path,
     slot,
-    model: record.asked,
+    model: record.requestedModel,
     resolved: engine?.model ?? null,
     stream: record.isStream,
     status: code,

@@ -2,7 +2,7 @@ import type { ClientRequest, IncomingMessage, Server, ServerResponse } from "nod
 import { Server as NetServer } from "node:net";
 import type { Duplex } from "node:stream";
 import { ApiError } from "../../api/errors.ts";
-import { createServer, request as ask } from "../../lib/node-http.ts";
+import { createServer, request as openRequest } from "../../lib/node-http.ts";
 import { steadyNow } from "../../lib/steady-clock.ts";
 import { requestIdOf, toApiError } from "../http/answer.ts";
 import { headersForBrowser, headersForEngine, pagePath, type PageEngine } from "./engine-headers.ts";
@@ -130,8 +130,8 @@ export class EnginePages implements AsyncDisposable {
   }
 
   #ended({ request, requestId, began, failure }: Visit, code: number): void {
-    const asked = slotOf(request);
-    const slot = asked !== undefined && this.#options.slots.includes(asked) ? asked : undefined;
+    const name = slotOf(request);
+    const slot = name !== undefined && this.#options.slots.includes(name) ? name : undefined;
     this.#options.onEnd({ requestId, slot, code, seconds: (steadyNow() - began) / 1000, failure });
   }
 
@@ -143,45 +143,45 @@ export class EnginePages implements AsyncDisposable {
       return;
     }
     const { slot, engine, path } = place;
-    const asked = this.#ask(request, place, headersForEngine(request.headers, slot, engine));
+    const engineRequest = this.#openEngineRequest(request, place, headersForEngine(request.headers, slot, engine));
     const end = this.#options.begin(slot);
     response.once("close", () => {
-      asked.destroy();
+      engineRequest.destroy();
       end();
     });
     const refuseFor = (error: unknown): void => refuse(failureOf(slot, error));
-    asked.on("error", refuseFor);
-    asked.on("response", (answer) => {
+    engineRequest.on("error", refuseFor);
+    engineRequest.on("response", (answer) => {
       try {
         const headers = headersForBrowser(answer.rawHeaders, slot, engine, path);
         response.writeHead(answer.statusCode ?? 502, [...headers, "x-request-id", requestId]);
       } catch (error) {
-        asked.destroy();
+        engineRequest.destroy();
         refuseFor(error);
         return;
       }
       answer.on("error", () => response.destroy());
       answer.pipe(response);
     });
-    this.#send(request, asked, refuse);
+    this.#send(request, engineRequest, refuse);
   }
 
   /** The body, where there is one; a longer one than the limit is refused within. */
-  #send(request: IncomingMessage, asked: ClientRequest, refuse: Refuse): void {
+  #send(request: IncomingMessage, engineRequest: ClientRequest, refuse: Refuse): void {
     const { "content-length": length, "transfer-encoding": encoding } = request.headers;
     if (length === undefined && encoding === undefined) {
-      asked.end();
+      engineRequest.end();
       return;
     }
     let bytes = 0;
     request.on("data", (part: Buffer) => {
       bytes += part.length;
       if (bytes <= this.#options.bodyLimitBytes) return;
-      request.unpipe(asked);
-      asked.destroy();
+      request.unpipe(engineRequest);
+      engineRequest.destroy();
       refuse(new ApiError("dispatch.payload_too_large"));
     });
-    request.pipe(asked);
+    request.pipe(engineRequest);
   }
 
   #upgrade(visit: Visit, { socket, head }: { socket: Duplex; head: Buffer }, refuse: Refuse): void {
@@ -193,19 +193,19 @@ export class EnginePages implements AsyncDisposable {
       });
     const { slot, engine, path } = place;
     const headers = { ...headersForEngine(request.headers, slot, engine), connection: "Upgrade", upgrade: "websocket" };
-    const asked = this.#ask(request, place, headers);
+    const engineRequest = this.#openEngineRequest(request, place, headers);
     this.#open.set(socket, visit);
     socket.once("close", () => {
       this.#open.delete(socket);
-      asked.destroy();
+      engineRequest.destroy();
     });
-    asked.on("error", (error) => refuse(failureOf(slot, error)));
-    asked.on("response", (answer) => {
+    engineRequest.on("error", (error) => refuse(failureOf(slot, error)));
+    engineRequest.on("response", (answer) => {
       answer.resume();
       const message = `the engine of slot ${slot} opens no WebSocket there: it answered ${answer.statusCode ?? 0}`;
       refuse(new ApiError("dispatch.upstream_failed", { message }));
     });
-    asked.on("upgrade", (answer, other: Duplex, first: Buffer) => {
+    engineRequest.on("upgrade", (answer, other: Duplex, first: Buffer) => {
       const named = headersForBrowser(answer.rawHeaders, slot, engine, path);
       let lines = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n";
       for (let at = 0; at < named.length; at += 2) lines += `${named[at]}: ${named[at + 1]}\r\n`;
@@ -219,16 +219,28 @@ export class EnginePages implements AsyncDisposable {
       other.pipe(socket);
       socket.pipe(other);
     });
-    asked.end();
+    engineRequest.end();
   }
 
-  #ask(request: IncomingMessage, { engine, path }: Place, headers: ReturnType<typeof headersForEngine>): ClientRequest {
+  #openEngineRequest(
+    request: IncomingMessage,
+    { engine, path }: Place,
+    headers: ReturnType<typeof headersForEngine>,
+  ): ClientRequest {
     const { host, port, timeoutMs } = engine;
-    const asked = ask({ host, port, path, method: request.method ?? "GET", headers, agent: false, setHost: false });
+    const engineRequest = openRequest({
+      host,
+      port,
+      path,
+      method: request.method ?? "GET",
+      headers,
+      agent: false,
+      setHost: false,
+    });
     // Of a WebSocket, only until it is open.
-    asked.setTimeout(timeoutMs, () => asked.destroy(new Silence()));
-    asked.once("upgrade", (_, socket) => socket.setTimeout(0));
-    return asked;
+    engineRequest.setTimeout(timeoutMs, () => engineRequest.destroy(new Silence()));
+    engineRequest.once("upgrade", (_, socket) => socket.setTimeout(0));
+    return engineRequest;
   }
 
   /** Undefined: the address lacks the slash behind the slot's name. Throws ApiError for a forbidden or unknown page. */

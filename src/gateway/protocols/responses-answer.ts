@@ -79,14 +79,14 @@ function echoOf({ instructions, metadata, text, tool_choice: choice, tools }: Re
     tool_choice: "auto",
     tools: [],
   };
-  const asked = {
+  const echoed = {
     instructions: instructions ?? plain.instructions,
     metadata: metadata ?? plain.metadata,
     text: { ...text, format: text?.format ?? plain.text.format },
     tool_choice: choice ?? plain.tool_choice,
     tools: tools ?? plain.tools,
   };
-  return encodeRequest(asked).length > echoLimit ? plain : asked;
+  return encodeRequest(echoed).length > echoLimit ? plain : echoed;
 }
 
 /** Why an answer was cut; undefined for a complete one. */

@@ -7,7 +7,7 @@ interface EngineError {
   readonly message: string | undefined;
   readonly type: unknown;
   readonly code: unknown;
-  readonly asked: unknown;
+  readonly requested: unknown;
   readonly size: unknown;
 }
 
@@ -34,50 +34,50 @@ export function asTold(body: unknown): unknown {
 /** The engine's error: `{"error": {…}}`, `{"error": "…"}`, or the fields at the top. */
 export function errorIn(body: unknown): EngineError {
   const inner = isRecord(body) && "error" in body ? body["error"] : body;
-  const { message, type, code, n_prompt_tokens: asked, n_ctx: size } = isRecord(inner) ? inner : { message: inner };
-  return { message: typeof message === "string" ? message : undefined, type, code, asked, size };
+  const { message, type, code, n_prompt_tokens: requested, n_ctx: size } = isRecord(inner) ? inner : { message: inner };
+  return { message: typeof message === "string" ? message : undefined, type, code, requested, size };
 }
 
 interface Overflow {
-  readonly asked?: number | undefined;
+  readonly requested?: number | undefined;
   readonly size?: number | undefined;
 }
 
 /** Tokens of the prompt and of the context in engines' messages, in this order. */
 const overflowWords: readonly RegExp[] = [
   // llama.cpp, for embeddings and ranking.
-  /input \((?<asked>\d+) tokens\) is too large to process.*batch size: (?<size>\d+)/,
+  /input \((?<requested>\d+) tokens\) is too large to process.*batch size: (?<size>\d+)/,
   // Embedded engines of earlier versions.
-  /^(?:the (?:prompt|input) has|query and document have) (?<asked>\d+) tokens, the context (?<size>\d+)$/,
+  /^(?:the (?:prompt|input) has|query and document have) (?<requested>\d+) tokens, the context (?<size>\d+)$/,
   // OpenAI, vLLM.
-  /maximum context length is (?<size>\d+) tokens\b.{0,200}?\b(?:resulted in|requested|request has|contains at least) (?<asked>\d+)\b/s,
+  /maximum context length is (?<size>\d+) tokens\b.{0,200}?\b(?:resulted in|requested|request has|contains at least) (?<requested>\d+)\b/s,
   // SGLang.
-  /input \((?<asked>\d+) tokens\) is longer than the model's context length \((?<size>\d+) tokens\)/,
+  /input \((?<requested>\d+) tokens\) is longer than the model's context length \((?<size>\d+) tokens\)/,
   // Anthropic.
-  /prompt is too long: (?<asked>\d+) tokens > (?<size>\d+) maximum/,
+  /prompt is too long: (?<requested>\d+) tokens > (?<size>\d+) maximum/,
 ];
 
-function overflowOf({ message, type, code, asked, size }: EngineError): Overflow | undefined {
+function overflowOf({ message, type, code, requested, size }: EngineError): Overflow | undefined {
   const isNamed = type === "exceed_context_size_error" || code === "context_length_exceeded";
-  if (isNamed && typeof asked === "number" && typeof size === "number") return { asked, size };
+  if (isNamed && typeof requested === "number" && typeof size === "number") return { requested, size };
   const words = (message ?? "").slice(0, 2000);
   for (const pattern of overflowWords) {
     const found = pattern.exec(words)?.groups;
-    const counts = { asked: Number(found?.["asked"]), size: Number(found?.["size"]) };
+    const counts = { requested: Number(found?.["requested"]), size: Number(found?.["size"]) };
     // Further tokens beside the prompt, such as `max_tokens`, may be the ones beyond the limit.
-    if (found !== undefined && counts.asked >= counts.size) return counts;
+    if (found !== undefined && counts.requested >= counts.size) return counts;
   }
   return isNamed ? {} : undefined;
 }
 
-function contextExceeded({ asked, size }: Overflow, upstream: unknown): ApiError {
+function contextExceeded({ requested, size }: Overflow, upstream: unknown): ApiError {
   const tokens = (count: number | undefined): string => (count === undefined ? "" : ` (${count} tokens)`);
   return new ApiError("dispatch.rejected", {
-    message: `request${tokens(asked)} exceeds the available context size${tokens(size)}, try increasing it`,
+    message: `request${tokens(requested)} exceeds the available context size${tokens(size)}, try increasing it`,
     type: "exceed_context_size_error",
     familiar: {
       openai_code: "context_length_exceeded",
-      ...(asked === undefined ? {} : { n_prompt_tokens: asked }),
+      ...(requested === undefined ? {} : { n_prompt_tokens: requested }),
       ...(size === undefined ? {} : { n_ctx: size }),
     },
     ...(upstream === undefined ? {} : { details: { upstream } }),

@@ -60,9 +60,9 @@ function lineOf({ requestId, path, slot, code, seconds, failure, record }: Ended
 }
 
 /** Unknown fields are left out. */
-function fieldsOf({ asked, isStream, heldMs, queuedMs, firstTokenMs, engine }: RequestRecord): string {
+function fieldsOf({ requestedModel, isStream, heldMs, queuedMs, firstTokenMs, engine }: RequestRecord): string {
   let fields = "";
-  if (asked !== "") fields += `,"asked":${quoted(asked)}`;
+  if (requestedModel !== "") fields += `,"asked":${quoted(requestedModel)}`;
   if (isStream) fields += ',"stream":true';
   if (heldMs >= 1) fields += `,"heldMs":${Math.round(heldMs)}`;
   if (queuedMs >= 1) fields += `,"queuedMs":${Math.round(queuedMs)}`;

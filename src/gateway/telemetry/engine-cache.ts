@@ -19,7 +19,7 @@ interface Figure {
   readonly at: number;
 }
 
-/** How full the caches of llama.cpp's engines are, by their `/slots`, asked at a scrape and never else. */
+/** How full the caches of llama.cpp's engines are, by their `/slots`, read only at a scrape. */
 export class EngineCaches {
   readonly #index: () => Pick<ResolutionIndex, "slots">;
   readonly #admission: Pick<Admission, "backends">;
@@ -33,13 +33,13 @@ export class EngineCaches {
     this.#admission = admission;
   }
 
-  /** Asks all engines. Returns when they have answered, or soon. */
+  /** Reads them of all engines. Returns when they have answered, or soon. */
   async refresh(): Promise<void> {
-    const asked = [...this.#engines()].map(({ backend }) => this.#ask(backend));
-    if (asked.length === 0) return;
+    const readings = [...this.#engines()].map(({ backend }) => this.#read(backend));
+    if (readings.length === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, patienceMs);
-    await Promise.race([Promise.all(asked), promise]);
+    await Promise.race([Promise.all(readings), promise]);
     clearTimeout(timer);
   }
 
@@ -64,16 +64,16 @@ export class EngineCaches {
     }
   }
 
-  #ask(backend: Backend): Promise<void> {
+  #read(backend: Backend): Promise<void> {
     let open = this.#open.get(backend);
     if (open === undefined) {
-      open = this.#asked(backend).finally(() => this.#open.delete(backend));
+      open = this.#readOnce(backend).finally(() => this.#open.delete(backend));
       this.#open.set(backend, open);
     }
     return open;
   }
 
-  async #asked(backend: Backend): Promise<void> {
+  async #readOnce(backend: Backend): Promise<void> {
     const request = { method: "GET", path: "/slots", accept: "application/json", body: undefined } as const;
     try {
       const limits = { timeoutMs: answerMs, limitBytes: answerLimitBytes };

@@ -12,7 +12,7 @@ interface EngineFigures {
 /** The model that one request names, and the outcome of the request. */
 export class RequestRecord {
   /** `model` as the client wrote it, cut: records outlive requests, and a name may be as long as a body. */
-  asked = "";
+  requestedModel = "";
   isStream = false;
   /** Undefined: bodies are not kept. */
   body: KeptBody | undefined;

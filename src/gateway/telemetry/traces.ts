@@ -91,20 +91,20 @@ export function spansOf(request: TracedRequest, now: number, wallMs: number): st
   return spans;
 }
 
-function textsOf({ path, slot, record: { asked, engine } }: TracedRequest): KindTexts {
-  const key = `${path}\n${slot}\n${engine?.model}\n${asked}`;
+function textsOf({ path, slot, record: { requestedModel, engine } }: TracedRequest): KindTexts {
+  const key = `${path}\n${slot}\n${engine?.model}\n${requestedModel}`;
   const known = kindTexts.get(key);
   if (known !== undefined) return known;
   if (kindTexts.size >= kindLimit) kindTexts.clear();
   const operation = operationOf(path);
-  const name = JSON.stringify(asked === "" ? operation : `${operation} ${asked}`);
+  const name = JSON.stringify(requestedModel === "" ? operation : `${operation} ${requestedModel}`);
   const provider = slot.startsWith("upstream ") ? slot.slice("upstream ".length) : "berth";
   const bySlot = text("berth.slot", slot);
   const common = [
     bySlot,
     text(genAi.operation, operation),
     text(genAi.provider, provider),
-    ...(asked === "" ? [] : [text(genAi.requestModel, asked)]),
+    ...(requestedModel === "" ? [] : [text(genAi.requestModel, requestedModel)]),
     ...(engine === undefined ? [] : [text(genAi.responseModel, engine.model)]),
   ].join(",");
   const texts = {

@@ -31,8 +31,8 @@ export function execCredential(
   const apiVersion = typeof exec["apiVersion"] === "string" ? exec["apiVersion"] : "client.authentication.k8s.io/v1";
   const info = { apiVersion, kind: "ExecCredential", spec: { interactive: false, cluster: clusterInfo(cluster) } };
   let known: { readonly header: string; readonly untilMs: number } | undefined;
-  let asking: Promise<string> | undefined;
-  const ask = async (): Promise<string> => {
+  let running: Promise<string> | undefined;
+  const readHeader = async (): Promise<string> => {
     const env = { ...process.env, ...Object.fromEntries(variables), KUBERNETES_EXEC_INFO: JSON.stringify(info) };
     const { stdout } = await run(command, args, { env, timeout: limitMs }).catch((error: unknown) => {
       throw new NoConnection(`${command}, which the kubeconfig names for credentials, failed`, { cause: error });
@@ -49,8 +49,8 @@ export function execCredential(
   return async (isRefused) => {
     if (known !== undefined && !isRefused && Date.now() < known.untilMs) return known.header;
     // Requests that are sent together wait for one run of the program: it may ask a person, or a service that counts.
-    asking ??= ask().finally(() => (asking = undefined));
-    return await asking;
+    running ??= readHeader().finally(() => (running = undefined));
+    return await running;
   };
 }
 

@@ -89,7 +89,7 @@ async function headOf(
   network: Network,
   signal: AbortSignal,
 ): Promise<TransferHead> {
-  const ask = async (method: "HEAD" | "GET", more: Readonly<Record<string, string>>): Promise<TransferHead> => {
+  const request = async (method: "HEAD" | "GET", more: Readonly<Record<string, string>>): Promise<TransferHead> => {
     let found: TransferHead | undefined;
     const { connectMs, stallMs, proxies } = network;
     const request = {
@@ -119,9 +119,9 @@ async function headOf(
     if (found === undefined) throw new TransferError("broken", `${url.host} has given no answer`);
     return found;
   };
-  const head = await ask("HEAD", {});
+  const head = await request("HEAD", {});
   if (!refusesHead.has(head.status) || head.headers.has("x-error-code")) return head;
-  return await ask("GET", { range: "bytes=0-0" });
+  return await request("GET", { range: "bytes=0-0" });
 }
 
 /** Throws FetchError for an address that a redirect must not lead to. */

@@ -24,10 +24,10 @@ export class HashThread implements AsyncDisposable {
     this.#lastId += 1;
     const id = this.#lastId;
     return new FileHash(path, {
-      advance: async (to) => void (await this.#ask({ do: "advance", id, path, to })),
-      digest: async () => String(await this.#ask({ do: "digest", id })),
+      advance: async (to) => void (await this.#call({ do: "advance", id, path, to })),
+      digest: async () => String(await this.#call({ do: "digest", id })),
       end: async () => {
-        await this.#ask({ do: "forget", id }).catch(() => undefined);
+        await this.#call({ do: "forget", id }).catch(() => undefined);
         use[Symbol.dispose]();
       },
     });
@@ -46,7 +46,7 @@ export class HashThread implements AsyncDisposable {
     for (let at = 0; at < all.length; at += step) {
       signal.throwIfAborted();
       const part = all.slice(at, at + step);
-      const found = await this.#ask({ do: "check", path, sizeBytes, blockBytes, blocks: part });
+      const found = await this.#call({ do: "check", path, sizeBytes, blockBytes, blocks: part });
       if (typeof found === "object") wrong.push(...found);
     }
     return wrong;
@@ -56,8 +56,8 @@ export class HashThread implements AsyncDisposable {
     await this.#thread[Symbol.asyncDispose]();
   }
 
-  async #ask(question: HashQuestion): Promise<string | readonly number[] | undefined> {
-    const answer = await this.#thread.ask<HashAnswer>(question);
+  async #call(question: HashQuestion): Promise<string | readonly number[] | undefined> {
+    const answer = await this.#thread.call<HashAnswer>(question);
     if ("value" in answer) return answer.value;
     throw Object.assign(new Error(answer.error), answer.code === undefined ? {} : { code: answer.code });
   }

@@ -65,7 +65,7 @@ export type ModelPreparation =
 
 /** The slot or request that wants a model, and its attempt: a new attempt retries a pull that had failed for good. */
 export interface Requester {
-  readonly asker: string;
+  readonly requester: string;
   readonly attempt: string;
 }
 
@@ -75,7 +75,7 @@ export class ModelPulls implements AsyncDisposable {
   readonly #jobs: FetchJobs<PullProgress, PullFailure>;
   /** The model of each job, for as long as a slot or a request may ask for it. */
   readonly #models = new Map<string, WantedModel>();
-  readonly #subscribers = new Subscribers<[asker: string]>();
+  readonly #subscribers = new Subscribers<[requester: string]>();
   readonly #running = new Set<PullProgress>();
   #receivedBytes = 0;
   #stalls = 0;
@@ -89,7 +89,7 @@ export class ModelPulls implements AsyncDisposable {
       newProgress: () => ({ ...newProgress(), speed: new Speed() }),
       fetch: async (key, progress, signal) => await this.#run(key, progress, signal),
       failureOf: (_key, error) => failureOf(error),
-      onChange: (asker) => this.#subscribers.notify(asker),
+      onChange: (requester) => this.#subscribers.notify(requester),
     });
   }
 
@@ -125,10 +125,10 @@ export class ModelPulls implements AsyncDisposable {
     };
   }
 
-  /** The state of the job that `asker` has asked for with that attempt. Starts nothing. */
-  async preparation(model: WantedModel, asker: Requester): Promise<ModelPreparation> {
+  /** The state of the job that `requester` has asked for with that attempt. Starts nothing. */
+  async preparation(model: WantedModel, requester: Requester): Promise<ModelPreparation> {
     const { ref } = model;
-    const job = this.#jobs.followed(this.keyOf(model), asker);
+    const job = this.#jobs.followed(this.keyOf(model), requester);
     if (job === undefined) {
       if (await this.isThere(model))
         return { state: "fetching", message: `the model ${ref} was fetched`, progress: none };
@@ -143,10 +143,10 @@ export class ModelPulls implements AsyncDisposable {
   }
 
   /** Starts to fetch the model, or joins the job that fetches it. Does nothing if the model is in the store. */
-  async ask(model: WantedModel, asker: Requester): Promise<{ readonly job: PullState } | "there"> {
+  async join(model: WantedModel, requester: Requester): Promise<{ readonly job: PullState } | "there"> {
     const key = this.keyOf(model);
     this.#models.set(key, model);
-    const answer = await this.#jobs.ask(key, asker, async () => ((await this.isThere(model)) ? true : undefined));
+    const answer = await this.#jobs.join(key, requester, async () => ((await this.isThere(model)) ? true : undefined));
     return "job" in answer ? { job: answer.job } : "there";
   }
 
@@ -159,9 +159,9 @@ export class ModelPulls implements AsyncDisposable {
     });
   }
 
-  /** Calls `onAsker` with the asker of a job that has progressed, has ended, or is due for another attempt. */
-  watch(onAsker: (asker: string) => void): Disposable {
-    return this.#subscribers.add(onAsker);
+  /** Calls `onRequester` with the requester of a job that has progressed, has ended, or is due for another attempt. */
+  watch(onRequester: (requester: string) => void): Disposable {
+    return this.#subscribers.add(onRequester);
   }
 
   pause(model: WantedModel): void {
@@ -172,15 +172,15 @@ export class ModelPulls implements AsyncDisposable {
     this.#jobs.resume(this.keyOf(model));
   }
 
-  /** The asker no longer wants the model. Received bytes are kept. */
-  async leave(model: WantedModel, asker: string): Promise<void> {
-    await this.#jobs.cancel(this.keyOf(model), asker);
+  /** The requester no longer wants the model. Received bytes are kept. */
+  async leave(model: WantedModel, requester: string): Promise<void> {
+    await this.#jobs.cancel(this.keyOf(model), requester);
   }
 
-  /** Ends the job for that asker. Received bytes are deleted unless another asker wants them. */
-  async cancel(model: WantedModel, asker: string): Promise<void> {
+  /** Ends the job for that requester. Received bytes are deleted unless another requester wants them. */
+  async cancel(model: WantedModel, requester: string): Promise<void> {
     const key = this.keyOf(model);
-    await this.#jobs.cancel(key, asker);
+    await this.#jobs.cancel(key, requester);
     if (this.#jobs.stateOf(key) === undefined && !(await this.isThere(model))) await this.#options.fetch.discard(model);
   }
 

@@ -24,24 +24,24 @@ export class RemoteShapes implements AsyncDisposable {
   readonly #options: RemoteShapesOptions;
   /** Undefined: the shape is unknown. */
   readonly #known = new Map<string, ModelShape | undefined>();
-  readonly #reading = new Map<string, { readonly askers: Set<string>; readonly done: Promise<void> }>();
-  readonly #subscribers = new Subscribers<[asker: string]>();
+  readonly #reading = new Map<string, { readonly requesters: Set<string>; readonly done: Promise<void> }>();
+  readonly #subscribers = new Subscribers<[requester: string]>();
   readonly #closing = new AbortController();
 
   constructor(options: RemoteShapesOptions) {
     this.#options = options;
   }
 
-  /** Begins to read at the first question; `asker` is told when that has ended. Undefined: the shape is unknown. */
-  of(model: WantedModel, asker: string): ModelShape | "reading" | undefined {
+  /** Begins to read at the first question; `requester` is told when that has ended. Undefined: the shape is unknown. */
+  of(model: WantedModel, requester: string): ModelShape | "reading" | undefined {
     const key = canonicalJson([model.files, model.isOpen]);
     if (this.#known.has(key)) return this.#known.get(key);
     const running = this.#reading.get(key);
     if (running !== undefined) {
-      running.askers.add(asker);
+      running.requesters.add(requester);
       return "reading";
     }
-    const askers = new Set([asker]);
+    const requesters = new Set([requester]);
     const done = this.#read(model)
       .catch(() => undefined)
       .then((shape) => {
@@ -49,15 +49,15 @@ export class RemoteShapes implements AsyncDisposable {
         if (this.#closing.signal.aborted) return;
         this.#known.set(key, shape);
         for (const [oldest] of this.#known) if (this.#known.size > most) this.#known.delete(oldest);
-        for (const each of askers) this.#subscribers.notify(each);
+        for (const each of requesters) this.#subscribers.notify(each);
       });
-    this.#reading.set(key, { askers, done });
+    this.#reading.set(key, { requesters, done });
     return "reading";
   }
 
-  /** Calls `onAsker` with who should ask again. */
-  watch(onAsker: (asker: string) => void): Disposable {
-    return this.#subscribers.add(onAsker);
+  /** Calls `onRequester` with who should ask again. */
+  watch(onRequester: (requester: string) => void): Disposable {
+    return this.#subscribers.add(onRequester);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

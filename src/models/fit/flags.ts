@@ -67,7 +67,7 @@ export function settingsOf(
     return last(names) >= 0 || /^(?:1|true|on|enabled)$/.test(env[variable] ?? "");
   };
   const places = Math.max(1, count("places") ?? 1);
-  const asked = count("context") ?? 0;
+  const declared = count("context") ?? 0;
   const isUnified = isOn("unified");
   const isEmbedding = isOn("embedding") || isOn("reranking");
   const ubatch = count("ubatch") ?? serverDefaults.ubatch;
@@ -76,7 +76,7 @@ export function settingsOf(
   const isShared = isUnified || isOff(said(known.fit));
   const whole = (found.contextLength ?? 4096) * (isShared ? 1 : places);
   return {
-    contextTokens: asked === 0 ? whole : asked,
+    contextTokens: declared === 0 ? whole : declared,
     places,
     isUnified,
     keyType: cacheType(said(known.keyType)),

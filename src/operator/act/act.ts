@@ -102,7 +102,7 @@ async function carryOut(
       const attempt = attemptOf(input);
       const model = input.unprepared?.model;
       const workload = workloadOf(input, processOf(step));
-      if (model !== undefined) await dependencies.pulls.ask(model, { asker: input.name, attempt });
+      if (model !== undefined) await dependencies.pulls.join(model, { requester: input.name, attempt });
       else if (workload !== undefined) await dependencies.runtime.fetch?.(workload, attempt);
       return false;
     }

@@ -24,7 +24,7 @@ export async function modelPreparation(
     if (next.length > 0 && next.every((workload) => isRunning(workload, observed))) continue;
     const { files, sizeBytes } = record.fetch;
     const wanted = { ref: record.ref, files, isOpen: false, ...(sizeBytes === undefined ? {} : { sizeBytes }) };
-    return { ...(await pulls.preparation(wanted, { asker: slot, attempt })), role, model: wanted };
+    return { ...(await pulls.preparation(wanted, { requester: slot, attempt })), role, model: wanted };
   }
   return undefined;
 }

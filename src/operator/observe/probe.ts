@@ -37,7 +37,7 @@ const validPath = /^\/[\x21-\x7e]*$/;
 export const httpProbe: Probe = async (probe) => {
   const { path, timeoutMs } = probe;
   try {
-    return await ask(probe);
+    return await send(probe);
   } catch (error) {
     const isLate = error instanceof ExchangeError && error.phase === "timeout";
     const message = isLate ? `${path} did not answer within ${timeoutMs} ms` : `${path}: ${errorMessage(error)}`;
@@ -45,7 +45,7 @@ export const httpProbe: Probe = async (probe) => {
   }
 };
 
-async function ask({ host, port, path, timeoutMs, body, form, bearer, signal }: ProbeRequest): Promise<ProbeResult> {
+async function send({ host, port, path, timeoutMs, body, form, bearer, signal }: ProbeRequest): Promise<ProbeResult> {
   if (!validPath.test(path)) throw new Error("a request cannot have this path");
   const { payload, type } = await encoded(body, form);
   const pool = new EnginePool({ host, port, ...(bearer === undefined ? {} : { bearer }) });

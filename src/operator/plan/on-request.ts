@@ -124,7 +124,7 @@ function demandOf({ demand, now }: ChoiceInput, chosen: string): ReadonlyMap<str
 function failuresInForce({ before, specHash, requests }: ChoiceInput, refs: readonly string[]): readonly FailedRef[] {
   const failed = before?.status.onRequest?.failed ?? [];
   if (failed.length === 0 || before?.specHash !== specHash) return [];
-  const asked = [requestOf({ requests }, "restart"), requestOf({ requests }, "load")];
-  const askedAt = Math.max(...asked.map((request) => at(request?.requestedAt)));
-  return failed.filter((each) => refs.includes(each.ref) && at(each.at) >= askedAt);
+  const requested = [requestOf({ requests }, "restart"), requestOf({ requests }, "load")];
+  const requestedAt = Math.max(...requested.map((request) => at(request?.requestedAt)));
+  return failed.filter((each) => refs.includes(each.ref) && at(each.at) >= requestedAt);
 }

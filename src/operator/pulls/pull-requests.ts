@@ -48,10 +48,10 @@ export class PullRequests implements AsyncDisposable {
     stack.use(shapes.watch(onSlot));
     stack.use(store.watch((ids) => ids.forEach((id) => onKey(`${prefix}${id}`))));
     stack.use(
-      pulls.watch((asker) => {
+      pulls.watch((requester) => {
         this.#schedule();
-        if (asker.startsWith(prefix)) onKey(asker);
-        else onSlot(asker);
+        if (requester.startsWith(prefix)) onKey(requester);
+        else onSlot(requester);
       }),
     );
     for (const { id } of store.requests()) onKey(`${prefix}${id}`);
@@ -81,12 +81,12 @@ export class PullRequests implements AsyncDisposable {
     await this.#publishing;
   }
 
-  async #handle(request: PullRequest, asker: string): Promise<void> {
+  async #handle(request: PullRequest, requester: string): Promise<void> {
     const { pulls, log, store } = this.#options;
     const model = modelOf(request);
     switch (request.action) {
       case "cancel":
-        await pulls.cancel(model, asker);
+        await pulls.cancel(model, requester);
         await this.#end(request, { state: "cancelled", bytesDone: 0, stalls: 0 });
         return;
       case "remove": {
@@ -100,11 +100,11 @@ export class PullRequests implements AsyncDisposable {
         return;
       case "pause":
         // The request joins first: only a job can be paused, and there may be none yet.
-        if ((await pulls.ask(model, { asker, attempt: request.requestedAt })) !== "there") pulls.pause(model);
+        if ((await pulls.join(model, { requester, attempt: request.requestedAt })) !== "there") pulls.pause(model);
         return;
       case "run": {
         pulls.resume(model);
-        const answer = await pulls.ask(model, { asker, attempt: request.requestedAt });
+        const answer = await pulls.join(model, { requester, attempt: request.requestedAt });
         if (answer === "there") {
           const bytesTotal = pulls.sizeOf(model);
           log.info(`model ${request.ref} was fetched`);
@@ -116,7 +116,7 @@ export class PullRequests implements AsyncDisposable {
         const { reason, message, isTerminal } = job.failure;
         log.warn({ reason }, `model ${request.ref} cannot be fetched: ${message}`);
         if (!isTerminal) return;
-        await pulls.leave(model, asker);
+        await pulls.leave(model, requester);
         await this.#end(request, { ...countsOf(job), state: "failed", error: { reason, message } });
         return;
       }
@@ -183,7 +183,7 @@ export class PullRequests implements AsyncDisposable {
   #statuses(): readonly PullStatus[] {
     const { store, pulls } = this.#options;
     const jobs = new Map(pulls.list().map(({ key, model, job }) => [key, { model, job }]));
-    const asked = new Set<string>();
+    const requestedKeys = new Set<string>();
     const requested = store.requests().flatMap((request): PullStatus[] => {
       if (this.#ended.has(request.id) || request.action === "remove") return [];
       const { id, ref, files, sizeBytes, requestedAt } = request;
@@ -191,12 +191,12 @@ export class PullRequests implements AsyncDisposable {
       if (check !== undefined)
         return [{ ...amountOf(check), state: "running", stalls: 0, id, ref, files, requestedAt }];
       const key = pulls.keyOf(modelOf(request));
-      asked.add(key);
+      requestedKeys.add(key);
       const size = sizeBytes === undefined ? {} : { sizeBytes };
       return [{ ...countsOf(jobs.get(key)?.job), id, ref, files, ...size, requestedAt }];
     });
     const needed = [...jobs].flatMap(([key, { model, job }]): PullStatus[] => {
-      if (asked.has(key)) return [];
+      if (requestedKeys.has(key)) return [];
       const { ref, files, sizeBytes } = model;
       const size = sizeBytes === undefined ? {} : { sizeBytes };
       return [

@@ -30,7 +30,7 @@ class BriefAgent extends Agent {
 }
 
 /** A request in progress, which can be abandoned. */
-interface Question {
+interface PendingCall {
   readonly giveUp: (reason: Error) => void;
 }
 
@@ -56,7 +56,7 @@ export class Daemon implements Disposable {
   readonly #api: Dockerode;
   readonly #patient: Dockerode;
   readonly #silenceMs: number;
-  readonly #asked = new Set<Question>();
+  readonly #pending = new Set<PendingCall>();
   #briefMs: number;
   #problem: string | undefined;
   #isHurried = false;
@@ -92,30 +92,30 @@ export class Daemon implements Disposable {
   limitUnreachableWait(ms: number): void {
     this.#isHurried = true;
     this.#briefMs = Math.min(this.#briefMs, ms);
-    const asked = [...this.#asked];
+    const pending = [...this.#pending];
     setTimeout(() => {
-      for (const question of asked) question.giveUp(tooLate(ms));
+      for (const pendingCall of pending) pendingCall.giveUp(tooLate(ms));
     }, ms).unref();
   }
 
   /** Closes every connection, and abandons requests in progress. */
   [Symbol.dispose](): void {
     this.#problem ??= "the connection to the Docker daemon was closed";
-    for (const { giveUp } of this.#asked) giveUp(new Error("its connection was closed"));
+    for (const { giveUp } of this.#pending) giveUp(new Error("its connection was closed"));
     this.#agent.destroy();
   }
 
   async isPodman(): Promise<boolean> {
-    const version = JSON.stringify(await this.ask((api) => api.version(), "brief"));
+    const version = JSON.stringify(await this.call((api) => api.version(), "brief"));
     return version.includes('"Podman');
   }
 
   /** `wait` "asAborted": for streams and for requests of any duration; the request's own signal ends it. */
-  async ask<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T> {
+  async call<T>(send: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T> {
     if (this.#problem !== undefined) throw new RuntimeUnavailable(this.#problem);
     try {
-      if (wait === "asAborted") return await question(this.#patient);
-      return await this.#within(wait === "brief" ? this.#briefMs : this.#silenceMs, wait, question(this.#api));
+      if (wait === "asAborted") return await send(this.#patient);
+      return await this.#within(wait === "brief" ? this.#briefMs : this.#silenceMs, wait, send(this.#api));
     } catch (error) {
       throw this.#explain(error);
     }
@@ -125,7 +125,7 @@ export class Daemon implements Disposable {
   async stream<T>(open: (api: Dockerode, signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const late = new AbortController();
     try {
-      return await this.ask(
+      return await this.call(
         (api) => this.#within(this.#briefMs, "brief", open(api, AbortSignal.any([signal, late.signal]))),
         "asAborted",
       );
@@ -135,20 +135,20 @@ export class Daemon implements Disposable {
     }
   }
 
-  /** Like `ask`, but undefined where the daemon answers that the object does not exist. */
-  async find<T>(question: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T | undefined> {
+  /** Like `call`, but undefined where the daemon answers that the object does not exist. */
+  async find<T>(send: (api: Dockerode) => Promise<T>, wait: Wait = "limited"): Promise<T | undefined> {
     try {
-      return await this.ask(question, wait);
+      return await this.call(send, wait);
     } catch (error) {
       if (error instanceof DaemonRefusal && error.status === 404) return undefined;
       throw error;
     }
   }
 
-  /** Like `ask`; a missing object (404), or one in the wanted state (304, 409), is success. */
-  async settle(question: (api: Dockerode) => Promise<unknown>): Promise<void> {
+  /** Like `call`; a missing object (404), or one in the wanted state (304, 409), is success. */
+  async settle(send: (api: Dockerode) => Promise<unknown>): Promise<void> {
     try {
-      await this.ask(question);
+      await this.call(send);
     } catch (error) {
       if (!(error instanceof DaemonRefusal) || ![304, 404, conflict].includes(error.status)) throw error;
     }
@@ -157,19 +157,19 @@ export class Daemon implements Disposable {
   /** Rejects after `ms` even if the answer never settles, as one lost on its way. */
   async #within<T>(ms: number, wait: Wait, answer: Promise<T>): Promise<T> {
     const { promise, reject } = Promise.withResolvers<never>();
-    const question: Question = {
+    const pendingCall: PendingCall = {
       giveUp: (reason) => {
         if (this.#isHurried && wait === "brief") this.#problem ??= silenceOf(this.path, reason);
         reject(reason);
       },
     };
-    const timer = setTimeout(() => question.giveUp(tooLate(ms)), ms);
-    this.#asked.add(question);
+    const timer = setTimeout(() => pendingCall.giveUp(tooLate(ms)), ms);
+    this.#pending.add(pendingCall);
     try {
       return await Promise.race([answer, promise]);
     } finally {
       clearTimeout(timer);
-      this.#asked.delete(question);
+      this.#pending.delete(pendingCall);
     }
   }
 

@@ -217,7 +217,7 @@ class DockerRuntime implements Runtime {
   /** The daemon's containers of that process, or of the slot, with our label, the oldest first. */
   async #find(slot: string, process?: ProcessRef): Promise<readonly Inspected[]> {
     const label = labelFilter(this.#options.instance, slot);
-    const listed = await this.#daemon.ask((api) => api.listContainers({ all: true, filters: { label } }), "brief");
+    const listed = await this.#daemon.call((api) => api.listContainers({ all: true, filters: { label } }), "brief");
     await Promise.all(listed.map(({ Id: id }) => this.#view.refresh(id)));
     const ids = new Set(listed.map(({ Id: id }) => id));
     const found = (this.#view.lastKnown() ?? []).filter(({ id }) => ids.has(id));
@@ -243,7 +243,7 @@ class DockerRuntime implements Runtime {
       }),
     );
     try {
-      await this.#daemon.ask((api) => api.getContainer(id).start());
+      await this.#daemon.call((api) => api.getContainer(id).start());
     } catch (error) {
       await this.#daemon.settle((api) => api.getContainer(id).remove({ force: true, v: true }));
       this.#view.forget(id);
@@ -256,7 +256,7 @@ class DockerRuntime implements Runtime {
     const { stateDir, configDir, modelsDir } = this.#options;
     // The daemon's root directory is read only where a mount could name it.
     const info: { DockerRootDir?: string } =
-      mounts.length === 0 ? {} : await this.#daemon.ask((api) => api.info(), "brief");
+      mounts.length === 0 ? {} : await this.#daemon.call((api) => api.info(), "brief");
     const guarded = [stateDir, configDir, info.DockerRootDir || undefined].filter((path) => path !== undefined);
     return { socket: this.#daemon.path, guarded, open: modelsDir === undefined ? [] : [modelsDir] };
   }
@@ -267,7 +267,7 @@ class DockerRuntime implements Runtime {
     if (info.State.Paused) await this.#daemon.settle((api) => api.getContainer(id).unpause());
     if (driftOf({ ...container, info: { ...info, State: { ...info.State, Paused: false } } }) !== undefined) {
       try {
-        await this.#daemon.ask((api) => api.getContainer(id).rename({ name: label.name }));
+        await this.#daemon.call((api) => api.getContainer(id).rename({ name: label.name }));
       } catch (error) {
         if (!(error instanceof DaemonRefusal) || error.status !== 409) throw error;
         this.#keepsName.add(id);

@@ -21,7 +21,7 @@ export interface HostFacts {
 export async function gpuDriver(daemon: Daemon, { gpus }: Container): Promise<HostFacts["gpuDriver"]> {
   if (gpus === undefined) return "nvidia";
   if (await daemon.isPodman()) return "cdi";
-  const info = JSON.stringify(await daemon.ask((api) => api.info(), "brief"));
+  const info = JSON.stringify(await daemon.call((api) => api.info(), "brief"));
   return info.includes('"nvidia.com/gpu=') ? "cdi" : "nvidia";
 }
 

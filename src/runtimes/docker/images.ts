@@ -35,7 +35,7 @@ export class Images {
    * another attempt, an image that could not be fetched counts as absent again. Starts nothing.
    */
   async preparation(slot: string, image: string, attempt: string): Promise<Preparation> {
-    const job = this.#jobs.followed(image, { asker: slot, attempt });
+    const job = this.#jobs.followed(image, { requester: slot, attempt });
     if (job === undefined) {
       const found = await this.#inspect(image);
       if (found === undefined) return { state: "absent", message: `the image ${image} is not on this machine` };
@@ -53,7 +53,7 @@ export class Images {
 
   /** Starts to fetch the image unless it is present, or joins the job of another slot. */
   async fetch(slot: string, image: string, attempt: string): Promise<void> {
-    await this.#jobs.ask(image, { asker: slot, attempt }, () => this.#inspect(image));
+    await this.#jobs.join(image, { requester: slot, attempt }, () => this.#inspect(image));
   }
 
   /** Undefined for a missing image, a refusal when the daemon rejects the name or cannot inspect it. */
@@ -73,7 +73,7 @@ export class Images {
 
   async #fetch(image: string, progress: PullProgress, signal: AbortSignal): Promise<void> {
     const authconfig = await registryAuth(image, this.#env, signal);
-    const stream = await this.#daemon.ask(
+    const stream = await this.#daemon.call(
       (api) =>
         // Without a tag the daemon would fetch all tags.
         api.createImage(authconfig, {

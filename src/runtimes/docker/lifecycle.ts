@@ -19,7 +19,7 @@ export async function makeContainer(
   optionsFor: (name: string) => ContainerCreateOptions,
 ): Promise<string> {
   const make = async (wanted: string): Promise<string> =>
-    (await daemon.ask((api) => api.createContainer(optionsFor(wanted)))).id;
+    (await daemon.call((api) => api.createContainer(optionsFor(wanted)))).id;
   try {
     return await make(name);
   } catch (error) {

@@ -34,7 +34,7 @@ export class Network {
     return await this.#serial.run(async () => {
       const [known] = await this.#ids();
       if (known !== undefined) return known;
-      const made = await this.#daemon.ask((api) =>
+      const made = await this.#daemon.call((api) =>
         api.createNetwork({
           Name: networkFor(this.#instance),
           Driver: "bridge",
@@ -52,7 +52,7 @@ export class Network {
       for (const id of await this.#ids()) {
         if (this.#users > 0) return;
         try {
-          await this.#daemon.ask((api) => api.getNetwork(id).remove());
+          await this.#daemon.call((api) => api.getNetwork(id).remove());
         } catch (error) {
           if (!(error instanceof DaemonRefusal)) throw error;
         }
@@ -62,6 +62,6 @@ export class Network {
 
   async #ids(): Promise<readonly string[]> {
     const filters = { label: labelFilter(this.#instance) };
-    return (await this.#daemon.ask((api) => api.listNetworks({ filters }), "brief")).map(({ Id: id }) => id);
+    return (await this.#daemon.call((api) => api.listNetworks({ filters }), "brief")).map(({ Id: id }) => id);
   }
 }

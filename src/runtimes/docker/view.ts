@@ -102,7 +102,7 @@ export class ContainerView {
   async #list(): Promise<readonly { readonly Id: string }[]> {
     const filters = { label: labelFilter(this.#instance) };
     try {
-      return await this.#daemon.ask((api) => api.listContainers({ all: true, filters }), "brief");
+      return await this.#daemon.call((api) => api.listContainers({ all: true, filters }), "brief");
     } catch (error) {
       if (!(error instanceof DaemonRefusal)) throw error;
       throw new RuntimeUnavailable(`the daemon at ${this.#daemon.path} cannot list: ${error.message}`, {

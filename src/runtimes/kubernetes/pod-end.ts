@@ -23,7 +23,7 @@ export async function endPod(
   const { name, uid } = pod.metadata;
   // 0 would remove the object alone, whatever its node does.
   const graceSeconds = Math.max(1, Math.ceil(stopSeconds));
-  const ask = async (gracePeriodSeconds: number): Promise<boolean> => {
+  const requestDeletion = async (gracePeriodSeconds: number): Promise<boolean> => {
     const body = { gracePeriodSeconds, preconditions: { uid }, propagationPolicy: "Background" };
     try {
       await view.request("DELETE", "pods", name, { body, signal: closing });
@@ -34,7 +34,7 @@ export async function endPod(
       throw error;
     }
   };
-  if (!(await ask(graceSeconds))) return;
+  if (!(await requestDeletion(graceSeconds))) return;
   const gone = Promise.withResolvers<void>();
   const isGone = (): boolean => view.get(name)?.metadata.uid !== uid;
   const check = (): void => {
@@ -43,7 +43,7 @@ export async function endPod(
   using _changes = view.onChange(name, check);
   const ended = new AbortController();
   const waiting = AbortSignal.any([closing, ended.signal]);
-  const endSoon = (): void => void ask(1).catch(() => undefined);
+  const endSoon = (): void => void requestDeletion(1).catch(() => undefined);
   signal?.addEventListener("abort", endSoon, { once: true });
   if (signal?.aborted === true) endSoon();
   const deadline = performance.now() + graceSeconds * 1000 + lateMs;

@@ -32,7 +32,7 @@ export class ConversationThread implements AsyncDisposable {
 
   /** The conversation as JSON. Throws ApiError `system.not_found`. */
   async read(owner: string, id: string): Promise<Uint8Array> {
-    const answer = await this.#ask({ do: "read", stateDir: this.#stateDir, owner, id });
+    const answer = await this.#call({ do: "read", stateDir: this.#stateDir, owner, id });
     if ("bytes" in answer) return answer.bytes;
     throw unexpected();
   }
@@ -42,7 +42,7 @@ export class ConversationThread implements AsyncDisposable {
    * of that id, and `dispatch.payload_too_large` for more than an owner may have.
    */
   async write(owner: string, id: string, bytes: Uint8Array): Promise<ConversationHead> {
-    const answer = await this.#ask({ do: "write", stateDir: this.#stateDir, owner, id, bytes });
+    const answer = await this.#call({ do: "write", stateDir: this.#stateDir, owner, id, bytes });
     if ("head" in answer) return answer.head;
     throw unexpected();
   }
@@ -56,9 +56,9 @@ export class ConversationThread implements AsyncDisposable {
     await this.#thread[Symbol.asyncDispose]();
   }
 
-  async #ask(question: Question): Promise<Answer> {
+  async #call(question: Question): Promise<Answer> {
     try {
-      const answer = await this.#thread.ask<Answer>(question);
+      const answer = await this.#thread.call<Answer>(question);
       if ("failure" in answer) throw errorOf(answer.failure);
       return answer;
     } catch (error) {

@@ -13,7 +13,7 @@ export interface HardwareStore extends AsyncDisposable {
   found(): PublishedHardware | undefined;
   /** The request that no probe has answered yet. */
   pending(): ProbeRequest | undefined;
-  ask(request: ProbeRequest): Promise<void>;
+  requestProbe(request: ProbeRequest): Promise<void>;
   publish(found: PublishedHardware): Promise<void>;
   watch(onChange: () => void): Disposable;
 }
@@ -35,7 +35,7 @@ export async function openHardwareStore(open: OpenDocuments): Promise<HardwareSt
       const request = documents.get("request");
       return request !== undefined && "token" in request && request.token !== found()?.answers ? request : undefined;
     },
-    ask: (request) => documents.put("request", probeRequestSchema.parse(request), { isLasting: false }),
+    requestProbe: (request) => documents.put("request", probeRequestSchema.parse(request), { isLasting: false }),
     publish: (value) => documents.put("found", publishedHardwareSchema.parse(value), { isLasting: false }),
     watch: (onChange) => subscribers.add(onChange),
     [Symbol.asyncDispose]: () => documents[Symbol.asyncDispose](),

@@ -34,7 +34,7 @@ const body = Buffer.from(
 
 function ended(nth: number): EndedRequest {
   const record = new RequestRecord();
-  record.asked = "bench";
+  record.requestedModel = "bench";
   record.engine = { startedAt: performance.now() - 3, ms: 3, model: "fixed", tokensIn: 24, tokensOut: 12 };
   return {
     requestId: `0af7651916cd43dd8448eb21${nth}`,

@@ -31,7 +31,7 @@ describe("the access log", () => {
   it("cuts a name of any length", () => {
     let text = "";
     const record = new RequestRecord();
-    record.asked = shortName("x".repeat(100_000));
+    record.requestedModel = shortName("x".repeat(100_000));
     new AccessLog(pino({ level: "info" }), (line) => void (text += line)).closed({
       requestId: "1",
       path: "/v1/chat/completions",
@@ -46,7 +46,13 @@ describe("the access log", () => {
 
   it("has lines of JSON whatever a client writes, in the form of the other lines", () => {
     const record = new RequestRecord();
-    Object.assign(record, { asked: 'a"\n\u2028', isStream: true, heldMs: 12.4, queuedMs: 3.6, firstTokenMs: 20 });
+    Object.assign(record, {
+      requestedModel: 'a"\n\u2028',
+      isStream: true,
+      heldMs: 12.4,
+      queuedMs: 3.6,
+      firstTokenMs: 20,
+    });
     record.engine = { startedAt: 0, ms: 30.2, model: 'b"', tokensIn: 4, tokensOut: 0 };
     const failure = new ApiError("dispatch.upstream_failed");
     const seen: string[] = [];

@@ -177,7 +177,7 @@ describe("traces", () => {
 
   it("have a span of the queue where a request waits for another", () => {
     const record = new RequestRecord();
-    Object.assign(record, { asked: "primary", queuedMs: 300, waitEndedAt: 9_500 });
+    Object.assign(record, { requestedModel: "primary", queuedMs: 300, waitEndedAt: 9_500 });
     record.engine = { startedAt: 9_500, ms: 400, model: "m", tokensIn: undefined, tokensOut: undefined };
     const trace = ownTrace(sampled, () => true);
     const ended = { path: "/v1/chat/completions", slot: "primary", requestId: "1", code: 200, seconds: 1 };

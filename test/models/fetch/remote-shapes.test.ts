@@ -33,7 +33,7 @@ async function asked(
   const network = { hub: hubFrom({}), connectMs: 60_000, stallMs: 60_000, retryMs: 10 };
   await using remote = new RemoteShapes({ network, leastBytes, limitMs });
   const told: string[] = [];
-  using _ = remote.watch((asker) => told.push(asker));
+  using _ = remote.watch((requester) => told.push(requester));
   const model = { ref: "m", files: paths.map((path) => ({ source: `${server.url}${path}` })), isOpen: false };
   assert.equal(remote.of(model, "a"), "reading");
   assert.equal(remote.of(model, "b"), "reading");

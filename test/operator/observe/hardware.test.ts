@@ -67,7 +67,7 @@ describe("the operator's probe of the hardware", () => {
 
   it("answers a request from before its start", async () => {
     await using at = await scene();
-    await at.store.ask(request);
+    await at.store.requestProbe(request);
     await at.start(async () => pcFacts);
     await until("it is answered", () => at.store.pending() === undefined);
     assert.equal(at.store.found()?.answers, "a");
@@ -77,7 +77,7 @@ describe("the operator's probe of the hardware", () => {
     await using at = await scene();
     const { look, begun, end } = slowLook();
     await at.start(look);
-    await at.store.ask(request);
+    await at.store.requestProbe(request);
     end(pcFacts);
     await until("it looks again", () => begun() === 2);
     assert.equal(at.store.found()?.answers, undefined);
@@ -113,7 +113,7 @@ describe("the operator's probe of the hardware", () => {
     end(withCard);
     await closed;
     assert.equal(at.store.found(), undefined);
-    await at.store.ask(request);
+    await at.store.requestProbe(request);
     assert.deepEqual(at.store.pending(), request);
   });
 

@@ -38,7 +38,7 @@ test("a driver that is loaded while a slot runs restarts nothing, under the next
   assert.deepEqual([site.state("a"), backend(), starts()], ["ready", onCpu, 1]);
 
   facts = { ...pcFacts, kernel: "with card", devices: [device("/dev/nvidiactl")] };
-  await store.ask({ schema: 1, token: "t", requestedAt: "2026-01-01T00:00:00.000Z" });
+  await store.requestProbe({ schema: 1, token: "t", requestedAt: "2026-01-01T00:00:00.000Z" });
   await until("the operator has looked again", () => store.found()?.answers === "t");
   await site.controller.resync();
   await site.advance(2);

@@ -25,13 +25,13 @@ it("a daemon that accepts and does not answer is unavailable for a plain request
     const stream = new AbortController();
     let isOver = false;
     const events = daemon
-      .ask((api) => api.getEvents({ abortSignal: stream.signal }), "asAborted")
+      .call((api) => api.getEvents({ abortSignal: stream.signal }), "asAborted")
       .finally(() => (isOver = true));
     const failed = later(assert.rejects(events, { name: "AbortError" }));
     const isUnavailable = (error: unknown): boolean =>
       error instanceof RuntimeUnavailable && error.message.includes("does not answer");
     await assert.rejects(
-      daemon.ask((api) => api.listContainers()),
+      daemon.call((api) => api.listContainers()),
       isUnavailable,
     );
     await assert.rejects(
@@ -62,7 +62,7 @@ it("a query does not slow down with the number of open connections", async () =>
   const closing = new AbortController();
   const streams: unknown[] = [];
   for (let count = 0; count < 5; count++)
-    streams.push(await daemon.ask((api) => api.getEvents({ abortSignal: closing.signal }), "asAborted"));
+    streams.push(await daemon.call((api) => api.getEvents({ abortSignal: closing.signal }), "asAborted"));
   inspect.mock.resetCalls();
   await daemon.isPodman();
   const written = inspect.mock.calls.map(({ result }) => String(result).length);
@@ -84,7 +84,7 @@ it("a lost answer to a query has a shorter time limit than a lost answer to a ch
   const isLost = (error: unknown): boolean =>
     error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no answer for 0.1 s");
   await assert.rejects(
-    daemon.ask((api) => api.listContainers(), "brief"),
+    daemon.call((api) => api.listContainers(), "brief"),
     isLost,
   );
   await assert.rejects(
@@ -100,7 +100,7 @@ it("an answer that is cut before its end is a failure, without any time limit of
   });
   using daemon = new Daemon(double.path, { silenceMs: 200 });
   await assert.rejects(
-    daemon.ask((api) => api.createContainer({ Image: "x" })),
+    daemon.call((api) => api.createContainer({ Image: "x" })),
     RuntimeUnavailable,
   );
 });
@@ -111,8 +111,8 @@ it("during a stop a query is given up soon, and no further query is sent", async
   const isGivenUp = (error: unknown): boolean =>
     error instanceof RuntimeUnavailable && error.message.endsWith("does not answer: no answer for 0.05 s");
   const asked = [
-    daemon.ask((api) => api.listContainers(), "brief"),
-    daemon.ask((api) => api.getContainer("c").start()),
+    daemon.call((api) => api.listContainers(), "brief"),
+    daemon.call((api) => api.getContainer("c").start()),
     daemon.find((api) => api.getImage("i").inspect(), "brief"),
   ].map((answer) => assert.rejects(answer, isGivenUp));
   await until("they are asked", () => double.asked.length === 3);
@@ -132,7 +132,7 @@ it("during a stop answers are still received, and a change may take its time", a
   });
   using daemon = new Daemon(double.path);
   daemon.limitUnreachableWait(10_000);
-  assert.deepEqual(await daemon.ask((api) => api.listContainers(), "brief"), []);
+  assert.deepEqual(await daemon.call((api) => api.listContainers(), "brief"), []);
   daemon.limitUnreachableWait(1);
   await daemon.settle((api) => api.getContainer("c").kill());
 });
@@ -145,7 +145,7 @@ it("closed, it holds no connection, and answers no caller", async () => {
   });
   const daemon = new Daemon(double.path);
   const asked = assert.rejects(
-    daemon.ask((api) => api.getContainer("c").start()),
+    daemon.call((api) => api.getContainer("c").start()),
     RuntimeUnavailable,
   );
   await until("it is asked", () => open.size === 1);
@@ -153,7 +153,7 @@ it("closed, it holds no connection, and answers no caller", async () => {
   await asked;
   await until("the connection is closed", () => open.size === 0);
   await assert.rejects(
-    daemon.ask((api) => api.info()),
+    daemon.call((api) => api.info()),
     RuntimeUnavailable,
   );
 });

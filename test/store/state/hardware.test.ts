@@ -25,7 +25,7 @@ describe("the record of the hardware", () => {
     await using operator = await openHardwareStore(documentsInFiles(directory.path));
     let told = 0;
     using _watching = operator.watch(() => void (told += 1));
-    await gateway.ask(request);
+    await gateway.requestProbe(request);
     assert.deepEqual(gateway.pending(), request);
     await until("the operator has heard", () => told > 0 && operator.pending()?.token === "a");
     await operator.publish({ schema: 1, hardware });
@@ -33,7 +33,7 @@ describe("the record of the hardware", () => {
     await operator.publish({ schema: 1, answers: "a", hardware });
     await until("the gateway has seen it", () => gateway.pending() === undefined);
     assert.deepEqual(gateway.found(), { schema: 1, answers: "a", hardware });
-    await gateway.ask({ ...request, token: "b" });
+    await gateway.requestProbe({ ...request, token: "b" });
     assert.equal(gateway.pending()?.token, "b");
   });
 
@@ -43,7 +43,7 @@ describe("the record of the hardware", () => {
     await store.publish({ schema: 1, hardware });
     for (const text of [JSON.stringify({ schema: 2, hardware }), '{"schema":1,'])
       await writeFile(join(directory.path, "hardware", "found.json"), text);
-    await store.ask(request);
+    await store.requestProbe(request);
     assert.deepEqual([store.found()?.hardware, store.pending()], [hardware, request]);
     await using another = await openHardwareStore(documentsInFiles(directory.path));
     assert.equal(another.found(), undefined);

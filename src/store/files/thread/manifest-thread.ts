@@ -26,35 +26,35 @@ export class ManifestThread implements AsyncDisposable {
 
   /** Problems of unsaved manifests, by file name. */
   async validateFiles(files: Readonly<Record<string, string>>): Promise<readonly Diagnostic[]> {
-    return await ask(this.#readers, "validateFiles", files);
+    return await call(this.#readers, "validateFiles", files);
   }
 
   /** Problems of a configuration directory. */
   async validateDirectory(configDir: string): Promise<readonly Diagnostic[]> {
-    return await ask(this.#readers, "validateDirectory", configDir);
+    return await call(this.#readers, "validateDirectory", configDir);
   }
 
   /** The valid slots of unsaved manifests by file name, or of a configuration directory. */
   async slotsIn(from: Readonly<Record<string, string>> | string): Promise<readonly DeclaredSlot[]> {
-    return await ask(this.#readers, "slotsIn", from);
+    return await call(this.#readers, "slotsIn", from);
   }
 
   writer(where: Where): AsyncManifestWriter {
     const writers = this.#writers;
     return {
-      readOnlyReason: async () => await ask(this.#readers, "readOnlyReason", where),
-      create: async (kind, name, change) => await ask(writers, "create", { ...where, kind, name, change }),
-      replace: async (kind, name, change) => await ask(writers, "replace", { ...where, kind, name, change }),
+      readOnlyReason: async () => await call(this.#readers, "readOnlyReason", where),
+      create: async (kind, name, change) => await call(writers, "create", { ...where, kind, name, change }),
+      replace: async (kind, name, change) => await call(writers, "replace", { ...where, kind, name, change }),
       set: async (kind, name, path, value) => {
-        await ask(writers, "set", { ...where, kind, name, path, value });
+        await call(writers, "set", { ...where, kind, name, path, value });
       },
-      specHash: async (kind, name) => await ask(writers, "specHash", { ...where, kind, name }),
-      source: async (kind, name) => await ask(this.#readers, "source", { ...where, kind, name }),
-      specOf: async (kind, name, text) => await ask(this.#readers, "specOf", { ...where, kind, name, text }),
+      specHash: async (kind, name) => await call(writers, "specHash", { ...where, kind, name }),
+      source: async (kind, name) => await call(this.#readers, "source", { ...where, kind, name }),
+      specOf: async (kind, name, text) => await call(this.#readers, "specOf", { ...where, kind, name, text }),
       writeSource: async (kind, name, change) => {
-        await ask(writers, "writeSource", { ...where, kind, name, change });
+        await call(writers, "writeSource", { ...where, kind, name, change });
       },
-      remove: async (kind, name, { isKnown }) => await ask(writers, "remove", { ...where, kind, name, isKnown }),
+      remove: async (kind, name, { isKnown }) => await call(writers, "remove", { ...where, kind, name, isKnown }),
     };
   }
 
@@ -64,9 +64,9 @@ export class ManifestThread implements AsyncDisposable {
 }
 
 /** Rejects with the task's ApiError; with `system.overloaded` or `config.invalid` where the task was not done. */
-async function ask<K extends TaskName>(thread: TaskThread, name: K, input: Taken<K>): Promise<Given<K>> {
+async function call<K extends TaskName>(thread: TaskThread, name: K, input: Taken<K>): Promise<Given<K>> {
   try {
-    const answer = await thread.ask<Answer<K>>({ name, input });
+    const answer = await thread.call<Answer<K>>({ name, input });
     if ("failure" in answer) throw errorOf(answer.failure);
     return answer.value;
   } catch (error) {
