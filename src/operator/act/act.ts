@@ -64,6 +64,7 @@ export async function act(
           if (workload === undefined || leaving.some((each) => processIn(each) === name)) break;
           const prepared = await dependencies.contexts.prepared(workload, input.held.ref);
           const given = sendBearers(dependencies) ? prepared : withoutBearer(prepared);
+          if (isWithdrawn(dependencies, input)) break;
           await dependencies.runtime.ensure(given, ownerOf(dependencies, input));
           started.push(processOf(step));
           hasChanged = true;
@@ -111,8 +112,9 @@ async function carryOut(
       return false;
     case "repair": {
       const workload = workloadOf(input, processOf(step));
-      if (workload !== undefined) await dependencies.runtime.ensure(workload, ownerOf(dependencies, input));
-      return workload !== undefined;
+      if (workload === undefined || isWithdrawn(dependencies, input)) return false;
+      await dependencies.runtime.ensure(workload, ownerOf(dependencies, input));
+      return true;
     }
     case "warm": {
       const process = input.observed.find((each) => isSameProcess(each, processOf(step)));
@@ -152,6 +154,14 @@ async function stopped(
 function begun(work: Promise<void>): Promise<void> {
   work.catch(() => undefined);
   return work;
+}
+
+/**
+ * Its manifest or object has been deleted since it was gathered: an engine that starts now would have no owner, and would
+ * stay where this operator ends before the next reconcile.
+ */
+function isWithdrawn({ source }: Dependencies, { name, isDeclared }: SlotInput): boolean {
+  return isDeclared && source.get("Slot", name) === undefined;
 }
 
 /** By the newest that is known: an engine of an object that is gone would go with it. */
