@@ -17,6 +17,8 @@ const mostFiles = 100_000;
 const readsAtOnce = 16;
 /** Formats of engines that are not llama.cpp. */
 const others = new Set([".safetensors", ".onnx", ".bin"]);
+/** The kernel's own trees: through them a scan of `/` would reach the files of every running process. */
+const kernelTree = /^\/(?:proc|sys)(?:\/|$)/;
 /** The first bytes of whisper.cpp's models: "ggml" as a number. */
 const ggmlMagic = 0x67676d6c;
 
@@ -71,7 +73,7 @@ export class ModelScan {
       signal.throwIfAborted();
       // A link may lead back to where it lies.
       const real = await realpath(directory);
-      if (visited.has(real)) return;
+      if (visited.has(real) || kernelTree.test(real)) return;
       visited.add(real);
       for (const entry of await readdir(directory, { withFileTypes: true })) {
         if (entry.name.startsWith(".")) continue;

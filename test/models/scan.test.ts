@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
-import { chmod, copyFile, mkdir, open, symlink, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, open, opendir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
@@ -95,6 +95,16 @@ it("names a directory that cannot be scanned", async () => {
   await assert.rejects(at.found([at.path("file")]), {
     message: `${at.path("file")} cannot be scanned: it is no directory`,
   });
+});
+
+it("does not follow the kernel's lists of processes to the files that these have open", async () => {
+  await using at = await site();
+  await using other = await site();
+  await other.add("open.gguf");
+  await using directory = await opendir(other.root);
+  assert.equal(directory.path, other.root);
+  await symlink(`/proc/${process.pid}`, at.path("process"));
+  assert.deepEqual(await at.found(), []);
 });
 
 it("does not wait for the writer of a named pipe", async () => {
