@@ -1,13 +1,13 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { needsToken } from "../shared/api.ts";
+import { needsToken, token, useToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
-import { TokenForm } from "../shared/token-form.tsx";
 import { newConversation } from "./model.ts";
 import { Composer } from "./parts/composer.tsx";
 import { ConversationList } from "./parts/conversation-list.tsx";
 import { Messages } from "./parts/messages.tsx";
 import { ParameterForm } from "./parts/parameters.tsx";
+import { TokenDialog } from "./parts/token-dialog.tsx";
 import { canChat, current, failure, lost, models, refresh, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */
@@ -18,13 +18,14 @@ export function App(): JSX.Element {
   useEffect(() => {
     void refresh(true);
     const timer = setInterval(() => {
-      if (!document.hidden) void refresh();
+      // Without a token the server would refuse again, and count it.
+      if (!document.hidden && !needsToken.value) void refresh();
     }, refreshEveryMs);
     return () => clearInterval(timer);
   }, [session]);
-  if (needsToken.value) return <TokenForm onDone={() => setSession(session + 1)} />;
   return (
     <div class="chat">
+      {needsToken.value && <TokenDialog onDone={() => setSession(session + 1)} />}
       <ConversationList />
       <main>
         <div class="bar row">
@@ -33,9 +34,17 @@ export function App(): JSX.Element {
             New chat
           </button>
           <ParameterForm />
-          <a href="/" target="_self">
-            Dashboard
-          </a>
+          <span class="row end">
+            {token.value !== undefined && (
+              <button type="button" onClick={forgetToken}>
+                Forget the token
+              </button>
+            )}
+            {/* Not `/`: on the chat's own port that is this page. */}
+            <a href="/ui/slots" target="_self">
+              Dashboard
+            </a>
+          </span>
         </div>
         <Failure />
         <Boundary key={current.value.id}>
@@ -45,6 +54,12 @@ export function App(): JSX.Element {
       </main>
     </div>
   );
+}
+
+/** What the page shows belongs to the token: it goes with it. */
+function forgetToken(): void {
+  useToken(undefined);
+  location.reload();
 }
 
 function Failure(): JSX.Element | null {

@@ -54,10 +54,12 @@ export interface CallOptions {
 
 /** Throws ApiFailure for an answer that is no success, and where no server answers (`status` 0). */
 export async function request(path: string, options: CallOptions = {}): Promise<Response> {
+  const used = token.value;
   const response = await exchange(new URL(path.replace(/^\//, ""), base), options);
   if (response.ok) return response;
   const failure = await failureOf(response);
-  if (failure.status === 401) needsToken.value = true;
+  // A late refusal of an earlier token says nothing about the present one.
+  if (failure.status === 401 && token.value === used) needsToken.value = true;
   throw failure;
 }
 

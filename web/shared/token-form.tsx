@@ -5,8 +5,15 @@ import { token, useToken } from "./api.ts";
 /** What a header of a request can carry: with anything else no request would reach the server, and none would say why. */
 const sendable = /^[\x21-\x7e]{1,512}$/;
 
+export interface TokenFormProps {
+  readonly onDone: () => void;
+  /** The form is shown over a page, which has a main part of its own. */
+  readonly isOver?: boolean;
+}
+
 /** Asks once for a token; it is kept as long as the tab. */
-export function TokenForm({ onDone }: { readonly onDone: () => void }): JSX.Element {
+export function TokenForm({ onDone, isOver = false }: TokenFormProps): JSX.Element {
+  const Box = isOver ? "div" : "main";
   const [text, setText] = useState("");
   const [isOther, setOther] = useState(false);
   const submit = (event: Event): void => {
@@ -17,7 +24,7 @@ export function TokenForm({ onDone }: { readonly onDone: () => void }): JSX.Elem
     onDone();
   };
   return (
-    <main class="gate">
+    <Box class="gate">
       <h1>Berth</h1>
       <p>
         This Berth wants to know who you are. Paste a token; an administrator makes one with{" "}
@@ -41,6 +48,6 @@ export function TokenForm({ onDone }: { readonly onDone: () => void }): JSX.Elem
         </label>
         <button type="submit">Use token</button>
       </form>
-    </main>
+    </Box>
   );
 }

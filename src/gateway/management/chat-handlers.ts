@@ -16,8 +16,8 @@ export function chatHandlers({ conversations }: ManagementContext): ChatHandlers
       const bytes = await conversations.read(ownerOf(request), id);
       return await reply.type("application/json; charset=utf-8").send(bytes);
     },
-    putConversation: async ({ params: { id = "" }, body, request }) =>
-      await conversations.write(ownerOf(request), id, body),
+    putConversation: async ({ params: { id = "" }, query, body, request }) =>
+      await conversations.write(ownerOf(request), id, body, query.based_on),
     deleteConversation: async ({ params: { id = "" }, request, reply }) => {
       await conversations.remove(ownerOf(request), id);
       return await reply.code(204).send();

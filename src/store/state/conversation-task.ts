@@ -8,9 +8,15 @@ export type Question = { readonly stateDir: string; readonly owner: string; read
       readonly do: "write";
       /** JSON, as a client has sent it. */
       readonly bytes: Uint8Array;
+      /** The `updated_at` of the kept text that it continues, or `none`; absent: it replaces any. */
+      readonly basedOn?: string;
     }
+  | { readonly do: "remove" }
 );
 
-/** A conversation's JSON to `read`, its head to `write`. */
+/** A conversation's JSON to `read`, its head to `write`, nothing to `remove`. */
 export type Answer =
-  { readonly bytes: Uint8Array } | { readonly head: ConversationHead } | { readonly failure: Failure };
+  | { readonly bytes: Uint8Array }
+  | { readonly head: ConversationHead }
+  | { readonly isRemoved: true }
+  | { readonly failure: Failure };

@@ -38,18 +38,21 @@ export class ConversationThread implements AsyncDisposable {
   }
 
   /**
-   * Keeps the conversation that a client has sent as JSON. Throws ApiError: `dispatch.invalid_request` where it is none
-   * of that id, and `dispatch.payload_too_large` for more than an owner may have.
+   * Keeps the conversation that a client has sent as JSON. `basedOn`: the `updated_at` of the text that it continues, or
+   * `none`; absent: it replaces any. Throws ApiError: `dispatch.invalid_request` where it is none of that id,
+   * `config.changed` where another text is kept, and `dispatch.payload_too_large` for more than an owner may have.
    */
-  async write(owner: string, id: string, bytes: Uint8Array): Promise<ConversationHead> {
-    const answer = await this.#call({ do: "write", stateDir: this.#stateDir, owner, id, bytes });
+  async write(owner: string, id: string, bytes: Uint8Array, basedOn?: string): Promise<ConversationHead> {
+    const based = basedOn === undefined ? {} : { basedOn };
+    const answer = await this.#call({ do: "write", stateDir: this.#stateDir, owner, id, bytes, ...based });
     if ("head" in answer) return answer.head;
     throw unexpected();
   }
 
-  /** Throws ApiError `system.not_found`. */
+  /** After the writes that were requested before. Throws ApiError `system.not_found`. */
   async remove(owner: string, id: string): Promise<void> {
-    await this.#store.remove(owner, id);
+    const answer = await this.#call({ do: "remove", stateDir: this.#stateDir, owner, id });
+    if (!("isRemoved" in answer)) throw unexpected();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -22,13 +22,17 @@ async function answerTo(question: Question): Promise<Answer> {
   const { owner, id } = question;
   const store = new ConversationStore(question.stateDir);
   if (question.do === "read") return { bytes: Buffer.from(JSON.stringify(await store.read(owner, id))) };
+  if (question.do === "remove") {
+    await store.remove(owner, id);
+    return { isRemoved: true };
+  }
   const conversation = conversationIn(question.bytes);
   if (conversation.id !== id) {
     const message = `must be ${id}, as in the path`;
     const details = { path: ["id"], message };
     throw new ApiError("dispatch.invalid_request", { status: 422, message: `id: ${message}`, details });
   }
-  return { head: await store.write(owner, conversation) };
+  return { head: await store.write(owner, conversation, question.basedOn) };
 }
 
 /** The same checks as of every other body. Throws ApiError `dispatch.invalid_request`. */

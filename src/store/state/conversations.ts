@@ -16,6 +16,7 @@ import { Serial } from "../../lib/serial.ts";
 import { readSmallText } from "../../lib/small-file.ts";
 
 const parent = "conversations";
+const keptSchema = conversationHeadSchema.pick({ updated_at: true }).loose();
 /** A conversation has at most 16 MiB as the client sends it; escapes may make the file longer. */
 const longestFileBytes = 128 * 1024 ** 2;
 /** Each has a file open. */
@@ -61,13 +62,16 @@ export class ConversationStore {
     return data;
   }
 
-  /** Throws ApiError `dispatch.payload_too_large` for more than an owner may have. */
-  async write(owner: string, conversation: Conversation): Promise<ConversationHead> {
+  /**
+   * `basedOn`: the `updated_at` of the kept text that this one continues, or `none`; absent: it replaces any. Throws
+   * ApiError: `config.changed` where another text is kept, `dispatch.payload_too_large` for more than an owner may have.
+   */
+  async write(owner: string, conversation: Conversation, basedOn?: string): Promise<ConversationHead> {
     // Two writes at once would each count the other, and both be refused.
-    return await this.#writes.run(async () => await this.#write(owner, conversation));
+    return await this.#writes.run(async () => await this.#write(owner, conversation, basedOn));
   }
 
-  async #write(owner: string, conversation: Conversation): Promise<ConversationHead> {
+  async #write(owner: string, conversation: Conversation, basedOn?: string): Promise<ConversationHead> {
     const directory = this.#of(owner);
     const { id, title, model, updated_at } = conversation;
     const head = { id, title, model, updated_at };
@@ -75,7 +79,10 @@ export class ConversationStore {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await removeLeftovers(directory);
     // Other gateways write, too: the bounds hold because each counts the others' temporary files once its own is there.
-    const beforeReplace = (): Promise<void> => this.#checkBounds(directory, id, Buffer.byteLength(text));
+    const beforeReplace = async (): Promise<void> => {
+      await this.#checkBounds(directory, id, Buffer.byteLength(text));
+      if (basedOn !== undefined) await checkBase(join(directory, `${id}.json`), updated_at, basedOn);
+    };
     await writeFileAtomic(join(directory, `${id}.json`), text, { fsync: false, mode: 0o600, beforeReplace });
     // Last: what a list names can be read.
     await writeFileAtomic(join(directory, `${id}.head.json`), JSON.stringify(head), { fsync: false, mode: 0o600 });
@@ -120,6 +127,15 @@ export async function removeConversations(stateDir: string, owner: string): Prom
 /** An owner's name may hold every character. */
 function directoryName(owner: string): string {
   return createHash("sha256").update(owner).digest("hex").slice(0, 32);
+}
+
+/** The whole file is read, not its head: after a crash between the two writes the head is that of an earlier text. */
+async function checkBase(path: string, own: string, basedOn: string): Promise<void> {
+  const kept = keptSchema.safeParse(await jsonAt(path)).data?.updated_at;
+  // A client whose answer was lost sends the same text again.
+  if (kept === undefined || kept === basedOn || kept === own) return;
+  const message = `another text of this conversation was kept at ${kept}: read it, or keep yours by another id`;
+  throw new ApiError("config.changed", { message, details: { updated_at: kept } });
 }
 
 /** Of a conversation's text, head or temporary file (`.ID.json.….tmp`): an id has no dot. */

@@ -77,6 +77,34 @@ describe("conversations of the chat page", () => {
     }
   });
 
+  it("are never replaced by a text that continues an earlier one: 409 names what is kept, which stays", async () => {
+    await using gateway = await startGateway({ slots: {} });
+    const [first, second, other] = ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"];
+    const keep = async (at: string, content: string, basedOn: string): Promise<Response> =>
+      await fetch(`${gateway.url}/api/conversations/aaaaaaaa?based_on=${basedOn}`, {
+        method: "PUT",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(conversation("aaaaaaaa", at, content)),
+      });
+    const kept = async (): Promise<unknown> => await (await fetch(`${gateway.url}/api/conversations/aaaaaaaa`)).json();
+    assert.equal((await keep(first, "one", "none")).status, 200);
+    assert.equal((await keep(second, "of this device", first)).status, 200);
+    // Another device has read the first text, and a third one knows of none.
+    for (const basedOn of [first, "none"]) {
+      const refused = await keep(other, "of another device", basedOn);
+      assert.equal(refused.status, 409);
+      const { error } = await envelopeOf(refused);
+      assert.equal(error.code, "config.changed");
+      assert.deepEqual(error.details, { updated_at: second });
+      assert.deepEqual(await kept(), conversation("aaaaaaaa", second, "of this device"));
+    }
+    // The answer to a PUT may be lost: the same text is taken again.
+    assert.equal((await keep(second, "of this device", first)).status, 200);
+    assert.equal((await keep(other, "after reading", second)).status, 200);
+    assert.deepEqual(await kept(), conversation("aaaaaaaa", other, "after reading"));
+    assert.equal((await keep(first, "no time", "yesterday")).status, 400);
+  });
+
   it("are deleted also where their file is broken", async () => {
     await using gateway = await startGateway({ slots: {} });
     const one = `${gateway.url}/api/conversations/aaaaaaaa`;

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { runBerth } from "../support/command.ts";
+import { freePorts } from "../support/ports.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+describe("the chat page, with a token", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  let chatUrl: string;
+  let token: string;
+  const make = async (label: string): Promise<string> => {
+    const made = await runBerth(["token", "create", "--label", label, "--scope", "admin"], berth.env);
+    return /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+  };
+  before(async () => {
+    browser = await openBrowser();
+    const { first } = await freePorts(1);
+    chatUrl = `http://127.0.0.1:${first}/`;
+    berth = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1", SVC_CHAT_PORT: String(first) });
+    token = await make("ada");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+  const revoke = async (each: string): Promise<void> => {
+    const id = /^svc_(.*)\./.exec(each)?.[1] ?? "";
+    const headers = { authorization: `Bearer ${token}` };
+    const revoked = await fetch(`${berth.url}/api/auth/tokens/${id}`, { method: "DELETE", headers });
+    assert.equal(revoked.status, 204);
+  };
+  const give = async (page: Page, text: string): Promise<void> => {
+    await page.getByLabel("Token", { exact: true }).fill(text);
+    await page.getByRole("button", { name: "Use token" }).click();
+  };
+
+  it("asks for another token over the page, and keeps the draft and the messages", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const mine = await make("soon revoked");
+    await give(page, mine);
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    const box = page.getByRole("textbox", { name: "Message" });
+    await box.fill("before the token ends");
+    await page.keyboard.press("Enter");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await box.fill("a draft of mine");
+    await revoke(mine);
+    await page.getByRole("button", { name: "before the token ends", exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("The server does not accept that token.").waitFor();
+    // Escape leads nowhere: nothing could be asked of the server.
+    await page.keyboard.press("Escape");
+    await dialog.waitFor();
+    await give(page, token);
+    await dialog.waitFor({ state: "detached" });
+    assert.equal(await box.inputValue(), "a draft of mine");
+    assert.equal(await page.getByRole("log", { name: "Messages" }).getByRole("article").count(), 2);
+  });
+
+  it("does not ask again because an earlier token is refused late", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const mine = await make("refused late");
+    await give(page, mine);
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await page.getByRole("textbox", { name: "Message" }).fill("hello");
+    await page.keyboard.press("Enter");
+    const kept = page.getByRole("button", { name: "hello", exact: true });
+    await kept.waitFor();
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    const release = Promise.withResolvers<void>();
+    let held = 0;
+    await page.route("**/api/conversations/*", async (route) => {
+      held += 1;
+      if (held === 1) await release.promise;
+      await route.continue();
+    });
+    await kept.click();
+    await until("a request with the first token is held", async () => held === 1);
+    await revoke(mine);
+    // Another request is refused, and a person gives another token.
+    await kept.click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("The server does not accept that token.").waitFor();
+    await give(page, token);
+    await dialog.waitFor({ state: "detached" });
+    const refused = page.waitForResponse((response) => response.status() === 401);
+    release.resolve();
+    await (await refused).finished();
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    assert.equal(await dialog.count(), 0);
+  });
+
+  it("leads to the dashboard from its own port, and forgets the token there", async () => {
+    await using opened = await openPage(browser, chatUrl);
+    const { page } = opened;
+    await give(page, token);
+    await page.getByRole("link", { name: "Dashboard" }).click();
+    await page.getByRole("row", { name: /^coder/ }).waitFor();
+    assert.match(page.url(), /\/ui\/slots$/);
+    await page.goto(chatUrl);
+    await page.getByRole("button", { name: "Forget the token" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Use token" }).waitFor();
+    assert.equal(await page.getByText("The server does not accept that token.").count(), 0);
+  });
+});

@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { ConversationThread } from "../../../src/store/state/conversation-thread.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+
+it("a deletion is done after the write that was requested before, so that no deleted conversation comes back", async () => {
+  await using directory = await tempDir();
+  await using thread = new ConversationThread(directory.path);
+  const conversation = {
+    id: "aaaaaaaa",
+    title: "t",
+    model: "m",
+    updated_at: "2026-01-01T00:00:00Z",
+    parameters: { system: "", temperature: "", maxTokens: "" },
+    messages: [{ role: "user", content: "hi" }],
+  };
+  const written = thread.write("ann", "aaaaaaaa", Buffer.from(JSON.stringify(conversation)));
+  const removed = thread.remove("ann", "aaaaaaaa");
+  assert.equal((await written).id, "aaaaaaaa");
+  await removed;
+  assert.deepEqual(await thread.list("ann"), []);
+  await assert.rejects(thread.read("ann", "aaaaaaaa"), /no conversation of yours/);
+});

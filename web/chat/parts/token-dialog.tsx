@@ -1,0 +1,19 @@
+import type { JSX } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { TokenForm } from "../../shared/token-form.tsx";
+
+/** Asks for a token over the page, which keeps what a person has begun to write. */
+export function TokenDialog({ onDone }: { readonly onDone: () => void }): JSX.Element {
+  const box = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const dialog = box.current;
+    dialog?.showModal();
+    // Focus returns to where it was.
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog ref={box} aria-label="Who are you?" onCancel={(event) => event.preventDefault()}>
+      <TokenForm onDone={onDone} isOver />
+    </dialog>
+  );
+}
