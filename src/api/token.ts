@@ -34,6 +34,11 @@ export const tokenViewSchema = z.strictObject({
     .boolean()
     .default(true)
     .describe("False: made while authentication was off; it counts after `berth token list --confirm`"),
+  conversations: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Conversations of the chat page that are deleted with it; absent: not counted"),
 });
 export type TokenView = z.output<typeof tokenViewSchema>;
 

@@ -199,11 +199,29 @@ describe("the dashboard", () => {
     await page.goto(`${own.url}/ui/tokens`);
     await page.getByRole("textbox", { name: "Label" }).fill("phone");
     await page.getByRole("button", { name: "Create token" }).click();
-    assert.match((await page.getByText(/^svc_/).textContent()) ?? "", /^svc_[a-z0-9]+\./);
+    const phone = (await page.getByText(/^svc_/).textContent()) ?? "";
+    assert.match(phone, /^svc_[a-z0-9]+\./);
     await page.reload();
     await page.getByRole("row", { name: /phone/ }).waitFor();
     assert.equal(await page.getByText(/^svc_/).count(), 0);
+    const kept = { id: "aaaaaaaa", title: "t", model: "coder", updated_at: "2026-01-01T00:00:00.000Z" };
+    const written = await fetch(`${own.url}/api/conversations/aaaaaaaa`, {
+      method: "PUT",
+      headers: { authorization: `Bearer ${phone}`, "content-type": "application/json" },
+      body: JSON.stringify({ ...kept, parameters: { system: "", temperature: "", maxTokens: "" }, messages: [] }),
+    });
+    assert.equal(written.status, 200);
+    await page.reload();
     await page.getByRole("button", { name: "Revoke phone" }).click();
+    const question = page.getByRole("dialog", {
+      name: "Revoke the token of phone? Whoever uses it is refused at once. Its holder's one conversation in the chat is deleted with it.",
+    });
+    await question.waitFor();
+    await page.keyboard.press("Escape");
+    await question.waitFor({ state: "detached" });
+    assert.equal(await page.evaluate("document.activeElement.ariaLabel"), "Revoke phone");
+    await page.keyboard.press("Enter");
+    await question.getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("row", { name: /phone/ }).waitFor({ state: "detached" });
     await page.getByRole("row", { name: /^me/ }).waitFor();
   });

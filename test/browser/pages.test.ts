@@ -75,6 +75,10 @@ describe("the pages", () => {
     const path = typeof model === "object" && model !== null && "path" in model ? String(model.path) : "";
     await stat(path);
     await here.getByRole("button", { name: "Remove tiny" }).click();
+    await page
+      .getByRole("dialog", { name: "Remove tiny and its files?" })
+      .getByRole("button", { name: "Remove" })
+      .click();
     await here.waitFor({ state: "detached" });
     await until("its file is gone", () =>
       stat(path).then(
@@ -306,6 +310,7 @@ describe("the pages", () => {
     await page.getByRole("button", { name: "I have it" }).click();
     assert.equal(await page.getByText(shown).count(), 0);
     await page.getByRole("button", { name: "Revoke phone" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("row", { name: /^phone/ }).waitFor({ state: "detached" });
     const after = await fetch(`${own.url}/api/auth/me`, { headers: { authorization: `Bearer ${shown}` } });
     assert.equal(after.status, 401);

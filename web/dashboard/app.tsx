@@ -1,9 +1,10 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { needsToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
 import { TokenForm } from "../shared/token-form.tsx";
 import { connection, follow, lostBecause, problems } from "./live.ts";
+import { AskDialog } from "./parts/ask.tsx";
 import { GroupsPage } from "./pages/groups.tsx";
 import { HardwarePage } from "./pages/hardware.tsx";
 import { ModelsPage } from "./pages/models.tsx";
@@ -14,19 +15,8 @@ import { SlotPage } from "./pages/slot.tsx";
 import { SlotsPage } from "./pages/slots.tsx";
 import { TokensPage } from "./pages/tokens.tsx";
 import { PlaygroundPage } from "./playground/page.tsx";
-import { segments } from "./router.ts";
-
-const links = [
-  ["slots", "Slots"],
-  ["models", "Models"],
-  ["groups", "Groups"],
-  ["hardware", "Hardware"],
-  ["upstreams", "Providers"],
-  ["tokens", "Tokens"],
-  ["requests", "Requests"],
-  ["playground", "Playground"],
-  ["settings", "Settings"],
-] as const;
+import { path, segments } from "./router.ts";
+import { pages, titleOf } from "./segments.ts";
 
 /** Not by the address: below `<base href="/">` that is another page's. */
 function skipToMain(event: Event): void {
@@ -41,8 +31,10 @@ export function App(): JSX.Element {
     void follow(stop.signal);
     return () => stop.abort();
   }, [session]);
+  useEffect(() => void (document.title = titleOf(segments.value)), [path.value]);
+  useNewPage();
   if (needsToken.value) return <TokenForm onDone={() => setSession(session + 1)} />;
-  const [page = "slots"] = segments.value;
+  const [page = "slots"] = segments.value ?? ["none"];
   return (
     <>
       <a class="unseen skip" href="#main" onClick={skipToMain}>
@@ -51,7 +43,7 @@ export function App(): JSX.Element {
       <header>
         <strong>Berth</strong>
         <nav aria-label="Pages">
-          {links.map(([name, label]) => (
+          {pages.map(([name, label]) => (
             <a
               key={name}
               href={name === "slots" ? "/" : `/ui/${name}`}
@@ -68,10 +60,24 @@ export function App(): JSX.Element {
       </header>
       <main id="main" tabIndex={-1}>
         <Problems />
-        <Boundary key={segments.value.join("/")}>{pageOf(segments.value)}</Boundary>
+        <Boundary key={path.value}>{pageOf(segments.value ?? ["none"])}</Boundary>
       </main>
+      <AskDialog />
     </>
   );
+}
+
+/** For a reader of the screen a page begins with its heading, wherever the link to it was. */
+function useNewPage(): void {
+  const shown = useRef(path.value);
+  useEffect(() => {
+    if (shown.current === path.value) return;
+    shown.current = path.value;
+    const heading = document.querySelector<HTMLElement>("main h1");
+    if (heading === null) return;
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
+  }, [path.value]);
 }
 
 function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
@@ -99,7 +105,7 @@ function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
         <>
           <h1>No such page</h1>
           <p>
-            Nothing is at this address. <a href="/">All slots</a>
+            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="/">All slots</a>
           </p>
         </>
       );

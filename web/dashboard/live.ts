@@ -4,6 +4,7 @@ import type { SlotView } from "../../src/api/management/views.ts";
 import type { ResourceStatus } from "../../src/api/resource-status.ts";
 import { ApiFailure, messageOf, request } from "../shared/api.ts";
 import { events, type ServerEvent } from "../shared/sse.ts";
+import { withEvent } from "./memory.ts";
 import { withDefaults } from "./slot-defaults.ts";
 
 /** A problem of a manifest, as the operator publishes it. */
@@ -105,7 +106,7 @@ function apply(): void {
       case "slot": {
         const slot: SlotView | (Removed & { name: string }) = JSON.parse(data);
         if ("removed" in slot) nextSlots.delete(slot.name);
-        else nextSlots.set(slot.name, withDefaults({ ...nextSlots.get(slot.name), ...slot }));
+        else nextSlots.set(slot.name, withDefaults(withEvent(nextSlots.get(slot.name), slot)));
         break;
       }
       case "pull": {

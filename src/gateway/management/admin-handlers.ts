@@ -4,6 +4,7 @@ import { jsonValue, type Setting } from "../../api/management/views.ts";
 import { slotNameSchema } from "../../api/names.ts";
 import { invalidRequest } from "../../api/problems.ts";
 import { shownSettings } from "../../api/shown-settings.ts";
+import { tokenOwner } from "../../api/token.ts";
 import type { Handlers } from "./api-server.ts";
 import { configProblems } from "./config-problems.ts";
 import type { ManagementContext } from "./context.ts";
@@ -30,7 +31,7 @@ type AdminHandlers = Pick<
 
 /** Handlers of upstreams, configuration, tokens and the service as a whole. */
 export function adminHandlers(context: ManagementContext): AdminHandlers {
-  const { upstreams, openUpstreams, writer, tokens, authenticator, config, log } = context;
+  const { upstreams, openUpstreams, writer, tokens, conversations, authenticator, config, log } = context;
   return {
     listUpstreams: () => ({ object: "list", data: upstreamViews(context) }),
     putUpstream: async ({ params: { name = "" }, body, reply }) => {
@@ -69,7 +70,11 @@ export function adminHandlers(context: ManagementContext): AdminHandlers {
       const diagnostics = await configProblems(context, body?.files);
       return { valid: diagnostics.length === 0, diagnostics };
     },
-    listTokens: async () => ({ object: "list", data: await tokens.list() }),
+    listTokens: async () => {
+      const views = await tokens.list();
+      const counts = await Promise.all(views.map(({ id }) => conversations.count(tokenOwner(id))));
+      return { object: "list", data: views.map((view, at) => ({ ...view, conversations: counts[at] })) };
+    },
     createToken: async ({ body, request, reply }) => {
       if (!authenticator.isEnabled) throw openToEverybody();
       void reply.header("cache-control", "no-store");

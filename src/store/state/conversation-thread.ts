@@ -30,6 +30,11 @@ export class ConversationThread implements AsyncDisposable {
     return await this.#store.list(owner);
   }
 
+  /** How many conversations an owner has. */
+  async count(owner: string): Promise<number> {
+    return await this.#store.count(owner);
+  }
+
   /** The conversation as JSON. Throws ApiError `system.not_found`. */
   async read(owner: string, id: string): Promise<Uint8Array> {
     const answer = await this.#call({ do: "read", stateDir: this.#stateDir, owner, id });

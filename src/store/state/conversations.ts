@@ -54,6 +54,12 @@ export class ConversationStore {
       .toSorted((one, other) => Date.parse(other.updated_at) - Date.parse(one.updated_at));
   }
 
+  /** How many conversations an owner has, read from the names of their files alone. */
+  async count(owner: string): Promise<number> {
+    const names = await namesIn(this.#of(owner));
+    return new Set(names.map(idIn)).size;
+  }
+
   /** Throws ApiError `system.not_found`. */
   async read(owner: string, id: string): Promise<Conversation> {
     const whole = isId(id) && (await jsonAt(join(this.#of(owner), `${id}.json`)));

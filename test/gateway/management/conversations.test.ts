@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import type { Conversation } from "../../../src/api/management/chat-routes.ts";
 import { envelopeOf } from "../../support/envelope.ts";
 import { startGateway } from "../../support/gateway.ts";
+import { list, record } from "../../support/openai.ts";
 import { startGateway as startWithTokens } from "../auth/gateway.ts";
 
 const conversation = (id: string, at: string, content = "hi"): Conversation => ({
@@ -140,6 +141,11 @@ describe("conversations of the chat page", () => {
     const all = join(gateway.stateDir, "conversations");
     assert.equal((await readdir(all)).length, 2);
     const id = /^svc_(.*)\./.exec(one)?.[1] ?? "";
+    const listed = record(await (await fetch(`${gateway.url}/api/auth/tokens`, { headers: bearer(other) })).json());
+    assert.deepEqual(
+      list(listed["data"]).map((each) => record(each)["conversations"]),
+      [1, 1],
+    );
     const revoked = await fetch(`${gateway.url}/api/auth/tokens/${id}`, { method: "DELETE", headers: bearer(other) });
     assert.equal(revoked.status, 204);
     assert.equal((await readdir(all)).length, 1);

@@ -1,8 +1,9 @@
 import type { JSX } from "preact";
-import type { HardwareView, SlotView } from "../../../src/api/management/views.ts";
+import type { HardwareView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { bytes, time } from "../../shared/format.ts";
 import { slots } from "../live.ts";
+import { heldOn } from "../memory.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { slotPath } from "../router.ts";
@@ -109,9 +110,4 @@ function Holders({ device, total }: { readonly device: string; readonly total: n
       </table>
     </div>
   );
-}
-
-function heldOn({ memory }: SlotView, device: string): number {
-  if (memory === null || memory === undefined) return 0;
-  return device === "host" ? (memory.host_bytes ?? 0) : (memory.devices.find(({ id }) => id === device)?.bytes ?? 0);
 }

@@ -12,13 +12,13 @@ import { Show, useLoaded } from "../parts/load.tsx";
 import { PullButton } from "../parts/pull-button.tsx";
 import { slotPath } from "../router.ts";
 
-/** Milliseconds between two readings: a model that is removed leaves a moment after the answer. */
+/** Milliseconds between two readings: a model comes and leaves a moment after the event, or the answer, that says so. */
 const restMs = 3000;
 
 export function ModelsPage(): JSX.Element {
   const ended = [...pulls.value.values()].filter(({ state }) => state === "completed").length;
   const [models, again] = useLoaded(() => list<ModelView>("/api/models"), [ended], restMs);
-  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"), [ended]);
+  const [catalog] = useLoaded(() => list<CatalogView>("/api/models/catalog"), [ended], 3 * restMs);
   return (
     <>
       <h1>Models</h1>

@@ -2,17 +2,18 @@ import type { JSX } from "preact";
 import type { PlanView, SlotDetail, SlotView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { bytes, duration, time } from "../../shared/format.ts";
-import { slots } from "../live.ts";
+import { connection, slots } from "../live.ts";
+import { memoryOf } from "../memory.ts";
 import { benchmarkText } from "../parts/benchmark.ts";
 import { Action } from "../parts/action.tsx";
 import { EnginePageLink } from "../parts/engine-page.tsx";
+import { KeptDraft } from "../parts/kept-draft.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { LogView } from "../parts/log.tsx";
 import { firstConcern, nextStep, State } from "../parts/state.tsx";
 import { ManifestEditor } from "../parts/manifest.tsx";
 import { SwapForm } from "../parts/swap.tsx";
 import { withDefaults } from "../slot-defaults.ts";
-import { memoryOf } from "./slots.tsx";
 
 export function SlotPage({ name }: { readonly name: string }): JSX.Element {
   const live = slots.value.get(name);
@@ -21,6 +22,7 @@ export function SlotPage({ name }: { readonly name: string }): JSX.Element {
   const keys = [name, live?.state, live?.generation, live?.observed_generation, live?.restarts, conditions];
   const [detail, again] = useLoaded(async () => withDefaults(await call<SlotDetail>(at)), keys);
   const [plan] = useLoaded(() => call<PlanView>(`${at}/plan`), keys);
+  const isGone = connection.value === "live" && live === undefined && detail.state === "failed";
   return (
     <>
       <p>
@@ -28,7 +30,8 @@ export function SlotPage({ name }: { readonly name: string }): JSX.Element {
       </p>
       <h1>{name}</h1>
       {live !== undefined && <Summary slot={live} at={at} />}
-      <Show of={detail}>
+      {isGone && <KeptDraft at={at} />}
+      <Show of={isGone ? { ...detail, value: undefined } : detail}>
         {(slot) => (
           <>
             {live === undefined && <Summary slot={slot} at={at} />}

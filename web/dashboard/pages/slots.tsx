@@ -4,6 +4,7 @@ import type { SlotView } from "../../../src/api/management/views.ts";
 import { call } from "../../shared/api.ts";
 import { bytes } from "../../shared/format.ts";
 import { connection, lostBecause, slots } from "../live.ts";
+import { memoryOf } from "../memory.ts";
 import { Action } from "../parts/action.tsx";
 import { firstConcern, State } from "../parts/state.tsx";
 import { Spark } from "../parts/spark.tsx";
@@ -139,10 +140,4 @@ function LoadButton({ slot }: { readonly slot: SlotView }): JSX.Element {
       {word}
     </Action>
   );
-}
-
-/** On GPUs and the host together; null: not measured. */
-export function memoryOf({ memory, memory_bytes: resident }: SlotView): number | null {
-  if (memory === null || memory === undefined) return resident ?? null;
-  return memory.devices.reduce((sum, device) => sum + device.bytes, memory.host_bytes ?? 0);
 }

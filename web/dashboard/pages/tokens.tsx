@@ -62,7 +62,7 @@ export function TokensPage(): JSX.Element {
                       <td>
                         <Action
                           label={`Revoke ${token.label}`}
-                          confirm={`Revoke the token of ${token.label}? Whoever uses it is refused at once.`}
+                          confirm={`Revoke the token of ${token.label}? Whoever uses it is refused at once. ${lossText(token)}`}
                           onClick={() => call(`/api/auth/tokens/${token.id}`, { method: "DELETE" })}
                           onDone={again}
                         >
@@ -79,6 +79,20 @@ export function TokensPage(): JSX.Element {
       </Show>
     </>
   );
+}
+
+/** What goes with a token for ever. An older server does not count. */
+function lossText({ conversations }: TokenView): string {
+  switch (conversations) {
+    case undefined:
+      return "The conversations of its holder in the chat are deleted with it.";
+    case 0:
+      return "Its holder has no conversations in the chat.";
+    case 1:
+      return "Its holder's one conversation in the chat is deleted with it.";
+    default:
+      return `Its holder's ${conversations} conversations in the chat are deleted with it.`;
+  }
 }
 
 function NewToken({ onCreated }: { readonly onCreated: (token: CreatedToken) => void }): JSX.Element {

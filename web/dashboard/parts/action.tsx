@@ -1,6 +1,8 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { messageOf } from "../../shared/api.ts";
+import { ask } from "./ask.tsx";
+import { useOnce } from "./once.ts";
 
 interface ActionProps {
   readonly children: ComponentChildren;
@@ -16,20 +18,21 @@ interface ActionProps {
 
 /** A button that acts on the server: not twice at once, and its failure stands beside it. */
 export function Action({ children, label, isMain, disabled, confirm, onClick, onDone }: ActionProps): JSX.Element {
-  const [isBusy, setBusy] = useState(false);
+  const [isBusy, once] = useOnce();
   const [failure, setFailure] = useState("");
   const act = async (): Promise<void> => {
-    if (confirm !== undefined && !globalThis.confirm(confirm)) return;
-    setBusy(true);
     setFailure("");
     try {
       await onClick();
       onDone?.();
     } catch (error) {
       setFailure(messageOf(error));
-    } finally {
-      setBusy(false);
     }
+  };
+  const press = async (): Promise<void> => {
+    // Before it is busy: a button that is off cannot get the focus back from the question.
+    const yes = typeof children === "string" ? children : "Yes";
+    if (confirm === undefined || (await ask({ text: confirm, yes }))) await once(act);
   };
   return (
     <>
@@ -39,7 +42,7 @@ export function Action({ children, label, isMain, disabled, confirm, onClick, on
         aria-label={label}
         aria-busy={isBusy}
         disabled={disabled === true || isBusy}
-        onClick={() => void act()}
+        onClick={() => void press()}
       >
         {children}
       </button>

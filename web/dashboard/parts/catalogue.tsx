@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import type { CatalogView } from "../../../src/api/management/views.ts";
 import { bytes } from "../../shared/format.ts";
 import { benchmarkText } from "./benchmark.ts";
+import { OutsideLink } from "./outside-link.tsx";
 import { PullButton } from "./pull-button.tsx";
 
 const verdicts = {
@@ -40,7 +41,9 @@ export function Catalogue({ all }: { readonly all: readonly CatalogView[] }): JS
 }
 
 function CatalogueRow({ model }: { readonly model: CatalogView }): JSX.Element {
-  const [tone, word] = verdicts[model.fit.verdict];
+  const { verdict } = model.fit;
+  // A newer server may know other verdicts: its own word then.
+  const [tone, word] = Object.hasOwn(verdicts, verdict) ? verdicts[verdict] : ["quiet", verdict];
   const license = { name: model.license, url: model.license_url };
   return (
     <tr>
@@ -59,9 +62,7 @@ function CatalogueRow({ model }: { readonly model: CatalogView }): JSX.Element {
       <td class="figure">{bytes(model.size_bytes)}</td>
       <td>{model.capabilities.join(", ")}</td>
       <td>
-        <a href={model.license_url} target="_blank" rel="noreferrer">
-          {model.license}
-        </a>
+        <OutsideLink href={model.license_url}>{model.license}</OutsideLink>
       </td>
       <td>
         {model.is_here ? (

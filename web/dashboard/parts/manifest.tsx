@@ -3,7 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import type { ManifestView } from "../../../src/api/management/manifest-text.ts";
 import { ApiFailure, call, messageOf } from "../../shared/api.ts";
 import { lineDifferences } from "../../shared/line-diff.ts";
+import { keepDraft, drafts } from "../drafts.ts";
+import { KeptDraft } from "./kept-draft.tsx";
 import { Show, useLoaded } from "./load.tsx";
+import { useOnce } from "./once.ts";
 
 interface Diagnostics {
   readonly valid: boolean;
@@ -23,9 +26,12 @@ export function ManifestEditor(props: {
 }): JSX.Element {
   if (props.file === null) {
     return (
-      <p class="quiet">
-        No manifest configures this slot. <code>berth slot create --help</code> shows how one is made.
-      </p>
+      <>
+        <p class="quiet">
+          No manifest configures this slot. <code>berth slot create --help</code> shows how one is made.
+        </p>
+        <KeptDraft at={props.at} />
+      </>
     );
   }
   return <Source {...props} />;
@@ -47,14 +53,17 @@ interface EditorProps {
 }
 
 function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
-  const [text, setText] = useState(source.text);
-  const [base, setBase] = useState(source);
+  const draft = drafts.peek().get(at);
+  const [text, setText] = useState(draft?.text ?? source.text);
+  const [base, setBase] = useState(draft?.base ?? source);
+  const [isBusy, once] = useOnce();
   const [says, setSays] = useState<{ readonly tone: "alert" | "status"; readonly lines: readonly string[] }>();
   useEffect(() => {
     // Another edit than this one is never put in its place: it becomes what this one is compared with, once it is saved.
     if (text === base.text) setText(source.text);
     if (text === base.text || text === source.text) setBase(source);
   }, [source.hash]);
+  useEffect(() => keepDraft(at, { text, base }), [at, text, base]);
   const isReadOnly = source.read_only !== null;
   const isChanged = text !== base.text;
   const fail = (error: unknown): void => setSays({ tone: "alert", lines: [messageOf(error)] });
@@ -88,6 +97,7 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
       setSays({ tone: "alert", lines: [line] });
     }
   };
+  const act = (what: () => Promise<unknown>): void => void once(async () => void (await what())).catch(fail);
   return (
     <>
       <p class="quiet">
@@ -106,10 +116,10 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
       </label>
       {!isReadOnly && (
         <div class="row">
-          <button type="button" onClick={() => void validate().catch(fail)}>
+          <button type="button" disabled={isBusy} onClick={() => act(validate)}>
             Validate
           </button>
-          <button type="button" class="main" disabled={!isChanged} onClick={() => void save().catch(fail)}>
+          <button type="button" class="main" disabled={isBusy || !isChanged} onClick={() => act(save)}>
             Save
           </button>
           {isChanged && (

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import type { PullBody } from "../../../src/api/management/pull-views.ts";
 import { ApiFailure, call } from "../../shared/api.ts";
 import { Action } from "./action.tsx";
+import { OutsideLink } from "./outside-link.tsx";
 
 export interface License {
   readonly name: string;
@@ -47,9 +48,7 @@ export function PullButton({ body, of, label, isMain, disabled, license, onDone 
             <input type="checkbox" checked={accepts} onChange={(event) => setAccepts(event.currentTarget.checked)} /> I
             accept the licence of {of}
           </label>{" "}
-          <a href={restricting.url} target="_blank" rel="noreferrer">
-            {restricting.name}
-          </a>
+          <OutsideLink href={restricting.url}>{restricting.name}</OutsideLink>
         </div>
       )}
       <Action
