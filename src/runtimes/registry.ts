@@ -58,7 +58,7 @@ export async function openRuntimes(
     isNamedOnly: !isStoreInCluster,
     async open(signal) {
       const { openPodRuntime } = await import("./kubernetes/open.ts");
-      return await openPodRuntime({ config, instance, env, signal });
+      return await openPodRuntime({ config, instance, env, signal, ...(check === undefined ? {} : { check }) });
     },
   };
   const mayBe =

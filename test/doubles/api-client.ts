@@ -10,7 +10,7 @@ export class ApiDouble implements ApiClient {
   readonly server = "https://double";
   /** Each request, as `GET /path`. */
   readonly seen: string[] = [];
-  /** Called before each request: it may wait, or throw the server's refusal. */
+  /** Called before each request is sent: it may wait, or throw the server's refusal. */
   before: (method: Method, path: string) => Promise<void> | void = () => undefined;
   readonly #objects = new Map<string, Value>();
   readonly #watches = new Set<{ readonly collection: string; readonly tell: (line: string) => void }>();
@@ -36,9 +36,10 @@ export class ApiDouble implements ApiClient {
       if (watch.collection === collection) watch.tell(JSON.stringify({ type, object }));
   }
 
-  async request(method: Method, path: string, { body, query = {} }: Call = {}): Promise<unknown> {
+  async request(method: Method, path: string, { body, query = {}, check }: Call = {}): Promise<unknown> {
     this.seen.push(`${method} ${path}`);
     await this.before(method, path);
+    check?.();
     const target = path.replace(/\/status$/, "");
     const known = this.#objects.get(target);
     if (method === "GET") return known ?? this.#list(path, query["fieldSelector"]);

@@ -12,7 +12,7 @@ import { until } from "../support/until.ts";
 
 /** Without a node: what the API server is asked, and what it then has. */
 let plane: ControlPlane;
-before(async () => (plane = await startControlPlane()));
+before(async () => (plane = await startControlPlane({ controllers: true })));
 after(() => plane[Symbol.asyncDispose]());
 
 const pod = { backend: "cpu", extended: {}, claims: [] } as const;
@@ -46,6 +46,11 @@ interface Scene {
 
 async function scene(run: (scene: Scene) => Promise<void>): Promise<void> {
   const namespace = await plane.namespace();
+  await until(
+    "its service account",
+    () => plane.kubectl(["-n", namespace, "get", "serviceaccount", "default"]),
+    60_000,
+  );
   await using proxy = await startFaultProxy(plane, namespace);
   const open = async (KUBECONFIG: string): Promise<Runtime> => {
     const client = openApiClient({ ...(await connect({ KUBECONFIG })), namespace });
@@ -83,7 +88,7 @@ it("a new Pod takes one request, and its Secret another one", async () => {
       blockOwnerDeletion: false,
     });
     await runtime.ensure({ ...withBearer, slot: "other" });
-    assert.deepEqual(asked(), ["POST secrets", "POST pods"]);
+    assert.deepEqual(asked(), ["POST secrets", "POST pods", "PATCH secrets/berth-other-main-0"]);
     const other = await kubectl("get", "pod", "berth-other-main-0", "-o", "jsonpath={.metadata.ownerReferences}");
     assert.equal(other, "", "the slot is a file");
   });
@@ -118,12 +123,34 @@ it("neither the Pod of somebody else nor the Secret of its name is changed", asy
 
 it("a Secret that an earlier Pod left behind takes the new bearer", async () => {
   await scene(async ({ runtime, kubectl, make }) => {
-    await make({ apiVersion: "v1", kind: "Secret", metadata: { name }, stringData: { LLAMA_API_KEY: "old" } });
+    const labels = { "berth.dev/instance": "test" };
+    await make({ apiVersion: "v1", kind: "Secret", metadata: { name, labels }, stringData: { LLAMA_API_KEY: "old" } });
+    const before = await kubectl("get", "secret", name, "-o", "jsonpath={.metadata.uid}");
     await runtime.ensure(withBearer);
+    assert.notEqual(await kubectl("get", "secret", name, "-o", "jsonpath={.metadata.uid}"), before);
     const [seen] = await runtime.observe("chat");
     const key = await kubectl("get", "secret", name, "-o", "jsonpath={.data.LLAMA_API_KEY}");
     assert.match(seen?.bearer ?? "", /^[\w-]{43}$/);
     assert.equal(Buffer.from(key, "base64").toString(), seen?.bearer);
+  });
+});
+
+it("the Secret of somebody else that has the name of a Pod is named, and stays", async () => {
+  await scene(async ({ runtime, kubectl, make }) => {
+    await make({ apiVersion: "v1", kind: "Secret", metadata: { name }, stringData: { LLAMA_API_KEY: "theirs" } });
+    await assert.rejects(runtime.ensure(withBearer), /the Secret berth-chat-main-0 belongs to another installation/);
+    const key = await kubectl("get", "secret", name, "-o", "jsonpath={.data.LLAMA_API_KEY}");
+    assert.equal(Buffer.from(key, "base64").toString(), "theirs");
+    assert.equal(await kubectl("get", "pods", "-o", "name"), "");
+  });
+});
+
+it("the Secret of a slot in a file goes with its Pod, also where somebody else ends the Pod", async () => {
+  await scene(async ({ runtime, kubectl }) => {
+    await runtime.ensure(withBearer);
+    assert.equal(await kubectl("get", "secrets", "-o", "name"), `secret/${name}\n`);
+    await kubectl("delete", "pod", name, "--force", "--grace-period=0");
+    await until("the Secret is gone", async () => (await kubectl("get", "secrets", "-o", "name")) === "", 60_000);
   });
 });
 

@@ -12,7 +12,10 @@ export interface Call {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly signal?: AbortSignal;
+  /** Longest time until the answer begins: pauses that the API server asks for and a second attempt are part of it. */
   readonly timeoutMs?: number;
+  /** Called right before each sending, after every wait: nothing is sent where it throws. */
+  readonly check?: () => void;
 }
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -54,12 +57,17 @@ export function openApiClient(connection: Connection): ApiClient {
   const send = async (
     method: Method,
     path: string,
-    { query = {}, body, contentType = "application/json", signal, timeoutMs }: Call,
-    isRefused = false,
+    call: Call,
+    limit: { readonly endMs: number; readonly isRefused?: boolean },
   ): Promise<IncomingMessage> => {
-    const authorization = await connection.authorization(isRefused);
+    const { query = {}, body, contentType = "application/json", signal } = call;
+    const authorization = await connection.authorization(limit.isRefused ?? false);
     const url = `${connection.server}${path}${queryText(query)}`;
     const text = body === undefined ? undefined : JSON.stringify(body);
+    const noAnswer = new Error(`no answer in ${call.timeoutMs ?? limitMs} ms`);
+    const restMs = limit.endMs - steadyNow();
+    if (restMs <= 0) throw new ApiUnreachable(connection.server, { cause: noAnswer });
+    call.check?.();
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const sent = httpsRequest(url, {
         agent,
@@ -73,10 +81,7 @@ export function openApiClient(connection: Connection): ApiClient {
         ...(signal === undefined ? {} : { signal }),
       });
       // Until the answer begins; a watch then says nothing for as long as nothing happens.
-      const late = setTimeout(
-        () => sent.destroy(new Error(`no answer in ${timeoutMs ?? limitMs} ms`)),
-        timeoutMs ?? limitMs,
-      );
+      const late = setTimeout(() => sent.destroy(noAnswer), restMs);
       sent.once("response", (response) => {
         clearTimeout(late);
         // Whoever reads it hears of its errors; nobody may read it yet.
@@ -89,23 +94,16 @@ export function openApiClient(connection: Connection): ApiClient {
       });
       sent.end(text);
     });
-    if (answer.statusCode === 401 && !isRefused) {
-      answer.resume();
-      return await send(
-        method,
-        path,
-        { query, body, contentType, ...(signal && { signal }), ...(timeoutMs && { timeoutMs }) },
-        true,
-      );
-    }
-    return answer;
+    if (answer.statusCode !== 401 || limit.isRefused === true) return answer;
+    answer.resume();
+    return await send(method, path, call, { ...limit, isRefused: true });
   };
   const pause = new Pause();
   const sendInTime = async (method: Method, path: string, call: Call): Promise<IncomingMessage> => {
     const endMs = steadyNow() + (call.timeoutMs ?? limitMs);
     for (;;) {
       await pause.over(endMs, call.signal);
-      const answer = await send(method, path, call);
+      const answer = await send(method, path, call, { endMs });
       const seconds = answer.statusCode === 429 ? retryAfterOf(answer.headers["retry-after"]) : undefined;
       if (seconds === undefined || seconds <= 0) return answer;
       pause.begin(seconds);

@@ -8,7 +8,7 @@ import {
 import type { Container, Observed, Workload } from "../../api/workload.ts";
 import { apiVersion } from "../../api/names.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
-import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
+import type { ApiClient } from "../../lib/kubernetes/client.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { RuntimeUnavailable } from "../runtime-unavailable.ts";
 import type { RemoveOptions, Runtime, StartOptions } from "../runtime.ts";
@@ -20,16 +20,12 @@ import { podName } from "./pod-label.ts";
 import { firstPodLines } from "./pod-logs.ts";
 import { PodMemory } from "./pod-memory.ts";
 import { readPod, type Pod } from "./pod-object.ts";
-import { PodSecrets } from "./pod-secrets.ts";
+import { createStrictly, PodSecrets } from "./pod-secrets.ts";
 import { podOf, type OwnerReference, type PodSite } from "./pod.ts";
 import { PodView } from "./pod-view.ts";
 import { refusedStart, startRefusal, type RefusedStart } from "./start-refusal.ts";
 import { kubernetesTraits } from "./traits.ts";
 
-/** Berth owns the fields that it writes. */
-const apply = { fieldManager: "berth", force: true } as const;
-/** A field of a template that no Pod has is refused, and not left out. */
-const create = { fieldManager: "berth", fieldValidation: "Strict" } as const;
 /** More than the output of any engine while it loads. */
 const firstOutputBytes = 1024 ** 2;
 /** How long the first list is waited for; reads throw RuntimeUnavailable until it is there. */
@@ -214,7 +210,7 @@ class KubernetesRuntime implements Runtime {
     );
   }
 
-  /** Makes the Pod, which a Pod of that name prevents (409). `isNew`: so does a Secret, which else takes the new values. */
+  /** Makes the Pod, which a Pod of that name prevents (409). `isNew`: so does a Secret, which is else replaced. */
   async #start(
     workload: Workload,
     container: Container,
@@ -225,23 +221,25 @@ class KubernetesRuntime implements Runtime {
     const start = { given, ...(owner === undefined ? {} : { owner }) };
     const { pod, secret } = podOf(workload, container, this.#site, start);
     const name = podName(workload);
-    const request = this.#view.request.bind(this.#view);
-    if (secret !== undefined && isNew) await request("POST", "secrets", "", { query: create, body: secret });
-    else if (secret !== undefined)
-      await request("PATCH", "secrets", name, { query: apply, body: secret, contentType: patchTypes.apply });
+    let secretUid: string | undefined;
+    if (secret !== undefined)
+      secretUid = isNew ? await this.#secrets.create(secret) : await this.#secrets.replace(secret, this.#site.instance);
     let made: unknown;
     try {
-      made = await request("POST", "pods", "", { query: create, body: pod });
+      made = await this.#view.request("POST", "pods", "", { query: createStrictly, body: pod });
     } catch (error) {
       // Without a Pod nothing reads it, and nothing would remove it with the Pod.
       const isUnread = isStatus(error, 400, 403, 422) || (isNew && isStatus(error, 409));
-      if (secret !== undefined && isUnread) await this.#secrets.remove(name).catch(() => undefined);
+      if (secret !== undefined && isUnread) await this.#secrets.remove(name, secretUid).catch(() => undefined);
       throw error;
     }
     const read = readPod(made, this.#site.instance);
     if (read !== undefined && given.bearer !== undefined) this.#secrets.remember(read, given.bearer);
     this.#view.note(made);
     this.#subscribers.notify(workload.slot);
+    // A failure only leaves it to this operator to remove the Secret.
+    if (read !== undefined && secret !== undefined && owner === undefined)
+      await this.#secrets.giveTo(read).catch(() => undefined);
   }
 
   /** Its Secret goes after it: a container that the kubelet starts again still reads it. */

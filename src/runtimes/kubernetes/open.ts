@@ -1,5 +1,6 @@
 import type { Config } from "../../api/config.ts";
 import { openApiClient } from "../../lib/kubernetes/client.ts";
+import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
 import { connect } from "../../lib/kubernetes/connection.ts";
 import type { Runtime } from "../runtime.ts";
 import { openKubernetesRuntime } from "./kubernetes.ts";
@@ -14,16 +15,19 @@ export async function openPodRuntime({
   instance,
   env,
   signal,
+  check = () => undefined,
 }: {
   readonly config: Pick<Config, "modelsDir" | "podModels" | "allowHostMounts">;
   readonly instance: string;
   readonly env: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
+  /** Throws where this operator may not act any more; called right before each write. */
+  readonly check?: () => void;
 }): Promise<Runtime> {
   const models = modelVolume(config, env);
   const node = env["NODE_NAME"];
   return await openKubernetesRuntime({
-    client: openApiClient(await connect(env)),
+    client: fencedClient(openApiClient(await connect(env)), check),
     site: {
       instance,
       allowsHostMounts: config.allowHostMounts,

@@ -1,11 +1,18 @@
 import { bearerSchema, type SecretKeyRef, type Workload } from "../../api/workload.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
+import { patchTypes } from "../../lib/kubernetes/client.ts";
+import { texts } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { givenTo, type Given } from "../process/child.ts";
 import { BadWorkload } from "../start-failure.ts";
 import { PodMemory } from "./pod-memory.ts";
+import { instanceLabel } from "./pod-label.ts";
 import type { Pod } from "./pod-object.ts";
+import type { PodSecret } from "./pod.ts";
 import type { PodView } from "./pod-view.ts";
+
+/** Of an object that is made: an unknown field is refused, and not left out. */
+export const createStrictly = { fieldManager: "berth", fieldValidation: "Strict" } as const;
 
 /** The Secrets beside Pods: each has its Pod's name, and holds the bearer that the engine requires. */
 export class PodSecrets {
@@ -59,9 +66,37 @@ export class PodSecrets {
 
   /** The uid of the Secret beside the Pod of that name; undefined: it has none. */
   async uidOf(name: string): Promise<string | undefined> {
-    const metadata = (await this.#get(name))?.["metadata"];
-    const uid = isRecord(metadata) ? metadata["uid"] : undefined;
-    return typeof uid === "string" ? uid : undefined;
+    return uidIn(await this.#get(name));
+  }
+
+  /**
+   * Makes the Secret of a Pod. One that an earlier Pod has left behind is deleted first, and never written over: what
+   * still ends with that Pod would take the new values with it. Throws where it is somebody else's. Returns its uid.
+   */
+  async replace(secret: PodSecret, instance: string): Promise<string | undefined> {
+    const { name } = secret.metadata;
+    const found = (await this.#get(name))?.["metadata"];
+    if (isRecord(found)) {
+      if (texts(found["labels"])[instanceLabel] !== instance)
+        throw new Error(
+          `the Secret ${name} belongs to another installation of Berth, or to somebody else: give each installation a ` +
+            "namespace of its own, or delete that Secret",
+        );
+      await this.remove(name, String(found["uid"]));
+    }
+    return await this.create(secret);
+  }
+
+  /** Returns its uid. */
+  async create(secret: PodSecret): Promise<string | undefined> {
+    return uidIn(await this.#view.request("POST", "secrets", "", { query: createStrictly, body: secret }));
+  }
+
+  /** Of a Pod without an owner: its Secret goes with it, whoever ends it. */
+  async giveTo(pod: Pod): Promise<void> {
+    const { name, uid } = pod.metadata;
+    const body = { metadata: { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] } };
+    await this.#view.request("PATCH", "secrets", name, { body, contentType: patchTypes.merge });
   }
 
   /** `uid`: another Secret of that name, which another operator may have made meanwhile, stays. */
@@ -100,4 +135,10 @@ export class PodSecrets {
       throw error;
     }
   }
+}
+
+function uidIn(object: unknown): string | undefined {
+  const metadata = isRecord(object) ? object["metadata"] : undefined;
+  const uid = isRecord(metadata) ? metadata["uid"] : undefined;
+  return typeof uid === "string" ? uid : undefined;
 }

@@ -36,10 +36,16 @@ export interface PodStart {
   readonly given: Given;
 }
 
+/** What would otherwise be plain in the Pod: the bearer, and values that the operator has read from files. */
+export interface PodSecret {
+  readonly metadata: { readonly name: string };
+  readonly type: "Opaque";
+  readonly data: Readonly<Record<string, string>>;
+}
+
 export interface PodManifests {
   readonly pod: Readonly<Record<string, unknown>>;
-  /** What would otherwise be plain in the Pod: the bearer, and values that the operator has read from files. */
-  readonly secret?: Readonly<Record<string, unknown>>;
+  readonly secret?: PodSecret;
 }
 
 /** The container that runs the engine; templates name it to change it. */
@@ -116,15 +122,7 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
     ...(Object.keys(secrets).length === 0
       ? {}
       : {
-          secret: {
-            apiVersion: "v1",
-            kind: "Secret",
-            metadata,
-            type: "Opaque",
-            data: Object.fromEntries(
-              Object.entries(secrets).map(([key, value]) => [key, Buffer.from(value).toString("base64")]),
-            ),
-          },
+          secret: secretOf(metadata, secrets),
         }),
   };
 }
@@ -134,6 +132,12 @@ function launch({ command }: Workload, { replacesEntrypoint }: Container): objec
   if (!replacesEntrypoint) return words.length === 0 ? {} : { args: words };
   const [program = "", ...args] = words;
   return { command: [program], ...(args.length === 0 ? {} : { args }) };
+}
+
+function secretOf(metadata: PodSecret["metadata"], secrets: Readonly<Record<string, string>>): PodSecret {
+  const encoded = Object.entries(secrets).map(([key, value]) => [key, Buffer.from(value).toString("base64")]);
+  const kind = { apiVersion: "v1", kind: "Secret" };
+  return { ...kind, metadata, type: "Opaque", data: Object.fromEntries(encoded) };
 }
 
 /** Secret values come from the Secret of the Pod's name, or from a Secret that the manifest names. */

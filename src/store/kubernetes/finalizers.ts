@@ -4,8 +4,9 @@ import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import { readObject, type KubeObject } from "../../lib/kubernetes/object.ts";
 import { isRecord } from "../../lib/record.ts";
 import { collectionOf, fieldManager, finalizer } from "./names.ts";
+import { hasRecord } from "./slot-record.ts";
 
-/** The interval of checks of the namespace. Its controller waits 5 s before it deletes anything, rights included. */
+/** The interval of checks of the namespace and of its Slots. The namespace's controller waits 5 s before it deletes anything, rights included. */
 const pollMs = 1500;
 
 export interface Finalizers extends Disposable {
@@ -16,6 +17,8 @@ export interface Finalizers extends Disposable {
 
 export interface FinalizersOptions {
   readonly client: ApiClient;
+  /** For a namespace that is being deleted, where finalizers are removed whoever leads. */
+  readonly unfenced: ApiClient;
   /** Every Slot of the namespace. */
   readonly slots: () => readonly KubeObject[];
   readonly note: (answer: unknown) => void;
@@ -89,14 +92,17 @@ function pathOf({ namespace }: ApiClient, name: string): string {
  * The finalizer of Slots. In a namespace that is being deleted there is none, whoever leads: there the operator's Lease
  * and rights go before the Slots do, and a finalizer that nobody may remove would keep the namespace for ever.
  */
-export function openFinalizers({ client, slots, note, onError }: FinalizersOptions): Finalizers {
+export function openFinalizers({ client, unfenced, slots, note, onError }: FinalizersOptions): Finalizers {
   let isEnding = false;
-  const removeAndNote = async (object: KubeObject): Promise<void> => {
-    if (object.meta.finalizers.includes(finalizer)) note(await remove(client, object));
+  const removeAndNote = async (object: KubeObject, by: ApiClient): Promise<void> => {
+    if (object.meta.finalizers.includes(finalizer)) note(await remove(by, object));
   };
   const check = async (): Promise<void> => {
-    isEnding = await isEndingNow(client);
-    if (isEnding) await Promise.all(slots().map(removeAndNote));
+    isEnding = await isEndingNow(unfenced);
+    if (isEnding) return void (await Promise.all(slots().map((object) => removeAndNote(object, unfenced))));
+    // Deleted before anything was published of it: no reconcile knows of it, and no engine.
+    const unknown = slots().filter((object) => object.meta.isDeleted && !hasRecord(object));
+    await Promise.all(unknown.map((object) => removeAndNote(object, client)));
   };
   const timer = setInterval(() => void check().catch(onError), pollMs);
   timer.unref();
@@ -105,7 +111,7 @@ export function openFinalizers({ client, slots, note, onError }: FinalizersOptio
       if (isEnding || object.meta.finalizers.includes(finalizer)) return;
       note(await add(client, object));
     },
-    remove: removeAndNote,
+    remove: (object) => removeAndNote(object, client),
     [Symbol.dispose]: () => clearInterval(timer),
   };
 }

@@ -3,6 +3,7 @@ import type { Kind } from "../../api/names.ts";
 import { completeSlot } from "../../api/slot.ts";
 import { isRecord } from "../../lib/record.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
+import { fencedClient } from "../../lib/kubernetes/fenced-client.ts";
 import { readLease } from "../../lib/kubernetes/lease-election.ts";
 import { ContextFiles } from "../state/context-files.ts";
 import { EngineLockFile } from "../state/engine-images.ts";
@@ -29,7 +30,9 @@ export async function openClusterLeaderStore(
 ): Promise<{ readonly store: LeaderStore; readonly owned: AsyncDisposable }> {
   const { stateDir } = config;
   await using stack = new AsyncDisposableStack();
-  const cluster = stack.use(await openCluster(options.openClient, options.onWarning));
+  const unfenced = await options.openClient();
+  const fenced = fencedClient(unfenced, () => lease.check());
+  const cluster = stack.use(await openCluster(() => Promise.resolve(fenced), options.onWarning));
   const { client, maps, onError } = cluster;
   const changed = new Subscribers<[names: readonly string[]]>();
   const known = new Map<string, Before>();
@@ -38,6 +41,7 @@ export async function openClusterLeaderStore(
   const finalizers = stack.use(
     openFinalizers({
       client,
+      unfenced,
       slots: () => source.objects("Slot"),
       note: (answer) => source.note("Slot", answer),
       onError,
@@ -68,13 +72,16 @@ export async function openClusterLeaderStore(
     await maps<{ readonly instance: string }>("installation", {
       parse: (value) =>
         isRecord(value) && typeof value["instance"] === "string" ? { instance: value["instance"] } : undefined,
-      onChange: () => undefined,
+      // Engines carry this name: the next operator must find it, and would take another one.
+      onChange: () => void keepIfAbsent().catch(onError),
     }),
   );
-  const kept = installation.get("installation")?.instance;
-  const instance = kept ?? randomUUID();
-  const keep = async (): Promise<void> => await installation.put("installation", { instance }, { isLasting: true });
-  if (kept === undefined) await keep();
+  const instance = installation.get("installation")?.instance ?? randomUUID();
+  const keepIfAbsent = async (): Promise<void> => {
+    if (installation.get("installation") === undefined)
+      await installation.put("installation", { instance }, { isLasting: true });
+  };
+  await keepIfAbsent();
   const record = recordOf(await readLease(client, operatorLease));
   await removeVoidDemand(client).catch(onError);
   const owned = stack.move();
@@ -120,7 +127,8 @@ export async function openClusterLeaderStore(
         [Symbol.asyncDispose]: () => all.disposeAsync(),
       };
     },
-    restoreInstance: keep,
+    // Written while this operator leads: whoever leads afterwards has a name already.
+    restoreInstance: () => Promise.resolve(),
   };
   return { store, owned };
 }

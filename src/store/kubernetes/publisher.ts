@@ -127,9 +127,9 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     await bearers.delete(name);
     const object = source.object("Slot", name);
     if (object === undefined) return;
-    // Its deletion has not begun: only what was published of it goes.
-    if (!object.meta.isDeleted && hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
-    await finalizers.remove(object);
+    if (object.meta.isDeleted) return await finalizers.remove(object);
+    // Its deletion has not begun: only what was published of it goes, and its engines may come or be there.
+    if (hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
   }
   function forget(name: string): void {
     clearTimeout(written.get(name)?.timer);

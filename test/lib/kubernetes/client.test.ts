@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:https";
 import { describe, it } from "node:test";
-import { openApiClient, type ApiClient } from "../../../src/lib/kubernetes/client.ts";
+import { openApiClient, type ApiClient, type Call, type Method } from "../../../src/lib/kubernetes/client.ts";
+import { fencedClient } from "../../../src/lib/kubernetes/fenced-client.ts";
+import { ApiDouble } from "../../doubles/api-client.ts";
 import { certificate } from "../../support/certificate.ts";
 import { listen } from "../../support/listen.ts";
 import { until } from "../../support/until.ts";
@@ -9,18 +11,19 @@ import { until } from "../../support/until.ts";
 interface Site extends AsyncDisposable {
   readonly client: ApiClient;
   /** Each request that came, and how long after the first one, in milliseconds. */
-  readonly seen: readonly { readonly path: string; readonly afterMs: number }[];
+  readonly seen: readonly { readonly method: string; readonly path: string; readonly afterMs: number }[];
 }
 
-/** DOUBLES an API server that refuses the first requests, and says how many seconds to wait. */
-async function refusing(times: number, retryAfter: string): Promise<Site> {
-  const seen: { path: string; afterMs: number }[] = [];
+/** DOUBLES an API server that refuses the first requests, and says how many seconds to wait; `isMute`: then it says nothing. */
+async function refusing(times: number, retryAfter: string, isMute = false): Promise<Site> {
+  const seen: { method: string; path: string; afterMs: number }[] = [];
   let firstMs: number | undefined;
   const server = createServer(certificate, (asked, answer) => {
     firstMs ??= performance.now();
-    seen.push({ path: asked.url ?? "", afterMs: performance.now() - firstMs });
+    seen.push({ method: asked.method ?? "", path: asked.url ?? "", afterMs: performance.now() - firstMs });
     asked.resume();
     const isRefused = seen.length <= times;
+    if (!isRefused && isMute) return;
     answer.writeHead(isRefused ? 429 : 200, isRefused ? { "retry-after": retryAfter } : {});
     answer.end(JSON.stringify(isRefused ? { kind: "Status", code: 429, message: "too many" } : { kind: "Found" }));
   });
@@ -70,5 +73,42 @@ describe("a client of an API server that is asked too much", { concurrency: true
     await until("it was refused", () => site.seen.length > 0);
     stop.abort();
     await assert.rejects(waiting, { name: "AbortError" });
+  });
+
+  it("has one deadline for the pause and for the request after it", async () => {
+    await using site = await refusing(1, "1", true);
+    const startedMs = performance.now();
+    await assert.rejects(site.client.request("PUT", "/a", { timeoutMs: 4000 }), { name: "ApiUnreachable" });
+    const tookMs = performance.now() - startedMs;
+    assert.equal(site.seen.length, 2);
+    assert.ok(tookMs < 4800, `${tookMs} ms`);
+  });
+
+  it("asks whether its sender may still write after the pause, and sends nothing where it may not", async () => {
+    await using site = await refusing(1, "1");
+    let isLost = false;
+    const fenced = fencedClient(site.client, () => {
+      if (isLost) throw new Error("another leads");
+    });
+    const writing = fenced.request("PATCH", "/status");
+    await until("it was refused", () => site.seen.length > 0);
+    isLost = true;
+    await assert.rejects(writing, /another leads/);
+    assert.deepEqual(await fenced.request("GET", "/status"), { kind: "Found" });
+    assert.deepEqual(
+      site.seen.map(({ method }) => method),
+      ["PATCH", "GET"],
+    );
+  });
+
+  it("gives a write of a leader up before another may lead", async () => {
+    const limits: (number | undefined)[] = [];
+    using client = new ApiDouble();
+    client.request = async (_method: Method, _path: string, call?: Call) => limits.push(call?.timeoutMs);
+    const fenced = fencedClient(client, () => undefined);
+    await fenced.request("PATCH", "/status");
+    await fenced.request("PUT", "/status", { timeoutMs: 60_000 });
+    await fenced.request("GET", "/status");
+    assert.deepEqual(limits, [5000, 5000, undefined]);
   });
 });

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { loadConfig } from "../../../src/api/config.ts";
+import { apiVersion } from "../../../src/api/names.ts";
+import type { Method } from "../../../src/lib/kubernetes/client.ts";
+import { openClusterLeaderStore } from "../../../src/store/kubernetes/leader-store.ts";
+import { LeadershipLost } from "../../../src/store/store.ts";
+import type { LeaderStore } from "../../../src/store/opened-store.ts";
+import { ApiDouble } from "../../doubles/api-client.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+import { published } from "../published-slot.ts";
+
+const slots = `/apis/${apiVersion}/namespaces/berth/slots`;
+const namespacePath = "/api/v1/namespaces/berth";
+const installation = `${namespacePath}/configmaps/berth-installation`;
+const spec = { model: { default: "m" } };
+const nothing = (): void => undefined;
+
+interface Leader extends AsyncDisposable {
+  readonly api: ApiDouble;
+  readonly store: LeaderStore;
+  /** Another operator takes over while this request is on its way. */
+  readonly loseAt: (method: Method, path: string) => void;
+}
+
+async function leader(api = new ApiDouble()): Promise<Leader> {
+  await using stack = new AsyncDisposableStack();
+  const directory = stack.use(await tempDir());
+  let isLost = false;
+  const check = (): void => {
+    if (isLost) throw new LeadershipLost();
+  };
+  const lease = { check, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined };
+  const paths = { SVC_STATE_DIR: directory.path, SVC_CONFIG_DIR: directory.path, SVC_MODELS_DIR: directory.path };
+  const places = { isRoot: false, home: directory.path, xdgConfigHome: undefined, xdgStateHome: undefined };
+  const { config } = loadConfig({ ...paths, SVC_STORE: "kubernetes" }, {}, places);
+  assert.ok(config !== undefined);
+  api.put(namespacePath, { status: { phase: "Active" } });
+  const openClient = (): Promise<ApiDouble> => Promise.resolve(api);
+  const options = { onWarning: nothing, onUnknown: nothing, openClient };
+  const { store, owned } = await openClusterLeaderStore(config, lease, options);
+  stack.use(owned);
+  const all = stack.move();
+  return {
+    api,
+    store,
+    loseAt(method, path) {
+      api.before = (asked, at) => {
+        if (asked === method && at === path) isLost = true;
+      };
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+describe("an operator that is deposed while a write is on its way", () => {
+  it("writes no status over its successor's", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await using deposed = await leader(api);
+    deposed.loseAt("PATCH", `${slots}/a/status`);
+    await assert.rejects(deposed.store.publisher.writeSlot(published("a")), LeadershipLost);
+    assert.equal(api.get(`${slots}/a`)?.["status"], undefined);
+  });
+
+  it("frees the Slots of a namespace that is being deleted all the same", async () => {
+    const api = new ApiDouble();
+    const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
+    await using deposed = await leader(api);
+    deposed.loseAt("GET", namespacePath);
+    api.put(namespacePath, { status: { phase: "Terminating" } });
+    await until("it is freed", () => JSON.stringify(finalizersOf(api)) === "[]");
+  });
+
+  it("does not write its installation over its successor's", async () => {
+    await using deposed = await leader();
+    const { api, store } = deposed;
+    deposed.loseAt("PATCH", installation);
+    api.put(installation, { data: { "installation.json": JSON.stringify({ instance: "successor's" }) } });
+    await store.restoreInstance().catch(nothing);
+    assert.match(JSON.stringify(api.get(installation)?.["data"]), /successor's/);
+  });
+});
+
+const finalizersOf = (api: ApiDouble): unknown => Object(api.get(`${slots}/a`)?.["metadata"])["finalizers"];
+
+describe("the finalizer of a Slot", () => {
+  it("stays while its object lives, also where its state is taken back", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await using leading = await leader(api);
+    const { publisher } = leading.store;
+    await publisher.writeSlot(published("a"));
+    await publisher.deleteSlot("a");
+    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+  });
+
+  it("goes with the state once its object is to be deleted", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await using leading = await leader(api);
+    await leading.store.publisher.writeSlot(published("a"));
+    const object = api.get(`${slots}/a`);
+    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
+    api.put(`${slots}/a`, { ...object, metadata });
+    await until("the deletion is seen", async () => {
+      await leading.store.publisher.deleteSlot("a");
+      return JSON.stringify(finalizersOf(api)) === "[]";
+    });
+  });
+
+  it("goes where the deletion began before anything was published", async () => {
+    await using leading = await leader();
+    const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
+    leading.api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
+    await until("it is freed", () => JSON.stringify(finalizersOf(leading.api)) === "[]");
+  });
+});
+
+it("the name of an installation is written again where its ConfigMap was deleted", async () => {
+  await using leading = await leader();
+  const { api, store } = leading;
+  api.put(installation, undefined);
+  await until("it is there again", () => api.get(installation) !== undefined);
+  assert.deepEqual(Object(api.get(installation)?.["data"]), {
+    "installation.json": JSON.stringify({ instance: store.instance }),
+  });
+});
