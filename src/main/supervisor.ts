@@ -4,10 +4,11 @@ import type { Logger } from "pino";
 import { openLog } from "../program/log.ts";
 import { holdLog, holdMessage, releaseLog, releaseMessage } from "../program/log-hold.ts";
 import { untilStopped, type StopKind } from "../program/signals.ts";
+import type { PartCommand } from "./part-entry.ts";
 import { Part } from "./part.ts";
 
 const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-const entry = fileURLToPath(new URL(`berth.${extension}`, import.meta.url));
+const entry = fileURLToPath(new URL(`part-entry.${extension}`, import.meta.url));
 
 /** Limits of V8's memory, MiB; bin/berth has the reasons, and the same values for `berth operator` and `berth serve`. */
 const heap = {
@@ -39,14 +40,14 @@ export function supervise(options: SupervisorOptions): RunningUp {
   const log = openLog({ level: options.logLevel, component: "up", env: options.env });
   const { stopped, again } = untilStopped();
   const failed = Promise.withResolvers<"failed">();
-  const partOf = (name: "operator" | "gateway", args: readonly string[]): Part =>
+  const partOf = (name: "operator" | "gateway", command: PartCommand): Part =>
     new Part({
       name,
       log,
       // A process group of its own: a Ctrl-C on the terminal reaches only this process, which stops the children in
       // order.
       fork: () =>
-        fork(entry, args, {
+        fork(entry, [command], {
           env: { ...memory[name], ...options.env },
           execArgv: [...process.execArgv, ...heap[name]],
           detached: true,
@@ -54,8 +55,8 @@ export function supervise(options: SupervisorOptions): RunningUp {
         }),
       onFailed: () => failed.resolve("failed"),
     });
-  const operator = partOf("operator", ["operator", "--stop-engines"]);
-  const gateway = partOf("gateway", ["serve"]);
+  const operator = partOf("operator", "operator");
+  const gateway = partOf("gateway", "serve");
   const parts = [operator, gateway];
   for (const part of parts) part.start();
   return {

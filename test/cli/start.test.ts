@@ -57,6 +57,7 @@ for (const [args, own] of [
         "src/cli/silence.ts",
         "src/cli/watch.ts",
         "src/main/berth.ts",
+        "src/main/entry.ts",
         "src/program/lost-output.ts",
         "src/main/program.ts",
         "src/main/usage-hints.ts",

@@ -14,7 +14,7 @@ import { scriptedEngine } from "../support/scripted-engine.ts";
 import { until } from "../support/until.ts";
 import { later } from "../support/later.ts";
 
-const entry = fileURLToPath(new URL("../../src/main/berth.ts", import.meta.url));
+const entry = fileURLToPath(new URL("../../src/main/part-entry.ts", import.meta.url));
 const engine = fileURLToPath(new URL("../doubles/engine.ts", import.meta.url));
 
 describe("berth operator", () => {
@@ -47,12 +47,12 @@ describe("berth operator", () => {
 
 describe("a part of berth up", () => {
   for (const [part, code] of [
-    ["operator --stop-engines", 1],
+    ["operator", 1],
     ["serve", 0],
   ] as const) {
     it(`ends by itself where berth up has gone before it began: ${part}`, { timeout: 120_000 }, async () => {
       await using berth = await startBerth({ args: ["--version"] });
-      const child = fork(entry, part.split(" "), { env: berth.env, stdio: ["ignore", "ignore", "pipe", "ipc"] });
+      const child = fork(entry, [part], { env: berth.env, stdio: ["ignore", "ignore", "pipe", "ipc"] });
       try {
         let said = "";
         child.stderr?.on("data", (chunk: Buffer) => (said += chunk.toString()));

@@ -35,7 +35,7 @@ registerHooks({
 });
 `;
 
-it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig at hand, and no undici", async () => {
+it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig at hand, no undici and no command line", async () => {
   await using directory = await tempDir();
   const hook = join(directory.path, "recorder.mjs");
   const loaded = join(directory.path, "loaded");
@@ -62,6 +62,8 @@ it("berth up on files loads no code for Kubernetes, with a cluster's kubeconfig 
   const modules = lines.map((line) => line.slice(line.indexOf(" ") + 1).replace(pathToFileURL(root).href, ""));
   const found = new Set(modules.filter((url) => /kubernetes|client-node/.test(url)));
   assert.deepEqual([...found].toSorted(), light);
+  const commandLine = lines.filter((line) => /^(operator|serve) .*(\/commander\/|\/src\/cli\/)/.test(line));
+  assert.deepEqual(commandLine, [], "the command line belongs to commands");
   await berth.stop("SIGINT");
   const ends = (await readFile(loaded, "utf8")).split("\n").filter((line) => line.includes(" undici:"));
   assert.deepEqual(ends.toSorted(), ["info undici:false", "operator undici:false", "serve undici:false"]);
