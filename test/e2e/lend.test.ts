@@ -66,13 +66,15 @@ it("a lent group unloads its slots, refuses requests through kill -9 of operator
   let killed: unknown;
   const gateway = async (): Promise<unknown> => {
     const directory = join(berth.stateDir, "demand");
-    const texts = await Promise.all((await readdir(directory)).map((file) => readFile(join(directory, file), "utf8")));
+    // Another name means a file that is being written.
+    const files = (await readdir(directory)).filter((file) => file.endsWith(".json"));
+    const texts = await Promise.all(files.map((file) => readFile(join(directory, file), "utf8")));
     const pids = texts
       .map((text): unknown => JSON.parse(text))
       .flatMap((demand) => (isRecord(demand) ? [demand["pid"]] : []));
     return pids.find((pid) => pid !== killed);
   };
-  killed = await gateway();
+  killed = await until("the gateway tells its process", gateway);
   assert.ok(typeof killed === "number");
   process.kill(killed, "SIGKILL");
   await until("a new gateway serves", async () => {
