@@ -22,7 +22,7 @@ run: setup ## start everything with a tiny model: MODEL=/path/to/real.gguf for a
 	@$(KEPT) exec $(RUN) hack/run.ts
 
 test: setup ## all tests that need Node alone
-	@$(TEST) --test-timeout=1200000 --test-concurrency=3 $(foreach dir,$(TESTS),"$(dir)**/*.test.ts")
+	@$(KEPT) $(RUN) test/support/run.ts --test-timeout=1200000 --test-concurrency=3 $(TESTS)
 
 llama-server: ## build a real llama-server, once per version; as root it installs cmake and a compiler
 	@hack/llama-server.sh
