@@ -68,7 +68,8 @@ export class ResponseParser {
     while (at < bytes.length) {
       const next = this.#step(bytes, at);
       if (next < 0) {
-        this.#held = bytes.subarray(at);
+        // A reader may fill the memory of the chunk again.
+        this.#held = Buffer.from(bytes.subarray(at));
         return;
       }
       at = next;

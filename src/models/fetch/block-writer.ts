@@ -40,6 +40,16 @@ export class BlockWriter {
   }
 
   /**
+   * The place of the next bytes: a connection that reads into it saves the copy of `push`. Valid until the next `push`;
+   * undefined: no byte is missing, or the block is being written.
+   */
+  room(): Buffer | undefined {
+    const bytes = Math.min(blockBytes - this.#filled, this.#end - this.#position, longestChunk);
+    if (bytes === 0 || this.#writing[this.#current] !== undefined) return undefined;
+    return this.#buffers[this.#current].subarray(this.#filled, this.#filled + bytes);
+  }
+
+  /**
    * Copies a chunk, and no byte beyond the range. False: no more may be pushed until `onRoom` was called. Throws
    * the error of the last write.
    */
@@ -47,15 +57,12 @@ export class BlockWriter {
     if (this.#error !== undefined) throw this.#error;
     for (let at = 0; at < chunk.length && !this.isWhole;) {
       const block = this.#buffers[this.#current];
-      const copied = chunk.copy(
-        block,
-        this.#filled,
-        at,
-        at + Math.min(blockBytes - this.#filled, this.#end - this.#position),
-      );
-      at += copied;
-      this.#filled += copied;
-      this.#position += copied;
+      const taken = Math.min(blockBytes - this.#filled, this.#end - this.#position, chunk.length - at);
+      const isThere = chunk.buffer === block.buffer && chunk.byteOffset + at === block.byteOffset + this.#filled;
+      if (!isThere) chunk.copy(block, this.#filled, at, at + taken);
+      at += taken;
+      this.#filled += taken;
+      this.#position += taken;
       if (this.#filled === blockBytes || this.isWhole) this.#flush();
     }
     const other = this.#writing[this.#current === 0 ? 1 : 0];

@@ -3,14 +3,15 @@ import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { writeFileAtomic } from "../../lib/atomic-file.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
+import { Serial } from "../../lib/serial.ts";
 import { FetchError } from "./fetch-error.ts";
 import type { FileHash, HashThread } from "./hash-thread.ts";
 import {
-  append,
   blockBytes,
   blockLine,
   headLine,
   isSameContent,
+  JournalLines,
   readJournal,
   type Content,
 } from "./partial-journal.ts";
@@ -33,6 +34,12 @@ export interface PartialFileOptions {
   readonly onBlock: (bytesDone: number) => void;
 }
 
+/**
+ * The length of one write. The kernel caches a longer write in larger pieces of memory, which are rare on a machine in
+ * use: 2 GiB took 0.4 s of a core in writes of this length, and 1.3 s or more in writes of 1 MiB.
+ */
+const writeBytes = 256 * 1024;
+
 const missing = 0;
 const claimed = 1;
 const present = 2;
@@ -49,6 +56,9 @@ export class PartialFile implements AsyncDisposable {
   readonly #options: PartialFileOptions;
   readonly #data: FileHandle;
   readonly #journal: FileHandle;
+  readonly #lines: JournalLines;
+  /** One write at a time: the kernel makes a second write to the file wait, and its thread takes a core meanwhile. */
+  readonly #writes = new Serial();
   readonly #blocks: Uint8Array;
   readonly #hash: FileHash;
   #prefix = 0;
@@ -88,6 +98,7 @@ export class PartialFile implements AsyncDisposable {
     this.isResumed = blocks.length > 0;
     this.#data = data;
     this.#journal = journal;
+    this.#lines = new JournalLines(journal);
     this.#hash = options.hashes.begin(dataPath);
     this.#blocks = new Uint8Array(Math.ceil(this.content.sizeBytes / blockBytes));
     for (const index of blocks) this.#take(index);
@@ -119,11 +130,8 @@ export class PartialFile implements AsyncDisposable {
     const from = index * blockBytes;
     const crc = crc32(block);
     try {
-      for (let at = 0; at < block.length;) {
-        const { bytesWritten } = await this.#data.write(block, at, block.length - at, from + at);
-        at += bytesWritten;
-      }
-      await append(this.#journal, blockLine(index, crc));
+      await this.#writes.run(async () => await this.#write(block, from));
+      await this.#lines.append(blockLine(index, crc));
     } catch (error) {
       throw isNoSpace(error) ? this.#noSpace(error) : error;
     }
@@ -154,6 +162,14 @@ export class PartialFile implements AsyncDisposable {
     await this.#hash[Symbol.asyncDispose]();
     await this.#journal.close();
     await this.#data.close();
+  }
+
+  async #write(block: Buffer, from: number): Promise<void> {
+    for (let at = 0; at < block.length;) {
+      const length = Math.min(writeBytes, block.length - at);
+      const { bytesWritten } = await this.#data.write(block, at, length, from + at);
+      at += bytesWritten;
+    }
   }
 
   #take(index: number): void {

@@ -2,6 +2,7 @@ import { readFile, type FileHandle } from "node:fs/promises";
 import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { isRecord } from "../../lib/record.ts";
+import { Serial } from "../../lib/serial.ts";
 
 /** The content of which a partial file is a part. */
 export interface Content {
@@ -69,9 +70,28 @@ export function isSameContent(known: Content, now: Content): boolean {
   return now.validator !== undefined && known.validator === now.validator;
 }
 
-/** Appends a line without a sync: the blocks on disk are checked against the journal before use. */
-export async function append(journal: FileHandle, line: string): Promise<void> {
-  await journal.appendFile(line, "latin1");
+/** Appends lines without a sync: the blocks on disk are checked against the journal before use. */
+export class JournalLines {
+  readonly #journal: FileHandle;
+  readonly #turns = new Serial();
+  #waiting = "";
+  #next: Promise<void> | undefined;
+
+  constructor(journal: FileHandle) {
+    this.#journal = journal;
+  }
+
+  /** Lines of several calls may be written at once. Rejects with the system's errors. */
+  async append(line: string): Promise<void> {
+    this.#waiting += line;
+    this.#next ??= this.#turns.run(async () => {
+      const lines = this.#waiting;
+      this.#waiting = "";
+      this.#next = undefined;
+      await this.#journal.appendFile(lines, "latin1");
+    });
+    await this.#next;
+  }
 }
 
 function contentOf(value: unknown): Content | undefined {

@@ -70,6 +70,7 @@ export async function readSpan(options: RangeOptions, range: Range): Promise<voi
           failure = refusalOf(head, range);
           return failure === undefined;
         },
+        room: () => writer.room(),
         onData: (chunk, flow) => received(chunk, flow, options, range, pauses),
       },
     );

@@ -30,7 +30,9 @@ export interface TransferHead {
 export interface TransferSink {
   /** Returns false if the body is not wanted; the transfer then ends. */
   onHead(head: TransferHead): boolean;
-  /** `chunk` is valid during the call only. False: nothing more until `flow.resume()`. */
+  /** The memory into which the next bytes of the body may be read; absent or undefined: the buffer of all connections. */
+  room?(): Buffer | undefined;
+  /** `chunk` is valid during the call only, and may lie in the memory that `room` gave. False: nothing more until `flow.resume()`. */
   onData(chunk: Buffer, flow: Flow): boolean;
 }
 
@@ -73,6 +75,7 @@ export async function transfer(request: TransferRequest, sink: TransferSink): Pr
 
 class Transfer implements Flow {
   readonly #request: TransferRequest;
+  readonly #sink: TransferSink;
   readonly #onEnd: (error?: Error) => void;
   #socket: Socket | undefined;
   readonly #parser: ResponseParser;
@@ -86,6 +89,7 @@ class Transfer implements Flow {
 
   constructor(request: TransferRequest, sink: TransferSink, onEnd: (error?: Error) => void) {
     this.#request = request;
+    this.#sink = sink;
     this.#onEnd = onEnd;
     this.#parser = new ResponseParser({
       onHead: () => {
@@ -116,7 +120,10 @@ class Transfer implements Flow {
     const { url, lookup, proxy } = this.#request;
     const isTls = url.protocol === "https:";
     const host = url.hostname.replace(/^\[|\]$/g, "");
-    const onread = { buffer: readBuffer, callback: (size: number) => this.#read(readBuffer.subarray(0, size)) };
+    const onread = {
+      buffer: () => this.#place(),
+      callback: (size: number, place: Uint8Array) => this.#read(Buffer.from(place.buffer, place.byteOffset, size)),
+    };
     const named = isIP(host) === 0 ? { servername: host } : {};
     const secure = { ALPNProtocols: ["http/1.1"], ...named };
     if (proxy !== undefined) {
@@ -176,6 +183,12 @@ class Transfer implements Flow {
     );
     this.#phase = "broken";
     this.#watch();
+  }
+
+  /** The memory of the next read. A sink that waits for room may have none when the reading goes on. */
+  #place(): Buffer {
+    const isBody = this.#head !== undefined && !this.#isPaused && !this.#isOver;
+    return (isBody ? this.#sink.room?.() : undefined) ?? readBuffer;
   }
 
   /** Returns whether reading goes on. */

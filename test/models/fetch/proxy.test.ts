@@ -44,6 +44,7 @@ async function site() {
   const owned = stack.move();
   return {
     proxy,
+    port,
     /** Fetches the file by the proxies of these variables. */
     fetch: async (env: NodeJS.ProcessEnv, isOpen = false) => {
       const text = "https://hub.test/model.gguf";
@@ -70,6 +71,36 @@ it("a file is fetched over TLS through a proxy, by ranges and with the proxy's c
   assert.ok(at.proxy.asked.length > 1 && at.proxy.asked.every((asked) => asked === "CONNECT hub.test:443"));
   assert.equal(at.proxy.authorization, `Basic ${Buffer.from("me:p@ss").toString("base64")}`);
   await until("no connection stays open", () => at.proxy.open.size === 0);
+});
+
+it("a file is read over TLS without a proxy, into the memory of its reader", async () => {
+  await using at = await site();
+  const into = Buffer.alloc(body.length);
+  let size = 0;
+  let inPlace = 0;
+  await transfer(
+    {
+      method: "GET",
+      url: new URL(`https://hub.test:${at.port}/model.gguf`),
+      headers: {},
+      lookup: (_host, _options, done) => done(null, [{ address: "127.0.0.1", family: 4 }]),
+      connectMs: 60_000,
+      stallMs: 60_000,
+      signal,
+    },
+    {
+      onHead: ({ status }) => status === 200,
+      room: () => into.subarray(size, size + 100_000),
+      onData: (chunk) => {
+        if (chunk.buffer === into.buffer) inPlace += chunk.length;
+        else chunk.copy(into, size);
+        size += chunk.length;
+        return true;
+      },
+    },
+  );
+  assert.deepEqual(into, body);
+  assert.ok(inPlace > body.length / 2, `${inPlace} of ${size} bytes were read in place`);
 });
 
 it("a proxy that refuses is named with the remedy, and its password is not", async () => {
