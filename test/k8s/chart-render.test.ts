@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
+import { z } from "zod";
 import { isRecord } from "../../src/lib/record.ts";
+import { gatewayRights, logRights, operatorRights, podRights, rightsIn, type Rule } from "../support/kube/account.ts";
 import { startControlPlane, type ControlPlane } from "../support/kube/control-plane.ts";
 import { installKinds } from "../support/kube/crds.ts";
 import { chartDirectory, helm } from "../support/kube/helm.ts";
@@ -59,6 +61,27 @@ async function render(values: object = {}): Promise<readonly Node[]> {
 
 function nameOf({ kind, metadata }: Node): string {
   return `${String(kind)}/${isRecord(metadata) ? String(metadata["name"]) : ""}`;
+}
+
+const ruleSchema = z.object({
+  apiGroups: z.array(z.string()),
+  resources: z.array(z.string()),
+  resourceNames: z.array(z.string()).optional(),
+  verbs: z.array(z.string()),
+});
+
+/** Each right once, without those of one object where all of its kind are granted, and without the namespace's own. */
+function distinct(rules: readonly Rule[]): readonly string[] {
+  const rights = new Set(rightsIn(rules));
+  const isCovered = (right: string): boolean =>
+    rights.has(right.replace(/\/berth-\S+ /, " ")) && right.includes("/berth-");
+  return [...rights].filter((right) => !isCovered(right) && !right.startsWith("namespaces")).toSorted();
+}
+
+/** Of a gateway that may write no resource: its requests are annotations of Slots. */
+function readOnly({ verbs, ...rule }: Rule): Rule {
+  const isWritten = (verb: string): boolean => ["create", "update", "delete"].includes(verb);
+  return { ...rule, verbs: rule.apiGroups.includes("berth.dev") ? verbs.filter((verb) => !isWritten(verb)) : verbs };
 }
 
 const everything = {
@@ -167,6 +190,25 @@ describe("the chart", () => {
     assert.ok(names.includes("2024") && names.every((name) => typeof name === "string"));
   });
 
+  it("writes classes, volumes and directories as the texts that they are", async () => {
+    const claimed = { storageClass: "2024", volumeName: "7", size: "10" };
+    const claim = (await render({ modelStorage: claimed })).find(({ kind }) => kind === "PersistentVolumeClaim");
+    assert.partialDeepStrictEqual(claim?.["spec"], {
+      storageClassName: "2024",
+      volumeName: "7",
+      resources: { requests: { storage: "10" } },
+    });
+    const none = (await render({ modelStorage: { storageClass: "-" } })).find(
+      ({ kind }) => kind === "PersistentVolumeClaim",
+    );
+    assert.partialDeepStrictEqual(none?.["spec"], { storageClassName: "" });
+    const hostPath = "/srv/models, all: of them";
+    const operator = (await render({ modelStorage: { hostPath } })).find(
+      (each) => nameOf(each) === "Deployment/berth-operator",
+    );
+    assert.ok(JSON.stringify(operator).includes(JSON.stringify({ path: hostPath, type: "Directory" })));
+  });
+
   it("gives Berth settings, hosts and image as asked", async () => {
     const text = JSON.stringify((await render(everything)).find((each) => nameOf(each) === "Deployment/berth"));
     for (const part of [
@@ -189,6 +231,18 @@ describe("the chart", () => {
     assert.match(text, /"record":"berth:/);
     assert.match(text, /\{\{ \$labels\.slot \}\}/);
   });
+
+  const roles = [
+    ["Role/berth-operator", {}, [...operatorRights, ...podRights]],
+    ["Role/berth-gateway", {}, [...gatewayRights, ...logRights]],
+    ["Role/berth-gateway", { settings: { readOnly: true } }, [...gatewayRights.map(readOnly), ...logRights]],
+  ] as const;
+  for (const [name, values, rules] of roles)
+    it(`grants what is needed and nothing else: ${name} with ${JSON.stringify(values)}`, async () => {
+      const role = (await render(values)).find((each) => nameOf(each) === name);
+      const granted = z.array(ruleSchema).parse(role?.["rules"]);
+      assert.deepEqual(distinct(granted), distinct(rules));
+    });
 
   const refused: readonly (readonly [object, RegExp])[] = [
     [{ slots: { chat: { nope: 1 } } }, /'\/slots\/chat'.*additional properties 'nope' not allowed/s],
@@ -221,4 +275,18 @@ describe("a real API server accepts the chart", () => {
       const apply = ["apply", "-n", namespace, "--dry-run=server", "--validate=strict", "-f", "-"];
       await plane.kubectl(apply, text);
     });
+
+  it("after a rolling update of the operator with one that ends the old operator first", async () => {
+    const namespace = await plane.namespace();
+    for (const [release, how] of [
+      ["applied", "--server-side"],
+      ["patched", "--server-side=false"],
+    ] as const)
+      for (const strategy of ["RollingUpdate", "Recreate"]) {
+        const values = { operator: { strategy } };
+        const text = await helmAlone(["template", release, chartDirectory, "-n", namespace], values);
+        const apply = ["apply", "-n", namespace, how, "-l", "app.kubernetes.io/component=operator", "-f", "-"];
+        await plane.kubectl(apply, text);
+      }
+  });
 });

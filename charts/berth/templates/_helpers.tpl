@@ -66,7 +66,7 @@ capabilities: { drop: [ALL] }
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $part.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with $part.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}

@@ -5,17 +5,14 @@ import { kubeconfigText, type ControlPlane } from "./control-plane.ts";
 export interface Rule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
-  readonly resourceNames?: readonly string[];
+  readonly resourceNames?: readonly string[] | undefined;
   readonly verbs: readonly string[];
 }
 
-/** What docs/kubernetes.md says that operator and gateway need together for the store. */
-export const storeRights: readonly Rule[] = [
-  {
-    apiGroups: ["berth.dev"],
-    resources: ["slots", "models", "upstreams", "slotgroups"],
-    verbs: ["get", "list", "watch", "patch", "create", "update", "delete"],
-  },
+/** What docs/kubernetes.md says that the operator needs for the store. */
+export const operatorRights: readonly Rule[] = [
+  { apiGroups: ["berth.dev"], resources: ["slots"], verbs: ["get", "list", "watch", "patch"] },
+  { apiGroups: ["berth.dev"], resources: ["models", "upstreams", "slotgroups"], verbs: ["list", "watch"] },
   {
     apiGroups: ["berth.dev"],
     resources: ["slots/status", "models/status", "upstreams/status", "slotgroups/status"],
@@ -24,35 +21,111 @@ export const storeRights: readonly Rule[] = [
   {
     apiGroups: ["coordination.k8s.io"],
     resources: ["leases"],
-    verbs: ["get", "list", "watch", "create", "update", "patch", "delete"],
+    verbs: ["get", "list", "watch", "create", "update", "delete"],
   },
-  { apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list", "watch", "create", "update", "patch"] },
-  {
-    apiGroups: [""],
-    resources: ["secrets"],
-    resourceNames: ["berth-tokens", "berth-bearers"],
-    verbs: ["get", "list", "watch", "patch"],
-  },
+  { apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list", "watch", "create", "patch"] },
+  { apiGroups: [""], resources: ["secrets"], resourceNames: ["berth-bearers"], verbs: ["list", "watch", "patch"] },
   { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
   { apiGroups: [""], resources: ["namespaces"], verbs: ["get"] },
   { apiGroups: [""], resources: ["events"], verbs: ["create", "patch"] },
 ];
 
+/** What it says that the operator needs to run engines as Pods. */
+export const podRights: readonly Rule[] = [
+  { apiGroups: [""], resources: ["pods"], verbs: ["get", "list", "watch", "create", "delete"] },
+  { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
+  { apiGroups: [""], resources: ["secrets"], verbs: ["get", "create", "patch", "delete"] },
+];
+
+/** What it says that a gateway needs. */
+export const gatewayRights: readonly Rule[] = [
+  {
+    apiGroups: ["berth.dev"],
+    resources: ["slots"],
+    verbs: ["get", "list", "watch", "patch", "create", "update", "delete"],
+  },
+  {
+    apiGroups: ["berth.dev"],
+    resources: ["models", "upstreams", "slotgroups"],
+    verbs: ["get", "create", "update", "delete"],
+  },
+  {
+    apiGroups: ["coordination.k8s.io"],
+    resources: ["leases"],
+    verbs: ["get", "list", "watch", "create", "patch", "delete"],
+  },
+  { apiGroups: [""], resources: ["configmaps"], verbs: ["get", "list", "watch", "create", "patch"] },
+  { apiGroups: [""], resources: ["secrets"], resourceNames: ["berth-bearers"], verbs: ["list", "watch"] },
+  {
+    apiGroups: [""],
+    resources: ["secrets"],
+    resourceNames: ["berth-tokens"],
+    verbs: ["get", "list", "watch", "patch"],
+  },
+  { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
+];
+
+/** What it says that a gateway needs to show the output of Pods. */
+export const logRights: readonly Rule[] = [
+  { apiGroups: [""], resources: ["pods"], verbs: ["list"] },
+  { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
+];
+
+/** Of a process that is both. */
+export const storeRights: readonly Rule[] = [...operatorRights, ...gatewayRights];
+
+/** Each right by itself, as `leases.coordination.k8s.io delete` or `secrets/berth-tokens get`. */
+export function rightsIn(rules: readonly Rule[]): readonly string[] {
+  return rules.flatMap(({ apiGroups: [group = ""], resources, resourceNames = [""], verbs }) =>
+    resources.flatMap((resource) =>
+      resourceNames.flatMap((name) =>
+        verbs.map((verb) => `${resource}${group && `.${group}`}${name && `/${name}`} ${verb}`),
+      ),
+    ),
+  );
+}
+
+const verbs: Readonly<Record<string, string>> = { POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete" };
+
+/** The rights of `granted` that a request needs, from `GET /path?query`; none where no rule of them covers it. */
+export function rightsUsed(request: string, granted: readonly string[]): readonly string[] {
+  const [method = "", url = ""] = request.split(" ");
+  const { pathname, searchParams } = new URL(url, "https://server");
+  const [, api, ...rest] = pathname.split("/");
+  const group = api === "apis" ? `.${rest[0]}` : "";
+  const [, , , plural = "namespaces", name = "", part] = rest.slice(api === "apis" ? 1 : 0);
+  const isRead = method === "GET";
+  const readVerb =
+    searchParams.get("watch") === "true" ? "watch" : name === "" && plural !== "namespaces" ? "list" : "get";
+  const verb = isRead ? readVerb : (verbs[method] ?? "");
+  const named = searchParams.get("fieldSelector")?.replace("metadata.name=", "") ?? name;
+  const resource = `${plural}${part === undefined ? "" : `/${part}`}${group}`;
+  // An applied object that is not there is created, by both rights.
+  const both = method === "PATCH" && searchParams.get("force") === "true" && part === undefined ? ["create"] : [];
+  const wanted = [verb, ...both].flatMap((each) => [`${resource} ${each}`, `${resource}/${named} ${each}`]);
+  return granted.filter((right) => wanted.includes(right));
+}
+
 export interface Account {
   readonly kubeconfig: string;
+  readonly token: string;
   readonly namespace: string;
 }
 
-/** A service account with these rights in a namespace of its own, and its kubeconfig. */
-export async function accountWith(plane: ControlPlane, rules: readonly Rule[]): Promise<Account> {
-  const namespace = await plane.namespace();
-  const role = { apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", metadata: { name: "berth" }, rules };
+/** A service account with these rights, in a namespace of its own unless one is given, and its kubeconfig. */
+export async function accountWith(
+  plane: ControlPlane,
+  rules: readonly Rule[],
+  { name = "berth", namespace: given }: { readonly name?: string; readonly namespace?: string } = {},
+): Promise<Account> {
+  const namespace = given ?? (await plane.namespace());
+  const role = { apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", metadata: { name }, rules };
   await plane.kubectl(["apply", "-n", namespace, "-f", "-"], JSON.stringify(role));
-  await plane.kubectl(["create", "serviceaccount", "-n", namespace, "berth"]);
-  const binding = ["create", "rolebinding", "-n", namespace, "berth", "--role=berth"];
-  await plane.kubectl([...binding, `--serviceaccount=${namespace}:berth`]);
-  const token = (await plane.kubectl(["create", "token", "-n", namespace, "berth"])).trim();
-  const kubeconfig = join(plane.directory, `${namespace}.kubeconfig`);
+  await plane.kubectl(["create", "serviceaccount", "-n", namespace, name]);
+  const binding = ["create", "rolebinding", "-n", namespace, name, `--role=${name}`];
+  await plane.kubectl([...binding, `--serviceaccount=${namespace}:${name}`]);
+  const token = (await plane.kubectl(["create", "token", "-n", namespace, name])).trim();
+  const kubeconfig = join(plane.directory, `${namespace}-${name}.kubeconfig`);
   await writeFile(kubeconfig, kubeconfigText(plane.url, plane.caFile, token, namespace));
-  return { kubeconfig, namespace };
+  return { kubeconfig, token, namespace };
 }

@@ -23,9 +23,16 @@ export interface FaultProxy extends AsyncDisposable {
   dropWatches(): void;
 }
 
-/** An HTTPS server before the API server, with its certificate from the same authority. */
-export async function startFaultProxy(plane: ControlPlane, namespace: string): Promise<FaultProxy> {
-  const { cert, key } = await plane.issue(`proxy-${namespace}`, "/CN=proxy", "serverAuth", ["IP:127.0.0.1"]);
+let proxies = 0;
+
+/** An HTTPS server before the API server, with its certificate from the same authority. `token`: of its clients. */
+export async function startFaultProxy(
+  plane: ControlPlane,
+  namespace: string,
+  token = plane.token,
+): Promise<FaultProxy> {
+  proxies += 1;
+  const { cert, key } = await plane.issue(`proxy-${namespace}-${proxies}`, "/CN=proxy", "serverAuth", ["IP:127.0.0.1"]);
   const ca = readFileSync(plane.caFile);
   const faults: Faults = {};
   const seen: string[] = [];
@@ -63,8 +70,8 @@ export async function startFaultProxy(plane: ControlPlane, namespace: string): P
     found.on("error", () => answer.destroy());
   };
   const port = await listen(server);
-  const kubeconfig = join(plane.directory, `proxy-${namespace}.kubeconfig`);
-  await writeFile(kubeconfig, kubeconfigText(`https://127.0.0.1:${port}`, plane.caFile, plane.token, namespace));
+  const kubeconfig = join(plane.directory, `proxy-${namespace}-${port}.kubeconfig`);
+  await writeFile(kubeconfig, kubeconfigText(`https://127.0.0.1:${port}`, plane.caFile, token, namespace));
   return {
     faults,
     kubeconfig,
