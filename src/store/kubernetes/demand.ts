@@ -15,6 +15,7 @@ import { LivenessWatch } from "../state/liveness.ts";
 import type { DemandReport, DemandStore, DemandWriter } from "../store.ts";
 import { follow } from "./followed.ts";
 import { demandAnnotation, gatewayLease, leasesPath, managed, partLabel } from "./names.ts";
+import { collectVoidLeases } from "./void-leases.ts";
 
 const labels = { ...managed, [partLabel]: "gateway" } as const;
 const labelSelector = Object.entries(labels)
@@ -25,10 +26,21 @@ function demandIn(annotations: Readonly<Record<string, string>>): unknown {
   return parseJson(annotations[demandAnnotation] ?? "");
 }
 
-/** The demand of every live gateway of the namespace, each in a Lease of its own. */
-export async function openDemandLeases(client: ApiClient, onError: (error: unknown) => void): Promise<DemandStore> {
+/** Many times the age at which demand is void. */
+const usualVoidMs = 12 * heartbeatTtlMs;
+
+/**
+ * The demand of every live gateway of the namespace, each in a Lease of its own. A Lease that was not renewed for `voidMs`
+ * is deleted.
+ */
+export async function openDemandLeases(
+  client: ApiClient,
+  onError: (error: unknown) => void,
+  voidMs = usualVoidMs,
+): Promise<DemandStore> {
   return await demandStore(async ({ parse, onChange }) => {
     const watch = await follow({ client, path: leasesPath(client.namespace), labelSelector, onError, onChange });
+    const collecting = collectVoidLeases({ client, leases: watch, voidMs, onError });
     /** Each reconcile of each slot asks for them, and a gateway tells of every slot. */
     const read = new WeakMap<KubeObject, Demand>();
     const demandOf = (object: KubeObject): Demand | undefined => {
@@ -43,18 +55,18 @@ export async function openDemandLeases(client: ApiClient, onError: (error: unkno
           if (demand !== undefined) yield [object.meta.name, demand];
         }
       },
-      [Symbol.asyncDispose]: () => watch[Symbol.asyncDispose](),
+      async [Symbol.asyncDispose]() {
+        collecting[Symbol.dispose]();
+        await watch[Symbol.asyncDispose]();
+      },
     };
   });
 }
 
-/** Many times the age at which demand is void. */
-const voidMs = 12 * heartbeatTtlMs;
-
-/** Leases of gateways that were killed: nobody else removes them. */
+/** At the start of an operator: by the clocks of gateways, the Leases of those that were killed while none ran. */
 export async function removeVoidDemand(client: ApiClient): Promise<void> {
   for (const { name, renewTime } of await listed(client)) {
-    if (Math.abs(Date.now() - Date.parse(renewTime)) < voidMs) continue;
+    if (Math.abs(Date.now() - Date.parse(renewTime)) < usualVoidMs) continue;
     await client.request("DELETE", `${leasesPath(client.namespace)}/${name}`).catch((error: unknown) => {
       if (!isStatus(error, 404)) throw error;
     });

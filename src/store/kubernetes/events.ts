@@ -4,6 +4,7 @@ import { sha256 } from "../../lib/canonical.ts";
 import { isStatus } from "../../lib/kubernetes/api-error.ts";
 import { patchTypes, type ApiClient } from "../../lib/kubernetes/client.ts";
 import type { KubeObject } from "../../lib/kubernetes/object.ts";
+import { isRecord } from "../../lib/record.ts";
 import { Serial } from "../../lib/serial.ts";
 import { corePath, fieldManager, managed } from "./names.ts";
 
@@ -30,7 +31,7 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
     const { at, from, to, reason, message } = last;
     const name = `${meta.name}.${sha256([meta.uid, from, to, reason, message].join("\n")).slice(0, 16)}`;
     const involvedObject = { apiVersion, kind: "Slot", name: meta.name, namespace: client.namespace, uid: meta.uid };
-    const count = (counts.get(name) ?? 0) + 1;
+    const lastTimestamp = wholeSeconds(at);
     const event = {
       apiVersion: "v1",
       kind: "Event",
@@ -41,15 +42,20 @@ export function openEvents(client: ApiClient, onError: (error: unknown) => void)
       type: to === "error" ? "Warning" : "Normal",
       source: { component: fieldManager },
       firstTimestamp: wholeSeconds(at),
-      lastTimestamp: wholeSeconds(at),
-      count,
+      lastTimestamp,
+      count: 1,
     };
+    const patch = async (body: object): Promise<unknown> =>
+      await client.request("PATCH", `${path}/${name}`, { body, contentType: patchTypes.merge });
+    let count = 1;
     try {
       await client.request("POST", path, { body: event });
     } catch (error) {
       if (!isStatus(error, 409)) throw error;
-      const body = { count, lastTimestamp: wholeSeconds(at) };
-      await client.request("PATCH", `${path}/${name}`, { body, contentType: patchTypes.merge });
+      // An earlier operator's count goes on; the answer to a patch has it, and needs no right to read.
+      const known = counts.get(name) ?? countIn(await patch({ lastTimestamp }));
+      count = known + 1;
+      await patch({ count, lastTimestamp });
     }
     counts.set(name, count);
     const [oldest] = counts.keys();
@@ -78,4 +84,9 @@ const startedAt = new Date().toISOString();
 /** `metav1.Time` has no fraction. */
 function wholeSeconds(time: string): string {
   return time.replace(/\.\d+Z$/, "Z");
+}
+
+function countIn(event: unknown): number {
+  const count = isRecord(event) ? event["count"] : undefined;
+  return typeof count === "number" ? count : 1;
 }

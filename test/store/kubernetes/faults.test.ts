@@ -8,7 +8,7 @@ import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import { parseJson } from "../../../src/lib/json.ts";
 import { isRecord } from "../../../src/lib/record.ts";
 import { openCluster, followSlots } from "../../../src/store/kubernetes/cluster.ts";
-import { openDemandLease } from "../../../src/store/kubernetes/demand.ts";
+import { openDemandLease, openDemandLeases } from "../../../src/store/kubernetes/demand.ts";
 import { openPublishedObjects } from "../../../src/store/kubernetes/published.ts";
 import { openObjectPublisher, type ObjectPublisher } from "../../../src/store/kubernetes/publisher.ts";
 import { ObjectSource } from "../../../src/store/kubernetes/source.ts";
@@ -94,6 +94,24 @@ describe("the demand of a gateway", () => {
 const longest = 256 * 1024;
 
 describe("the Lease of a gateway", () => {
+  it("is deleted once the gateway was gone for long, and stays while the gateway renews it", async () => {
+    using api = new ApiDouble();
+    const errors: unknown[] = [];
+    await using killed = openDemandLease(api, "killed");
+    await using living = openDemandLease(api, "living", () => (nowMs += 2000));
+    let nowMs = 0;
+    await killed.write({ sendsBearers: true, slots: {} });
+    await living.write({ sendsBearers: true, slots: {} });
+    await using _demand = await openDemandLeases(api, (error) => void errors.push(error), 400);
+    const path = "/apis/coordination.k8s.io/v1/namespaces/berth/leases";
+    await until("it is deleted", async () => {
+      await living.write({ sendsBearers: true, slots: {} });
+      return api.get(`${path}/berth-gateway-killed`) === undefined;
+    });
+    assert.ok(api.get(`${path}/berth-gateway-living`) !== undefined);
+    assert.deepEqual(errors, []);
+  });
+
   it("has room for a thousand slots with the longest names, all of them used", async () => {
     using api = new ApiDouble();
     await using writer = openDemandLease(api, "g");
