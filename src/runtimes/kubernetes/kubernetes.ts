@@ -238,8 +238,8 @@ class KubernetesRuntime implements Runtime {
     this.#view.note(made);
     this.#subscribers.notify(workload.slot);
     // A failure only leaves it to this operator to remove the Secret.
-    if (read !== undefined && secret !== undefined && owner === undefined)
-      await this.#secrets.giveTo(read).catch(() => undefined);
+    if (read !== undefined && secretUid !== undefined && owner === undefined)
+      await this.#secrets.giveTo(read, secretUid).catch(() => undefined);
   }
 
   /** Its Secret goes after it: a container that the kubelet starts again still reads it. */

@@ -92,10 +92,11 @@ export class PodSecrets {
     return uidIn(await this.#view.request("POST", "secrets", "", { query: createStrictly, body: secret }));
   }
 
-  /** Of a Pod without an owner: its Secret goes with it, whoever ends it. */
-  async giveTo(pod: Pod): Promise<void> {
+  /** Of a Pod without an owner: its Secret of that uid goes with it, whoever ends it. */
+  async giveTo(pod: Pod, secretUid: string): Promise<void> {
     const { name, uid } = pod.metadata;
-    const body = { metadata: { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] } };
+    const ownerReferences = [{ apiVersion: "v1", kind: "Pod", name, uid }];
+    const body = { metadata: { uid: secretUid, ownerReferences } };
     await this.#view.request("PATCH", "secrets", name, { body, contentType: patchTypes.merge });
   }
 

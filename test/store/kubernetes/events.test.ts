@@ -28,7 +28,7 @@ it("the count of an Event goes on with the next operator", async () => {
   const names = new Set<string>();
   const counts = (): readonly unknown[] => [...names].map((name) => api.get(`${path}/${name}`)?.["count"]);
   const request = api.request.bind(api);
-  api.request = async (method, at, call = {}) => {
+  api.request = async (method, at, call) => {
     const answer = await request(method, at, call);
     const name = readObject(answer)?.meta.name;
     if (method === "POST" && name !== undefined) names.add(name);
