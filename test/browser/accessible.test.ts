@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { after, before, describe, it } from "node:test";
-import type { Browser, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
+import { violations } from "./axe.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
@@ -24,27 +23,10 @@ const paths = [
   "/chat/",
 ] as const;
 
-interface Violation {
-  readonly id: string;
-  readonly impact: string | null;
-  readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
-}
-
-async function violations(page: Page, axe: string): Promise<readonly string[]> {
-  // Past the page's own policy, as a tool of a person who looks at it.
-  await page.evaluate(axe);
-  const found: Violation[] = await page.evaluate("axe.run().then(({violations}) => violations)");
-  return found
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-}
-
 describe("every page", () => {
   let browser: Browser;
   let berth: RunningBerth;
-  let axe: string;
   before(async () => {
-    axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
     browser = await openBrowser();
     berth = await berthWith({ coder: slotManifest(), broken: `idle_secnds = 1\n${slotManifest()}` });
     await berth.state("coder", "ready", "idle");
@@ -63,7 +45,7 @@ describe("every page", () => {
           .first()
           .waitFor();
         await until("it has loaded", async () => (await page.getByText("Loading …").count()) === 0);
-        assert.deepEqual(await violations(page, axe), [], path);
+        assert.deepEqual(await violations(page), [], path);
       }
     });
   }

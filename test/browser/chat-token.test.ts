@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import type { RunningBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
+import { list, record } from "../support/openai.ts";
 import { freePorts } from "../support/ports.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
@@ -37,6 +38,21 @@ describe("the chat page, with a token", () => {
     await page.getByLabel("Token", { exact: true }).fill(text);
     await page.getByRole("button", { name: "Use token" }).click();
   };
+  /** Sends a message, and waits until the server has kept its answer too. */
+  const say = async (page: Page, by: string, text: string): Promise<void> => {
+    await page.getByRole("textbox", { name: "Message" }).fill(text);
+    await page.keyboard.press("Enter");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await page.getByRole("button", { name: text, exact: true }).waitFor();
+    const get = async (path: string): Promise<Record<string, unknown>> => {
+      const headers = { authorization: `Bearer ${by}` };
+      return record(await (await fetch(`${berth.url}/api/conversations${path}`, { headers })).json());
+    };
+    await until("the answer is kept", async () => {
+      const [head] = list((await get(""))["data"]).filter(({ title }) => title === text);
+      return list((await get(`/${String(head?.["id"])}`))["messages"]).length === 2;
+    });
+  };
 
   it("asks for another token over the page, and keeps the draft and the messages", async () => {
     await using opened = await openPage(browser, `${berth.url}/chat/`);
@@ -45,9 +61,7 @@ describe("the chat page, with a token", () => {
     await give(page, mine);
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
     const box = page.getByRole("textbox", { name: "Message" });
-    await box.fill("before the token ends");
-    await page.keyboard.press("Enter");
-    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await say(page, mine, "before the token ends");
     await box.fill("a draft of mine");
     await revoke(mine);
     await page.getByRole("button", { name: "before the token ends", exact: true }).click();
@@ -68,11 +82,10 @@ describe("the chat page, with a token", () => {
     const mine = await make("refused late");
     await give(page, mine);
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
-    await page.getByRole("textbox", { name: "Message" }).fill("hello");
-    await page.keyboard.press("Enter");
-    const kept = page.getByRole("button", { name: "hello", exact: true });
-    await kept.waitFor();
-    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    for (const title of ["one", "other"]) {
+      await page.getByRole("button", { name: "New chat" }).click();
+      await say(page, mine, title);
+    }
     const release = Promise.withResolvers<void>();
     let held = 0;
     await page.route("**/api/conversations/*", async (route) => {
@@ -80,11 +93,11 @@ describe("the chat page, with a token", () => {
       if (held === 1) await release.promise;
       await route.continue();
     });
-    await kept.click();
+    await page.getByRole("button", { name: "one", exact: true }).click();
     await until("a request with the first token is held", async () => held === 1);
     await revoke(mine);
     // Another request is refused, and a person gives another token.
-    await kept.click();
+    await page.getByRole("button", { name: "other", exact: true }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("The server does not accept that token.").waitFor();
     await give(page, token);

@@ -67,7 +67,7 @@ describe("what a person enters", () => {
     });
     await using opened = await openPage(browser, `${berth.url}/chat/`);
     const { page } = opened;
-    await page.getByLabel("Token").fill(token);
+    await page.getByRole("dialog").getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Use token" }).click();
     await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
     const box = page.getByRole("textbox", { name: "Message" });

@@ -73,18 +73,18 @@ describe("the chat page", () => {
     const { page } = opened;
     await ask(page, "cold", "second");
     const messages = page.getByRole("log", { name: "Messages" });
-    await messages
+    await page
       .getByRole("status")
       .getByText(/^cold is (?:starting|loading|about to be loaded), second in line …$/)
       .waitFor();
     left.abort();
-    await messages
+    await page
       .getByRole("status")
       .getByText(/^cold is (?:starting|loading), first in line …$/)
       .waitFor();
     await writeFile(join(berth.modelsDir, "gate"), "");
     await messages.getByText(/^\d+ tokens?\b/).waitFor();
-    assert.equal(await messages.getByRole("status").count(), 0);
+    assert.equal(await page.getByRole("status", { name: "Progress" }).textContent(), "");
   });
 
   it("names slots and models, and sends the message to the chosen model", async () => {
@@ -206,6 +206,34 @@ describe("the chat page", () => {
       .getByText(/The browser cannot play what tts has said/)
       .waitFor();
     await speak.waitFor();
+  });
+
+  it("ends a reading and a recording when another conversation is shown, and writes down what was said", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.context().grantPermissions(["microphone"]);
+    await ask(page, "coder", "hello");
+    const ended = Promise.withResolvers<string>();
+    page.on("requestfailed", (request) => ended.resolve(request.url()));
+    let isRequested = false;
+    // Never answered.
+    await page.route("**/v1/audio/speech", () => {
+      isRequested = true;
+    });
+    await page.getByRole("button", { name: "Speak" }).click();
+    await until("it is requested", () => isRequested);
+    const newChat = page.getByRole("button", { name: "New chat" });
+    await newChat.click();
+    assert.match(await ended.promise, /\/v1\/audio\/speech$/);
+    assert.equal(await page.getByRole("alert").count(), 0);
+    await page.getByRole("button", { name: "Record" }).click();
+    await page.getByRole("button", { name: "Stop recording" }).waitFor();
+    const began: number = await page.evaluate("performance.now()");
+    await until("it has recorded", async () => Number(await page.evaluate("performance.now()")) > began + 1500);
+    await newChat.click();
+    await page.getByRole("button", { name: "Record" }).waitFor();
+    const message = page.getByRole("textbox", { name: "Message" });
+    await until("it is written down", async () => /^The file has \d+ bytes/.test(await message.inputValue()), 60_000);
   });
 
   it("keeps conversations per user of the proxy", async () => {

@@ -2,13 +2,15 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { needsToken, token, useToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
+import { focusMessage } from "./focus.ts";
 import { newConversation } from "./model.ts";
 import { Composer } from "./parts/composer.tsx";
 import { ConversationList } from "./parts/conversation-list.tsx";
-import { Messages } from "./parts/messages.tsx";
+import { Messages, Progress } from "./parts/messages.tsx";
+import { Notices } from "./parts/notices.tsx";
 import { ParameterForm } from "./parts/parameters.tsx";
 import { TokenDialog } from "./parts/token-dialog.tsx";
-import { canChat, current, failure, lost, models, refresh, unkept } from "./store.ts";
+import { canChat, current, isAnswering, lost, models, refresh, show, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */
 const refreshEveryMs = 5000;
@@ -23,6 +25,14 @@ export function App(): JSX.Element {
     }, refreshEveryMs);
     return () => clearInterval(timer);
   }, [session]);
+  useEffect(() => {
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, []);
+  const { title, model } = current.value;
+  useEffect(() => {
+    document.title = `${title || "New chat"} · Berth chat`;
+  }, [title]);
   return (
     <div class="chat">
       {needsToken.value && <TokenDialog onDone={() => setSession(session + 1)} />}
@@ -30,7 +40,13 @@ export function App(): JSX.Element {
       <main>
         <div class="bar row">
           <Picker />
-          <button type="button" onClick={() => (current.value = newConversation(current.value.model))}>
+          <button
+            type="button"
+            onClick={() => {
+              show(newConversation(model));
+              focusMessage();
+            }}
+          >
             New chat
           </button>
           <ParameterForm />
@@ -46,31 +62,26 @@ export function App(): JSX.Element {
             </a>
           </span>
         </div>
-        <Failure />
+        <Notices />
         <Boundary key={current.value.id}>
           <Messages />
         </Boundary>
+        <Progress />
         <Composer />
       </main>
     </div>
   );
 }
 
+/** The browser asks before it closes a page whose answer, or whose text, nobody has kept. */
+function warn(event: BeforeUnloadEvent): void {
+  if (isAnswering.value || unkept.value.length > 0) event.preventDefault();
+}
+
 /** What the page shows belongs to the token: it goes with it. */
 function forgetToken(): void {
   useToken(undefined);
   location.reload();
-}
-
-function Failure(): JSX.Element | null {
-  if (lost.value !== "")
-    return (
-      <div role="alert">
-        {lost.value} This page asks again every few seconds.
-        {unkept.value.size > 0 && " What was said meanwhile is kept once Berth answers: leave this page open."}
-      </div>
-    );
-  return failure.value === "" ? null : <div role="alert">{failure.value}</div>;
 }
 
 function Picker(): JSX.Element {

@@ -1,16 +1,16 @@
 import { signal } from "@preact/signals";
 import { ApiFailure, call, messageOf } from "../shared/api.ts";
 import { titleOf, type Conversation, type Message } from "./model.ts";
-import { current, keep, models, shown } from "./store.ts";
+import { answering, current, failure, keep, models, show } from "./store.ts";
 import { answer } from "./stream.ts";
+import { afterRetry } from "./turns.ts";
 
 /** The answer that is being written. */
 export const partial = signal<Message | undefined>(undefined);
 /** What the request waits for, in words; empty: nothing. */
 export const waiting = signal("");
-export const isAnswering = signal(false);
-/** The conversation that is being answered: a person may look at another one meanwhile. */
-export const answeredId = signal("");
+/** How many messages of the conversation stand before the answer that is being written. */
+export const answeredAt = signal(0);
 
 let stop: AbortController | undefined;
 
@@ -21,39 +21,51 @@ export function stopAnswer(): void {
 /** Adds a message of the person, and the model's answer to it. */
 export async function send(content: string, images: readonly string[]): Promise<void> {
   const question: Message = { role: "user", content, ...(images.length === 0 ? {} : { images }) };
-  await proceed({ ...current.value, messages: [...current.value.messages, question] });
+  const messages = [...current.value.messages, question];
+  await proceed({ ...current.value, messages, title: current.value.title || titleOf(messages) }, messages.length);
 }
 
-/** Asks again for the last answer. */
+/** Requests another answer to the last question. The present one stays until the new one has text. */
 export async function retry(): Promise<void> {
-  const { messages } = current.value;
-  const last = messages.findLastIndex(({ role }) => role === "user");
-  if (last >= 0) await proceed({ ...current.value, messages: messages.slice(0, last + 1) });
+  const last = current.value.messages.findLastIndex(({ role }) => role === "user");
+  if (last >= 0) await proceed(current.value, last + 1);
 }
 
-async function proceed(asked: Conversation): Promise<void> {
-  if (isAnswering.value) return;
-  const conversation = { ...asked, title: asked.title || titleOf(asked.messages) };
-  current.value = conversation;
-  isAnswering.value = true;
-  answeredId.value = conversation.id;
+/** Answers the conversation's first `count` messages. */
+async function proceed(conversation: Conversation, count: number): Promise<void> {
+  if (answering.value !== undefined) return;
+  failure.value = "";
+  show(conversation);
+  answering.value = conversation;
+  answeredAt.value = count;
   stop = new AbortController();
-  let reply: Message;
+  const { signal: stopped } = stop;
+  // The question is kept before its answer: a page that is closed meanwhile loses nothing. The answer does not wait for that.
+  if (count === conversation.messages.length) void keep(conversation);
+  const reply = await replyOrFailure({ ...conversation, messages: conversation.messages.slice(0, count) }, stopped);
+  // It may have become a copy meanwhile, with another id.
+  const { id, title } = answering.value ?? conversation;
+  const earlier = conversation.messages.slice(count);
+  const latest = afterRetry(earlier, reply);
+  if (latest === earlier && !stopped.aborted)
+    failure.value = `There is no new answer, and the earlier one stays: ${reply.failure ?? ""}`;
+  const whole = { ...conversation, id, title, messages: [...conversation.messages.slice(0, count), ...latest] };
+  partial.value = undefined;
+  waiting.value = "";
+  answering.value = undefined;
+  // A person may have opened another conversation meanwhile.
+  const { id: currentId, model, parameters } = current.value;
+  if (currentId === id) current.value = { ...whole, model, parameters };
+  if (latest !== earlier) await keep(whole);
+}
+
+async function replyOrFailure(conversation: Conversation, signal: AbortSignal): Promise<Message> {
   try {
-    reply = await replyTo(conversation, stop.signal);
+    return await replyTo(conversation, signal);
   } catch (error) {
     const said = partial.value ?? { role: "assistant", content: "", model: conversation.model };
-    reply = { ...said, failure: stop.signal.aborted ? "Stopped." : whyNot(error) };
-  } finally {
-    partial.value = undefined;
-    waiting.value = "";
-    isAnswering.value = false;
+    return { ...said, failure: signal.aborted ? "Stopped." : whyNot(error) };
   }
-  const whole = { ...conversation, messages: [...conversation.messages, reply] };
-  // A person may have opened another conversation meanwhile.
-  const { id, model, parameters } = current.value;
-  if (id === whole.id) current.value = { ...whole, model, parameters };
-  await shown(() => keep(whole));
 }
 
 async function replyTo(conversation: Conversation, signal: AbortSignal): Promise<Message> {

@@ -36,6 +36,8 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
     node.replaceWith(link);
   }
   if (node.nodeName === "INPUT" && node.getAttribute("type") !== "checkbox") node.remove();
+  // The box of a list of tasks: a reader of the screen says what it shows.
+  if (node.nodeName === "INPUT") node.setAttribute("aria-label", node.hasAttribute("checked") ? "done" : "not done");
   // Only a language may be named: another class could give a text the looks of this page's own controls.
   const names = (node.getAttribute("class") ?? "").split(" ").filter((name) => /^language-[\w+#-]+$/.test(name));
   if (names.length > 0) node.setAttribute("class", names.join(" "));

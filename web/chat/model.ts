@@ -42,10 +42,20 @@ export interface Conversation {
 
 export const noParameters: Parameters = { system: "", temperature: "", maxTokens: "" };
 
-export function newConversation(model: string): Conversation {
+export function newId(): string {
   const random = crypto.getRandomValues(new Uint8Array(12));
-  const id = [...random].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return { id, title: "", model, parameters: noParameters, messages: [], updated_at: new Date().toISOString() };
+  return [...random].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function newConversation(model: string): Conversation {
+  return {
+    id: newId(),
+    title: "",
+    model,
+    parameters: noParameters,
+    messages: [],
+    updated_at: new Date().toISOString(),
+  };
 }
 
 /** The first words of the first question. */

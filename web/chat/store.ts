@@ -1,7 +1,9 @@
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import type { V1Model } from "../../src/api/management/v1-model.ts";
-import { ApiFailure, call, list, messageOf } from "../shared/api.ts";
-import { newConversation, type Conversation } from "./model.ts";
+import { ApiFailure, call, list, messageOf, needsToken } from "../shared/api.ts";
+import { Keeper, type Unkept } from "./keeper.ts";
+import { newConversation, newId, type Conversation } from "./model.ts";
+import { verdictOfRefusal } from "./verdict.ts";
 
 export type Summary = Pick<Conversation, "id" | "title" | "model" | "updated_at">;
 
@@ -12,8 +14,49 @@ export const current = signal<Conversation>(newConversation(""));
 export const failure = signal("");
 /** Why the server is not reached, for a person; empty: it is. */
 export const lost = signal("");
-/** Conversations that a server out of reach could not keep, until it does. */
-export const unkept = signal<ReadonlyMap<string, Conversation>>(new Map());
+/** Conversations that the server has not kept yet. */
+export const unkept = signal<readonly Unkept[]>([]);
+/** Titles of conversations that are kept as copies, since another device has continued them. */
+export const copied = signal<readonly string[]>([]);
+/** The conversation that is being answered: a person may look at another one meanwhile. */
+export const answering = signal<Conversation | undefined>(undefined);
+export const isAnswering = computed(() => answering.value !== undefined);
+
+const keeper = new Keeper({
+  put: async (conversation, basedOn) => {
+    // The server would refuse it again, and count that.
+    if (needsToken.value) throw new ApiFailure(401, "auth.required", "Berth waits for a token");
+    const query = `based_on=${encodeURIComponent(basedOn)}`;
+    await call(`/api/conversations/${conversation.id}?${query}`, { method: "PUT", body: conversation });
+  },
+  read: async (id) => ({ ...newConversation(""), ...(await call<Partial<Conversation>>(`/api/conversations/${id}`)) }),
+  remove: async (id) => {
+    try {
+      await call(`/api/conversations/${id}`, { method: "DELETE" });
+    } catch (error) {
+      // Another device has deleted it, or the server has never kept it.
+      if (!(error instanceof ApiFailure && error.status === 404)) throw error;
+    }
+  },
+  verdictOf: (error) => {
+    if (isOutOfReach(error)) miss(error);
+    return error instanceof ApiFailure ? verdictOfRefusal(error) : { kind: "later" };
+  },
+  later: (task, ms) => {
+    const timer = setTimeout(task, ms);
+    return () => clearTimeout(timer);
+  },
+  now: () => new Date().toISOString(),
+  newId,
+  onChange: () => (unkept.value = keeper.unkept),
+  onCopy: (id, { id: copyId, title, model, updated_at }) => {
+    const renamed = { id: copyId, title };
+    if (current.value.id === id) current.value = { ...current.value, ...renamed };
+    if (answering.value?.id === id) answering.value = { ...answering.value, ...renamed };
+    conversations.value = [{ ...renamed, model, updated_at }, ...conversations.value];
+    copied.value = [...copied.value, title];
+  },
+});
 
 /** Runs a task whose failure a person is shown. */
 export async function shown<T>(task: () => Promise<T>): Promise<T | undefined> {
@@ -36,7 +79,7 @@ export async function refresh(isFirst = false): Promise<void> {
   try {
     await readModels();
     if (isBehind) {
-      for (const conversation of unkept.value.values()) await put(conversation);
+      await keeper.tryAgain();
       await readConversations();
       isBehind = false;
       failure.value = "";
@@ -80,55 +123,60 @@ function withDefaults(model: V1Model): V1Model {
 export const canChat = ({ berth }: V1Model): boolean =>
   berth.capabilities.includes("chat") || berth.capabilities.includes("image");
 
-export async function readConversations(): Promise<void> {
-  conversations.value = await list<Summary>("/api/conversations");
+async function readConversations(): Promise<void> {
+  const kept = await list<Summary>("/api/conversations");
+  const own = unkept.value.map(({ conversation }) => conversation);
+  const ids = new Set(own.map(({ id }) => id));
+  conversations.value = [...own.map(headOf), ...kept.filter(({ id }) => !ids.has(id))];
 }
+
+const headOf = ({ id, title, model, updated_at }: Conversation): Summary => ({ id, title, model, updated_at });
+
+/** Of several conversations that were opened, a person sees the one of the last click, in whatever order they arrive. */
+let clicks = 0;
 
 export async function open(id: string): Promise<void> {
-  const found = unkept.value.get(id) ?? (await call<Partial<Conversation>>(`/api/conversations/${id}`));
-  current.value = { ...newConversation(""), ...found };
+  const click = ++clicks;
+  // A conversation that is being answered has its latest text here.
+  const live = (): Conversation | undefined => (answering.value?.id === id ? answering.value : undefined);
+  try {
+    const found = live() ?? (await keeper.open(id, () => click === clicks));
+    if (found !== undefined) current.value = live() ?? found;
+  } catch (error) {
+    if (click === clicks) throw error;
+  }
 }
 
-/** Conversations that were deleted while they were answered must not come back with the answer. */
-const forgotten = new Set<string>();
+/** Shows a new conversation, or stays at the present one: what was clicked before comes too late. */
+export function show(conversation: Conversation): void {
+  clicks += 1;
+  current.value = conversation;
+}
 
-/** Has the server keep it: at once, or as soon as it is reached again. */
+/** Has the server keep it: at once, or as soon as it takes it. Resolves with the server's first answer. */
 export async function keep(conversation: Conversation): Promise<void> {
-  if (forgotten.has(conversation.id)) return;
-  const saved = { ...conversation, updated_at: new Date().toISOString() };
-  const { id, title, model, updated_at } = saved;
-  unkept.value = new Map([...unkept.value, [id, saved]]);
-  try {
-    await put(saved);
-  } catch (error) {
-    if (!isOutOfReach(error)) throw error;
-    miss(error);
-  }
-  conversations.value = [{ id, title, model, updated_at }, ...conversations.value.filter((each) => each.id !== id)];
-}
-
-async function put(conversation: Conversation): Promise<void> {
+  await keeper.keep(conversation);
   const { id } = conversation;
-  try {
-    await call(`/api/conversations/${id}`, { method: "PUT", body: conversation });
-  } catch (error) {
-    // What the server refuses it will refuse again.
-    if (!isOutOfReach(error)) done(id, conversation);
-    throw error;
-  }
-  done(id, conversation);
+  // It may have been deleted, or have become a copy.
+  if (!keeper.has(id)) return;
+  const head = { ...headOf(conversation), updated_at: new Date().toISOString() };
+  conversations.value = [head, ...conversations.value.filter((each) => each.id !== id)];
 }
 
-/** A later text of the same conversation stays to be kept. */
-function done(id: string, conversation: Conversation): void {
-  if (unkept.value.get(id) !== conversation) return;
-  unkept.value = new Map([...unkept.value].filter(([each]) => each !== id));
+/** The whole of a conversation, as the page or the server has it. */
+export async function wholeOf(id: string): Promise<Conversation> {
+  const here = [answering.value, ...unkept.value.map(({ conversation }) => conversation)];
+  const own = here.find((each) => each?.id === id);
+  return own ?? (await call<Conversation>(`/api/conversations/${id}`));
+}
+
+/** Sends what the server has not kept again, now. */
+export async function keepNow(): Promise<void> {
+  await keeper.tryAgain();
 }
 
 export async function forget(id: string): Promise<void> {
-  await call(`/api/conversations/${id}`, { method: "DELETE" });
-  forgotten.add(id);
-  unkept.value = new Map([...unkept.value].filter(([each]) => each !== id));
+  await keeper.remove(id);
   conversations.value = conversations.value.filter((each) => each.id !== id);
-  if (current.value.id === id) current.value = newConversation(current.value.model);
+  if (current.value.id === id) show(newConversation(current.value.model));
 }

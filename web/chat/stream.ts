@@ -1,7 +1,8 @@
 import { ApiFailure, request } from "../shared/api.ts";
 import { events, type ServerEvent } from "../shared/sse.ts";
-import type { Conversation, Message, Part, ToolCall } from "./model.ts";
-import { waitWords } from "./wait-words.ts";
+import type { Conversation, Message, ToolCall } from "./model.ts";
+import { sentMessages } from "./turns.ts";
+import { sendingWords, waitWords } from "./wait-words.ts";
 
 interface Delta {
   readonly content?: string | null;
@@ -27,18 +28,21 @@ export interface StreamHandlers {
 export async function answer(conversation: Conversation, handlers: StreamHandlers): Promise<Message> {
   const { onAnswer, onWait, signal } = handlers;
   const { model, parameters, messages } = conversation;
-  const body = {
+  const text = JSON.stringify({
     model,
     stream: true,
     stream_options: { include_usage: true },
     messages: [
       ...(parameters.system.trim() === "" ? [] : [{ role: "system", content: parameters.system }]),
-      ...messages.filter(({ failure, content }) => failure === undefined || content !== "").map(wireMessage),
+      ...sentMessages(messages),
     ],
     ...(parameters.temperature === "" ? {} : { temperature: Number(parameters.temperature) }),
     ...(parameters.maxTokens === "" ? {} : { max_tokens: Number(parameters.maxTokens) }),
-  };
-  const response = await request("/v1/chat/completions", { method: "POST", body, signal });
+  });
+  onWait(sendingWords(new Blob([text]).size, model));
+  const raw = { content: text, type: "application/json" };
+  const response = await request("/v1/chat/completions", { method: "POST", raw, signal });
+  onWait(sendingWords(0, model));
   if (response.body === null) throw new ApiFailure(502, "empty", "the answer is empty");
   let [content, thoughts] = ["", ""];
   const calls = new Map<number, ToolCall>();
@@ -67,10 +71,7 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
     if (typeof choice?.finish_reason === "string") isWhole = true;
     const delta = choice?.delta;
     if (delta === undefined) continue;
-    if (beganMs === undefined) {
-      beganMs = performance.now();
-      onWait("");
-    }
+    beganMs ??= performance.now();
     content += delta.content ?? "";
     thoughts += delta.reasoning_content ?? "";
     for (const { index = 0, function: called } of delta.tool_calls ?? []) {
@@ -81,6 +82,9 @@ export async function answer(conversation: Conversation, handlers: StreamHandler
       });
     }
     counted += 1;
+    // The first piece names the role alone: a person goes on waiting.
+    if (content === "" && thoughts === "" && calls.size === 0) continue;
+    onWait("");
     onAnswer(message());
   }
   onWait("");
@@ -98,10 +102,4 @@ async function* unbroken(body: ReadableStream<Uint8Array>, signal: AbortSignal):
   } catch (error) {
     throw signal.aborted ? error : cutOff();
   }
-}
-
-function wireMessage({ role, content, images = [] }: Message): { role: string; content: string | readonly Part[] } {
-  if (images.length === 0) return { role, content };
-  const pictures = images.map((url): Part => ({ type: "image_url", image_url: { url } }));
-  return { role, content: [{ type: "text", text: content }, ...pictures] };
 }

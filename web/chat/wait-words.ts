@@ -1,3 +1,5 @@
+import { byteText } from "../../src/api/byte-text.ts";
+
 const ordinals = ["first", "second", "third", "fourth", "fifth"] as const;
 
 /** `waiting slot=primary state=unloading progress=41% position=2 doing="draining a for b" waited=12s` as a sentence. */
@@ -23,4 +25,12 @@ export function waitWords(comment: string): string {
   const position = Number(fields.get("position") ?? 0);
   if (position > 0) words.push(`${ordinals[position - 1] ?? `number ${position}`} in line`);
   return words.join(", ");
+}
+
+/** Less than this is sent before a person could read that. */
+const noticeableBytes = 64 * 1024;
+
+/** What is said of a request of that size until its answer begins. A browser does not tell when all of it is sent. */
+export function sendingWords(bytes: number, model: string): string {
+  return bytes < noticeableBytes ? `waiting for ${model}` : `sending ${byteText(bytes)} to ${model}`;
 }

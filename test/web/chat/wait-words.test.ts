@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { waitWords } from "../../../web/chat/wait-words.ts";
+import { sendingWords, waitWords } from "../../../web/chat/wait-words.ts";
 
 const comments: readonly (readonly [comment: string, words: string])[] = [
   [
@@ -17,4 +17,9 @@ const comments: readonly (readonly [comment: string, words: string])[] = [
 
 it("a held request's comment is a sentence, with the slot's step before it loads the model", () => {
   for (const [comment, words] of comments) assert.equal(waitWords(comment), words);
+});
+
+it("a request says what it waits for from its first moment, and its size where it takes a while to send", () => {
+  assert.equal(sendingWords(200, "coder"), "waiting for coder");
+  assert.equal(sendingWords(400 * 1024, "coder"), "sending 400 KiB to coder");
 });

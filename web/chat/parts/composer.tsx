@@ -1,14 +1,14 @@
 import type { JSX } from "preact";
-import { useRef, useState } from "preact/hooks";
-import { isAnswering, send, stopAnswer } from "../conversation.ts";
+import { useState } from "preact/hooks";
+import { send, stopAnswer } from "../conversation.ts";
+import { focusMessage, messageBox } from "../focus.ts";
 import { pictureOf } from "../pictures.ts";
-import { current, failure, shown } from "../store.ts";
+import { current, failure, isAnswering, shown } from "../store.ts";
 import { RecordButton } from "./speech.tsx";
 
 export function Composer(): JSX.Element {
   const [text, setText] = useState("");
   const [pictures, setPictures] = useState<readonly string[]>([]);
-  const box = useRef<HTMLTextAreaElement>(null);
   const isEmpty = text.trim() === "" && pictures.length === 0;
   const submit = (): void => {
     if (isEmpty || isAnswering.value || current.value.model === "") return;
@@ -17,7 +17,7 @@ export function Composer(): JSX.Element {
     void send(text.trim().toWellFormed(), pictures);
     setText("");
     setPictures([]);
-    box.current?.focus();
+    focusMessage();
   };
   const attach = async (files: readonly File[]): Promise<void> => {
     for (const file of files) {
@@ -54,7 +54,7 @@ export function Composer(): JSX.Element {
         </div>
       )}
       <textarea
-        ref={box}
+        ref={messageBox}
         aria-label="Message"
         rows={3}
         placeholder="Enter sends, Shift+Enter begins a new line"
@@ -69,7 +69,15 @@ export function Composer(): JSX.Element {
       <div class="row">
         {/* Two elements, by their keys: as one, Stop would become Send within its own click, and send the draft. */}
         {isAnswering.value ? (
-          <button key="stop" type="button" class="main" onClick={stopAnswer}>
+          <button
+            key="stop"
+            type="button"
+            class="main"
+            onClick={() => {
+              stopAnswer();
+              focusMessage();
+            }}
+          >
             Stop
           </button>
         ) : (

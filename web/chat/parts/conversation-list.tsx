@@ -1,9 +1,12 @@
 import type { JSX } from "preact";
-import { call } from "../../shared/api.ts";
-import type { Conversation } from "../model.ts";
-import { conversations, current, forget, open, shown } from "../store.ts";
+import { stopAnswer } from "../conversation.ts";
+import { exportText } from "../export-text.ts";
+import { focusMessage } from "../focus.ts";
+import { answering, conversations, current, forget, open, shown, unkept, wholeOf } from "../store.ts";
 
 export function ConversationList(): JSX.Element {
+  const refused = unkept.value.filter(({ error }) => error !== undefined);
+  const failing = new Set(refused.map(({ conversation }) => conversation.id));
   return (
     <nav aria-label="Conversations">
       {conversations.value.length === 0 && <p class="quiet">No conversation yet.</p>}
@@ -17,6 +20,7 @@ export function ConversationList(): JSX.Element {
               onClick={() => void shown(() => open(id))}
             >
               {title}
+              {failing.has(id) && <span class="quiet"> (not kept yet)</span>}
             </button>
             <button
               type="button"
@@ -31,7 +35,10 @@ export function ConversationList(): JSX.Element {
               class="plain"
               aria-label={`Delete ${title}`}
               onClick={() => {
-                if (confirm(`Delete “${title}”?`)) void shown(() => forget(id));
+                if (!confirm(`Delete “${title}”?`)) return;
+                if (answering.value?.id === id) stopAnswer();
+                void shown(() => forget(id));
+                focusMessage();
               }}
             >
               Delete
@@ -45,13 +52,9 @@ export function ConversationList(): JSX.Element {
 
 /** As a file of Markdown, which people and other programs read. */
 async function save(id: string): Promise<void> {
-  const conversation = await call<Conversation>(`/api/conversations/${id}`);
-  const text = [
-    `# ${conversation.title}`,
-    ...conversation.messages.map(({ role, content, model }) => `## ${model ?? role}\n\n${content}`),
-  ].join("\n\n");
+  const conversation = await wholeOf(id);
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([`${text}\n`], { type: "text/markdown" }));
+  link.href = URL.createObjectURL(new Blob([exportText(conversation)], { type: "text/markdown" }));
   link.download = `${conversation.title.replaceAll(/[^\p{L}\p{N} _-]/gu, "").trim() || "conversation"}.md`;
   link.click();
   URL.revokeObjectURL(link.href);

@@ -2,18 +2,20 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { CopyButton } from "../../shared/copy-button.tsx";
 import type { Message } from "../model.ts";
-import { retry } from "../conversation.ts";
-import { answeredId, isAnswering, partial, waiting } from "../conversation.ts";
-import { current } from "../store.ts";
+import { answeredAt, partial, retry, waiting } from "../conversation.ts";
+import { focusMessage } from "../focus.ts";
+import { answering, current, isAnswering } from "../store.ts";
 import { Markdown } from "./markdown.tsx";
 import { SpeakButton } from "./speech.tsx";
 
 export function Messages(): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
-  const { messages, id } = current.value;
-  const isHere = answeredId.value === id;
+  const { id, ...present } = current.value;
+  const isHere = answering.value?.id === id;
   const open = isHere ? partial.value : undefined;
+  // An answer that is replaced stays until the new one has text.
+  const messages = open === undefined ? present.messages : present.messages.slice(0, answeredAt.value);
   useLayoutEffect(() => {
     const view = box.current;
     if (view !== null && follows.current) view.scrollTop = view.scrollHeight;
@@ -24,7 +26,7 @@ export function Messages(): JSX.Element {
       role="log"
       aria-label="Messages"
       aria-live="polite"
-      aria-busy={isHere && isAnswering.value}
+      aria-busy={isHere}
       tabIndex={0}
       ref={box}
       onScroll={({ currentTarget: view }) => {
@@ -36,12 +38,17 @@ export function Messages(): JSX.Element {
         <MessageView key={`${id}${at}`} message={message} isLast={at === messages.length - 1} />
       ))}
       {open !== undefined && <MessageView message={open} isLast={false} />}
-      {isHere && waiting.value !== "" && (
-        <p role="status" class="busy">
-          {waiting.value} …
-        </p>
-      )}
     </div>
+  );
+}
+
+/** What the answer waits for. Not in the log, of which nothing is read out while it is busy; and there before it says anything. */
+export function Progress(): JSX.Element {
+  const isHere = answering.value !== undefined && answering.value.id === current.value.id;
+  return (
+    <p role="status" aria-label="Progress" aria-live="polite" class="busy progress">
+      {isHere && waiting.value !== "" && `${waiting.value} …`}
+    </p>
   );
 }
 
@@ -81,13 +88,28 @@ function MessageView({ message, isLast }: { readonly message: Message; readonly 
           )}
           {content !== "" && <CopyButton text={content} label="Copy the answer" />}
           {content !== "" && <SpeakButton text={content} />}
-          {isLast && !isAnswering.value && (
-            <button type="button" onClick={() => void retry()}>
-              Retry
-            </button>
-          )}
+          {isLast && <RetryButton />}
+        </div>
+      )}
+      {/* Its answer was lost, with the page perhaps. */}
+      {!isAnswer && isLast && (
+        <div class="row quiet">
+          <RetryButton />
         </div>
       )}
     </article>
+  );
+}
+
+function RetryButton(): JSX.Element | null {
+  if (isAnswering.value) return null;
+  const again = (): void => {
+    void retry();
+    focusMessage();
+  };
+  return (
+    <button type="button" onClick={again}>
+      Retry
+    </button>
   );
 }

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, list, request } from "../../shared/api.ts";
-import { failure, models, shown } from "../store.ts";
+import { current, failure, models, shown } from "../store.ts";
 import { wavOf } from "../wav.ts";
 
 function modelThatCan(capability: string): string | undefined {
@@ -13,7 +13,8 @@ export function RecordButton({ onText }: { readonly onText: (text: string) => vo
   const model = modelThatCan("transcription");
   const recorder = useRef<MediaRecorder | undefined>(undefined);
   const [isRecording, setRecording] = useState(false);
-  useEffect(() => () => recorder.current?.stop(), []);
+  // A microphone stays on in no other conversation; what was said until then is written down all the same.
+  useEffect(() => () => end(recorder.current), [current.value.id]);
   if (model === undefined) return null;
   const begin = async (): Promise<void> => {
     if (navigator.mediaDevices === undefined)
@@ -41,11 +42,16 @@ export function RecordButton({ onText }: { readonly onText: (text: string) => vo
     <button
       type="button"
       aria-pressed={isRecording}
-      onClick={() => (isRecording ? recorder.current?.stop() : void shown(begin))}
+      onClick={() => (isRecording ? end(recorder.current) : void shown(begin))}
     >
       {isRecording ? "Stop recording" : "Record"}
     </button>
   );
+}
+
+/** A recorder that has ended refuses to be ended. */
+function end(recorder: MediaRecorder | undefined): void {
+  if (recorder?.state === "recording") recorder.stop();
 }
 
 async function transcribe(model: string, sound: Blob, onText: (text: string) => void): Promise<void> {
@@ -67,29 +73,49 @@ async function voiceOf(model: string): Promise<string> {
 /** Reads an answer aloud; absent where no slot speaks. */
 export function SpeakButton({ text }: { readonly text: string }): JSX.Element | null {
   const model = modelThatCan("speech");
-  const [audio, setAudio] = useState<HTMLAudioElement>();
-  useEffect(() => () => audio?.pause(), [audio]);
+  const [reading, setReading] = useState<AbortController>();
+  // Another conversation is read in silence.
+  useEffect(() => () => reading?.abort(), [reading]);
   if (model === undefined) return null;
   const speak = async (): Promise<void> => {
-    const body = { model, input: text, voice: await voiceOf(model), response_format: "mp3" };
-    const sound = await (await request("/v1/audio/speech", { method: "POST", body })).blob();
-    const next = new Audio(URL.createObjectURL(sound));
-    const forget = (): void => {
-      URL.revokeObjectURL(next.src);
-      setAudio(undefined);
-    };
-    next.addEventListener("ended", forget, { once: true });
-    setAudio(next);
+    const next = new AbortController();
+    setReading(next);
     try {
-      await next.play();
-    } catch {
-      forget();
-      throw new Error(`The browser cannot play what ${model} has said. Read its log on the page of that slot.`);
+      await readAloud(model, text, next.signal);
+    } finally {
+      setReading((present) => (present === next ? undefined : present));
     }
   };
   return (
-    <button type="button" onClick={() => (audio === undefined ? void shown(speak) : setAudio(undefined))}>
-      {audio === undefined ? "Speak" : "Be quiet"}
+    <button type="button" onClick={() => (reading === undefined ? void shown(speak) : setReading(undefined))}>
+      {reading === undefined ? "Speak" : "Be quiet"}
     </button>
   );
+}
+
+/** Resolves at the end of the speech, or once it is aborted. */
+async function readAloud(model: string, text: string, signal: AbortSignal): Promise<void> {
+  let sound: Blob;
+  try {
+    const body = { model, input: text, voice: await voiceOf(model), response_format: "mp3" };
+    sound = await (await request("/v1/audio/speech", { method: "POST", body, signal })).blob();
+  } catch (error) {
+    if (signal.aborted) return;
+    throw error;
+  }
+  if (signal.aborted) return;
+  const audio = new Audio(URL.createObjectURL(sound));
+  const ended = new Promise<void>((resolve) => {
+    audio.addEventListener("ended", () => resolve(), { once: true });
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+  try {
+    await audio.play();
+    await ended;
+  } catch {
+    throw new Error(`The browser cannot play what ${model} has said. Read its log on the page of that slot.`);
+  } finally {
+    audio.pause();
+    URL.revokeObjectURL(audio.src);
+  }
 }

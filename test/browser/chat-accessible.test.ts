@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { violations } from "./axe.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+const picture =
+  "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+const conversation = {
+  id: "aaaaaaaa",
+  title: "everything",
+  model: "coder",
+  updated_at: "2026-01-01T00:00:00.000Z",
+  parameters: { system: "Be brief.", temperature: "", maxTokens: "" },
+  messages: [
+    { role: "user", content: "what is this?", images: [picture] },
+    {
+      role: "assistant",
+      model: "coder",
+      content:
+        '# A heading\n\nA [link](https://example.org), `code` and a list:\n\n- [x] one\n- two\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\n```ts\nconst text = "a text"; // said\n```\n',
+      thoughts: "It may be *a cat*.",
+      toolCalls: [{ name: "look", arguments: '{"at": "it"}' }],
+      tokens: 20,
+      seconds: 2,
+    },
+    { role: "user", content: "and now?" },
+    { role: "assistant", model: "coder", content: "half", failure: "Stopped." },
+  ],
+};
+
+describe("the chat page is accessible", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest(), slow: slotManifest("--tokens", "400", "--token-ms", "50") });
+    await berth.state("coder", "ready", "idle");
+    await berth.state("slow", "ready", "idle");
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify(conversation);
+    const kept = await fetch(`${berth.url}/api/conversations/aaaaaaaa`, { method: "PUT", headers, body });
+    assert.equal(kept.status, 200, await kept.text());
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  for (const colorScheme of ["light", "dark"] as const) {
+    it(`with an open conversation of every part, ${colorScheme}`, async () => {
+      await using opened = await openPage(browser, `${berth.url}/chat/`, { colorScheme });
+      const { page } = opened;
+      await page.getByRole("button", { name: "everything", exact: true }).click();
+      await page.getByText("Stopped.").waitFor();
+      for (const summary of ["Thoughts", "Calls look", "Parameters"]) await page.getByText(summary).click();
+      await until("it is coloured", async () => (await page.locator(".hljs-keyword").count()) > 0);
+      assert.deepEqual(await violations(page), []);
+    });
+
+    it(`with the form for a token, and so is the dashboard, ${colorScheme}`, async () => {
+      for (const path of ["/chat/", "/"]) {
+        await using opened = await openPage(browser, "about:blank", { colorScheme });
+        const { page } = opened;
+        const refusal = { error: { code: "auth.required", message: "Credentials are required for this route" } };
+        await page.route(/\/(?:v1|api)\//, (route) => route.fulfill({ status: 401, json: refusal }));
+        await page.goto(`${berth.url}${path}`);
+        await page.getByLabel("Token", { exact: true }).fill("two words");
+        await page.getByRole("button", { name: "Use token" }).click();
+        await page.getByText(/^That is no token/).waitFor();
+        assert.deepEqual(await violations(page), [], path);
+      }
+    });
+  }
+
+  it("by the keyboard alone: a new chat, its model, a message, stop, retry and delete", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByRole("option", { name: /^slow/ }).waitFor({ state: "attached" });
+    await tabTo(page, "New chat");
+    await page.keyboard.press("Enter");
+    // A new chat begins with its message.
+    await focusIs(page, "Message");
+    await tabTo(page, "Model", "Shift+Tab");
+    await page.keyboard.type("slow");
+    await until(
+      "slow is chosen",
+      async () => (await page.getByRole("combobox", { name: "Model" }).inputValue()) === "slow",
+    );
+    await tabTo(page, "Message");
+    await page.keyboard.type("by the keyboard");
+    await tabTo(page, "Send");
+    await page.keyboard.press("Enter");
+    const answer = page.getByRole("article", { name: "slow" });
+    await until("it has begun", async () => ((await answer.textContent()) ?? "").length > 20);
+    await focusIs(page, "Message");
+    await tabTo(page, "Stop");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").getByText("Stopped.").waitFor();
+    await focusIs(page, "Message");
+    await tabTo(page, "Retry", "Shift+Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Stop", exact: true }).waitFor();
+    await focusIs(page, "Message");
+    assert.equal(await page.title(), "by the keyboard · Berth chat");
+    await tabTo(page, "Delete by the keyboard", "Shift+Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "by the keyboard", exact: true }).waitFor({ state: "detached" });
+    await focusIs(page, "Message");
+    assert.equal(await page.title(), "New chat · Berth chat");
+    await page.getByRole("button", { name: "Send" }).waitFor();
+  });
+});
+
+const focused = "document.activeElement.ariaLabel ?? document.activeElement.textContent";
+
+async function focusIs(page: Page, name: string): Promise<void> {
+  await until(`${name} has the focus`, async () => (await page.evaluate(focused)) === name);
+}
+
+async function tabTo(page: Page, name: string, key = "Tab"): Promise<void> {
+  for (let count = 0; count < 60; count += 1) {
+    if ((await page.evaluate(focused)) === name) return;
+    await page.keyboard.press(key);
+  }
+  assert.fail(`${key} does not reach ${name}`);
+}

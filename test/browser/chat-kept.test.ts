@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { list, record } from "../support/openai.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+describe("the chat page loses nothing", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest(), mute: slotManifest("--hang") });
+    await berth.state("coder", "ready", "idle");
+    await berth.state("mute", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  const send = async (page: Page, model: string, text: string): Promise<void> => {
+    await page.getByRole("combobox", { name: "Model" }).selectOption(model);
+    await page.getByRole("textbox", { name: "Message" }).fill(text);
+    await page.keyboard.press("Enter");
+  };
+  const messagesOf = (page: Page) => page.getByRole("log", { name: "Messages" }).getByRole("article");
+  const inList = (page: Page, title: string) =>
+    page.getByRole("navigation", { name: "Conversations" }).getByRole("button", { name: title, exact: true });
+  /** The messages of the conversation with that title, as the server has them. */
+  const keptMessages = async (title: string): Promise<readonly unknown[]> => {
+    const heads = list(record(await berth.get("/api/conversations"))["data"]);
+    const found = heads.find((head) => head["title"] === title);
+    if (found === undefined) return [];
+    return list(record(await berth.get(`/api/conversations/${String(found["id"])}`))["messages"]).map(
+      ({ content }) => content,
+    );
+  };
+
+  it("of a question whose answer has not begun when the page is loaded anew", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const dialogs: string[] = [];
+    page.on("dialog", (dialog) => dialogs.push(dialog.type()));
+    await send(page, "mute", "a question of mine");
+    const progress = page.getByRole("status", { name: "Progress" });
+    await progress.getByText("waiting for mute …").waitFor();
+    assert.equal(await page.title(), "a question of mine · Berth chat");
+    await until("it is kept", async () => (await keptMessages("a question of mine")).length === 1);
+    await page.reload();
+    // The browser has asked whether the page may go.
+    assert.deepEqual(dialogs, ["beforeunload"]);
+    await inList(page, "a question of mine").click();
+    await messagesOf(page).getByText("a question of mine").waitFor();
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    assert.equal(await messagesOf(page).count(), 2);
+  });
+
+  it("of a good answer when another one is requested: it stays until the other has text, and where that fails", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await send(page, "coder", "ask twice");
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    await until("it is kept", async () => (await keptMessages("ask twice")).length === 2);
+    const held = Promise.withResolvers<void>();
+    await page.route("**/v1/chat/completions", async (route) => {
+      await held.promise;
+      await route.fulfill({ status: 503, json: { error: { code: "slot.failed", message: "The slot has failed" } } });
+    });
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("status", { name: "Progress" }).getByText("waiting for coder …").waitFor();
+    const answer = page.getByRole("article", { name: "coder" }).getByText(/token0 token1/);
+    assert.equal(await answer.count(), 1);
+    held.resolve();
+    await page
+      .getByRole("alert")
+      .getByText(/^There is no new answer, and the earlier one stays: The slot has failed/)
+      .waitFor();
+    assert.equal(await answer.count(), 1);
+    assert.equal((await keptMessages("ask twice")).length, 2);
+    await page.unrouteAll();
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    assert.equal(await messagesOf(page).count(), 2);
+  });
+
+  it("of two devices that continue the same conversation", async () => {
+    await using one = await openPage(browser, `${berth.url}/chat/`);
+    await send(one.page, "coder", "shared talk");
+    await one.page.getByText(/^\d+ tokens?\b/).waitFor();
+    await until("it is kept", async () => (await keptMessages("shared talk")).length === 2);
+    await using other = await openPage(browser, `${berth.url}/chat/`);
+    await inList(other.page, "shared talk").click();
+    await until("it is open", async () => (await messagesOf(other.page).count()) === 2);
+    await send(one.page, "coder", "from the first device");
+    await until("it is kept", async () => (await keptMessages("shared talk")).length === 4);
+    await send(other.page, "coder", "from the second device");
+    await other.page
+      .getByRole("alert")
+      .getByText(/What you have written here is kept as “shared talk \(copy\)”/)
+      .waitFor();
+    await until("both are kept", async () => (await keptMessages("shared talk (copy)")).length === 4);
+    assert.equal((await keptMessages("shared talk"))[2], "from the first device");
+    assert.equal((await keptMessages("shared talk (copy)"))[2], "from the second device");
+    await inList(other.page, "shared talk").click();
+    await messagesOf(other.page).getByText("from the first device").waitFor();
+  });
+
+  it("and shows the conversation of the last click, in whatever order they arrive", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    for (const title of ["slow to come", "quick to come"]) {
+      await page.getByRole("button", { name: "New chat" }).click();
+      await send(page, "coder", title);
+      await page.getByText(/^\d+ tokens?\b/).waitFor();
+      await until("it is kept", async () => (await keptMessages(title)).length === 2);
+    }
+    await page.getByRole("button", { name: "New chat" }).click();
+    const held = Promise.withResolvers<void>();
+    let count = 0;
+    await page.route("**/api/conversations/*", async (route) => {
+      count += 1;
+      if (count === 1) await held.promise;
+      await route.continue();
+    });
+    await inList(page, "slow to come").click();
+    await until("it is requested", async () => count === 1);
+    await inList(page, "quick to come").click();
+    await messagesOf(page).getByText("quick to come").waitFor();
+    const late = page.waitForResponse("**/api/conversations/*");
+    held.resolve();
+    await (await late).finished();
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    assert.equal(await messagesOf(page).getByText("slow to come").count(), 0);
+    assert.equal(await messagesOf(page).getByText("quick to come").count(), 1);
+  });
+
+  it("of what the server refuses to keep: the page says so, and tries again", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    await page.getByRole("combobox", { name: "Model" }).selectOption("coder");
+    let isFull = true;
+    await page.route("**/api/conversations/*", async (route) =>
+      isFull
+        ? await route.fulfill({ status: 507, json: { error: { code: "system.full", message: "the disk is full" } } })
+        : await route.continue(),
+    );
+    await send(page, "coder", "on a full disk");
+    await page
+      .getByRole("alert")
+      .getByText(/^“on a full disk” is not kept: the disk is full\..* This page tries again by itself/)
+      .waitFor();
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    isFull = false;
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    await until("it is kept", async () => (await keptMessages("on a full disk")).length === 2);
+  });
+
+  it("and says how much it sends, until the server has taken it", async () => {
+    await using opened = await openPage(browser, `${berth.url}/chat/`);
+    const { page } = opened;
+    const held = Promise.withResolvers<void>();
+    await page.route("**/v1/chat/completions", async (route) => {
+      await held.promise;
+      await route.continue();
+    });
+    await send(page, "coder", "x".repeat(400 * 1024));
+    const progress = page.getByRole("status", { name: "Progress" });
+    await progress.getByText("sending 400 KiB to coder …").waitFor();
+    held.resolve();
+    await page.getByText(/^\d+ tokens?\b/).waitFor();
+    assert.equal(await progress.textContent(), "");
+  });
+});

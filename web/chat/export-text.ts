@@ -1,0 +1,36 @@
+import type { Conversation, Message } from "./model.ts";
+
+/** All of a conversation as Markdown, which people and other programs read; pictures are in it as `data:` addresses. */
+export function exportText({ title, model, parameters, messages }: Conversation): string {
+  const { system, temperature, maxTokens } = parameters;
+  const facts = [
+    `Model: ${model}`,
+    ...(temperature === "" ? [] : [`Temperature: ${temperature}`]),
+    ...(maxTokens === "" ? [] : [`Longest answer, in tokens: ${maxTokens}`]),
+  ];
+  return `${[
+    `# ${title}`,
+    facts.map((each) => `- ${each}`).join("\n"),
+    ...(system.trim() === "" ? [] : ["## System prompt", system]),
+    ...messages.flatMap(partsOf),
+  ].join("\n\n")}\n`;
+}
+
+function partsOf(message: Message): readonly string[] {
+  const { role, model, content, images = [], thoughts, toolCalls = [], failure } = message;
+  return [
+    `## ${role === "user" ? "You" : (model ?? "Answer")}`,
+    ...(thoughts === undefined ? [] : ["### Thoughts", thoughts]),
+    ...(content === "" ? [] : [content]),
+    ...images.map((url, at) => `![Picture ${at + 1}](${url})`),
+    ...toolCalls.map(({ name, arguments: given }) => `### Calls ${name}\n\n${fenced(given)}`),
+    ...(failure === undefined ? [] : [`*${failure}*`]),
+  ];
+}
+
+/** In more backquotes than the text has in a row. */
+function fenced(text: string): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([{ length }]) => length));
+  const fence = "`".repeat(longest + 1);
+  return `${fence}json\n${text}\n${fence}`;
+}

@@ -1,0 +1,61 @@
+import type { JSX } from "preact";
+import { messageOf } from "../../shared/api.ts";
+import { copied, failure, keepNow, lost, unkept } from "../store.ts";
+
+/** What a person should know of the server and of what it has kept. */
+export function Notices(): JSX.Element {
+  return (
+    <>
+      <Failure />
+      <Unkept />
+      <Copied />
+    </>
+  );
+}
+
+function Failure(): JSX.Element | null {
+  if (lost.value !== "")
+    return (
+      <div role="alert">
+        {lost.value} This page asks again every few seconds.
+        {unkept.value.length > 0 && " What was said meanwhile is kept once Berth answers: leave this page open."}
+      </div>
+    );
+  return failure.value === "" ? null : <div role="alert">{failure.value}</div>;
+}
+
+/** What the server has refused to keep. While it is out of reach the page says so instead. */
+function Unkept(): JSX.Element | null {
+  const refused = unkept.value.filter(({ error }) => error !== undefined);
+  if (refused.length === 0 || lost.value !== "") return null;
+  return (
+    <div role="alert">
+      {refused.map(({ conversation: { id, title }, error, isFinal = false }) => (
+        <p key={id}>
+          “{title}” is not kept: {messageOf(error).replace(/\.?$/, ".")}{" "}
+          {isFinal ? "Then press “Keep it now”." : "This page tries again by itself: leave it open."}
+        </p>
+      ))}
+      <button type="button" onClick={() => void keepNow()}>
+        Keep it now
+      </button>
+    </div>
+  );
+}
+
+function Copied(): JSX.Element | null {
+  if (copied.value.length === 0) return null;
+  return (
+    <div role="alert">
+      {copied.value.map((title, at) => (
+        <p key={title + at}>
+          This conversation was continued elsewhere meanwhile. What you have written here is kept as “{title}”; what was
+          written elsewhere stays in the list beside it.
+        </p>
+      ))}
+      <button type="button" onClick={() => (copied.value = [])}>
+        I see
+      </button>
+    </div>
+  );
+}
