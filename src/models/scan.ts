@@ -32,8 +32,8 @@ export class ModelScan {
   }
 
   /**
-   * The models below the directories, or else below the models directory, ordered by path. `records`: what the registry
-   * has. Rejects with an Error that names the directory that cannot be read, or as `signal` was aborted.
+   * The models below the directories, or else below the models directory, ordered by path, and then the directories that
+   * are called as models are and hold none. `records`: what the registry has. Rejects with an Error that names the directory that cannot be read, or as `signal` was aborted.
    */
   async find(
     directories: readonly string[],
@@ -42,8 +42,9 @@ export class ModelScan {
   ): Promise<readonly FoundModel[]> {
     const roots = directories.length === 0 ? [this.#modelsDir] : directories;
     const files = new Set<string>();
+    const named = new Set<string>();
     const visited = new Set<string>();
-    for (const root of roots) await this.#walk(root, files, visited, signal);
+    for (const root of roots) await this.#walk(root, { files, named, visited }, signal);
     const paths = [...files].toSorted();
     this.#cache.keep(files);
     const ggufs = paths.filter((path) => path.endsWith(".gguf"));
@@ -61,14 +62,16 @@ export class ModelScan {
       const record = await fileRecord(this.#cache, model, projectors.get(dirname(model.paths[0] ?? "")));
       return { record, capabilities: model.capabilities ?? record.capabilities };
     });
-    return found.map(({ record, capabilities }) => {
+    const models = found.map(({ record, capabilities }) => {
       const isKnown = record.files.every((path) => known.has(path));
       const holder = refs.get(record.ref);
       return foundModel(record, capabilities, isKnown, isKnown ? undefined : holder);
     });
+    const empty = [...named].filter((path) => !paths.some((file) => file.startsWith(`${path}/`)));
+    return [...models, ...empty.toSorted().map(emptyDirectory)];
   }
 
-  async #walk(root: string, files: Set<string>, visited: Set<string>, signal: AbortSignal): Promise<void> {
+  async #walk(root: string, { files, named, visited }: Walked, signal: AbortSignal): Promise<void> {
     const visit = async (directory: string, left: number): Promise<void> => {
       signal.throwIfAborted();
       // A link may lead back to where it lies.
@@ -79,6 +82,7 @@ export class ModelScan {
         if (entry.name.startsWith(".")) continue;
         const path = join(directory, entry.name);
         const isModel = path.endsWith(".gguf") || others.has(extname(path));
+        if (path.endsWith(".gguf") && entry.isDirectory()) named.add(path);
         if (isModel && !entry.isDirectory()) files.add(path);
         else if (left > 0 && (entry.isDirectory() || entry.isSymbolicLink()))
           await visit(path, left - 1).catch((error: unknown) => {
@@ -95,6 +99,20 @@ export class ModelScan {
       throw errorCode(error) === undefined ? error : new Error(`${root} cannot be scanned: ${whyNot(error)}`);
     }
   }
+}
+
+interface Walked {
+  readonly files: Set<string>;
+  /** Directories that are called as model files are. */
+  readonly named: Set<string>;
+  /** Directories without their links. */
+  readonly visited: Set<string>;
+}
+
+/** A directory in the place of a model file, as an unpacked archive or a container's mount of a missing file makes it. */
+function emptyDirectory(path: string): FoundModel {
+  const message = `${path} is a directory in which no model was found, and no model file`;
+  return { ref: basename(path, ".gguf"), files: [path], capabilities: [], state: "invalid", message };
 }
 
 function whyNot(error: unknown): string {

@@ -86,6 +86,24 @@ it("opens only what was changed since the last scan", async (t) => {
   );
 });
 
+it("says that a directory with the name of a model file is none, unless a model is in it", async () => {
+  await using at = await site();
+  await mkdir(at.path("mounted.gguf"));
+  await at.add("unpacked.gguf/unpacked.gguf");
+  const found = await at.found([]);
+  assert.deepEqual(
+    found.map(({ ref, state, message }) => [ref, state, message]),
+    [
+      ["unpacked", "new", undefined],
+      [
+        "mounted",
+        "invalid",
+        `${at.path("mounted.gguf")} is a directory in which no model was found, and no model file`,
+      ],
+    ],
+  );
+});
+
 it("names a directory that cannot be scanned", async () => {
   await using at = await site();
   await writeFile(at.path("file"), "x");

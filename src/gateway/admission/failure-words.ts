@@ -17,6 +17,7 @@ const sentences: Readonly<Record<string, string>> = {
   NoEngine: "its engine is not installed",
   NoFreePort: "no port is free for its engine",
   NoImage: "there is no container image for it",
+  NoPermission: "its files may not be written",
   NoProjector: "its model has no projector",
   NoRuntime: "there is no runtime for its engine here",
   NoSecret: "a secret that it needs is missing",

@@ -252,6 +252,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   ChecksumMismatch: "model.checksum_mismatch",
   SizeMismatch: "model.checksum_mismatch",
   NoSpace: "model.insufficient_disk",
+  NotAModel: "model.unsupported_format",
 };
 
 /** A pull as the API shows it. */

@@ -7,10 +7,17 @@ export type FetchReason =
   | "Unauthorized"
   | "ChecksumMismatch"
   | "SizeMismatch"
+  /** The file is complete, and is not in the format that its name says. */
+  | "NotAModel"
   | "NoSpace"
+  /** This process may not write to the store. */
+  | "NoPermission"
   | "FetchFailed"
   /** The engine's own tool is missing or has failed. */
   | "ToolFailed";
+
+/** Reasons that may pass without a change of the source. */
+const mayPass: ReadonlySet<FetchReason> = new Set(["NoSpace", "NoPermission", "FetchFailed"]);
 
 /** A file cannot be fetched. The message names the file, the source, and what to do. */
 export class FetchError extends Error {
@@ -28,7 +35,7 @@ export class FetchError extends Error {
   ) {
     super(message, options);
     this.reason = reason;
-    this.isTerminal = options.isTerminal ?? (reason !== "NoSpace" && reason !== "FetchFailed");
+    this.isTerminal = options.isTerminal ?? !mayPass.has(reason);
     this.retryAfterMs = options.retryAfterMs;
   }
 }

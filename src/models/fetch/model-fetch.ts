@@ -1,4 +1,4 @@
-import { rm, statfs } from "node:fs/promises";
+import { open, rm, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { WantedFile } from "../../api/model.ts";
 import type { PulledFile, PulledModel } from "../../api/pulled-model.ts";
@@ -190,12 +190,24 @@ export class ModelFetch {
       signal,
       address,
     });
+    if (name.toLowerCase().endsWith(".gguf") && !(await isGguf(found.path))) {
+      await rm(directory, { recursive: true, force: true });
+      const message = `${wanted.source} is no GGUF file, as its name says: it does not begin with GGUF. What came was deleted`;
+      throw new FetchError("NotAModel", message);
+    }
     claims.use(store.claim(found.sha256));
     await store.addBlob(found.path, found.sha256);
     const text = headLine(content) + doneLine(found.sha256);
     await writeFileAtomic(journal, text, { fsync: true, mode: 0o640 });
     return done(found.sha256);
   }
+}
+
+/** Whether the file begins as a GGUF file does. The rest of the header may be newer than what this version reads. */
+async function isGguf(path: string): Promise<boolean> {
+  await using file = await open(path);
+  const { bytesRead, buffer } = await file.read(Buffer.alloc(4), 0, 4, 0);
+  return bytesRead === 4 && buffer.toString("latin1") === "GGUF";
 }
 
 function totalOf(parts: readonly Part[]): number {

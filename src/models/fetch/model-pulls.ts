@@ -1,5 +1,5 @@
 import { canonicalJson, sha256 } from "../../lib/canonical.ts";
-import { errorMessage } from "../../lib/error-code.ts";
+import { errorCode, errorMessage } from "../../lib/error-code.ts";
 import { FetchJobs, type FetchFailure, type FetchState } from "../../lib/fetch-jobs.ts";
 import { Subscribers } from "../../lib/subscribers.ts";
 import { isNoSpace } from "../../lib/disk-space.ts";
@@ -237,11 +237,17 @@ export class ModelPulls implements AsyncDisposable {
   }
 }
 
+const notWritable = new Set(["EACCES", "EPERM", "EROFS"]);
+
 function failureOf(error: unknown): PullFailure {
   if (error instanceof FetchError) {
     const { reason, message, isTerminal, retryAfterMs } = error;
     return { reason, message, isTerminal, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
   }
-  const reason = isNoSpace(error) ? "NoSpace" : "FetchFailed";
-  return { reason, message: errorMessage(error), isTerminal: false };
+  const message = errorMessage(error);
+  if (notWritable.has(errorCode(error) ?? "")) {
+    const remedy = "give the operator's user the right to write to the models directory";
+    return { reason: "NoPermission", message: `${message}: ${remedy}`, isTerminal: false };
+  }
+  return { reason: isNoSpace(error) ? "NoSpace" : "FetchFailed", message, isTerminal: false };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { randomBytes, randomInt } from "node:crypto";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { it } from "node:test";
@@ -12,14 +12,14 @@ import { newProgress } from "../../../src/models/fetch/progress.ts";
 import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { rangeOf, sha256Of, startFileServer } from "../../doubles/file-server.ts";
 import { tempDir } from "../../support/temp-dir.ts";
-import { mebibyte } from "./site.ts";
+import { ggufOf, mebibyte } from "./site.ts";
 
 /** `make test-pull` asks for more. */
 const kills = Number(process.env["BERTH_TEST_KILLS"] ?? 4);
 const program = new URL("program.ts", import.meta.url).pathname;
 
 it(`resumes after kill -9 at ${kills} random bytes, with the right checksum each time`, async () => {
-  const body = randomBytes(24 * mebibyte + 321);
+  const body = ggufOf(24 * mebibyte + 321);
   await using server = await startFileServer({ "/model.gguf": { body, etag: '"one"' } });
   const source = `${server.url}/model.gguf`;
   await using hashes = new HashThread();

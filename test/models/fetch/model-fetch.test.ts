@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,7 +14,7 @@ import { RateLimit } from "../../../src/models/fetch/rate-limit.ts";
 import { linkTo, serveFile, sha256Of, startFileServer, type FileServer } from "../../doubles/file-server.ts";
 import { rejectionOf } from "../../support/rejection.ts";
 import { tempDir } from "../../support/temp-dir.ts";
-import { mebibyte } from "./site.ts";
+import { ggufOf, mebibyte } from "./site.ts";
 
 interface Site extends AsyncDisposable {
   readonly server: FileServer;
@@ -59,7 +58,7 @@ async function site(files: Readonly<Record<string, Buffer>>): Promise<Site> {
 }
 
 const shards = ["tiny-00001-of-00002.gguf", "tiny-00002-of-00002.gguf"];
-const [one, two, projector] = [randomBytes(2 * mebibyte), randomBytes(mebibyte + 7), randomBytes(9000)];
+const [one, two, projector] = [ggufOf(2 * mebibyte), ggufOf(mebibyte + 7), ggufOf(9000)];
 const files = { "tiny-00001-of-00002.gguf": one, "tiny-00002-of-00002.gguf": two, "mmproj.gguf": projector };
 const hubSources = [...shards, "mmproj.gguf"].map((name) => `hf://acme/tiny/${name}`);
 
@@ -170,6 +169,25 @@ it("a wrong checksum, a wrong size and two files of one name install nothing", a
   assert.equal((await refused({ files: [{ source: "file:///etc/passwd" }] })).reason, "SourceRefused");
   assert.equal(hub.store.find("a"), undefined);
   assert.deepEqual(await readdir(join(hub.store.root, "models")), []);
+});
+
+it("what is no GGUF file under the name of one is an error, and nothing of it stays", async () => {
+  const page = Buffer.from("<!doctype html><title>Sign in</title>");
+  await using hub = await site({ "page.gguf": page, "short.GGUF": Buffer.from("GG"), "voice.bin": page });
+  for (const name of ["page.gguf", "short.GGUF"]) {
+    const source = `hf://acme/tiny/${name}`;
+    const error = await rejectionOf(hub.fetch({ ref: "a", sources: [source] }), FetchError);
+    assert.deepEqual([error.reason, error.isTerminal], ["NotAModel", true]);
+    assert.equal(
+      error.message,
+      `${source} is no GGUF file, as its name says: it does not begin with GGUF. What came was deleted`,
+    );
+    assert.equal(hub.store.find("a"), undefined);
+  }
+  assert.deepEqual(await readdir(join(hub.store.root, "blobs")), []);
+  assert.deepEqual(await readdir(join(hub.store.root, "partial")), []);
+  const [path = ""] = await hub.fetch({ ref: "b", sources: ["hf://acme/tiny/voice.bin"] });
+  assert.deepEqual(await readFile(path), page);
 });
 
 it("leftovers of a process that ended are found, and a ref that cannot be read keeps every content", async () => {

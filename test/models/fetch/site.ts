@@ -11,6 +11,11 @@ import { tempDir } from "../../support/temp-dir.ts";
 
 export const mebibyte = 1024 * 1024;
 
+/** Random bytes that begin as a GGUF file does. */
+export function ggufOf(bytes: number): Buffer {
+  return Buffer.concat([Buffer.from("GGUF"), randomBytes(bytes - 4)]);
+}
+
 export interface FetchSite extends AsyncDisposable {
   readonly server: FileServer;
   readonly directory: string;

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { chmod } from "node:fs/promises";
+import { join } from "node:path";
+import { it } from "node:test";
+import { openModelPulls } from "../../../src/models/fetch/open.ts";
+import { startFileServer } from "../../doubles/file-server.ts";
+import { otherUser } from "../../support/other-user.ts";
+import { tempDir } from "../../support/temp-dir.ts";
+import { until } from "../../support/until.ts";
+import { ggufOf } from "./site.ts";
+
+it("a pull that may not write to the models directory says so, and may succeed later", async () => {
+  await using directory = await tempDir();
+  await using server = await startFileServer({ "/a.gguf": { body: ggufOf(5000), etag: '"1"' } });
+  const config = {
+    boot: "this boot",
+    env: {},
+    bytesPerSecond: 0,
+    reserveBytes: 0,
+    onError: (error: unknown) => assert.fail(String(error)),
+  };
+  await using opened = await openModelPulls({ ...config, modelsDir: directory.path });
+  const { pulls } = opened;
+  const closed = join(directory.path, ".berth", "partial");
+  await chmod(directory.path, 0o755);
+  await chmod(closed, 0o555);
+  const model = { ref: "a", files: [{ source: `${server.url}/a.gguf` }], isOpen: false };
+  const requester = { requester: "slot", attempt: "1" };
+  const isRoot = process.geteuid?.() === 0;
+  // Root may write everywhere: as another user it may not.
+  if (isRoot) process.seteuid?.(otherUser);
+  try {
+    await pulls.join(model, requester);
+    await until("the pull has failed", async () => (await pulls.preparation(model, requester)).state === "failed");
+    const found = await pulls.preparation(model, requester);
+    assert.ok(found.state === "failed");
+    assert.deepEqual([found.reason, found.isTerminal, found.retryAt !== undefined], ["NoPermission", false, true]);
+    assert.match(
+      found.message,
+      /^EACCES: permission denied, mkdir '.*\/partial\/.*': give the operator's user the right to write to the models/,
+    );
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+    await chmod(closed, 0o755);
+  }
+  const again = { ...requester, attempt: "2" };
+  await pulls.join(model, again);
+  await until("the pull has ended", async () => await pulls.isThere(model));
+});
