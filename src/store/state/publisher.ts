@@ -19,7 +19,10 @@ export interface PublisherOptions {
   readonly check?: () => void;
 }
 
-/** The operator's writer. Generations soon survive a power cut; status need not: it is observed again. */
+/**
+ * The operator's writer. Generations and results of benchmarks soon survive a power cut; the rest of a status need not: it
+ * is observed again.
+ */
 export async function openPublisher(stateDir: string, options: PublisherOptions = {}): Promise<Publisher> {
   const report = once(options.onUnknown);
   const incarnation = randomUUID();
@@ -37,8 +40,8 @@ export async function openPublisher(stateDir: string, options: PublisherOptions 
   await removeVoidDemand(join(stateDir, "demand"));
   /** When the directory last changed, at a time when every slot's file was there. */
   let completeMs: number | undefined;
-  /** Generations that are on disk for certain, or being written (DECISIONS 15). */
-  const generations = new Map<string, number>();
+  /** What is on disk for certain, or being written: generations (DECISIONS 15) and results of benchmarks. */
+  const synced = new Map<string, string>();
   return {
     async readSlots() {
       const found: PublishedSlot[] = [];
@@ -67,15 +70,16 @@ export async function openPublisher(stateDir: string, options: PublisherOptions 
           isNoSpace(error) ? { ...slot, status: { ...status, transitions: status.transitions.slice(-1) } } : slot,
         );
       }
-      if (generations.get(slot.name) === slot.generation) return;
-      generations.set(slot.name, slot.generation);
-      // Nothing waits for the disk: a power cut within these milliseconds costs at most one generation's number.
-      void syncFile(path).catch(() => generations.delete(slot.name));
+      const lasting = `${slot.generation} ${slot.status.lastBenchmark?.measuredAt ?? ""}`;
+      if (synced.get(slot.name) === lasting) return;
+      synced.set(slot.name, lasting);
+      // Nothing waits for the disk: a power cut within these milliseconds costs at most one generation's number, or one result.
+      void syncFile(path).catch(() => synced.delete(slot.name));
     },
     async deleteSlot(name) {
       options.check?.();
       await rm(join(slotsDir, `${slotNameSchema.parse(name)}.json`), { force: true });
-      generations.delete(name);
+      synced.delete(name);
     },
     missingSlots(names) {
       const changedMs = statSync(slotsDir, { throwIfNoEntry: false })?.mtimeMs;

@@ -20,6 +20,17 @@ const held = (site: Site, slot = "a"): string => {
   return `${model.ref} ${state}, ${sizeOf(site, slot)} GiB`;
 };
 
+/** Slot a waits for 20 s to be swapped to a larger model; it and slot b are busy. */
+async function waiting() {
+  const at = await scene({ a: 10, b: 8 });
+  const { site } = at;
+  ask(site, "b", { inFlight: 1 });
+  ask(site, "a", { inFlight: 1 });
+  await site.request("a", "swap-model", { model: "big", specModel: "m" });
+  await site.advance(20);
+  return at;
+}
+
 describe("a slot of a group that is swapped to a larger model", () => {
   it("by a request that names it: makes an idle slot leave first", async () => {
     await using at = await scene({ a: choosing, b: 8 });
@@ -59,12 +70,8 @@ describe("a slot of a group that is swapped to a larger model", () => {
   });
 
   it("by a person: serves with its present model until there is room, and says what it waits for", async () => {
-    await using at = await scene({ a: 10, b: 8 });
+    await using at = await waiting();
     const { site } = at;
-    ask(site, "b", { inFlight: 1 });
-    ask(site, "a", { inFlight: 1 });
-    await site.request("a", "swap-model", { model: "big", specModel: "m" });
-    await site.advance(20);
     assert.deepEqual([site.state("a"), sizeOf(site, "a"), site.state("b")], ["ready", 10, "ready"]);
     assert.equal(
       site.slot("a").plan.message,
@@ -93,12 +100,8 @@ describe("a slot of a group that is swapped to a larger model", () => {
   });
 
   it("keeps its turn over a restart of the operator", async () => {
-    await using at = await scene({ a: 10, b: 8 });
+    await using at = await waiting();
     const { site } = at;
-    ask(site, "b", { inFlight: 1 });
-    ask(site, "a", { inFlight: 1 });
-    await site.request("a", "swap-model", { model: "big", specModel: "m" });
-    await site.advance(20);
     const since = site.groupStore.published()[0]?.members.find(({ slot }) => slot === "a")?.nextWaitsSince;
     assert.ok(since !== undefined);
     await site.start();
