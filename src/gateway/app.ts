@@ -19,7 +19,7 @@ import { takeJsonOnly } from "./http/json-bodies.ts";
 import type { ManagementContext } from "./management/context.ts";
 import { registerRoutes } from "./management/routes.ts";
 import { leadToEnginePages } from "./pages/engine-redirect.ts";
-import { servePages } from "./pages/pages.ts";
+import { servePages, type ServedPages } from "./pages/pages.ts";
 import type { Logger } from "pino";
 import type { V1Route } from "./v1/route.ts";
 
@@ -56,6 +56,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     options.v1Routes.flatMap((route) => [route.path, ...route.spellings].map((path) => [path, route] as const)),
   );
   let server: Server | undefined;
+  let pages: ServedPages | undefined;
   const app = fastify({
     logger: false,
     genReqId: (request) => requestIdOf(request),
@@ -65,9 +66,13 @@ export async function buildApp(options: AppOptions): Promise<App> {
     exposeHeadRoutes: true,
     schemaController: { compilersFactory: noSchemas },
     // A path that the router cannot parse, such as one with a broken escape.
-    frameworkErrors: (error, request, reply) => {
-      reply.hijack();
-      sendError(reply.raw, fromFramework(error), request.id);
+    frameworkErrors: (problem, request, reply) => {
+      const refuse = (failure: unknown): void => {
+        reply.hijack();
+        sendError(reply.raw, fromFramework(failure), request.id);
+      };
+      if (pages === undefined) refuse(problem);
+      else pages.sendUnread(request, reply).then((isSent) => (isSent ? undefined : refuse(problem)), refuse);
     },
     serverFactory: (handler) => {
       const listener = hotFirst(hot, options, handler);
@@ -109,7 +114,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     void reply.code(failure.status).headers(failure.headers).send(failure.envelope());
   });
   registerRoutes(app, options.management, { isStrict: options.isStrict });
-  if (options.pages !== undefined) servePages(app, options.pages);
+  if (options.pages !== undefined) pages = servePages(app, options.pages);
   leadToEnginePages(app, options.management.config);
   await app.ready();
   if (server === undefined) throw new Error("the framework made no server");

@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import type { Browser } from "playwright-core";
 import { violations } from "./axe.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+import { runBerth } from "../support/command.ts";
 import { until } from "../support/until.ts";
 import type { RunningBerth } from "../support/berth.ts";
 
@@ -47,6 +48,31 @@ describe("every page", () => {
         await until("it has loaded", async () => (await page.getByText("Loading …").count()) === 0);
         assert.deepEqual(await violations(page), [], path);
       }
+    });
+  }
+
+  for (const colorScheme of ["light", "dark"] as const) {
+    it(`asks without a serious accessibility violation: for a token, and whether it may, ${colorScheme}`, async () => {
+      await using own = await berthWith({ coder: slotManifest() }, { SVC_AUTH_ENABLED: "1" });
+      const made = await runBerth(["token", "create", "--label", "ada", "--scope", "admin"], own.env);
+      const token = /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+      await using opened = await openPage(browser, `${own.url}/ui/tokens`, { colorScheme });
+      const { page } = opened;
+      await page.getByRole("button", { name: "Use token" }).waitFor();
+      assert.deepEqual(await violations(page), [], "the token form");
+      await page.getByLabel("Token", { exact: true }).fill("two words");
+      await page.getByRole("button", { name: "Use token" }).click();
+      await page.getByRole("alert").waitFor();
+      assert.deepEqual(await violations(page), [], "the token form that refuses");
+      await page.getByLabel("Token", { exact: true }).fill(token);
+      await page.getByRole("button", { name: "Use token" }).click();
+      await page.getByRole("button", { name: "Revoke ada" }).click();
+      const question = page.getByRole("dialog");
+      await question.waitFor();
+      assert.deepEqual(await violations(page), [], "the question");
+      await question.getByRole("button", { name: "Revoke" }).click();
+      await page.getByRole("dialog", { name: "Who are you?" }).waitFor();
+      assert.deepEqual(await violations(page), [], "the token form over the page");
     });
   }
 

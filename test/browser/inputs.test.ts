@@ -47,6 +47,36 @@ describe("what a person enters", () => {
     assert.match(page.url(), /\/ui\/models$/);
   });
 
+  it("stays on the page while a token is asked for again", async () => {
+    const tokenOf = async (label: string): Promise<string> => {
+      const made = await runBerth(["token", "create", "--label", label, "--scope", "admin"], berth.env);
+      return /svc_\S+/.exec(made.stdout)?.[0] ?? assert.fail(made.stderr);
+    };
+    const brief = await tokenOf("brief");
+    await using opened = await openPage(browser, `${berth.url}/ui/tokens`);
+    const { page } = opened;
+    const give = async (text: string): Promise<void> => {
+      await page.getByLabel("Token", { exact: true }).fill(text);
+      await page.getByRole("button", { name: "Use token" }).click();
+    };
+    await give(brief);
+    await page.getByText("live", { exact: true }).waitFor();
+    const label = page.getByRole("textbox", { name: "Label" });
+    await label.fill("my new phone");
+    const id = /^svc_([^.]*)/.exec(brief)?.[1] ?? "";
+    const headers = { authorization: `Bearer ${token}` };
+    await fetch(`${berth.url}/api/auth/tokens/${id}`, { method: "DELETE", headers });
+    const form = page.getByRole("dialog", { name: "Who are you?" });
+    await form.getByRole("alert").getByText("The server does not accept that token.").waitFor();
+    // It cannot be put away: nothing could be read without a token.
+    await page.keyboard.press("Escape");
+    await give(token);
+    await form.waitFor({ state: "detached" });
+    await page.getByText("live", { exact: true }).waitFor();
+    await page.getByRole("row", { name: /^ada/ }).waitFor();
+    assert.equal(await label.inputValue(), "my new phone");
+  });
+
   it("is used where the browser keeps nothing for the site", async () => {
     await using opened = await openPage(browser, "about:blank");
     const { page } = opened;

@@ -1,58 +1,13 @@
 import assert from "node:assert/strict";
-import { createServer, type ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { after, before, describe, it } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import { z } from "zod";
 import { isRecord } from "../../src/lib/record.ts";
 import type { RunningBerth } from "../support/berth.ts";
-import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
 import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
-
-const eventSchema = z.object({
-  name: z.string(),
-  pid: z.number(),
-  tid: z.number(),
-  /** Microseconds of the processor. */
-  tdur: z.number().optional(),
-  args: z.record(z.string(), z.unknown()).optional(),
-});
-const traceSchema = z.object({ traceEvents: z.array(eventSchema) });
-
-interface ScriptedStream extends AsyncDisposable {
-  readonly url: string;
-  /** Sends one event to everybody who follows now. */
-  send(event: string, data: unknown): void;
-  readonly followers: () => number;
-}
-
-/** A server whose streams say what the test says. */
-async function scriptedStream(): Promise<ScriptedStream> {
-  const open = new Set<ServerResponse>();
-  let snapshot = "";
-  const server = createServer((_request, response) => {
-    response.writeHead(200, { "content-type": "text/event-stream" });
-    // As of a real server: a page that connects again gets the snapshot again.
-    response.write(`: here\n\n${snapshot}`);
-    open.add(response);
-    response.once("close", () => open.delete(response));
-  });
-  const port = await listen(server);
-  return {
-    url: `http://127.0.0.1:${port}/`,
-    send(event, data) {
-      const text = `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
-      if (event === "snapshot") snapshot = text;
-      for (const response of open) response.write(text);
-    },
-    followers: () => open.size,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
+import { watchTasks } from "./page-tasks.ts";
+import { scriptedStream } from "./scripted-stream.ts";
 
 const everyPage = [
   "/",
@@ -77,27 +32,6 @@ async function show(page: Page, path: string, expected = /\S/): Promise<string> 
   });
   assert.equal(await page.getByRole("navigation", { name: "Pages" }).count(), 1, path);
   return (await page.locator("main").textContent()) ?? "";
-}
-
-/** What the page's own thread does from now on. Its time of the processor alone counts: other work of the machine takes none of it. */
-async function watchTasks(
-  browser: Browser,
-  page: Page,
-): Promise<{ end(): Promise<{ readonly longestMs: number; readonly over: number }> }> {
-  await browser.startTracing(page, { categories: ["toplevel", "disabled-by-default-devtools.timeline", "__metadata"] });
-  return {
-    async end() {
-      const { traceEvents } = traceSchema.parse(JSON.parse((await browser.stopTracing()).toString()));
-      const isPages = (each: z.output<typeof eventSchema>): boolean =>
-        each.name === "thread_name" && each.args?.["name"] === "CrRendererMain";
-      const threads = new Set(traceEvents.filter(isPages).map(({ pid, tid }) => `${pid} ${tid}`));
-      const times = traceEvents
-        .filter(({ name, pid, tid }) => name.endsWith("RunTask") && threads.has(`${pid} ${tid}`))
-        .map(({ tdur = 0 }) => tdur / 1000);
-      assert.ok(times.filter((ms) => ms > 0).length > 100, `${times.length} tasks were seen`);
-      return { longestMs: Math.max(...times), over: times.filter((ms) => ms > 50).length };
-    },
-  };
 }
 
 describe("the pages, when the server is older, newer or not reachable,", () => {

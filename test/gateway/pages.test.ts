@@ -49,6 +49,28 @@ describe("pages", () => {
     }
   });
 
+  it("are answered where an address cannot be read, or names something too long, so that the page can say so", async () => {
+    await using gateway = await withPages();
+    for (const [path, status] of [
+      ["/ui/slots/%E0%A4%A", 400],
+      [`/ui/slots/${"a".repeat(400)}`, 200],
+    ] as const) {
+      const response = await fetch(new URL(path, gateway.url));
+      assert.equal(response.status, status, path);
+      assert.match(response.headers.get("content-security-policy") ?? "", /default-src 'none'; script-src 'self'/);
+      assert.equal(response.headers.get("x-content-type-options"), "nosniff");
+      assert.ok((response.headers.get("x-request-id") ?? "").length > 0);
+      assert.equal(await titleOf(response), "dashboard", path);
+    }
+    for (const path of ["/ui/assets/%E0%A4%A", "/api/slots/%E0%A4%A", `/api/slots/${"a".repeat(400)}`]) {
+      const response = await fetch(new URL(path, gateway.url));
+      assert.equal(response.status, 400, path);
+      assert.equal((await envelopeOf(response)).error.code, "dispatch.invalid_request", path);
+    }
+    const posted = await fetch(new URL("/ui/slots/%E0%A4%A", gateway.url), { method: "POST" });
+    assert.equal((await envelopeOf(posted)).error.code, "dispatch.invalid_request");
+  });
+
   it("have files that are cached for ever and compressed on request, and serve no other files", async () => {
     await using gateway = await withPages();
     for (const path of ["/ui/assets/a-1.js", "/chat/assets/a-1.js"]) {

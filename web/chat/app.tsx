@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { needsToken, token, useToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
+import { TokenDialog } from "../shared/token-dialog.tsx";
 import { focusMessage } from "./focus.ts";
 import { newConversation } from "./model.ts";
 import { Composer } from "./parts/composer.tsx";
@@ -9,7 +10,6 @@ import { ConversationList } from "./parts/conversation-list.tsx";
 import { Messages, Progress } from "./parts/messages.tsx";
 import { Notices } from "./parts/notices.tsx";
 import { ParameterForm } from "./parts/parameters.tsx";
-import { TokenDialog } from "./parts/token-dialog.tsx";
 import { canChat, current, isAnswering, lost, models, refresh, show, unkept } from "./store.ts";
 
 /** The states of slots change; the picker shows them. */

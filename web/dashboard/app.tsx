@@ -2,8 +2,10 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { needsToken } from "../shared/api.ts";
 import { Boundary } from "../shared/boundary.tsx";
+import { TokenDialog } from "../shared/token-dialog.tsx";
 import { TokenForm } from "../shared/token-form.tsx";
 import { connection, follow, lostBecause, problems } from "./live.ts";
+import { Announcer } from "./parts/announcer.tsx";
 import { AskDialog } from "./parts/ask.tsx";
 import { GroupsPage } from "./pages/groups.tsx";
 import { HardwarePage } from "./pages/hardware.tsx";
@@ -33,8 +35,12 @@ export function App(): JSX.Element {
   }, [session]);
   useEffect(() => void (document.title = titleOf(segments.value)), [path.value]);
   useNewPage();
-  if (needsToken.value) return <TokenForm onDone={() => setSession(session + 1)} />;
-  const [page = "slots"] = segments.value ?? ["none"];
+  const begin = (): void => setSession(session + 1);
+  // Later the form stands over the page, which keeps what a person has begun to write.
+  const wasLetIn = useRef(false);
+  wasLetIn.current ||= !needsToken.value && ["live", "refused"].includes(connection.value);
+  if (needsToken.value && !wasLetIn.current) return <TokenForm onDone={begin} />;
+  const [page = "slots", part] = segments.value ?? ["none"];
   return (
     <>
       <a class="unseen skip" href="#main" onClick={skipToMain}>
@@ -62,7 +68,9 @@ export function App(): JSX.Element {
         <Problems />
         <Boundary key={path.value}>{pageOf(segments.value ?? ["none"])}</Boundary>
       </main>
+      {page === "slots" && <Announcer key={part} slot={part} />}
       <AskDialog />
+      {needsToken.value && <TokenDialog onDone={begin} />}
     </>
   );
 }

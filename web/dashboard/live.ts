@@ -1,9 +1,10 @@
-import { batch, signal } from "@preact/signals";
+import { batch, signal, type Signal } from "@preact/signals";
 import type { PullView } from "../../src/api/management/pull-views.ts";
 import type { SlotView } from "../../src/api/management/views.ts";
 import type { ResourceStatus } from "../../src/api/resource-status.ts";
 import { ApiFailure, messageOf, request } from "../shared/api.ts";
 import { events, type ServerEvent } from "../shared/sse.ts";
+import { keepReading } from "./keep-reading.ts";
 import { withEvent } from "./memory.ts";
 import { withDefaults } from "./slot-defaults.ts";
 
@@ -19,54 +20,53 @@ type Removed = { readonly removed: true };
 export const slots = signal<ReadonlyMap<string, SlotView>>(new Map());
 export const pulls = signal<ReadonlyMap<string, PullView>>(new Map());
 export const resources = signal<ReadonlyMap<string, ResourceStatus>>(new Map());
+/** Grows with each event of a group, which the page of the groups reads anew then. */
+export const groupChanges = signal(0);
 export const problems = signal<readonly Problem[]>([]);
 /** `refused`: the server knows the token, and does not let it see the slots. */
 export const connection = signal<"connecting" | "live" | "lost" | "refused">("connecting");
 /** Why the connection is lost or refused, for a person. */
 export const lostBecause = signal("");
 
-const shortestPauseMs = 500;
-const longestPauseMs = 10_000;
 /** The server sends a comment every 15 s. */
 const silenceMs = 40_000;
 
 let isOpen = false;
 
 /**
- * Follows the server until the signal aborts, and comes back by itself. Each stream begins with a snapshot, since none asks
- * to go on after an event: before it an open stream says nothing of the slots, not even that there are none.
+ * Follows the server until the signal aborts, as long as the page is shown, and comes back by itself. Each stream begins
+ * with a snapshot, since none asks to go on after an event: before it an open stream says nothing of the slots, not even
+ * that there are none.
  */
 export async function follow(stop: AbortSignal): Promise<void> {
   connection.value = "connecting";
-  let pauseMs = shortestPauseMs;
-  while (!stop.aborted) {
-    const watchdog = new AbortController();
-    let timer = setTimeout(() => watchdog.abort(), silenceMs);
-    try {
-      const abort = AbortSignal.any([stop, watchdog.signal]);
-      const response = await request("/api/events", { signal: abort });
-      if (response.body === null) throw new Error("the stream of events is empty");
-      isOpen = true;
-      for await (const event of events(response.body)) {
-        clearTimeout(timer);
-        timer = setTimeout(() => watchdog.abort(), silenceMs);
-        pauseMs = shortestPauseMs;
-        queue(event);
-      }
-    } catch (error) {
-      if (stop.aborted) return;
-      lostBecause.value = error instanceof ApiFailure ? messageOf(error) : "The connection to Berth is lost.";
-      if (error instanceof ApiFailure && (error.status === 401 || error.status === 403)) {
-        connection.value = "refused";
-        return;
-      }
-    } finally {
-      isOpen = false;
+  const ended = (error: unknown): boolean => {
+    lostBecause.value = error instanceof ApiFailure ? messageOf(error) : "The connection to Berth is lost.";
+    const status = error instanceof ApiFailure ? error.status : 0;
+    // With another token it begins anew.
+    connection.value = status === 401 ? "connecting" : status === 403 ? "refused" : "lost";
+    return status !== 401 && status !== 403;
+  };
+  const hidden = (): void => void (connection.value = "connecting");
+  await keepReading({ stop, read: readEvents, ended, hidden, screen: document });
+}
+
+async function readEvents(signal: AbortSignal, works: () => void): Promise<void> {
+  const watchdog = new AbortController();
+  let timer = setTimeout(() => watchdog.abort(), silenceMs);
+  try {
+    const response = await request("/api/events", { signal: AbortSignal.any([signal, watchdog.signal]) });
+    if (response.body === null) throw new Error("the stream of events is empty");
+    isOpen = true;
+    for await (const event of events(response.body)) {
       clearTimeout(timer);
+      timer = setTimeout(() => watchdog.abort(), silenceMs);
+      works();
+      queue(event);
     }
-    connection.value = "lost";
-    await pause(pauseMs, stop);
-    pauseMs = Math.min(longestPauseMs, pauseMs * 2);
+  } finally {
+    isOpen = false;
+    clearTimeout(timer);
   }
 }
 
@@ -88,40 +88,44 @@ function queue(event: ServerEvent): void {
 function apply(): void {
   const all = queued;
   queued = [];
-  const nextSlots = new Map(slots.value);
-  const nextPulls = new Map(pulls.value);
-  const nextResources = new Map(resources.value);
+  // Of what no event has named nothing is drawn or read anew.
+  const [nextSlots, nextPulls, nextResources] = [new Changing(slots), new Changing(pulls), new Changing(resources)];
   let nextProblems = problems.value;
+  let nextGroups = groupChanges.value;
   for (const { event, data } of all) {
     switch (event) {
       case "snapshot": {
         const all: { slots?: SlotView[]; pulls?: PullView[]; conditions?: ResourceStatus[] } = JSON.parse(data);
-        refill(nextSlots, all.slots?.map(withDefaults), ({ name }) => name);
-        refill(nextPulls, all.pulls, ({ id }) => id);
-        refill(nextResources, all.conditions, ({ kind, name }) => `${kind}/${name}`);
+        refill(nextSlots.map, all.slots?.map(withDefaults), ({ name }) => name);
+        refill(nextPulls.map, all.pulls, ({ id }) => id);
+        refill(nextResources.map, all.conditions, ({ kind, name }) => `${kind}/${name}`);
         // An event of its own follows where there are problems.
         nextProblems = [];
+        nextGroups += 1;
         break;
       }
       case "slot": {
         const slot: SlotView | (Removed & { name: string }) = JSON.parse(data);
-        if ("removed" in slot) nextSlots.delete(slot.name);
-        else nextSlots.set(slot.name, withDefaults(withEvent(nextSlots.get(slot.name), slot)));
+        if ("removed" in slot) nextSlots.map.delete(slot.name);
+        else nextSlots.map.set(slot.name, withDefaults(withEvent(nextSlots.map.get(slot.name), slot)));
         break;
       }
       case "pull": {
         const pull: PullView | (Removed & { id: string }) = JSON.parse(data);
-        if ("removed" in pull) nextPulls.delete(pull.id);
-        else nextPulls.set(pull.id, pull);
+        if ("removed" in pull) nextPulls.map.delete(pull.id);
+        else nextPulls.map.set(pull.id, pull);
         break;
       }
       case "condition": {
         const resource: ResourceStatus | (Removed & { kind: string; name: string }) = JSON.parse(data);
         const key = `${resource.kind}/${resource.name}`;
-        if ("removed" in resource) nextResources.delete(key);
-        else nextResources.set(key, resource);
+        if ("removed" in resource) nextResources.map.delete(key);
+        else nextResources.map.set(key, resource);
         break;
       }
+      case "group":
+        nextGroups += 1;
+        break;
       case "config": {
         const config: { problems?: Problem[] } = JSON.parse(data);
         nextProblems = config.problems ?? [];
@@ -131,27 +135,34 @@ function apply(): void {
     }
   }
   batch(() => {
-    slots.value = nextSlots;
-    pulls.value = nextPulls;
-    resources.value = nextResources;
+    nextSlots.publish();
+    nextPulls.publish();
+    nextResources.publish();
     problems.value = nextProblems;
+    groupChanges.value = nextGroups;
     if (isOpen && all.some(({ event }) => event === "snapshot")) connection.value = "live";
   });
+}
+
+/** A signal's map, copied once it is asked for. */
+class Changing<T> {
+  readonly #signal: Signal<ReadonlyMap<string, T>>;
+  #map: Map<string, T> | undefined;
+
+  constructor(signal: Signal<ReadonlyMap<string, T>>) {
+    this.#signal = signal;
+  }
+
+  get map(): Map<string, T> {
+    return (this.#map ??= new Map(this.#signal.peek()));
+  }
+
+  publish(): void {
+    if (this.#map !== undefined) this.#signal.value = this.#map;
+  }
 }
 
 function refill<T>(map: Map<string, T>, items: readonly T[] | undefined, keyOf: (item: T) => string): void {
   map.clear();
   for (const item of items ?? []) map.set(keyOf(item), item);
-}
-
-function pause(ms: number, stop: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      stop.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    stop.addEventListener("abort", end);
-  });
 }

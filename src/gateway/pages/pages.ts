@@ -30,7 +30,7 @@ const isPublic = { config: { scope: "public" as const } };
  * The dashboard at `/` and below `/ui`, the chat page at `/chat/`. The pages themselves show nothing: what they show comes
  * from the management API, which asks who the caller is.
  */
-export function servePages(app: FastifyInstance, directory: string): void {
+export function servePages(app: FastifyInstance, directory: string): ServedPages {
   const dashboard = new Page(join(directory, "dashboard"));
   const chat = new Page(join(directory, "chat"));
   const sendDashboard = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
@@ -50,6 +50,21 @@ export function servePages(app: FastifyInstance, directory: string): void {
     ["/chat/assets/:file", chat],
   ] as const)
     app.get<{ Params: { file: string } }>(url, isPublic, (request, reply) => page.sendAsset(request, reply));
+  return {
+    sendUnread: async ({ id, method, url }, reply) => {
+      if (!["GET", "HEAD"].includes(method) || !/^\/ui\/(?!assets\/)/.test(url)) return false;
+      await dashboard.send(reply.code(400).header("x-request-id", id).header("x-content-type-options", "nosniff"));
+      return true;
+    },
+  };
+}
+
+export interface ServedPages {
+  /**
+   * Answers a request whose address has a broken escape, so that no route is found for it, with the dashboard, which says
+   * so in its words. False: the address is not below `/ui`. Throws ApiError where the pages are not built.
+   */
+  sendUnread(request: FastifyRequest, reply: FastifyReply): Promise<boolean>;
 }
 
 function nothingAt(url: string): ApiError {

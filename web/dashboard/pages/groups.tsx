@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { GroupView } from "../../../src/api/management/group-routes.ts";
 import { call, list } from "../../shared/api.ts";
 import { bytes, time } from "../../shared/format.ts";
-import { slots } from "../live.ts";
+import { groupChanges, slots } from "../live.ts";
 import { Action } from "../parts/action.tsx";
 import { Show, useLoaded } from "../parts/load.tsx";
 import { slotPath } from "../router.ts";
@@ -13,7 +13,7 @@ const hours = [0.5, 1, 2, 4, 8] as const;
 export function GroupsPage(): JSX.Element {
   // Members change state when their slots do.
   const states = [...slots.value.values()].map(({ name, state, held }) => `${name} ${state} ${held}`).join();
-  const [groups, again] = useLoaded(() => list<GroupView>("/api/groups"), [states]);
+  const [groups, again] = useLoaded(() => list<GroupView>("/api/groups"), [states, groupChanges.value]);
   return (
     <>
       <h1>Groups</h1>

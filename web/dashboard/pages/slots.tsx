@@ -6,10 +6,11 @@ import { bytes } from "../../shared/format.ts";
 import { connection, lostBecause, slots } from "../live.ts";
 import { memoryOf } from "../memory.ts";
 import { Action } from "../parts/action.tsx";
+import { Figures } from "../parts/figures.tsx";
 import { firstConcern, State } from "../parts/state.tsx";
 import { Spark } from "../parts/spark.tsx";
 import { slotPath } from "../router.ts";
-import { useTokenRates } from "../rates.ts";
+import { useTraffic } from "../use-traffic.ts";
 import { FirstRun } from "./first-run.tsx";
 
 /** Rows that are drawn at once; more of them make a page slow that nobody reads to its end. */
@@ -18,7 +19,7 @@ const pageRows = 100;
 export function SlotsPage(): JSX.Element {
   const [search, setSearch] = useState("");
   const [shown, setShown] = useState(pageRows);
-  const rates = useTokenRates();
+  const traffic = useTraffic();
   const all = [...slots.value.values()];
   const words = search
     .toLowerCase()
@@ -31,6 +32,7 @@ export function SlotsPage(): JSX.Element {
     <>
       <h1>Slots</h1>
       <FirstRun />
+      {all.length > 0 && <Figures traffic={traffic} />}
       {all.length > 10 && (
         <p>
           <label>
@@ -61,7 +63,7 @@ export function SlotsPage(): JSX.Element {
             </thead>
             <tbody>
               {found.slice(0, shown).map((slot) => (
-                <Row key={slot.name} slot={slot} rates={rates.get(slot.name)} />
+                <Row key={slot.name} slot={slot} rates={traffic.rates.get(slot.name)} />
               ))}
             </tbody>
           </table>

@@ -1,6 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { messageOf } from "../../shared/api.ts";
+import { messageOf, needsToken } from "../../shared/api.ts";
 import { connection } from "../live.ts";
 
 export type Loaded<T> =
@@ -10,7 +10,7 @@ export type Loaded<T> =
 
 /**
  * Reads something of the server, again whenever `keys` change, when the connection is back, and `restMs` milliseconds
- * after each reading as long as the page is shown. The last value stays shown while a later attempt fails. A reading that
+ * after each reading as long as the page is shown and no token is asked for. The last value stays shown while a later attempt fails. A reading that
  * a quicker and later one has overtaken is dropped; one that is merely slow is not, so that slow networks show something.
  */
 export function useLoaded<T>(
@@ -27,6 +27,8 @@ export function useLoaded<T>(
     return () => void (readings.current.isGone = true);
   }, []);
   useEffect(() => {
+    // A tab that is hidden is no longer live: it reads again once it is shown.
+    if (document.hidden && loaded.state === "here") return undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isLast = true;
     const now = readings.current;
@@ -39,7 +41,7 @@ export function useLoaded<T>(
     };
     const rest = (): void => {
       if (restMs === undefined || !isLast) return;
-      timer = setTimeout(() => (document.hidden ? rest() : setAgain((count) => count + 1)), restMs);
+      timer = setTimeout(() => (document.hidden || needsToken.value ? rest() : setAgain((count) => count + 1)), restMs);
     };
     read()
       .then(

@@ -1,5 +1,5 @@
 /** Older lines leave the page; the file has them. */
-const keptLines = 2000;
+export const keptLines = 2000;
 /** A piece is laid out anew when a line is added to it, and leaves the page whole. */
 const pieceLines = 50;
 /** So near its end, in pixels, a log counts as followed. */
@@ -15,11 +15,21 @@ export class LogText {
   #pending: string[] = [];
   /** The lines of each piece, oldest first. */
   readonly #counts: number[] = [];
+  /** What is shown leaves the page with the next lines. */
+  #isOld = false;
+  /** Where a person has scrolled to, as long as the lines that were there are not. */
+  #place: number | undefined;
 
   /** Empties the element. */
   constructor(view: HTMLElement) {
     this.#view = view;
     view.textContent = "";
+  }
+
+  /** The lines come again from before: they take the place of those that are shown, once there are some. */
+  begin(): void {
+    this.#pending = [];
+    this.#isOld = true;
   }
 
   /** Shown by the next `draw`. */
@@ -34,11 +44,13 @@ export class LogText {
     const view = this.#view;
     const follows = view.scrollHeight - view.scrollTop - view.clientHeight < nearEnd;
     const lines = this.#pending.slice(-keptLines);
-    // Lines between these and those that are shown have left, or would.
-    if (lines.length === keptLines) {
-      view.textContent = "";
-      this.#counts.length = 0;
+    if (this.#isOld && lines.length > 0) {
+      if (!follows) this.#place = view.scrollTop;
+      this.#clear();
+      this.#isOld = false;
     }
+    // Lines between these and those that are shown have left, or would.
+    if (lines.length === keptLines) this.#clear();
     this.#pending = [];
     for (let at = 0; at < lines.length;) {
       const count = this.#counts.at(-1) ?? pieceLines;
@@ -53,6 +65,14 @@ export class LogText {
       this.#counts.shift();
       view.firstElementChild?.remove();
     }
-    if (follows) view.scrollTop = view.scrollHeight;
+    if (this.#place !== undefined) {
+      view.scrollTop = this.#place;
+      if (view.scrollTop >= this.#place - 1) this.#place = undefined;
+    } else if (follows) view.scrollTop = view.scrollHeight;
+  }
+
+  #clear(): void {
+    this.#view.textContent = "";
+    this.#counts.length = 0;
   }
 }

@@ -1,10 +1,17 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { messageOf, request } from "../../shared/api.ts";
+import { ApiFailure, messageOf, request, token } from "../../shared/api.ts";
 import { events } from "../../shared/sse.ts";
-import { LogText } from "./log-text.ts";
+import { keepReading } from "../keep-reading.ts";
+import { keptLines, LogText } from "./log-text.ts";
 
-/** The live log of a slot: follows its end unless a person has scrolled up. */
+/** Of a log that is opened. Opened again it is read as far back as it was kept: its lines have no numbers to go on after. */
+const firstLines = 300;
+
+/**
+ * The live log of a slot: follows its end unless a person has scrolled up, and comes back by itself where the stream ends or
+ * the page was hidden. Not read out line by line: a reader of the screen goes there.
+ */
 export function LogView({ at }: { readonly at: string }): JSX.Element {
   const box = useRef<HTMLPreElement>(null);
   const [failure, setFailure] = useState("");
@@ -19,29 +26,35 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       frame = 0;
       text.draw();
     };
-    const read = async (): Promise<void> => {
-      const response = await request(`${at}?follow=1&tail=300`, { signal: stop.signal });
+    let tail = firstLines;
+    const read = async (signal: AbortSignal, works: () => void): Promise<void> => {
+      const response = await request(`${at}?follow=1&tail=${tail}`, { signal });
       setFailure("");
+      works();
+      text.begin();
+      tail = keptLines;
       if (response.body === null) return;
-      for await (const { data } of events(response.body)) {
+      for await (const { event, data } of events(response.body)) {
         if (data === "") continue;
-        const line: { readonly line?: string } = JSON.parse(data);
-        text.add(line.line ?? "");
+        const said: { readonly line?: string; readonly message?: string } = JSON.parse(data);
+        if (event === "error") throw new Error(said.message);
+        text.add(said.line ?? "");
         if (frame === 0) frame = requestAnimationFrame(draw);
       }
-      setFailure("The log has ended: the server has closed it.");
     };
-    read().catch((error: unknown) => {
-      if (!stop.signal.aborted) setFailure(messageOf(error));
-    });
+    const ended = (error: unknown): boolean => {
+      setFailure(error === undefined ? "The server has ended the log." : messageOf(error));
+      return !(error instanceof ApiFailure && [401, 403].includes(error.status));
+    };
+    void keepReading({ stop: stop.signal, read, ended, screen: document });
     return () => {
       stop.abort();
       cancelAnimationFrame(frame);
     };
-  }, [at, attempt]);
+  }, [at, attempt, token.value]);
   return (
     <>
-      <pre class="log" role="log" aria-label="Log of the engine" tabIndex={0} ref={box} />
+      <pre class="log" role="log" aria-live="off" aria-label="Log of the engine" tabIndex={0} ref={box} />
       {failure !== "" && (
         <p role="status">
           {failure}{" "}

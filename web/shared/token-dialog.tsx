@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { TokenForm } from "../../shared/token-form.tsx";
+import { TokenForm } from "./token-form.tsx";
 
 /** Asks for a token over the page, which keeps what a person has begun to write. */
 export function TokenDialog({ onDone }: { readonly onDone: () => void }): JSX.Element {

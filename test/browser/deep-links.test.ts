@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, openPage, slotManifest } from "./browser.ts";
+
+/** Each page's address, heading, and the name of its tab. */
+const pages = [
+  ["/", "Slots", "Slots · Berth"],
+  ["/ui", "Slots", "Slots · Berth"],
+  ["/ui/slots", "Slots", "Slots · Berth"],
+  ["/ui/slots/coder", "coder", "coder · Slots · Berth"],
+  ["/ui/models", "Models", "Models · Berth"],
+  ["/ui/groups", "Groups", "Groups · Berth"],
+  ["/ui/hardware", "Hardware", "Hardware · Berth"],
+  ["/ui/upstreams", "Providers", "Providers · Berth"],
+  ["/ui/tokens", "Tokens", "Tokens · Berth"],
+  ["/ui/requests", "Requests", "Requests · Berth"],
+  ["/ui/playground", "Playground", "Playground · Berth"],
+  ["/ui/playground/rerank", "Playground", "rerank · Playground · Berth"],
+  ["/ui/playground/images", "Playground", "images · Playground · Berth"],
+  ["/ui/playground/speech", "Playground", "speech · Playground · Berth"],
+  ["/ui/playground/transcription", "Playground", "transcription · Playground · Berth"],
+  ["/ui/playground/raw", "Playground", "raw · Playground · Berth"],
+  ["/ui/settings", "Settings", "Settings · Berth"],
+  ["/ui/nowhere", "No such page", "No such page · Berth"],
+] as const;
+
+describe("an address of the dashboard", () => {
+  let browser: Browser;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    berth = await berthWith({ coder: slotManifest() });
+    await berth.state("coder", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  it("leads to its page, also after a reload, and its tab is called by the page", async () => {
+    await using opened = await openPage(browser, "about:blank");
+    const { page } = opened;
+    for (const [path, heading, title] of pages) {
+      for (const load of [() => page.goto(`${berth.url}${path}`), () => page.reload()]) {
+        const answer = await load();
+        assert.equal(answer?.status(), 200, path);
+        await page.getByRole("heading", { name: heading, level: 1, exact: true }).waitFor();
+        await until(`${path} has loaded`, async () => (await page.getByText("Loading …").count()) === 0);
+        assert.equal(new URL(page.url()).pathname, path);
+        await until(`${path} is called ${title}`, async () => (await page.title()) === title);
+        assert.equal(await page.getByRole("alert").count(), 0, path);
+      }
+    }
+  });
+
+  it("that cannot be read, or names no slot, says so on a page", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/%E0%A4%A`);
+    const { page } = opened;
+    await page.getByRole("heading", { name: "No such page", level: 1 }).waitFor();
+    await page.getByText("Nothing is at the address /ui/slots/%E0%A4%A.").waitFor();
+    for (const name of ["a".repeat(64), "a".repeat(400), "b"]) {
+      await page.goto(`${berth.url}/ui/slots/${name}`);
+      await page.getByRole("heading", { name, level: 1, exact: true }).waitFor();
+      await page.getByRole("alert").getByText(/\w{3}/).waitFor();
+      await page.getByRole("link", { name: "All slots" }).waitFor();
+    }
+  });
+
+  it("begins for a reader of the screen with its heading, where a link or Back leads to it", async () => {
+    await using opened = await openPage(browser, berth.url);
+    const { page } = opened;
+    const isAt = async (heading: string): Promise<unknown> =>
+      await until(`the focus is at ${heading}`, async () =>
+        Boolean(
+          await page.evaluate(
+            `document.activeElement.tagName === "H1" && document.activeElement.textContent === ${JSON.stringify(heading)}`,
+          ),
+        ),
+      );
+    await page.getByRole("link", { name: "coder" }).click();
+    await isAt("coder");
+    await page.getByRole("link", { name: "Tokens" }).click();
+    await isAt("Tokens");
+    await page.goBack();
+    await isAt("coder");
+  });
+
+  it("reads out that a slot has changed its state, once", async () => {
+    await using opened = await openPage(browser, `${berth.url}/ui/slots/coder`);
+    const { page } = opened;
+    await page.getByText("live", { exact: true }).waitFor();
+    const changes = page.getByRole("status", { name: "Changes" });
+    await changes.waitFor({ state: "attached" });
+    assert.equal(await changes.textContent(), "");
+    await page.getByRole("button", { name: "Unload", exact: true }).click();
+    await changes.getByText("coder is offline.").waitFor();
+    await page.getByRole("button", { name: "Load", exact: true }).click();
+    await changes.getByText("coder is ready.").waitFor();
+    assert.equal(await page.getByRole("log").getAttribute("aria-live"), "off");
+  });
+});

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { RunningBerth } from "../support/berth.ts";
+import { childOf } from "../support/child-of.ts";
+import { until } from "../support/until.ts";
+import { berthWith, openBrowser, slotManifest } from "./browser.ts";
+
+/** A browser without windows shows all tabs at once: which of them is hidden is the test's to say. */
+const turnable = `
+  Object.defineProperty(document, "hidden", { get: () => window.isHidden === true });
+  window.turn = (isHidden) => { window.isHidden = isHidden; document.dispatchEvent(new Event("visibilitychange")); };
+`;
+
+const turn = async (page: Page, to: "hidden" | "shown"): Promise<unknown> =>
+  await page.evaluate(`window.turn(${to === "hidden"})`);
+
+describe("the tabs of one browser", () => {
+  let browser: Browser;
+  let context: BrowserContext;
+  let berth: RunningBerth;
+  before(async () => {
+    browser = await openBrowser();
+    context = await browser.newContext();
+    context.setDefaultTimeout(60_000);
+    await context.addInitScript(turnable);
+    berth = await berthWith({ coder: slotManifest(), later: `load = "onDemand"\n${slotManifest()}` });
+    await berth.state("coder", "ready", "idle");
+  });
+  after(async () => {
+    await browser.close();
+    await berth[Symbol.asyncDispose]();
+  });
+
+  const open = async (path: string): Promise<Page> => {
+    const page = await context.newPage();
+    await page.goto(`${berth.url}${path}`);
+    return page;
+  };
+  const linesOf = async (page: Page): Promise<readonly string[]> =>
+    (await page.getByRole("log").innerText()).split("\n").filter((line) => line !== "");
+
+  it("leave connections for a click, though eight of them follow a slot and its log", async () => {
+    const tabs: Page[] = [];
+    for (let count = 0; count < 8; count += 1) {
+      const before = tabs.at(-1);
+      if (before !== undefined) await turn(before, "hidden");
+      const page = await open("/ui/slots/later");
+      await page.getByText("live", { exact: true }).waitFor();
+      await page.getByRole("heading", { name: "Log", level: 2 }).waitFor();
+      tabs.push(page);
+    }
+    const [first, last] = [tabs[0], tabs.at(-1)];
+    assert.ok(first !== undefined && last !== undefined);
+    await last.getByRole("button", { name: "Load", exact: true }).click();
+    await last
+      .locator("main strong")
+      .getByText(/ready|idle/)
+      .waitFor();
+    assert.doesNotMatch(await first.locator("main strong").innerText(), /ready|idle/);
+    await turn(last, "hidden");
+    await turn(first, "shown");
+    await first
+      .locator("main strong")
+      .getByText(/ready|idle/)
+      .waitFor();
+    await first.getByText("live", { exact: true }).waitFor();
+    for (const each of tabs) await each.close();
+  });
+
+  it("go on with a log where they were, after they were hidden and after the server was killed", async () => {
+    const page = await open("/ui/slots/coder");
+    const log = page.getByRole("log");
+    await until("the log has lines", async () => (await linesOf(page)).length > 0);
+    await log.evaluate((box: { dataset: Record<string, string> }) => (box.dataset["kept"] = "yes"));
+    const said = async (): Promise<readonly string[]> => {
+      const text = await (await fetch(`${berth.url}/api/slots/coder/logs?tail=2000`)).text();
+      return text.split("\n").filter((line) => line !== "");
+    };
+    const restart = async (): Promise<void> => {
+      const starts = async (): Promise<number> => (await said()).filter((line) => line.includes(" listens on ")).length;
+      const before = await starts();
+      await fetch(`${berth.url}/api/slots/coder/restart`, { method: "POST" });
+      await until("another engine has begun", async () => (await starts()) > before);
+    };
+    const hasAll = async (): Promise<boolean> => String(await linesOf(page)) === String(await said());
+    await turn(page, "hidden");
+    await restart();
+    await turn(page, "shown");
+    await until("what it missed is there, once", hasAll);
+    process.kill(childOf(berth.child, "serve"), "SIGKILL");
+    await until("the gateway is back", () =>
+      fetch(berth.url).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await restart();
+    await until("nobody has clicked, and it goes on", hasAll);
+    await page.getByText("live", { exact: true }).waitFor();
+    assert.equal(await log.getAttribute("data-kept"), "yes");
+    assert.equal(await page.getByRole("button", { name: "Follow again" }).count(), 0);
+    await page.close();
+  });
+});
