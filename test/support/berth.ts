@@ -12,6 +12,9 @@ import { until } from "./until.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 export const command = join(root, "bin/berth");
 
+/** Between two requests while a Berth or an engine starts: they would slow that start. */
+const longestPauseMs = 50;
+
 export interface RunningBerth extends AsyncDisposable {
   readonly url: string;
   readonly operatorUrl: string;
@@ -103,11 +106,12 @@ export async function startBerth(options: {
     state: async (name, ...states) => {
       let last: unknown;
       try {
-        return await until(`${name} is ${states.join(" or ")}`, async () => {
+        const look = async (): Promise<Record<string, unknown> | undefined> => {
           const found = await slot(name);
           last = found["state"];
           return states.includes(String(last)) ? found : undefined;
-        });
+        };
+        return await until(`${name} is ${states.join(" or ")}`, look, undefined, longestPauseMs);
       } catch (error) {
         throw new Error(`${name} is ${String(last)}, not ${states.join(" or ")}\n${log}`, { cause: error });
       }
@@ -117,10 +121,11 @@ export async function startBerth(options: {
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
   if ((options.args ?? ["up"])[0] === "up") {
-    await until("the gateway answers", async () => {
+    const look = async (): Promise<boolean> => {
       if (child.exitCode !== null) throw new Error(`berth ended with ${child.exitCode}\n${log}`);
       return (await fetch(`${url}/livez`)).ok;
-    });
+    };
+    await until("the gateway answers", look, undefined, longestPauseMs);
   }
   const owned = stack.move();
   return running;
