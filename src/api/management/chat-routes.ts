@@ -71,7 +71,7 @@ export const chatRoutes = {
     scope: "v1",
     tag: "chat",
     summary: "Keeps a conversation; 409 where another text of it has been kept meanwhile",
-    query: z.object({
+    query: z.strictObject({
       based_on: z
         .union([z.literal("none"), z.string().regex(utcTime, "a time in UTC, as in ISO 8601, or none")])
         .optional()
