@@ -45,15 +45,14 @@ export class ApiDouble implements ApiClient {
     if (method === "GET") return known ?? this.#list(path, query["fieldSelector"]);
     if (method === "DELETE") {
       const { preconditions } = isRecord(body) ? body : {};
-      const uid = isRecord(preconditions) ? preconditions["uid"] : undefined;
-      if (known !== undefined && uid !== undefined && uid !== metaOf(known)["uid"])
-        throw new ApiError(409, "Conflict", `the uid of ${path} is another`);
+      refuseOther(path, known, preconditions);
       this.put(target, undefined);
       return { kind: "Status" };
     }
     if (!isRecord(body)) throw new ApiError(400, "BadRequest", "no body");
     const isApplied = query["fieldManager"] !== undefined && query["force"] === true;
     if (method === "PATCH" && known === undefined && !isApplied) throw new ApiError(404, "NotFound", path);
+    if (method === "PATCH") refuseOther(path, known, metaOf(body));
     const place = method === "POST" ? `${path}/${String(metaOf(body)["name"])}` : target;
     this.put(place, method === "PATCH" ? merged(known ?? {}, body) : body);
     return this.#objects.get(place);
@@ -103,6 +102,14 @@ export class ApiDouble implements ApiClient {
       throw new ApiError(404, "NotFound", path);
     return { items, metadata: { resourceVersion: String(this.#version) } };
   }
+}
+
+/** Where a request names a uid or a version that the object does not have. */
+function refuseOther(path: string, known: Value | undefined, wanted: unknown): void {
+  if (known === undefined || !isRecord(wanted)) return;
+  for (const field of ["uid", "resourceVersion"])
+    if (wanted[field] !== undefined && wanted[field] !== metaOf(known)[field])
+      throw new ApiError(409, "Conflict", `the ${field} of ${path} is another`);
 }
 
 function metaOf(object: Value | undefined): Value {

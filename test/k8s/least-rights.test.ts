@@ -3,6 +3,7 @@ import { after, before, it } from "node:test";
 import { openApiClient } from "../../src/lib/kubernetes/client.ts";
 import { connect } from "../../src/lib/kubernetes/connection.ts";
 import { readLease } from "../../src/lib/kubernetes/lease-election.ts";
+import { openDemandLeases } from "../../src/store/kubernetes/demand.ts";
 import { tailPodLogs } from "../../src/runtimes/kubernetes/pod-logs.ts";
 import { openKubernetesRuntime } from "../../src/runtimes/kubernetes/kubernetes.ts";
 import { kinds, type Kind } from "../../src/api/names.ts";
@@ -130,6 +131,10 @@ it("the operator uses each of its rights, and needs no other", async () => {
       ),
     );
     const client = openApiClient({ ...(await connect({ KUBECONFIG: proxy.kubeconfig })), namespace });
+    await using _demand = await openDemandLeases(client, (error) => void warnings.push(String(error)), 400);
+    await until("the Lease of the gateway that is gone is deleted", () =>
+      proxy.seen.some((line) => /DELETE .*berth-gateway-gone/.test(line)),
+    );
     await using runtime = await openKubernetesRuntime({ client, site: { instance: leader.instance, user: 65_532 } });
     const pod = { backend: "cpu", extended: {}, claims: [] } as const;
     const container = { ...plainContainer, image: "registry.example/engine:1", pod };

@@ -63,16 +63,6 @@ export async function openDemandLeases(
   });
 }
 
-/** At the start of an operator: by the clocks of gateways, the Leases of those that were killed while none ran. */
-export async function removeVoidDemand(client: ApiClient): Promise<void> {
-  for (const { name, renewTime } of await listed(client)) {
-    if (Math.abs(Date.now() - Date.parse(renewTime)) < usualVoidMs) continue;
-    await client.request("DELETE", `${leasesPath(client.namespace)}/${name}`).catch((error: unknown) => {
-      if (!isStatus(error, 404)) throw error;
-    });
-  }
-}
-
 /** Whether a gateway lives, in one read; its clock counts, unless it runs elsewhere. */
 export async function hasLiveGatewayLease(client: ApiClient): Promise<boolean | undefined> {
   const liveness = new LivenessWatch();
@@ -86,15 +76,13 @@ export async function hasLiveGatewayLease(client: ApiClient): Promise<boolean | 
   }
 }
 
-async function listed(
-  client: ApiClient,
-): Promise<readonly { readonly name: string; readonly renewTime: string; readonly demand: unknown }[]> {
+async function listed(client: ApiClient): Promise<readonly { readonly name: string; readonly demand: unknown }[]> {
   const page = await client.request("GET", leasesPath(client.namespace), { query: { labelSelector } });
   const items: readonly unknown[] = isRecord(page) && Array.isArray(page["items"]) ? page["items"] : [];
   return items.flatMap((item) => {
-    if (!isRecord(item) || !isRecord(item["metadata"]) || !isRecord(item["spec"])) return [];
+    if (!isRecord(item) || !isRecord(item["metadata"])) return [];
     const { name, annotations } = item["metadata"];
-    return [{ name: String(name), renewTime: String(item["spec"]["renewTime"]), demand: demandIn(texts(annotations)) }];
+    return [{ name: String(name), demand: demandIn(texts(annotations)) }];
   });
 }
 

@@ -14,7 +14,7 @@ import { openModelTaskStore } from "../state/model-tasks.ts";
 import { openPullStore } from "../state/pulls.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
 import { openCluster, type OpenClient } from "./cluster.ts";
-import { openDemandLeases, removeVoidDemand } from "./demand.ts";
+import { openDemandLeases } from "./demand.ts";
 import { openFinalizers } from "./finalizers.ts";
 import { recordOf, type LeaderLease } from "./leadership.ts";
 import { operatorLease } from "./names.ts";
@@ -83,7 +83,6 @@ export async function openClusterLeaderStore(
   };
   await keepIfAbsent();
   const record = recordOf(await readLease(client, operatorLease));
-  await removeVoidDemand(client).catch(onError);
   const owned = stack.move();
   const store: LeaderStore = {
     instance,

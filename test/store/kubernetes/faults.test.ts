@@ -112,6 +112,28 @@ describe("the Lease of a gateway", () => {
     assert.deepEqual(errors, []);
   });
 
+  it("stays where the gateway renews it while its deletion is on its way", async () => {
+    using api = new ApiDouble();
+    const errors: unknown[] = [];
+    let nowMs = 0;
+    await using late = openDemandLease(api, "late", () => (nowMs += 2000));
+    await late.write({ sendsBearers: true, slots: {} });
+    const path = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/berth-gateway-late";
+    let attempts = 0;
+    api.before = async (method) => {
+      if (method !== "DELETE") return;
+      attempts += 1;
+      await late.write({ sendsBearers: true, slots: {} });
+    };
+    {
+      await using _demand = await openDemandLeases(api, (error) => void errors.push(error), 400);
+      await until("its deletion was tried twice", () => attempts > 1 || api.get(path) === undefined);
+    }
+    api.before = nothing;
+    assert.ok(api.get(path) !== undefined);
+    assert.deepEqual(errors, []);
+  });
+
   it("has room for a thousand slots with the longest names, all of them used", async () => {
     using api = new ApiDouble();
     await using writer = openDemandLease(api, "g");
