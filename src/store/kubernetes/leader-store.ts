@@ -13,6 +13,7 @@ import { openHardwareStore } from "../state/hardware.ts";
 import { openModelTaskStore } from "../state/model-tasks.ts";
 import { openPullStore } from "../state/pulls.ts";
 import type { LeaderOptions, LeaderStore, OperatorInputs, StoreConfig } from "../opened-store.ts";
+import { LeadershipLost } from "../store.ts";
 import { openCluster, type OpenClient } from "./cluster.ts";
 import { openDemandLeases } from "./demand.ts";
 import { openFinalizers } from "./finalizers.ts";
@@ -21,6 +22,9 @@ import { operatorLease } from "./names.ts";
 import { hasEnded, openObjectPublisher } from "./publisher.ts";
 import { openRequests } from "./requests.ts";
 import { ObjectSource, type Before } from "./source.ts";
+
+/** Between attempts to write the name of the installation again. */
+const retryMs = 1000;
 
 /** The store of the operator that leads. `owned` ends with the lease: some use no inputs. */
 export async function openClusterLeaderStore(
@@ -73,13 +77,29 @@ export async function openClusterLeaderStore(
       parse: (value) =>
         isRecord(value) && typeof value["instance"] === "string" ? { instance: value["instance"] } : undefined,
       // Engines carry this name: the next operator must find it, and would take another one.
-      onChange: () => void keepIfAbsent().catch(onError),
+      onChange: () => keep(),
     }),
   );
   const instance = installation.get("installation")?.instance ?? randomUUID();
   const keepIfAbsent = async (): Promise<void> => {
     if (installation.get("installation") === undefined)
       await installation.put("installation", { instance }, { isLasting: true });
+  };
+  let again: NodeJS.Timeout | undefined;
+  let isClosed = false;
+  stack.defer(() => {
+    isClosed = true;
+    clearTimeout(again);
+  });
+  const keep = (): void => {
+    clearTimeout(again);
+    keepIfAbsent().catch((error: unknown) => {
+      onError(error);
+      // The next operator writes its own.
+      if (isClosed || error instanceof LeadershipLost) return;
+      clearTimeout(again);
+      again = setTimeout(keep, retryMs).unref();
+    });
   };
   await keepIfAbsent();
   const record = recordOf(await readLease(client, operatorLease));

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { loadConfig } from "../../../src/api/config.ts";
 import { apiVersion } from "../../../src/api/names.ts";
+import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
 import type { Method } from "../../../src/lib/kubernetes/client.ts";
 import { openClusterLeaderStore } from "../../../src/store/kubernetes/leader-store.ts";
 import { LeadershipLost } from "../../../src/store/store.ts";
@@ -76,10 +77,19 @@ describe("an operator that is deposed while a write is on its way", () => {
 
   it("does not write its installation over its successor's", async () => {
     await using deposed = await leader();
-    const { api, store } = deposed;
+    const { api } = deposed;
     deposed.loseAt("PATCH", installation);
-    api.put(installation, { data: { "installation.json": JSON.stringify({ instance: "successor's" }) } });
-    await store.restoreInstance().catch(nothing);
+    const lose = api.before;
+    let attempts = 0;
+    api.before = (method, path) => {
+      if (method === "PATCH" && path === installation) {
+        attempts += 1;
+        api.put(installation, { data: { "installation.json": JSON.stringify({ instance: "successor's" }) } });
+      }
+      return lose(method, path);
+    };
+    api.put(installation, undefined);
+    await until("it would write its own", () => attempts > 0);
     assert.match(JSON.stringify(api.get(installation)?.["data"]), /successor's/);
   });
 });
@@ -119,11 +129,18 @@ describe("the finalizer of a Slot", () => {
   });
 });
 
-it("the name of an installation is written again where its ConfigMap was deleted", async () => {
+it("the name of an installation is written again where its ConfigMap was deleted, also after failures", async () => {
   await using leading = await leader();
   const { api, store } = leading;
+  let failures = 0;
+  api.before = (method, path) => {
+    if (method !== "PATCH" || path !== installation || failures === 2) return;
+    failures += 1;
+    throw new ApiError(500, "InternalError", "etcd is away");
+  };
   api.put(installation, undefined);
   await until("it is there again", () => api.get(installation) !== undefined);
+  assert.equal(failures, 2);
   assert.deepEqual(Object(api.get(installation)?.["data"]), {
     "installation.json": JSON.stringify({ instance: store.instance }),
   });
