@@ -6,12 +6,20 @@ import { isRecord } from "../../lib/record.ts";
 import { collectionOf, fieldManager, finalizer } from "./names.ts";
 import { hasRecord } from "./slot-record.ts";
 
-/** The interval of checks of the namespace and of its Slots. The namespace's controller waits 5 s before it deletes anything, rights included. */
+/**
+ * The interval of checks of the namespace and of its Slots. The namespace's controller waits 5 s before it deletes anything,
+ * rights included.
+ */
 const pollMs = 1500;
 
 export interface Finalizers extends Disposable {
-  /** Its deletion then waits until its engines have ended. */
+  /**
+   * Before each publication: its deletion then waits until its engines have ended. One whose deletion has begun gets no
+   * finalizer, and keeps the one that it has.
+   */
   add(object: KubeObject): Promise<void>;
+  /** Nothing is published of it any more. */
+  forget(name: string): void;
   remove(object: KubeObject): Promise<void>;
 }
 
@@ -59,14 +67,20 @@ const attempts = 5;
 
 /**
  * By a merge patch of the version that was read: server-side apply would leave a finalizer that another field manager has
- * put there, such as a person who applies a copy of a Slot. Returns the object as it is now, undefined once it is gone.
+ * put there, such as a person who applies a copy of a Slot. Ends where `isMeant` does not accept the version that was read.
+ * Returns the object as it is now, undefined once it is gone.
  */
-async function remove(client: ApiClient, object: KubeObject): Promise<unknown> {
-  let { meta } = object;
+async function remove(
+  client: ApiClient,
+  object: KubeObject,
+  isMeant: (now: KubeObject) => boolean = () => true,
+): Promise<unknown> {
+  let now = object;
   let value: unknown;
-  for (let attempt = 1; meta.uid === object.meta.uid && meta.finalizers.includes(finalizer); attempt += 1) {
-    const { name, uid, resourceVersion } = meta;
-    const finalizers = meta.finalizers.filter((each) => each !== finalizer);
+  for (let attempt = 1; now.meta.uid === object.meta.uid && isMeant(now); attempt += 1) {
+    const { name, uid, resourceVersion, finalizers: present } = now.meta;
+    if (!present.includes(finalizer)) break;
+    const finalizers = present.filter((each) => each !== finalizer);
     const body = { metadata: { uid, resourceVersion, finalizers } };
     try {
       return await client.request("PATCH", pathOf(client, name), { body, contentType: patchTypes.merge });
@@ -77,9 +91,9 @@ async function remove(client: ApiClient, object: KubeObject): Promise<unknown> {
     value = await client.request("GET", pathOf(client, name)).catch((error: unknown) => {
       if (!isStatus(error, 404)) throw error;
     });
-    const now = readObject(value);
-    if (now === undefined) return undefined;
-    meta = now.meta;
+    const read = readObject(value);
+    if (read === undefined) return undefined;
+    now = read;
   }
   return value;
 }
@@ -94,23 +108,35 @@ function pathOf({ namespace }: ApiClient, name: string): string {
  */
 export function openFinalizers({ client, unfenced, slots, note, onError }: FinalizersOptions): Finalizers {
   let isEnding = false;
-  const removeAndNote = async (object: KubeObject, by: ApiClient): Promise<void> => {
-    if (object.meta.finalizers.includes(finalizer)) note(await remove(by, object));
+  /** The uid of each Slot that this operator has begun to publish, by name. */
+  const begun = new Map<string, string>();
+  const isUnknown = (object: KubeObject): boolean =>
+    object.meta.isDeleted && begun.get(object.meta.name) !== object.meta.uid && !hasRecord(object);
+  const removeAndNote = async (
+    object: KubeObject,
+    by: ApiClient,
+    isMeant?: (now: KubeObject) => boolean,
+  ): Promise<void> => {
+    if (object.meta.finalizers.includes(finalizer)) note(await remove(by, object, isMeant));
   };
   const check = async (): Promise<void> => {
     isEnding = await isEndingNow(unfenced);
     if (isEnding) return void (await Promise.all(slots().map((object) => removeAndNote(object, unfenced))));
-    // Deleted before anything was published of it: no reconcile knows of it, and no engine.
-    const unknown = slots().filter((object) => object.meta.isDeleted && !hasRecord(object));
-    await Promise.all(unknown.map((object) => removeAndNote(object, client)));
+    // Deleted before this operator began to publish anything of it, and no earlier one has left a record: nobody else
+    // removes it. An engine may be on its way all the same; for lack of a publication its Slot had no finalizer of
+    // Berth's to wait for it. Once a publication has begun the Slot waits for it, also where the status is not written.
+    const unknown = slots().filter(isUnknown);
+    await Promise.all(unknown.map((object) => removeAndNote(object, client, isUnknown)));
   };
   const timer = setInterval(() => void check().catch(onError), pollMs);
   timer.unref();
   return {
     async add(object) {
-      if (isEnding || object.meta.finalizers.includes(finalizer)) return;
+      begun.set(object.meta.name, object.meta.uid);
+      if (isEnding || object.meta.isDeleted || object.meta.finalizers.includes(finalizer)) return;
       note(await add(client, object));
     },
+    forget: (name) => void begun.delete(name),
     remove: (object) => removeAndNote(object, client),
     [Symbol.dispose]: () => clearInterval(timer),
   };

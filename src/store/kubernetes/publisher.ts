@@ -65,7 +65,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
   async function apply(object: KubeObject, slot: PublishedSlot): Promise<void> {
     lease.check();
     await writeBearers(slot);
-    if (!object.meta.isDeleted) await finalizers.add(object);
+    await finalizers.add(object);
     await writeStatus(object, "Slot", statusOf(slot));
     events.tell(object, slot);
   }
@@ -134,6 +134,7 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
   function forget(name: string): void {
     clearTimeout(written.get(name)?.timer);
     written.delete(name);
+    finalizers.forget(name);
     events.forget(name);
   }
 

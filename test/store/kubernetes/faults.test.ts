@@ -184,7 +184,12 @@ async function openOperator(api: ApiDouble): Promise<Operator> {
       client: api,
       lease: { check: nothing, publish: async () => undefined, [Symbol.asyncDispose]: async () => undefined },
       source,
-      finalizers: { add: async () => undefined, remove: async () => undefined, [Symbol.dispose]: nothing },
+      finalizers: {
+        add: async () => undefined,
+        forget: nothing,
+        remove: async () => undefined,
+        [Symbol.dispose]: nothing,
+      },
       maps: cluster.maps,
       secrets: cluster.bearers,
       onUnknown: nothing,

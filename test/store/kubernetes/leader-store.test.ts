@@ -127,6 +127,45 @@ describe("the finalizer of a Slot", () => {
     leading.api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
     await until("it is freed", () => JSON.stringify(finalizersOf(leading.api)) === "[]");
   });
+
+  it("stays where the deletion began while its first status is on its way", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await using leading = await leader(api);
+    let checks = 0;
+    const sent = Promise.withResolvers<void>();
+    api.before = async (method, path) => {
+      if (method === "GET" && path === namespacePath) checks += 1;
+      if (method === "PATCH" && path === `${slots}/a/status`) await sent.promise;
+    };
+    const writing = leading.store.publisher.writeSlot(published("a"));
+    await until("it has its finalizer", () => JSON.stringify(finalizersOf(api)) === '["berth.dev/engine"]');
+    const object = api.get(`${slots}/a`);
+    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
+    api.put(`${slots}/a`, { ...object, metadata });
+    await until("it was looked at", () => checks > 1);
+    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    sent.resolve();
+    await writing;
+  });
+
+  it("stays where a status was written while its removal was on its way", async () => {
+    await using leading = await leader();
+    const { api } = leading;
+    const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
+    let attempts = 0;
+    let checks = 0;
+    api.before = (method, path) => {
+      if (method === "GET" && path === namespacePath) checks += 1;
+      if (method !== "PATCH" || path !== `${slots}/a`) return;
+      attempts += 1;
+      api.put(path, { ...api.get(path), status: { record: {} } });
+    };
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata, spec });
+    await until("its removal was tried", () => attempts > 0 && checks > 1);
+    assert.equal(attempts, 1);
+    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+  });
 });
 
 it("the name of an installation is written again where its ConfigMap was deleted, also after failures", async () => {
