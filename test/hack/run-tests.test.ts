@@ -8,10 +8,17 @@ import { tempDir } from "../support/temp-dir.ts";
 
 const program = fileURLToPath(new URL("../support/run.ts", import.meta.url));
 
+interface RunOptions {
+  readonly folder?: string;
+  /** Stops the run as Ctrl-C does, once its output has this text. */
+  readonly stopAt?: string;
+}
+
 /** Runs planted files of `test/api`, which share a process, as `make test` runs its own. */
 async function run(
   planted: Readonly<Record<string, string>>,
   options: readonly string[] = [],
+  { folder: named = "test/api/", stopAt }: RunOptions = {},
 ): Promise<{ code: unknown; text: string }> {
   await using directory = await tempDir();
   const folder = join(directory.path, "test/api");
@@ -19,15 +26,21 @@ async function run(
   for (const [name, body] of Object.entries(planted))
     await writeFile(join(folder, `${name}.test.mjs`), `import { it } from "node:test";\nit("${name}", ${body});\n`);
   const { NODE_TEST_CONTEXT: _context, ...env } = process.env;
-  const args = ["--disable-warning=ExperimentalWarning", program, ...options, "test/api/"];
-  return await new Promise((resolve) =>
-    execFile(
+  const args = ["--disable-warning=ExperimentalWarning", program, ...options, named];
+  return await new Promise((resolve) => {
+    const child = execFile(
       process.execPath,
       args,
       { cwd: directory.path, env: { ...env, BERTH_TEST_STALL_MS: "100" } },
-      (error, stdout) => resolve({ code: error?.code ?? 0, text: stdout }),
-    ),
-  );
+      (error, stdout, stderr) => resolve({ code: error?.code ?? 0, text: stdout + stderr }),
+    );
+    let text = "";
+    child.stdout?.on("data", (chunk: string) => {
+      const before = text;
+      text += chunk;
+      if (stopAt !== undefined && text.includes(stopAt) && !before.includes(stopAt)) child.kill("SIGINT");
+    });
+  });
 }
 
 const pid = '() => console.log("process", process.pid)';
@@ -73,3 +86,17 @@ for (const [what, body] of ends)
     assert.match(again, /✔ third/);
     if (!what.includes("success")) assert.match(again, /^failed: .*second\.test\.mjs:/m);
   });
+
+it("begins no second run where a person stops the first", async () => {
+  const hang =
+    "() => { console.log('it runs'); setInterval(() => undefined, 1000); return new Promise(() => undefined); }";
+  const { code, text } = await run({ first: pid, second: hang }, [], { stopAt: "it runs" });
+  assert.notEqual(code, 0);
+  assert.doesNotMatch(text, /runs alone now/);
+});
+
+it("refuses a folder without tests, instead of running whatever else there is", async () => {
+  const { code, text } = await run({ first: pid }, [], { folder: "test/apii/" });
+  assert.equal(code, 2);
+  assert.equal(text, "no test file in test/apii/\n");
+});

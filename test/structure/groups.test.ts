@@ -39,6 +39,7 @@ describe("test files that share a process", () => {
     ['process.chdir("/");', true],
     ['process.on("SIGTERM", stop);', true],
     ["process.exitCode = 1;", true],
+    ["process.seteuid?.(65534);", true],
     ['process.kill(process.pid, "SIGUSR1");', true],
     ['mock.timers.enable({ apis: ["setTimeout"] });', true],
     ['t.mock.method(fs, "rename", fail);', true],

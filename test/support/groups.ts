@@ -23,13 +23,14 @@ const filesPerGroup = 16;
 
 /** What changes or measures the process of a test: another file in that process would change the result, or be changed. */
 const ownProcess: readonly RegExp[] = [
-  // Its environment, directory, signals, end.
+  // Its environment, directory, signals, user, end.
   /\bprocess\.env(?:\.\w+|\[[^\]]+\])\s*=[^=]/,
   /\bdelete process\.env\b/,
   /\bObject\.\w+\(process\b/,
   /\bprocess\.(?:chdir|umask|on|once|exit|abort)\(/,
   /\bprocess\.exitCode\b/,
   /\bprocess\.kill\(process\.pid\b/,
+  /\bprocess\.(?:set(?:e?[ug]id|groups)|initgroups)\b/,
   // What all its modules share.
   /\bmock\.(?:timers|method|module|property|getter|setter)\b/,
   /\bglobalThis\b/,

@@ -16,8 +16,14 @@ import { tempDir } from "./temp-dir.ts";
 const words = process.argv.slice(2);
 const options = words.filter((word) => word.startsWith("--"));
 const folders = words.filter((word) => !word.startsWith("--"));
-const paths = folders.flatMap((folder) => globSync(join(folder, "**/*.test.{ts,mjs}")));
-process.exitCode = await runAll(paths);
+const found = folders.map((folder) => ({ folder, paths: globSync(join(folder, "**/*.test.{ts,mjs}")) }));
+const empty = found.filter(({ paths }) => paths.length === 0).map(({ folder }) => folder);
+let wasStopped = false;
+if (folders.length === 0 || empty.length > 0) {
+  // Without a file, Node would run whatever it finds.
+  console.error(folders.length === 0 ? "name folders with tests" : `no test file in ${empty.join(", ")}`);
+  process.exitCode = 2;
+} else process.exitCode = await runAll(found.flatMap(({ paths }) => paths));
 
 async function runAll(files: readonly string[]): Promise<number> {
   await using directory = await tempDir();
@@ -26,6 +32,7 @@ async function runAll(files: readonly string[]): Promise<number> {
   for (const { group, path } of shared) await writeFile(path, programOf(group, endOf(path)));
   const code = await runFiles([...shared.map(({ path }) => path), ...alone]);
   const unfinished = shared.filter(({ path }) => !existsSync(endOf(path)));
+  if (wasStopped) return code || 1;
   if (unfinished.length === 0) return code;
   for (const { group } of unfinished)
     console.log(`not all tests of ${group.name} have run; each of its files runs alone now`);
@@ -53,7 +60,10 @@ async function runFiles(files: readonly string[]): Promise<number> {
   const child = spawn(process.execPath, [...process.execArgv, "--test", reporter, ...options, ...files], {
     stdio: "inherit",
   });
-  const forward = (signal: NodeJS.Signals): void => void child.kill(signal);
+  const forward = (signal: NodeJS.Signals): void => {
+    wasStopped = true;
+    child.kill(signal);
+  };
   process.on("SIGINT", forward).on("SIGTERM", forward);
   const [code]: unknown[] = await once(child, "close");
   process.off("SIGINT", forward).off("SIGTERM", forward);

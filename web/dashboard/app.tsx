@@ -50,11 +50,7 @@ export function App(): JSX.Element {
         <strong>Berth</strong>
         <nav aria-label="Pages">
           {pages.map(([name, label]) => (
-            <a
-              key={name}
-              href={name === "slots" ? "/" : `/ui/${name}`}
-              aria-current={page === name ? "page" : undefined}
-            >
+            <a key={name} href={`/ui/${name}`} aria-current={page === name ? "page" : undefined}>
               {label}
             </a>
           ))}
@@ -113,7 +109,7 @@ function pageOf([page = "slots", name]: readonly string[]): ComponentChildren {
         <>
           <h1>No such page</h1>
           <p>
-            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="/">All slots</a>
+            Nothing is at the address <code>{path.value.slice(0, 200)}</code>. <a href="/ui/slots">All slots</a>
           </p>
         </>
       );

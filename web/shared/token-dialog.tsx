@@ -11,8 +11,12 @@ export function TokenDialog({ onDone }: { readonly onDone: () => void }): JSX.El
     // Focus returns to where it was.
     return () => dialog?.close();
   }, []);
+  // Browsers close a dialog at a repeated Escape whatever its handler says; without the form the page could not go on.
+  const reopen = (): void => {
+    if (box.current?.isConnected === true) box.current.showModal();
+  };
   return (
-    <dialog ref={box} aria-label="Who are you?" onCancel={(event) => event.preventDefault()}>
+    <dialog ref={box} aria-label="Who are you?" onCancel={(event) => event.preventDefault()} onClose={reopen}>
       <TokenForm onDone={onDone} isOver />
     </dialog>
   );

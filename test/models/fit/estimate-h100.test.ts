@@ -47,9 +47,6 @@ function nearIn(row: Row) {
   };
 }
 
-/** The context of a load without a named one is lowered after the projection, to what the GPU has. */
-const lowered = new Set(["l8-noctx-par8"]);
-
 describe("the estimate of a load on an H100", async () => {
   for (const row of await rows()) {
     it(`is what the engine reports: ${row["id"] ?? ""}, ${row["shape"] ?? ""} ${row["quant"] ?? ""} ${row["flags"] ?? ""}`, async () => {
@@ -67,7 +64,7 @@ describe("the estimate of a load on an H100", async () => {
       near("the whole process", sumOf(gpu), "process_mib_after_prompt");
     });
 
-    it(`is within 3 % with the figures of the engine's own allocator: ${row["id"] ?? ""}`, async () => {
+    it(`takes the figures that the engine's own allocator prints: ${row["id"] ?? ""}`, async () => {
       const { shape, settings } = await loadOf(row);
       const whole = (...names: string[]): string => names.map((name) => Math.floor(Number(row[name]))).join(" ");
       const print = [
@@ -76,9 +73,8 @@ describe("the estimate of a load on an H100", async () => {
       ].join("\n");
       const [gpu] = engineEstimate(print, shape, settings)?.gpus ?? [];
       assert.ok(gpu !== undefined);
+      // The print has whole MiB; this says nothing of how well llama.cpp's allocator meets what it then takes.
       nearIn(row)("buffers", sumOf(gpu) - gpu.driver, "gpu_buffers_mib", 0.03, 0.03);
-      if (row["projected_mib"] === "" || lowered.has(row["id"] ?? "")) return;
-      nearIn(row)("the engine's sum", Number(row["projected_mib"]) * mebibyte, "gpu_buffers_mib", 0.03, 0.03);
     });
   }
 });
