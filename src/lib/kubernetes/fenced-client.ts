@@ -1,7 +1,10 @@
 import type { ApiClient } from "./client.ts";
 import { usualTimes } from "./lease-election.ts";
 
-/** A write that is sent while its sender leads is answered, or given up, before another process may lead. */
+/**
+ * A write that is sent while its sender leads is answered, or given up, before another process may lead. One that was given
+ * up may still be carried out.
+ */
 const writeLimitMs = usualTimes.durationMs - usualTimes.deadlineMs;
 
 /**

@@ -87,7 +87,10 @@ export function rightsIn(rules: readonly Rule[]): readonly string[] {
 
 const verbs: Readonly<Record<string, string>> = { POST: "create", PUT: "update", PATCH: "patch", DELETE: "delete" };
 
-/** The rights of `granted` that a request needs, from `GET /path?query`; none where no rule of them covers it. */
+/**
+ * The rights of `granted` that a request needs, from `GET /path?query`; none where no rule of them covers it. Where one for
+ * the object's name is granted it is that one, and not the one for all names as well.
+ */
 export function rightsUsed(request: string, granted: readonly string[]): readonly string[] {
   const [method = "", url = ""] = request.split(" ");
   const { pathname, searchParams } = new URL(url, "https://server");
@@ -102,8 +105,10 @@ export function rightsUsed(request: string, granted: readonly string[]): readonl
   const resource = `${plural}${part === undefined ? "" : `/${part}`}${group}`;
   // An applied object that is not there is created, by both rights.
   const both = method === "PATCH" && searchParams.get("force") === "true" && part === undefined ? ["create"] : [];
-  const wanted = [verb, ...both].flatMap((each) => [`${resource} ${each}`, `${resource}/${named} ${each}`]);
-  return granted.filter((right) => wanted.includes(right));
+  return [verb, ...both].flatMap((each) => {
+    const right = [`${resource}/${named} ${each}`, `${resource} ${each}`].find((wanted) => granted.includes(wanted));
+    return right === undefined ? [] : [right];
+  });
 }
 
 export interface Account {
