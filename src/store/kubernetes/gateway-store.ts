@@ -44,7 +44,7 @@ export async function openClusterGatewayStore(
   const modelTasks = stack.use(await openModelTaskStore(maps));
   const discovered = stack.use(await DiscoveredStore.open(stateDir, { onError: options.onDiscoveredError }));
   const manifests = stack.use(new ManifestThread());
-  const conversations = stack.use(new ConversationThread(stateDir));
+  const conversations = stack.use(new ConversationThread(stateDir, { hasAll: false }));
   const demand = openDemandLease(client, options.gateway);
   const owned = stack.move();
   return {

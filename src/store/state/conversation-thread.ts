@@ -11,6 +11,7 @@ import { ConversationStore } from "./conversations.ts";
  */
 export class ConversationThread implements AsyncDisposable {
   readonly #stateDir: string;
+  readonly #hasAll: boolean;
   readonly #store: ConversationStore;
   readonly #thread = new TaskThread({
     module: new URL("conversation-worker.ts", import.meta.url),
@@ -20,19 +21,21 @@ export class ConversationThread implements AsyncDisposable {
     limits: { maxOldGenerationSizeMb: 512 },
   });
 
-  constructor(stateDir: string) {
+  /** `hasAll`: false where other gateways have conversations of the same owners elsewhere. */
+  constructor(stateDir: string, { hasAll = true } = {}) {
     this.#stateDir = stateDir;
+    this.#hasAll = hasAll;
     this.#store = new ConversationStore(stateDir);
   }
 
-  /** Latest first. A file that does not parse is left out. */
+  /** Latest first. A file that cannot be read or does not parse is left out. */
   async list(owner: string): Promise<readonly ConversationHead[]> {
     return await this.#store.list(owner);
   }
 
-  /** How many conversations an owner has. */
-  async count(owner: string): Promise<number> {
-    return await this.#store.count(owner);
+  /** How many conversations an owner has; undefined where that is not known. */
+  async count(owner: string): Promise<number | undefined> {
+    return this.#hasAll ? await this.#store.count(owner) : undefined;
   }
 
   /** The conversation as JSON. Throws ApiError `system.not_found`. */
@@ -45,7 +48,8 @@ export class ConversationThread implements AsyncDisposable {
   /**
    * Keeps the conversation that a client has sent as JSON. `basedOn`: the `updated_at` of the text that it continues, or
    * `none`; absent: it replaces any. Throws ApiError: `dispatch.invalid_request` where it is none of that id,
-   * `config.changed` where another text is kept, and `dispatch.payload_too_large` for more than an owner may have.
+   * `config.changed` where another text is kept, `dispatch.payload_too_large` for more than an owner may have, and
+   * `system.overloaded` where others write it for too long.
    */
   async write(owner: string, id: string, bytes: Uint8Array, basedOn?: string): Promise<ConversationHead> {
     const based = basedOn === undefined ? {} : { basedOn };
@@ -54,7 +58,7 @@ export class ConversationThread implements AsyncDisposable {
     throw unexpected();
   }
 
-  /** After the writes that were requested before. Throws ApiError `system.not_found`. */
+  /** After earlier writes. Throws ApiError: `system.not_found`, `system.overloaded` as `write` does. */
   async remove(owner: string, id: string): Promise<void> {
     const answer = await this.#call({ do: "remove", stateDir: this.#stateDir, owner, id });
     if (!("isRemoved" in answer)) throw unexpected();

@@ -10,15 +10,18 @@ import {
   type ConversationHead,
 } from "../../api/management/chat-routes.ts";
 import { removeLeftovers, writeFileAtomic } from "../../lib/atomic-file.ts";
+import { errorCode } from "../../lib/error-code.ts";
 import { parseJson } from "../../lib/json.ts";
 import { mapLimited } from "../../lib/map-limited.ts";
 import { Serial } from "../../lib/serial.ts";
 import { readSmallText } from "../../lib/small-file.ts";
+import { ClaimHeld, removeStaleClaim, takeClaim, type Claim } from "./claim.ts";
 
 const parent = "conversations";
 const keptSchema = conversationHeadSchema.pick({ updated_at: true }).loose();
 /** A conversation has at most 16 MiB as the client sends it; escapes may make the file longer. */
 const longestFileBytes = 128 * 1024 ** 2;
+const claimEnd = ".claim";
 /** Each has a file open. */
 const readsAtOnce = 16;
 /** Of one owner: a list of them is read whole. */
@@ -40,24 +43,24 @@ export class ConversationStore {
     this.#mostBytes = mostBytes;
   }
 
-  /** Latest first. A file that does not parse is left out. */
+  /** Latest first. A file that cannot be read or does not parse is left out. */
   async list(owner: string): Promise<readonly ConversationHead[]> {
     const directory = this.#of(owner);
     const files = (await namesIn(directory)).filter((name) => name.endsWith(".head.json"));
     const heads = await mapLimited(
       files,
       readsAtOnce,
-      async (file) => conversationHeadSchema.safeParse(await jsonAt(join(directory, file))).data,
+      async (file) => conversationHeadSchema.safeParse(await jsonAt(join(directory, file)).catch(() => undefined)).data,
     );
     return heads
       .filter((head) => head !== undefined)
       .toSorted((one, other) => Date.parse(other.updated_at) - Date.parse(one.updated_at));
   }
 
-  /** How many conversations an owner has, read from the names of their files alone. */
-  async count(owner: string): Promise<number> {
-    const names = await namesIn(this.#of(owner));
-    return new Set(names.map(idIn)).size;
+  /** How many conversations an owner has, read from the names of their files alone; undefined where that fails. */
+  async count(owner: string): Promise<number | undefined> {
+    const names = await namesIn(this.#of(owner)).catch(() => undefined);
+    return names && new Set(names.map(idIn)).size;
   }
 
   /** Throws ApiError `system.not_found`. */
@@ -70,7 +73,8 @@ export class ConversationStore {
 
   /**
    * `basedOn`: the `updated_at` of the kept text that this one continues, or `none`; absent: it replaces any. Throws
-   * ApiError: `config.changed` where another text is kept, `dispatch.payload_too_large` for more than an owner may have.
+   * ApiError: `config.changed` where another text is kept, `dispatch.payload_too_large` for more than an owner may have,
+   * `system.overloaded` where others write it for too long.
    */
   async write(owner: string, conversation: Conversation, basedOn?: string): Promise<ConversationHead> {
     // Two writes at once would each count the other, and both be refused.
@@ -84,10 +88,15 @@ export class ConversationStore {
     const text = JSON.stringify(conversation);
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await removeLeftovers(directory);
+    for (const name of await readdir(directory)) if (isClaim(name)) await removeStaleClaim(join(directory, name));
+    await using claims = new AsyncDisposableStack();
     // Other gateways write, too: the bounds hold because each counts the others' temporary files once its own is there.
     const beforeReplace = async (): Promise<void> => {
       await this.#checkBounds(directory, id, Buffer.byteLength(text));
+      // Held until both files are there: another gateway reads either what is replaced here, or what replaces it.
+      const claim = claims.use(await claimOn(directory, id));
       if (basedOn !== undefined) await checkBase(join(directory, `${id}.json`), updated_at, basedOn);
+      if (!claim.isSafe()) throw busy(id);
     };
     await writeFileAtomic(join(directory, `${id}.json`), text, { fsync: false, mode: 0o600, beforeReplace });
     // Last: what a list names can be read.
@@ -109,7 +118,7 @@ export class ConversationStore {
     }
   }
 
-  /** Throws ApiError `system.not_found`. */
+  /** Throws ApiError: `system.not_found`, `system.overloaded` where others write it for too long. */
   async remove(owner: string, id: string): Promise<void> {
     const directory = this.#of(owner);
     // The text first: after a crash between them a list still names what is to be deleted.
@@ -117,6 +126,7 @@ export class ConversationStore {
     const names = await namesIn(directory);
     // A file that cannot be read is deleted, too: nobody could get rid of it otherwise.
     if (!isId(id) || !files.some((file) => names.includes(file))) throw notFound(id);
+    await using _claim = await claimOn(directory, id);
     for (const file of files) await rm(join(directory, file), { force: true });
   }
 
@@ -135,6 +145,23 @@ function directoryName(owner: string): string {
   return createHash("sha256").update(owner).digest("hex").slice(0, 32);
 }
 
+/**
+ * Of the gateways on this directory, one at a time replaces or deletes a conversation. The file of a process that has
+ * crashed goes with the owner's next write. Throws ApiError `system.overloaded`.
+ */
+async function claimOn(directory: string, id: string): Promise<Claim> {
+  try {
+    return await takeClaim(join(directory, `.${id}${claimEnd}`));
+  } catch (error) {
+    throw error instanceof ClaimHeld ? busy(id) : error;
+  }
+}
+
+function busy(id: string): ApiError {
+  const headers = { "retry-after": "5" };
+  return new ApiError("system.overloaded", { message: `conversation ${id} is being written: try again`, headers });
+}
+
 /** The whole file is read, not its head: after a crash between the two writes the head is that of an earlier text. */
 async function checkBase(path: string, own: string, basedOn: string): Promise<void> {
   const kept = keptSchema.safeParse(await jsonAt(path)).data?.updated_at;
@@ -149,6 +176,10 @@ function idIn(file: string): string {
   return file.split(".").find((part) => part !== "") ?? "";
 }
 
+function isClaim(file: string): boolean {
+  return file.includes(claimEnd);
+}
+
 /** An id comes from a path: one with slashes would name a file of another owner. */
 function isId(id: string): boolean {
   return conversationIdSchema.safeParse(id).success;
@@ -158,19 +189,27 @@ function notFound(id: string): ApiError {
   return new ApiError("system.not_found", { message: `no conversation of yours is ${id}` });
 }
 
+/** Without claims. Only a directory that does not exist is an empty one. */
 async function namesIn(directory: string): Promise<readonly string[]> {
-  return await readdir(directory).catch(() => []);
+  try {
+    return (await readdir(directory)).filter((name) => !isClaim(name));
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return [];
+    throw error;
+  }
 }
 
 async function sizeOf(path: string): Promise<number> {
   return (await stat(path).catch(() => undefined))?.size ?? 0;
 }
 
+/** Undefined without the file, and where it does not parse. Any other file may hold a text: rejects. */
 async function jsonAt(path: string): Promise<unknown> {
   try {
     // A file may have 16 MiB, and a list reads a thousand heads: every other request waits for a read on this thread.
     return parseJson(await readSmallText(path, longestFileBytes));
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (errorCode(error) === "ENOENT") return undefined;
+    throw error;
   }
 }

@@ -21,3 +21,10 @@ it("a deletion is done after the write that was requested before, so that no del
   assert.deepEqual(await thread.list("ann"), []);
   await assert.rejects(thread.read("ann", "aaaaaaaa"), /no conversation of yours/);
 });
+
+it("conversations are not counted where other gateways have some of the same owner", async () => {
+  await using directory = await tempDir();
+  await using all = new ConversationThread(directory.path);
+  await using some = new ConversationThread(directory.path, { hasAll: false });
+  assert.deepEqual([await all.count("ann"), await some.count("ann")], [0, undefined]);
+});

@@ -88,3 +88,81 @@ it("conversations are read without a read on the thread of all requests", async 
     syncBuiltinESMExports();
   }
 });
+
+it("of writes of several gateways that continue the same text, one is kept and the others are refused", async () => {
+  await using directory = await tempDir();
+  const stores = Array.from({ length: 4 }, () => new ConversationStore(directory.path));
+  let base = "none";
+  for (let round = 0; round < 20; round += 1) {
+    const writes = stores.map(async (store, nth) => {
+      const updated_at = `2026-01-01T00:${10 + round}:0${nth}Z`;
+      await store.write("a", { ...conversation("aaaaaaaa", "x".repeat(10_000)), updated_at }, base);
+      return updated_at;
+    });
+    const ends = await Promise.allSettled(writes);
+    const kept = ends.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    assert.equal(kept.length, 1, `round ${round}`);
+    for (const each of ends) if (each.status === "rejected") assert.equal(each.reason.code, "config.changed");
+    [base = ""] = kept;
+    assert.deepEqual(
+      (await new ConversationStore(directory.path).list("a")).map((head) => head.updated_at),
+      kept,
+    );
+  }
+  const [owner = ""] = fs.readdirSync(`${directory.path}/conversations`);
+  assert.equal(fs.readdirSync(`${directory.path}/conversations/${owner}`).length, 2, "no claim stays");
+});
+
+it("a conversation that another gateway is writing is neither written nor deleted, unless that one has crashed", async () => {
+  await using directory = await tempDir();
+  const store = new ConversationStore(directory.path);
+  await store.write("a", conversation("aaaaaaaa", "one"));
+  const [owner = ""] = fs.readdirSync(`${directory.path}/conversations`);
+  const claim = (id: string): string => `${directory.path}/conversations/${owner}/.${id}.claim`;
+  for (const id of ["aaaaaaaa", "bbbbbbbb", "cccccccc"]) fs.writeFileSync(claim(id), "");
+  assert.equal(await store.count("a"), 1);
+  const other = new ConversationStore(directory.path);
+  await Promise.all([
+    assert.rejects(store.write("a", conversation("aaaaaaaa", "two")), { code: "system.overloaded", status: 503 }),
+    assert.rejects(other.remove("a", "aaaaaaaa"), { code: "system.overloaded", status: 503 }),
+  ]);
+  assert.equal((await store.read("a", "aaaaaaaa")).messages[0]?.content, "one");
+  const ago = (ms: number): Date => new Date(Date.now() - ms);
+  fs.utimesSync(claim("aaaaaaaa"), ago(11_000), ago(11_000));
+  fs.utimesSync(claim("bbbbbbbb"), ago(11_000), ago(11_000));
+  await store.write("a", conversation("aaaaaaaa", "two"));
+  assert.deepEqual(
+    [claim("aaaaaaaa"), claim("bbbbbbbb"), claim("cccccccc")].map((path) => fs.existsSync(path)),
+    [false, false, true],
+  );
+  await store.remove("a", "aaaaaaaa");
+  assert.equal(await store.count("a"), 0);
+});
+
+it("a kept text that cannot be read is not replaced by one that continues none", async () => {
+  await using directory = await tempDir();
+  const store = new ConversationStore(directory.path);
+  await store.write("a", conversation("aaaaaaaa", "kept"));
+  const [owner = ""] = fs.readdirSync(`${directory.path}/conversations`);
+  const file = `${directory.path}/conversations/${owner}/aaaaaaaa.json`;
+  const size = 128 * 1024 ** 2 + 1;
+  fs.truncateSync(file, size);
+  await assert.rejects(store.write("a", conversation("aaaaaaaa", "other"), "none"), /larger than 128 MiB/);
+  assert.equal(fs.statSync(file).size, size);
+  fs.writeFileSync(file, "{");
+  await store.write("a", conversation("aaaaaaaa", "other"), "none");
+  assert.equal((await store.read("a", "aaaaaaaa")).messages[0]?.content, "other");
+});
+
+it("conversations whose directory cannot be read are not counted as none", async () => {
+  await using directory = await tempDir();
+  const store = new ConversationStore(directory.path);
+  assert.equal(await store.count("a"), 0);
+  await store.write("a", conversation("aaaaaaaa", "kept"));
+  assert.equal(await store.count("a"), 1);
+  const [owner = ""] = fs.readdirSync(`${directory.path}/conversations`);
+  fs.rmSync(`${directory.path}/conversations/${owner}`, { recursive: true });
+  fs.writeFileSync(`${directory.path}/conversations/${owner}`, "");
+  assert.equal(await store.count("a"), undefined);
+  await assert.rejects(store.list("a"), { code: "ENOTDIR" });
+});

@@ -81,7 +81,7 @@ export function TokensPage(): JSX.Element {
   );
 }
 
-/** What goes with a token for ever. An older server does not count. */
+/** What goes with a token for ever. The server leaves out a count that it does not know, as of several gateways. */
 function lossText({ conversations }: TokenView): string {
   switch (conversations) {
     case undefined:
