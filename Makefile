@@ -7,7 +7,7 @@ KEPT := $(shell [ ! -O . ] || echo "NODE_COMPILE_CACHE='$${NODE_COMPILE_CACHE:-$
 TEST := $(KEPT) $(RUN) --test --test-reporter=./test/support/reporter.ts
 # Suites that need more than Node have targets of their own; every other folder belongs to `make test`.
 OTHER_SUITES := bare bench browser docker edge k8s llama-server monitoring pack schema soak
-TESTS := $(filter-out $(OTHER_SUITES:%=test/%/),$(wildcard test/*/))
+TESTS := $(filter-out $(OTHER_SUITES:%=test/%/) test/doubles/ test/fixtures/ test/support/,$(wildcard test/*/))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test llama-server test-llama-server test-docker test-podman kube test-k8s test-edge test-browser pictures pictures-monitoring web test-pull test-monitoring test-schema test-bare test-install test-dockerfile test-soak soak verify generate images pack test-pack bench bench-setup clean
