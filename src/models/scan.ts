@@ -72,10 +72,12 @@ export class ModelScan {
   }
 
   async #walk(root: string, { files, named, visited }: Walked, signal: AbortSignal): Promise<void> {
-    const visit = async (directory: string, left: number): Promise<void> => {
+    // Only a link needs another read: below a path without links, a directory's own path has none either.
+    const follow = async (directory: string, real: string | undefined, left: number): Promise<void> =>
+      await visit(directory, real ?? (await realpath(directory)), left);
+    const visit = async (directory: string, real: string, left: number): Promise<void> => {
       signal.throwIfAborted();
       // A link may lead back to where it lies.
-      const real = await realpath(directory);
       if (visited.has(real) || kernelTree.test(real)) return;
       visited.add(real);
       for (const entry of await readdir(directory, { withFileTypes: true })) {
@@ -85,15 +87,17 @@ export class ModelScan {
         if (path.endsWith(".gguf") && entry.isDirectory()) named.add(path);
         if (isModel && !entry.isDirectory()) files.add(path);
         else if (left > 0 && (entry.isDirectory() || entry.isSymbolicLink()))
-          await visit(path, left - 1).catch((error: unknown) => {
-            if (!["ENOENT", "ENOTDIR", "EACCES", "EPERM", "ELOOP"].includes(errorCode(error) ?? "")) throw error;
-          });
+          await follow(path, entry.isSymbolicLink() ? undefined : join(real, entry.name), left - 1).catch(
+            (error: unknown) => {
+              if (!["ENOENT", "ENOTDIR", "EACCES", "EPERM", "ELOOP"].includes(errorCode(error) ?? "")) throw error;
+            },
+          );
         if (files.size > mostFiles)
           throw new Error(`${root} has more than ${mostFiles} model files: scan a directory in it`);
       }
     };
     try {
-      await visit(root, depth);
+      await follow(root, undefined, depth);
     } catch (error) {
       signal.throwIfAborted();
       throw errorCode(error) === undefined ? error : new Error(`${root} cannot be scanned: ${whyNot(error)}`);
