@@ -25,6 +25,8 @@ describe("an edit of a manifest that is not saved", () => {
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     const text = `${await manifest.inputValue()}idle_seconds = 55\n`;
     await manifest.fill(text);
+    const save = page.getByRole("button", { name: "Save", exact: true });
+    await until("the edit can be saved", () => save.isEnabled());
     return text;
   };
 

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import type { ManifestView } from "../../../src/api/management/manifest-text.ts";
 import { ApiFailure, call, messageOf } from "../../shared/api.ts";
 import { lineDifferences } from "../../shared/line-diff.ts";
@@ -63,7 +63,8 @@ function Editor({ at, source, onSaved }: EditorProps): JSX.Element {
     if (text === base.text) setText(source.text);
     if (text === base.text || text === source.text) setBase(source);
   }, [source.hash]);
-  useEffect(() => keepDraft(at, { text, base }), [at, text, base]);
+  // Before the next event: a reload right after a keystroke asks, too.
+  useLayoutEffect(() => keepDraft(at, { text, base }), [at, text, base]);
   const isReadOnly = source.read_only !== null;
   const isChanged = text !== base.text;
   const fail = (error: unknown): void => setSays({ tone: "alert", lines: [messageOf(error)] });
