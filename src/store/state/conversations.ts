@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { ApiError } from "../../api/errors.ts";
 import {
   conversationHeadSchema,
@@ -15,13 +16,16 @@ import { parseJson } from "../../lib/json.ts";
 import { mapLimited } from "../../lib/map-limited.ts";
 import { Serial } from "../../lib/serial.ts";
 import { readSmallText } from "../../lib/small-file.ts";
-import { ClaimHeld, removeStaleClaim, takeClaim, type Claim } from "./claim.ts";
+import { steadyNow } from "../../lib/steady-clock.ts";
+import { acquireLock, LockHeld, type HeldLock } from "./lock.ts";
 
 const parent = "conversations";
 const keptSchema = conversationHeadSchema.pick({ updated_at: true }).loose();
 /** A conversation has at most 16 MiB as the client sends it; escapes may make the file longer. */
 const longestFileBytes = 128 * 1024 ** 2;
-const claimEnd = ".claim";
+const lockEnd = ".lock";
+/** How long a write waits for one of the same conversation by another gateway. */
+const lockWaitMs = 3000;
 /** Each has a file open. */
 const readsAtOnce = 16;
 /** Of one owner: a list of them is read whole. */
@@ -88,15 +92,14 @@ export class ConversationStore {
     const text = JSON.stringify(conversation);
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await removeLeftovers(directory);
-    for (const name of await readdir(directory)) if (isClaim(name)) await removeStaleClaim(join(directory, name));
-    await using claims = new AsyncDisposableStack();
+    await using locks = new AsyncDisposableStack();
     // Other gateways write, too: the bounds hold because each counts the others' temporary files once its own is there.
     const beforeReplace = async (): Promise<void> => {
       await this.#checkBounds(directory, id, Buffer.byteLength(text));
       // Held until both files are there: another gateway reads either what is replaced here, or what replaces it.
-      const claim = claims.use(await claimOn(directory, id));
+      const lock = locks.use(await lockOf(directory, id));
       if (basedOn !== undefined) await checkBase(join(directory, `${id}.json`), updated_at, basedOn);
-      if (!claim.isSafe()) throw busy(id);
+      if (!lock.isHeld()) throw busy(id);
     };
     await writeFileAtomic(join(directory, `${id}.json`), text, { fsync: false, mode: 0o600, beforeReplace });
     // Last: what a list names can be read.
@@ -126,7 +129,7 @@ export class ConversationStore {
     const names = await namesIn(directory);
     // A file that cannot be read is deleted, too: nobody could get rid of it otherwise.
     if (!isId(id) || !files.some((file) => names.includes(file))) throw notFound(id);
-    await using _claim = await claimOn(directory, id);
+    await using _lock = await lockOf(directory, id);
     for (const file of files) await rm(join(directory, file), { force: true });
   }
 
@@ -146,14 +149,19 @@ function directoryName(owner: string): string {
 }
 
 /**
- * Of the gateways on this directory, one at a time replaces or deletes a conversation. The file of a process that has
- * crashed goes with the owner's next write. Throws ApiError `system.overloaded`.
+ * Of the gateways on this directory, one at a time replaces or deletes a conversation. Throws ApiError
+ * `system.overloaded`.
  */
-async function claimOn(directory: string, id: string): Promise<Claim> {
-  try {
-    return await takeClaim(join(directory, `.${id}${claimEnd}`));
-  } catch (error) {
-    throw error instanceof ClaimHeld ? busy(id) : error;
+async function lockOf(directory: string, id: string): Promise<HeldLock> {
+  const until = steadyNow() + lockWaitMs;
+  for (;;) {
+    try {
+      return await acquireLock(join(directory, `.${id}${lockEnd}`));
+    } catch (error) {
+      if (!(error instanceof LockHeld)) throw error;
+      if (steadyNow() > until) throw busy(id);
+    }
+    await delay(5 + Math.random() * 20);
   }
 }
 
@@ -176,10 +184,6 @@ function idIn(file: string): string {
   return file.split(".").find((part) => part !== "") ?? "";
 }
 
-function isClaim(file: string): boolean {
-  return file.includes(claimEnd);
-}
-
 /** An id comes from a path: one with slashes would name a file of another owner. */
 function isId(id: string): boolean {
   return conversationIdSchema.safeParse(id).success;
@@ -189,10 +193,10 @@ function notFound(id: string): ApiError {
   return new ApiError("system.not_found", { message: `no conversation of yours is ${id}` });
 }
 
-/** Without claims. Only a directory that does not exist is an empty one. */
+/** Without locks. Only a directory that does not exist is an empty one. */
 async function namesIn(directory: string): Promise<readonly string[]> {
   try {
-    return (await readdir(directory)).filter((name) => !isClaim(name));
+    return (await readdir(directory)).filter((name) => !name.includes(lockEnd));
   } catch (error) {
     if (errorCode(error) === "ENOENT") return [];
     throw error;

@@ -3,7 +3,9 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { it } from "node:test";
 import { conversationSchema, type Conversation } from "../../../src/api/management/chat-routes.ts";
+import { bootId } from "../../../src/lib/boot-id.ts";
 import { ConversationStore } from "../../../src/store/state/conversations.ts";
+import { acquireLock } from "../../../src/store/state/lock.ts";
 import { tempDir } from "../../support/temp-dir.ts";
 
 const conversation = (id: string, content: string): Conversation =>
@@ -110,7 +112,7 @@ it("of writes of several gateways that continue the same text, one is kept and t
     );
   }
   const [owner = ""] = fs.readdirSync(`${directory.path}/conversations`);
-  assert.equal(fs.readdirSync(`${directory.path}/conversations/${owner}`).length, 2, "no claim stays");
+  assert.equal(fs.readdirSync(`${directory.path}/conversations/${owner}`).length, 2, "no lock stays");
 });
 
 it("a conversation that another gateway is writing is neither written nor deleted, unless that one has crashed", async () => {
@@ -118,23 +120,21 @@ it("a conversation that another gateway is writing is neither written nor delete
   const store = new ConversationStore(directory.path);
   await store.write("a", conversation("aaaaaaaa", "one"));
   const [owner = ""] = fs.readdirSync(`${directory.path}/conversations`);
-  const claim = (id: string): string => `${directory.path}/conversations/${owner}/.${id}.claim`;
-  for (const id of ["aaaaaaaa", "bbbbbbbb", "cccccccc"]) fs.writeFileSync(claim(id), "");
-  assert.equal(await store.count("a"), 1);
+  const path = `${directory.path}/conversations/${owner}/.aaaaaaaa.lock`;
   const other = new ConversationStore(directory.path);
-  await Promise.all([
-    assert.rejects(store.write("a", conversation("aaaaaaaa", "two")), { code: "system.overloaded", status: 503 }),
-    assert.rejects(other.remove("a", "aaaaaaaa"), { code: "system.overloaded", status: 503 }),
-  ]);
+  {
+    await using _lock = await acquireLock(path);
+    assert.equal(await store.count("a"), 1);
+    await Promise.all([
+      assert.rejects(store.write("a", conversation("aaaaaaaa", "two")), { code: "system.overloaded", status: 503 }),
+      assert.rejects(other.remove("a", "aaaaaaaa"), { code: "system.overloaded", status: 503 }),
+    ]);
+  }
   assert.equal((await store.read("a", "aaaaaaaa")).messages[0]?.content, "one");
-  const ago = (ms: number): Date => new Date(Date.now() - ms);
-  fs.utimesSync(claim("aaaaaaaa"), ago(11_000), ago(11_000));
-  fs.utimesSync(claim("bbbbbbbb"), ago(11_000), ago(11_000));
+  // The lock of a gateway that was killed: its process number is another process's by now.
+  fs.writeFileSync(path, JSON.stringify({ pid: process.pid, startTime: "1", bootId: bootId(), beatMs: 1000 }));
   await store.write("a", conversation("aaaaaaaa", "two"));
-  assert.deepEqual(
-    [claim("aaaaaaaa"), claim("bbbbbbbb"), claim("cccccccc")].map((path) => fs.existsSync(path)),
-    [false, false, true],
-  );
+  assert.equal(fs.existsSync(path), false);
   await store.remove("a", "aaaaaaaa");
   assert.equal(await store.count("a"), 0);
 });
