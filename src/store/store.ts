@@ -103,7 +103,10 @@ export interface PublishedChange {
 export interface Publisher {
   readSlots(): Promise<readonly PublishedSlot[]>;
   writeSlot(slot: PublishedSlot): Promise<void>;
+  /** Of a slot that has ended: in a cluster its object may go then. */
   deleteSlot(name: string): Promise<void>;
+  /** Of a slot whose published state misleads, and cannot be replaced yet: its engines may run. */
+  hideSlot(name: string): Promise<void>;
   /** The unreadable ones of these names: their files were deleted. */
   missingSlots(names: Iterable<string>): readonly string[];
   /** Whether the written registry is still there. */

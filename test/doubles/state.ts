@@ -198,6 +198,10 @@ export class PublisherDouble implements Publisher {
     this.slots.delete(name);
   }
 
+  async hideSlot(name: string): Promise<void> {
+    this.slots.delete(name);
+  }
+
   registry: PublishedRegistry | undefined;
 
   async writeRegistry(registry: PublishedRegistry): Promise<void> {

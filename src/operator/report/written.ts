@@ -98,7 +98,7 @@ export class PublishedWriter {
         await this.#publisher.writeSlot(part);
       } catch {
         if (!misleads(before, next)) throw error;
-        await this.#publisher.deleteSlot(next.name);
+        await this.#publisher.hideSlot(next.name);
         await this.#publisher.writeSlot(part);
       }
       if (isFull) throw error;

@@ -131,9 +131,19 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     // Its deletion has not begun: only what was published of it goes, and its engines may come or be there.
     if (hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
   }
-  function forget(name: string): void {
+  async function hide(name: string): Promise<void> {
+    lease.check();
+    forgetWritten(name);
+    await bare.delete(name);
+    const object = source.object("Slot", name);
+    if (object !== undefined && hasRecord(object)) await writeStatus(object, "Slot", emptyStatus);
+  }
+  function forgetWritten(name: string): void {
     clearTimeout(written.get(name)?.timer);
     written.delete(name);
+  }
+  function forget(name: string): void {
+    forgetWritten(name);
     finalizers.forget(name);
     events.forget(name);
   }
@@ -151,6 +161,9 @@ export async function openObjectPublisher(options: PublisherOptions): Promise<Ob
     async deleteSlot(name) {
       await inTurn(name, () => remove(name));
       turns.delete(name);
+    },
+    async hideSlot(name) {
+      await inTurn(name, () => hide(name));
     },
     missingSlots(names) {
       // Only what can be seen to be missing: a watch that is not open shows an old state.

@@ -40,8 +40,13 @@ export async function openPublisher(stateDir: string, options: PublisherOptions 
   await removeVoidDemand(join(stateDir, "demand"));
   /** When the directory last changed, at a time when every slot's file was there. */
   let completeMs: number | undefined;
-  /** What is on disk for certain, or being written: generations (DECISIONS 15) and results of benchmarks. */
+  /** By slot: the generation (DECISIONS 15) and the benchmark that are on disk for certain, or are being synced. */
   const synced = new Map<string, string>();
+  const removeFile = async (name: string): Promise<void> => {
+    options.check?.();
+    await rm(join(slotsDir, `${slotNameSchema.parse(name)}.json`), { force: true });
+    synced.delete(name);
+  };
   return {
     async readSlots() {
       const found: PublishedSlot[] = [];
@@ -76,11 +81,8 @@ export async function openPublisher(stateDir: string, options: PublisherOptions 
       // Nothing waits for the disk: a power cut within these milliseconds costs at most one generation's number, or one result.
       void syncFile(path).catch(() => synced.delete(slot.name));
     },
-    async deleteSlot(name) {
-      options.check?.();
-      await rm(join(slotsDir, `${slotNameSchema.parse(name)}.json`), { force: true });
-      synced.delete(name);
-    },
+    deleteSlot: removeFile,
+    hideSlot: removeFile,
     missingSlots(names) {
       const changedMs = statSync(slotsDir, { throwIfNoEntry: false })?.mtimeMs;
       if (changedMs !== undefined && changedMs === completeMs) return [];

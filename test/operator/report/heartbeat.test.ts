@@ -14,6 +14,7 @@ test("a heartbeat that cannot be written is logged once, tried each second, and 
     readSlots: unused,
     writeSlot: unused,
     deleteSlot: unused,
+    hideSlot: unused,
     missingSlots: () => [],
     hasRegistry: () => true,
     writeRegistry: unused,

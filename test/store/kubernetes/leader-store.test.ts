@@ -121,6 +121,24 @@ describe("the finalizer of a Slot", () => {
     });
   });
 
+  it("stays where its state is hidden after its deletion has begun: its engine may run", async () => {
+    const api = new ApiDouble();
+    api.put(`${slots}/a`, { apiVersion, kind: "Slot", metadata: {}, spec });
+    await using leading = await leader(api);
+    const { publisher } = leading.store;
+    await using inputs = await leading.store.inputs();
+    await publisher.writeSlot(published("a"));
+    const object = api.get(`${slots}/a`);
+    const metadata = { ...Object(object?.["metadata"]), deletionTimestamp: "2026-11-23T00:00:00Z" };
+    api.put(`${slots}/a`, { ...object, metadata });
+    await until("the deletion is seen", () => inputs.source.get("Slot", "a") === undefined);
+    await publisher.hideSlot("a");
+    assert.deepEqual(Object(api.get(`${slots}/a`)?.["status"])["conditions"] ?? [], []);
+    assert.deepEqual(finalizersOf(api), ["berth.dev/engine"]);
+    await publisher.deleteSlot("a");
+    assert.deepEqual(finalizersOf(api), []);
+  });
+
   it("goes where the deletion began before anything was published", async () => {
     await using leading = await leader();
     const metadata = { finalizers: ["berth.dev/engine"], deletionTimestamp: "2026-11-23T00:00:00Z" };
