@@ -4,16 +4,17 @@
  */
 import { runEntry } from "./entry.ts";
 
-/** The process's only argument. */
-export type PartCommand = "operator" | "serve";
-
 const { env } = process;
 
-await runEntry(async () => {
-  if (process.argv[2] === ("operator" satisfies PartCommand)) {
-    const { operator } = await import("./operator.ts");
-    return await operator({ env, paused: false, stopsEngines: true });
-  }
-  const { serve } = await import("./serve.ts");
-  return await serve({ env });
-});
+const parts = {
+  operator: async () => (await import("./operator.ts")).operator({ env, paused: false, stopsEngines: true }),
+  serve: async () => (await import("./serve.ts")).serve({ env }),
+};
+
+/** The process's only argument. */
+export type PartCommand = keyof typeof parts;
+
+const name = process.argv[2];
+const run = Object.entries(parts).find(([part]) => part === name)?.[1];
+if (run === undefined) throw new Error(`no part of \`berth up\`: ${name ?? "(no name)"}`);
+await runEntry(run);

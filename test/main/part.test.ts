@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { ChildProcess, spawn } from "node:child_process";
+import { ChildProcess, spawn, spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import { Part } from "../../src/main/part.ts";
 import { runScarce } from "../support/out-of-files.ts";
 import { until } from "../support/until.ts";
@@ -171,4 +172,15 @@ describe("a part of `berth up`", () => {
       /^ready\ngateway ended \(SIGKILL\); starting it again\ngateway could not be started \(spawn .+ EMFILE\); trying again in 0.5 s\nready$/,
     );
   });
+});
+
+it("the process of a part refuses a name that is none, and starts nothing", async () => {
+  const entry = fileURLToPath(new URL("../../src/main/part-entry.ts", import.meta.url));
+  for (const args of [[], ["gateway"], ["toString"]]) {
+    const { status, stderr } = spawnSync(process.execPath, ["--disable-warning=ExperimentalWarning", entry, ...args], {
+      encoding: "utf8",
+    });
+    assert.equal(status, 1);
+    assert.match(stderr, new RegExp(`no part of \`berth up\`: ${args[0] ?? String.raw`\(no name\)`}`));
+  }
 });

@@ -34,7 +34,7 @@ export function collectVoidLeases({ client, leases, voidMs, onError }: VoidLease
       if (steadyNow() - known.sinceMs < voidMs) continue;
       const body = { preconditions: { uid, resourceVersion: version } };
       await client.request("DELETE", `${leasesPath(client.namespace)}/${name}`, { body }).catch((error: unknown) => {
-        // It is gone, or its gateway lives.
+        // 404: the Lease is gone. 409: its gateway has renewed it meanwhile, so it lives.
         if (!isStatus(error, 404, 409)) throw error;
       });
     }
