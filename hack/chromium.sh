@@ -4,10 +4,5 @@ set -eu
 for found in "${BERTH_TEST_CHROMIUM:-}" /usr/bin/chromium /usr/bin/chromium-browser /usr/bin/google-chrome; do
   [ -n "$found" ] && [ -x "$found" ] && echo "$found" && exit 0
 done
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } >&2
-  echo /usr/bin/chromium
-  exit 0
-fi
-echo "make test-browser: no Chromium is here; install it (Debian: apt-get install chromium), or name one in BERTH_TEST_CHROMIUM" >&2
-exit 1
+"$(dirname "$0")/apt.sh" "no Chromium is here, and BERTH_TEST_CHROMIUM names none" chromium
+echo /usr/bin/chromium

@@ -25,12 +25,7 @@ if [ -x "$cache/kube" ]; then
   exit 0
 fi
 
-if ! command -v go >/dev/null; then
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "missing: go; as root on Debian: apt-get install golang-go"
-  say "installing golang-go"
-  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends golang-go; } >&2 ||
-    fail "apt-get could not install golang-go"
-fi
+command -v go >/dev/null || ../apt.sh "make kube" golang-go
 
 mkdir -p "$cache"
 # Two runs at once build in directories of their own; the later one replaces an equal binary.

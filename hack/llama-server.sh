@@ -29,13 +29,9 @@ need ninja ninja-build
 need g++ g++
 need python3 python3
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$missing python3-venv"
-if [ -n "$missing" ]; then
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-    fail "missing:$missing; as root on Debian: apt-get install$missing"
-  say "installing$missing"
-  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; } >&2 ||
-    fail "apt-get could not install$missing"
-fi
+# The packages are words of their own.
+# shellcheck disable=SC2086
+[ -z "$missing" ] || "$(dirname "$0")/apt.sh" "make llama-server" $missing
 
 mkdir -p "$cache"
 # Two runs at once build in directories of their own; the later one replaces an equal binary.

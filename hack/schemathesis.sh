@@ -7,13 +7,7 @@ place=${XDG_CACHE_HOME:-$HOME/.cache}/berth/schemathesis/$version
 command=$place/bin/schemathesis
 if [ ! -e "$place/complete" ]; then
   {
-    if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
-      if [ "$(id -u)" != 0 ]; then
-        echo "python3 with venv is missing: as root, apt-get install python3-venv" >&2
-        exit 1
-      fi
-      apt-get update -q && apt-get install -y -q --no-install-recommends python3-venv
-    fi
+    python3 -c 'import venv, ensurepip' 2>/dev/null || "$(dirname "$0")/apt.sh" "make test-schema" python3-venv
     rm -rf "$place"
     mkdir -p "$place"
     python3 -m venv "$place"

@@ -31,15 +31,9 @@ if [ "${1:-}" != inside ]; then
     want dockerd docker.io
     want docker-registry docker-registry
   fi
-  if [ -n "$missing" ]; then
-    command -v apt-get >/dev/null || fail "these are needed, and there is no apt to install them with:$missing"
-    echo "installing$missing"
-    # The packages are words of their own.
-    # shellcheck disable=SC2086
-    apt-get update -q >/dev/null &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null ||
-      fail "apt could not install$missing"
-  fi
+  # The packages are words of their own.
+  # shellcheck disable=SC2086
+  [ -z "$missing" ] || hack/apt.sh "make test-$engine" $missing
   exec unshare --net --mount --pid --fork --kill-child --mount-proc "$0" "$engine" inside "$@"
 fi
 shift

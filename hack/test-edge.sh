@@ -9,19 +9,7 @@ missing=
 for program in caddy nginx pebble openssl; do
   command -v "$program" >/dev/null || missing="$missing $program"
 done
-if [ -n "$missing" ]; then
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "make test-edge: missing:$missing; on Debian, as root: apt-get install$missing" >&2
-    exit 1
-  fi
-  apt-get update -q
-  # The tests start their own: the services that the packages would start stay down.
-  policy=/usr/sbin/policy-rc.d
-  [ -e "$policy" ] && policy= || printf '#!/bin/sh\nexit 101\n' >"$policy"
-  [ -z "$policy" ] || chmod +x "$policy"
-  # shellcheck disable=SC2086
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing || installed=no
-  [ -z "$policy" ] || rm -f "$policy"
-  [ "${installed:-yes}" = yes ] || exit 1
-fi
+# The packages are words of their own.
+# shellcheck disable=SC2086
+[ -z "$missing" ] || hack/apt.sh "make test-edge" $missing
 node_modules/.bin/node --disable-warning=ExperimentalWarning --test --test-reporter=./test/support/reporter.ts --test-concurrency=1 "test/edge/**/*.test.ts"

@@ -26,15 +26,9 @@ if [ "${1:-}" != inside ]; then
   want conntrack conntrack
   want lua5.4 lua5.4
   [ -x /usr/lib/cni/bridge ] || missing="$missing containernetworking-plugins"
-  if [ -n "$missing" ]; then
-    command -v apt-get >/dev/null || fail "these are needed, and there is no apt to install them with:$missing"
-    echo "installing$missing"
-    # The packages are words of their own.
-    # shellcheck disable=SC2086
-    apt-get update -q >/dev/null &&
-      DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null ||
-      fail "apt could not install$missing"
-  fi
+  # The packages are words of their own.
+  # shellcheck disable=SC2086
+  [ -z "$missing" ] || hack/apt.sh "make test-k8s" $missing
   BERTH_TEST_KUBE=$(hack/kube.sh)
   BERTH_TEST_HELM=$(hack/helm.sh)
   export BERTH_TEST_KUBE BERTH_TEST_HELM

@@ -18,13 +18,9 @@ install_missing() {
   [ "$(id -u)" = 0 ] || fail "a root directory of its own needs root; run it as root, or in a virtual machine"
   want debootstrap debootstrap
   want git git
-  [ -n "$missing" ] || return 0
-  command -v apt-get >/dev/null || fail "these are needed, and there is no apt to install them with:$missing"
   # The packages are words of their own.
   # shellcheck disable=SC2086
-  apt-get update -q >/dev/null &&
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null ||
-    fail "apt could not install$missing"
+  [ -z "$missing" ] || hack/apt.sh "make $target" $missing
 }
 
 make_root() {
