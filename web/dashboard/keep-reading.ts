@@ -8,8 +8,10 @@ export interface Screen {
 interface Reading {
   /** Ends the reading for good. */
   readonly stop: AbortSignal;
-  /** Reads one stream to its end; calls `works` at each sign of life, after which the next pause is a short one. */
-  readonly read: (signal: AbortSignal, works: () => void) => Promise<void>;
+  /** Reads one stream to its end; calls `opened` once the server has answered. */
+  readonly read: (signal: AbortSignal, opened: () => void) => Promise<void>;
+  /** A stream has been open for `steadyMs`, after which the next pause is a short one. */
+  readonly works?: () => void;
   /** After the stream's end, or with what it has thrown; false: it is not to be read again. */
   readonly ended: (error: unknown) => boolean;
   /** The stream is closed while the page is hidden. */
@@ -19,11 +21,14 @@ interface Reading {
   readonly pauseMs?: { readonly shortest: number; readonly longest: number };
 }
 
+/** A stream that ends sooner has not worked, whatever has arrived: a server may answer, send a few lines, and fail each time. */
+export const steadyMs = 5000;
+
 /**
  * Reads a stream again and again until the signal aborts, as long as the page is shown: a browser has six connections to
  * one host for all its tabs, and the streams of hidden tabs would leave none for a click.
  */
-export async function keepReading({ stop, read, ended, hidden, screen, pauseMs }: Reading): Promise<void> {
+export async function keepReading({ stop, read, works, ended, hidden, screen, pauseMs }: Reading): Promise<void> {
   const { shortest, longest } = pauseMs ?? { shortest: 500, longest: 10_000 };
   let nextMs = shortest;
   while (!stop.aborted) {
@@ -34,12 +39,20 @@ export async function keepReading({ stop, read, ended, hidden, screen, pauseMs }
       if (screen.hidden) away.abort();
     };
     screen.addEventListener("visibilitychange", leave);
+    let steady: ReturnType<typeof setTimeout> | undefined;
+    const opened = (): void => {
+      steady = setTimeout(() => {
+        nextMs = shortest;
+        works?.();
+      }, steadyMs);
+    };
     let failure: unknown;
     try {
-      await read(AbortSignal.any([stop, away.signal]), () => (nextMs = shortest));
+      await read(AbortSignal.any([stop, away.signal]), opened);
     } catch (error) {
       failure = error;
     } finally {
+      clearTimeout(steady);
       screen.removeEventListener("visibilitychange", leave);
     }
     if (stop.aborted) return;

@@ -51,17 +51,17 @@ export async function follow(stop: AbortSignal): Promise<void> {
   await keepReading({ stop, read: readEvents, ended, hidden, screen: document });
 }
 
-async function readEvents(signal: AbortSignal, works: () => void): Promise<void> {
+async function readEvents(signal: AbortSignal, opened: () => void): Promise<void> {
   const watchdog = new AbortController();
   let timer = setTimeout(() => watchdog.abort(), silenceMs);
   try {
     const response = await request("/api/events", { signal: AbortSignal.any([signal, watchdog.signal]) });
     if (response.body === null) throw new Error("the stream of events is empty");
     isOpen = true;
+    opened();
     for await (const event of events(response.body)) {
       clearTimeout(timer);
       timer = setTimeout(() => watchdog.abort(), silenceMs);
-      works();
       queue(event);
     }
   } finally {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
-import { keepReading, type Screen } from "../../../web/dashboard/keep-reading.ts";
+import { it, mock } from "node:test";
+import { keepReading, steadyMs, type Screen } from "../../../web/dashboard/keep-reading.ts";
 import { until } from "../../support/until.ts";
 
 class ScreenDouble extends EventTarget implements Screen {
@@ -44,8 +44,8 @@ it("a stream that ends or fails is read again, until it is said that it is not",
   const failure = new Error("no");
   await keepReading({
     stop: new AbortController().signal,
-    read: async (_signal, works) => {
-      works();
+    read: async (_signal, opened) => {
+      opened();
       if (ends.length > 0) throw failure;
       await Promise.resolve();
     },
@@ -70,4 +70,49 @@ it("a page that is stopped while it is hidden, or between two streams, ends", as
   stop.abort();
   await Promise.all([pausing, waiting]);
   assert.equal(ends, 1);
+});
+
+it("a stream that answers and then fails is read after growing pauses, until one has been open for a while", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    const stop = new AbortController();
+    let [reads, worked] = [0, 0];
+    let fail = (): void => assert.fail("nothing is read");
+    const done = keepReading({
+      stop: stop.signal,
+      read: async (_signal, opened) => {
+        reads += 1;
+        opened();
+        await new Promise<void>((_resolve, reject) => (fail = () => reject(new Error("no"))));
+      },
+      works: () => (worked += 1),
+      ended: () => true,
+      screen: new ScreenDouble(),
+      pauseMs: { shortest: 500, longest: 2000 },
+    });
+    const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+    /** The pause after the stream that is open fails. */
+    const pause = async (): Promise<number> => {
+      await settled();
+      const before = reads;
+      fail();
+      await settled();
+      for (let ms = 0; ; ms += 100) {
+        if (reads > before || ms > 60_000) return ms;
+        mock.timers.tick(100);
+        await settled();
+      }
+    };
+    const pauses: number[] = [];
+    for (let count = 0; count < 4; count += 1) pauses.push(await pause());
+    assert.deepEqual([pauses, worked], [[500, 1000, 2000, 2000], 0]);
+    mock.timers.tick(steadyMs);
+    assert.equal(worked, 1);
+    assert.equal(await pause(), 500);
+    stop.abort();
+    fail();
+    await done;
+  } finally {
+    mock.timers.reset();
+  }
 });

@@ -27,17 +27,21 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       text.draw();
     };
     let tail = firstLines;
-    const read = async (signal: AbortSignal, works: () => void): Promise<void> => {
+    // A log may have no lines for hours.
+    const works = (): void => setFailure("");
+    const read = async (signal: AbortSignal, opened: () => void): Promise<void> => {
       const response = await request(`${at}?follow=1&tail=${tail}`, { signal });
-      setFailure("");
-      works();
+      opened();
       text.begin();
       tail = keptLines;
+      let isNew = true;
       if (response.body === null) return;
       for await (const { event, data } of events(response.body)) {
         if (data === "") continue;
         const said: { readonly line?: string; readonly message?: string } = JSON.parse(data);
         if (event === "error") throw new Error(said.message);
+        if (isNew) works();
+        isNew = false;
         text.add(said.line ?? "");
         if (frame === 0) frame = requestAnimationFrame(draw);
       }
@@ -46,7 +50,7 @@ export function LogView({ at }: { readonly at: string }): JSX.Element {
       setFailure(error === undefined ? "The server has ended the log." : messageOf(error));
       return !(error instanceof ApiFailure && [401, 403].includes(error.status));
     };
-    void keepReading({ stop: stop.signal, read, ended, screen: document });
+    void keepReading({ stop: stop.signal, read, works, ended, screen: document });
     return () => {
       stop.abort();
       cancelAnimationFrame(frame);
