@@ -10,7 +10,7 @@ interface Question {
   readonly answer: (isYes: boolean) => void;
 }
 
-const asked = signal<Question | undefined>(undefined);
+const pendingQuestion = signal<Question | undefined>(undefined);
 
 /** Asks a person, who says no by Escape too. A question that is still open is answered with no. */
 export function ask({
@@ -18,13 +18,13 @@ export function ask({
   yes,
   no = "Cancel",
 }: Partial<Question> & Pick<Question, "text" | "yes">): Promise<boolean> {
-  asked.value?.answer(false);
-  return new Promise((resolve) => (asked.value = { text, yes, no, answer: resolve }));
+  pendingQuestion.value?.answer(false);
+  return new Promise((resolve) => (pendingQuestion.value = { text, yes, no, answer: resolve }));
 }
 
 /** Where questions are asked: once on the page. What lies below it can be neither clicked nor reached by the keyboard. */
 export function AskDialog(): JSX.Element | null {
-  const question = asked.value;
+  const question = pendingQuestion.value;
   return question === undefined ? null : <Asking key={question.text} question={question} />;
 }
 
@@ -34,7 +34,7 @@ function Asking({ question }: { readonly question: Question }): JSX.Element {
   // Closed before it leaves the page: so the browser returns the focus to where it was.
   const end = (value: string) => () => box.current?.close(value);
   const closed = (): void => {
-    if (asked.value === question) asked.value = undefined;
+    if (pendingQuestion.value === question) pendingQuestion.value = undefined;
     question.answer(box.current?.returnValue === "yes");
   };
   return (
