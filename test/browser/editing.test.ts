@@ -53,7 +53,7 @@ describe("an edit of a manifest that is not saved", () => {
     await question.getByRole("button", { name: "Leave" }).click();
     await page.getByRole("heading", { name: "Slots", level: 1 }).waitFor();
     assert.equal(new URL(page.url()).pathname, "/");
-    // It is gone, and nothing is asked any more.
+    // The edit is gone: nothing is asked about it any more.
     await page.evaluate("history.forward()");
     await manifest.waitFor();
     assert.doesNotMatch(await manifest.inputValue(), /idle_seconds/);
@@ -89,7 +89,7 @@ describe("an edit of a manifest that is not saved", () => {
     assert.equal(await kept.getByLabel("Your text", { exact: true }).textContent(), text);
     await page.getByRole("link", { name: "Models", exact: true }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Stay" }).click();
-    // It goes on where the file comes back.
+    // Once the file is back, the edit goes on in the editor.
     await writeFile(join(berth.configDir, "slots/fleeting.toml"), text.replace("55", "77"));
     const manifest = page.getByRole("textbox", { name: "Manifest" });
     await manifest.waitFor();

@@ -68,7 +68,7 @@ describe("what a person enters", () => {
     await fetch(`${berth.url}/api/auth/tokens/${id}`, { method: "DELETE", headers });
     const form = page.getByRole("dialog", { name: "Who are you?" });
     await form.getByRole("alert").getByText("The server does not accept that token.").waitFor();
-    // It cannot be put away: nothing could be read without a token.
+    // Escape does not close the form: without a token the page could read nothing.
     await page.keyboard.press("Escape");
     await give(token);
     await form.waitFor({ state: "detached" });

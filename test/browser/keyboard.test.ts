@@ -7,7 +7,7 @@ import { startBerth, type RunningBerth } from "../support/berth.ts";
 import { runBerth } from "../support/command.ts";
 import { openBrowser, openPage, slotManifest } from "./browser.ts";
 
-/** What has the focus, by the name that a person would use. */
+/** An expression: the name of the focused control, as a person would call it. */
 const named =
   "(() => { const at = document.activeElement; return at.ariaLabel ?? at.labels?.[0]?.textContent.trim() ?? at.textContent; })()";
 

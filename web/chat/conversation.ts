@@ -43,7 +43,7 @@ async function proceed(conversation: Conversation, count: number): Promise<void>
   // The question is kept before its answer: a page that is closed meanwhile loses nothing. The answer does not wait for that.
   if (count === conversation.messages.length) void keep(conversation);
   const reply = await replyOrFailure({ ...conversation, messages: conversation.messages.slice(0, count) }, stopped);
-  // It may have become a copy meanwhile, with another id.
+  // The conversation may have become a copy meanwhile, which has another id.
   const { id, title } = answering.value ?? conversation;
   const earlier = conversation.messages.slice(count);
   const latest = afterRetry(earlier, reply);

@@ -12,7 +12,7 @@ export interface KeeperOptions {
   /** A time in UTC, as in ISO 8601. */
   readonly now: () => string;
   readonly newId: () => string;
-  /** What is kept has changed. */
+  /** `unkept` has changed. */
   readonly onChange: () => void;
   /** The text of the page has become a conversation of its own: another device has continued the other one. */
   readonly onCopy: (id: string, copy: Conversation) => void;
@@ -128,7 +128,7 @@ export class Keeper {
     const sent = this.#sent.get(id) ?? new Set();
     if (verdict.kind === "changed") {
       if (!sent.delete(verdict.keptAt)) return await this.#copy(id, entry);
-      // It was this page's own text, whose answer was lost.
+      // What the server has kept is an earlier text of this page: the answer to its PUT was lost.
       this.#keptAt.set(id, verdict.keptAt);
       return await this.#put(id);
     }
