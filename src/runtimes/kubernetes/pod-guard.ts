@@ -1,6 +1,8 @@
+import { posix } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../lib/record.ts";
 import { BadWorkload } from "../start-failure.ts";
+import { isPodName } from "./pod-label.ts";
 import type { ModelVolume } from "./pod-volumes.ts";
 
 /** Access to one of these gives control of the node, wherever in the tree above them it begins. */
@@ -34,6 +36,10 @@ const ownSecrets = ["berth-bearers", "berth-tokens"];
 type Volume = Readonly<Record<string, unknown>>;
 
 interface OwnParts {
+  /** The Pod's name, and its Secret's. */
+  readonly podName: string;
+  /** The Secrets that the manifest's variables name: the operator itself reads that of a bearer. */
+  readonly secrets: readonly string[];
   readonly own: readonly unknown[];
   readonly models: ModelVolume | undefined;
   readonly isPrivileged: boolean;
@@ -47,13 +53,14 @@ interface OwnParts {
  */
 export function refuseNodeAccess(
   spec: Readonly<Record<string, unknown>>,
-  { own, models, isPrivileged }: OwnParts,
+  { podName, secrets, own, models, isPrivileged }: OwnParts,
 ): void {
   for (const field of shared) if (spec[field] === true) refuse(`podTemplate.spec.${field}`);
   // Without the field the token is mounted, too: a template may have removed it.
   if (spec["automountServiceAccountToken"] !== false) refuse("podTemplate.spec.automountServiceAccountToken");
-  const read = secretsIn(spec);
-  const secret = ownSecrets.find((name) => read.includes(name));
+  const secret = [...secrets, ...secretsIn(spec)].find(
+    (name) => ownSecrets.includes(name) || (name !== podName && isPodName(name)),
+  );
   if (secret !== undefined)
     throw new BadWorkload(
       `the Secret ${secret} would give the Pod the credentials of this installation; ` +
@@ -151,7 +158,7 @@ function hasServiceAccountToken({ projected }: Readonly<Record<string, unknown>>
 }
 
 /** The names of all Secrets that the Pod's volumes and variables read. */
-function secretsIn(spec: Readonly<Record<string, unknown>>): readonly unknown[] {
+function secretsIn(spec: Readonly<Record<string, unknown>>): readonly string[] {
   const at = (value: unknown, ...path: readonly string[]): unknown =>
     path.reduce<unknown>((inner, key) => (isRecord(inner) ? inner[key] : undefined), value);
   const volumes = records(spec["volumes"]).flatMap((volume) => [
@@ -164,7 +171,7 @@ function secretsIn(spec: Readonly<Record<string, unknown>>): readonly unknown[] 
       ...records(envFrom).map((each) => at(each, "secretRef", "name")),
     ]),
   );
-  return [...volumes, ...variables];
+  return [...volumes, ...variables].filter((name) => typeof name === "string");
 }
 
 function refuse(what: string): never {
@@ -179,8 +186,9 @@ function records(value: unknown): readonly Readonly<Record<string, unknown>>[] {
   return list.filter(isRecord);
 }
 
+/** As the kubelet finds it: `/./etc` and, from the root, `etc` are `/etc`. */
 function plainPath(path: string): string {
-  return path.replaceAll(/\/+/g, "/").replace(/(?<=.)\/$/, "");
+  return posix.normalize(`/${path}`).replace(/(?<=.)\/$/, "");
 }
 
 function isWithin(path: string, directory: string): boolean {

@@ -28,6 +28,11 @@ export function podName({ slot, role, ordinal }: SlotProcess): string {
   return `berth-${slot}-${role}-${ordinal}`;
 }
 
+/** Whether `podName` may have made this name. */
+export function isPodName(name: string): boolean {
+  return processRoles.some((role) => new RegExp(`^berth-.+-${role}-\\d+$`).test(name));
+}
+
 export function podLabels(workload: Workload, instance: string): Record<string, string> {
   return {
     "app.kubernetes.io/name": "berth-engine",

@@ -116,7 +116,13 @@ export function podOf(workload: Workload, container: Container, site: PodSite, s
   };
   const pod = templated(generated, container.pod?.template);
   if (site.allowsHostMounts !== true && isRecord(pod["spec"]))
-    refuseNodeAccess(pod["spec"], { own, models: site.models, isPrivileged: devices.paths.length > 0 });
+    refuseNodeAccess(pod["spec"], {
+      podName: name,
+      secrets: secretsNamed(workload),
+      own,
+      models: site.models,
+      isPrivileged: devices.paths.length > 0,
+    });
   return {
     pod,
     ...(Object.keys(secrets).length === 0
@@ -162,6 +168,13 @@ function environment(
   });
   // The user of the engine has no home in the image.
   return { env: names.has("HOME") ? list : [...list, { name: "HOME", value: "/tmp" }], secrets };
+}
+
+/** The Secrets of the manifest's variables, also that of the bearer, whose value the operator copies. */
+function secretsNamed({ env }: Workload): readonly string[] {
+  return Object.values(env).flatMap((value) =>
+    typeof value === "object" && "secretKeyRef" in value ? [value.secretKeyRef.name] : [],
+  );
 }
 
 /** The `restricted` Pod Security level, unless device files of the node forbid it. */

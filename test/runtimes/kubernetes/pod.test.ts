@@ -240,6 +240,22 @@ describe("the Pod of a workload", () => {
       /^the Secret berth-bearers would give the Pod the credentials/,
     ],
     [
+      "the bearers of other engines as its own bearer",
+      {
+        workload: {
+          bearer: { env: "KEY" },
+          env: { KEY: { secretKeyRef: { name: "berth-bearers", key: "other.json" } } },
+        },
+        start: { given: { env: { KEY: "read by the operator" }, bearer: "read by the operator" } },
+      },
+      /^the Secret berth-bearers would give the Pod the credentials/,
+    ],
+    [
+      "the Secret beside another engine's Pod",
+      template({ volumes: [{ name: "x", secret: { secretName: "berth-other-main-0" } }] }),
+      /^the Secret berth-other-main-0 would give the Pod the credentials/,
+    ],
+    [
       "the node's programs for writing",
       { container: { mounts: [{ ...mount("/usr/local/bin"), readOnly: false }] } },
       /^the mount of \/usr\/local\/bin for writing, because of \/usr, would give the Pod its node/,
@@ -256,6 +272,16 @@ describe("the Pod of a workload", () => {
       "a volume of the template",
       template({ volumes: [{ name: "x", hostPath: { path: "/etc" } }] }),
       /^the mount of \/etc would give/,
+    ],
+    [
+      "a guarded directory by another spelling",
+      template({ volumes: [{ name: "x", hostPath: { path: "/./etc" } }] }),
+      /^the mount of \/\.\/etc would give/,
+    ],
+    [
+      "a guarded directory without the slash",
+      template({ volumes: [{ name: "x", hostPath: { path: "etc/" } }] }),
+      /^the mount of etc\/ would give/,
     ],
     [
       "a volume of the template by the name of the models' own",
