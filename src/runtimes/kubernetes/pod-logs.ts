@@ -12,6 +12,8 @@ import { engineContainer } from "./pod.ts";
 
 /** How soon the next Pod of a slot, or its container's next run, is followed. */
 const pollMs = 1000;
+/** A node that stops in the middle of its answer must not keep the slot from being reconciled. */
+const firstLinesMs = 5000;
 /** More lines than these are not kept for a reader that is slow. */
 const waitingLines = 1000;
 
@@ -35,18 +37,22 @@ export async function* tailPodLogs(client: ApiClient, slot: string, options: Tai
   yield* followed(client, slot, seen, signal);
 }
 
-/** The first lines of a Pod's engine, up to that many bytes; "" where they cannot be had. */
-export async function firstPodLines(client: ApiClient, name: string, limitBytes: number): Promise<string> {
+/** The first lines of a Pod's engine, up to that many bytes: those that come within `limitMs`; "" where none can be had. */
+export async function firstPodLines(
+  client: ApiClient,
+  name: string,
+  limitBytes: number,
+  limitMs = firstLinesMs,
+): Promise<string> {
   const path = `/api/v1/namespaces/${client.namespace}/pods/${name}/log`;
+  const call = { query: { container: engineContainer, limitBytes }, signal: AbortSignal.timeout(limitMs) };
+  const lines: string[] = [];
   try {
-    const lines: string[] = [];
-    for await (const line of await client.lines(path, { query: { container: engineContainer, limitBytes } }))
-      lines.push(line);
-    return lines.join("\n");
+    for await (const line of await client.lines(path, call)) lines.push(line);
   } catch {
     // An unreadable log says nothing; the engine serves all the same.
-    return "";
   }
+  return lines.join("\n");
 }
 
 interface Stamped {
