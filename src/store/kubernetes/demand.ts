@@ -91,7 +91,7 @@ async function listed(client: ApiClient): Promise<readonly { readonly name: stri
  * then a little early, and a beat that is left out then comes a second late.
  */
 const beatMs = 1900;
-/** News waits this long for more of it. */
+/** Between two writes, also where the API server refuses them: news waits for more of it. */
 const gapMs = 200;
 
 /**
@@ -104,7 +104,9 @@ export function openDemandLease(client: ApiClient, gateway: string, elapsedMs = 
   const writes = new Serial();
   let beat = 0;
   let isClosed = false;
+  /** What the API server has. */
   let last: { readonly news: string; readonly atMs: number } | undefined;
+  let triedMs = -Infinity;
   let next: DemandReport | undefined;
   const lease = (report: DemandReport): object => {
     beat += 1;
@@ -144,12 +146,14 @@ export function openDemandLease(client: ApiClient, gateway: string, elapsedMs = 
         return;
       }
       await writes.run(async () => {
-        if (ageMs < gapMs) await delay(gapMs - ageMs);
+        const waitMs = triedMs + gapMs - elapsedMs();
+        if (waitMs > 0) await delay(waitMs);
         const newest = next ?? report;
         next = undefined;
         // A late write must not bring back the demand of a closed gateway.
         if (isClosed) return;
         const atMs = elapsedMs();
+        triedMs = atMs;
         await send(newest);
         last = { news: newsOf(newest), atMs };
       });
