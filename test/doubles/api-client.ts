@@ -52,7 +52,7 @@ export class ApiDouble implements ApiClient {
     if (!isRecord(body)) throw new ApiError(400, "BadRequest", "no body");
     const isApplied = query["fieldManager"] !== undefined && query["force"] === true;
     if (method === "PATCH" && known === undefined && !isApplied) throw new ApiError(404, "NotFound", path);
-    if (method === "PATCH") refuseOther(path, known, metaOf(body));
+    if (method === "PATCH" || method === "PUT") refuseOther(path, known, metaOf(body));
     const place = method === "POST" ? `${path}/${String(metaOf(body)["name"])}` : target;
     this.put(place, method === "PATCH" ? merged(known ?? {}, body) : body);
     return this.#objects.get(place);

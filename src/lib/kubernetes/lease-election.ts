@@ -75,7 +75,8 @@ export async function acquireLease(candidate: Candidate, { standby, onLost }: Wa
     standby?.signal.throwIfAborted();
     try {
       const found = await findLease(client, name);
-      const isFree = found?.holder === undefined;
+      // Its own: the answer to the write that took it was lost.
+      const isFree = found?.holder === undefined || found.holder === candidate.identity;
       if (found !== undefined && !isFree && seen?.mark !== found.mark) {
         // A renewal while this process watches: the holder lives.
         if (seen !== undefined && standby === undefined) throw new HeldByOther(name, found);
@@ -148,13 +149,17 @@ export class HeldLease implements AsyncDisposable {
     this.#isOver = true;
     this.#stop.abort();
     await this.#renewing;
-    if (wasOver) return;
-    const { client, name } = this.#candidate;
-    const found = await findLease(client, name, renewalLimit(this.#times)).catch(() => undefined);
-    if (found?.holder !== this.#candidate.identity) return;
+    // Behind a renewal that is on its way, whose version it would not know.
+    if (!wasOver) await this.#writes.run(async () => await this.#release()).catch(() => undefined);
+  }
+
+  async #release(): Promise<void> {
+    const { client, name, identity } = this.#candidate;
+    const found = await findLease(client, name, renewalLimit(this.#times));
+    if (found?.holder !== identity) return;
     const { resourceVersion: version } = found;
     const released = { ...this.#candidate, annotations: () => found.annotations };
-    await write(released, { ...this.#term, version, isReleased: true }).catch(() => undefined);
+    await write(released, { ...this.#term, version, isReleased: true });
   }
 
   async #renewAgain(): Promise<void> {

@@ -2,10 +2,75 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { it } from "node:test";
 import { ApiUnreachable } from "../../../src/lib/kubernetes/api-error.ts";
-import type { ApiClient } from "../../../src/lib/kubernetes/client.ts";
+import type { ApiClient, Call, Method } from "../../../src/lib/kubernetes/client.ts";
 import { acquireLease } from "../../../src/lib/kubernetes/lease-election.ts";
+import { isRecord } from "../../../src/lib/record.ts";
 import { ApiDouble } from "../../doubles/api-client.ts";
 import { until } from "../../support/until.ts";
+
+const path = "/apis/coordination.k8s.io/v1/namespaces/berth/leases/one";
+const quick = { durationMs: 1500, deadlineMs: 1000, renewMs: 60_000, pollMs: 5 };
+const onLost = (): void => assert.fail("nobody has taken it");
+
+function holderIn(object: unknown): unknown {
+  return isRecord(object) && isRecord(object["spec"]) ? object["spec"]["holderIdentity"] : undefined;
+}
+
+/** The double, with `around` in the place of each request. */
+function clientOf(
+  api: ApiDouble,
+  around: (method: Method, call: Call, send: () => Promise<unknown>) => unknown,
+): ApiClient {
+  return {
+    namespace: api.namespace,
+    server: api.server,
+    lines: (...call) => api.lines(...call),
+    request: async (method, at, call = {}) => await around(method, call, () => api.request(method, at, call)),
+    [Symbol.dispose]: () => undefined,
+  };
+}
+
+const candidate = { name: "one", identity: "me", labels: {}, annotations: () => ({}), times: quick };
+
+it("a candidate whose write took the Lease holds it, also where the answer was lost", async () => {
+  using api = new ApiDouble();
+  api.put(path, {
+    spec: { holderIdentity: "dead", leaseDurationSeconds: 0, renewTime: "2026-01-01T00:00:00.000000Z" },
+  });
+  let isLost = false;
+  const client = clientOf(api, async (method, _call, send) => {
+    const answer = await send();
+    if (method !== "PUT" || isLost) return answer;
+    isLost = true;
+    throw new ApiUnreachable(api.server, { cause: new Error("the answer was lost") });
+  });
+  await using lease = await acquireLease({ ...candidate, client }, { onLost });
+  assert.ok(isLost && lease.isHeld());
+});
+
+it("a Lease is released behind a renewal that is on its way", async () => {
+  using api = new ApiDouble();
+  const gate = Promise.withResolvers<void>();
+  const renewed = Promise.withResolvers<void>();
+  let isRenewing = false;
+  const client = clientOf(api, async (method, { body }, send) => {
+    if (method !== "PUT") return await send();
+    const isRelease = holderIn(body) === "";
+    if (!isRelease) isRenewing = true;
+    await (isRelease ? renewed.promise : gate.promise);
+    const answer = await send();
+    renewed.resolve();
+    return answer;
+  });
+  const lease = await acquireLease({ ...candidate, client }, { onLost });
+  const renewing = lease.renew();
+  await until("it is being renewed", () => isRenewing);
+  const released = lease[Symbol.asyncDispose]();
+  for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  gate.resolve();
+  await Promise.all([renewing, released]);
+  assert.equal(holderIn(api.get(path)), "");
+});
 
 const never = new Promise<never>(() => undefined);
 
