@@ -1,15 +1,12 @@
 import type { ApiClient } from "./client.ts";
-import { usualTimes } from "./lease-election.ts";
+
+/** How soon a write on its way is given up: much less than the time between the end of one leadership and the next. */
+const lookMs = 250;
 
 /**
- * A write that is sent while its sender leads is answered, or given up, before another process may lead. One that was given
- * up may still be carried out.
- */
-const writeLimitMs = usualTimes.durationMs - usualTimes.deadlineMs;
-
-/**
- * A client that writes only while `check` does not throw: it is called right before each write is sent, and not where the
- * caller began. Reads are not checked. Disposing ends `client`.
+ * A client that writes only while `check` does not throw: it is called right before each write is sent, not where the
+ * caller began, and again and again until the answer is there. Where it throws, the write is given up with its error; the
+ * API server may still carry it out. Reads are not checked. Disposing ends `client`.
  */
 export function fencedClient(client: ApiClient, check: () => void): ApiClient {
   return {
@@ -18,8 +15,23 @@ export function fencedClient(client: ApiClient, check: () => void): ApiClient {
     lines: (path, call) => client.lines(path, call),
     async request(method, path, call = {}) {
       if (method === "GET") return await client.request(method, path, call);
-      const timeoutMs = Math.min(call.timeoutMs ?? writeLimitMs, writeLimitMs);
-      return await client.request(method, path, { ...call, timeoutMs, check });
+      const lost = new AbortController();
+      const look = (): void => {
+        try {
+          check();
+        } catch (error) {
+          lost.abort(error);
+        }
+      };
+      const looking = setInterval(look, lookMs);
+      const signal = call.signal === undefined ? lost.signal : AbortSignal.any([call.signal, lost.signal]);
+      try {
+        return await client.request(method, path, { ...call, signal, check });
+      } catch (error) {
+        throw lost.signal.aborted ? lost.signal.reason : error;
+      } finally {
+        clearInterval(looking);
+      }
     },
     [Symbol.dispose]: () => client[Symbol.dispose](),
   };

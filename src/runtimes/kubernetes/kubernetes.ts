@@ -28,6 +28,8 @@ import { kubernetesTraits } from "./traits.ts";
 
 /** More than the output of any engine while it loads. */
 const firstOutputBytes = 1024 ** 2;
+/** An admission webhook may take 30 s, and one that is given up begins anew with the next attempt. */
+const admissionMs = 35_000;
 /** How long the first list is waited for; reads throw RuntimeUnavailable until it is there. */
 const firstListMs = 5000;
 
@@ -226,7 +228,7 @@ class KubernetesRuntime implements Runtime {
       secretUid = isNew ? await this.#secrets.create(secret) : await this.#secrets.replace(secret, this.#site.instance);
     let made: unknown;
     try {
-      made = await this.#view.request("POST", "pods", "", { query: createStrictly, body: pod });
+      made = await this.#view.request("POST", "pods", "", { query: createStrictly, body: pod, timeoutMs: admissionMs });
     } catch (error) {
       // Without a Pod nothing reads it, and nothing would remove it with the Pod.
       const isUnread = isStatus(error, 400, 403, 422) || (isNew && isStatus(error, 409));

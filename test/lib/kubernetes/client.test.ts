@@ -101,14 +101,23 @@ describe("a client of an API server that is asked too much", { concurrency: true
     );
   });
 
-  it("gives a write of a leader up before another may lead", async () => {
+  it("gives a write of a leader up where it leads no more, and no sooner than its sender says", async () => {
+    await using site = await refusing(0, "", true);
+    let isLost = false;
+    const fenced = fencedClient(site.client, () => {
+      if (isLost) throw new Error("another leads");
+    });
+    const [writing, mute] = [fenced.request("POST", "/pods", { timeoutMs: 600_000 }), fenced.request("PUT", "/a")];
+    await until("both were sent", () => site.seen.length === 2);
+    isLost = true;
+    await assert.rejects(writing, /another leads/);
+    await assert.rejects(mute, /another leads/);
     const limits: (number | undefined)[] = [];
     using client = new ApiDouble();
     client.request = async (_method: Method, _path: string, call?: Call) => limits.push(call?.timeoutMs);
-    const fenced = fencedClient(client, () => undefined);
-    await fenced.request("PATCH", "/status");
-    await fenced.request("PUT", "/status", { timeoutMs: 60_000 });
-    await fenced.request("GET", "/status");
-    assert.deepEqual(limits, [5000, 5000, undefined]);
+    const other = fencedClient(client, () => undefined);
+    await other.request("PATCH", "/status");
+    await other.request("POST", "/pods", { timeoutMs: 60_000 });
+    assert.deepEqual(limits, [undefined, 60_000]);
   });
 });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { it } from "node:test";
 import type { Workload } from "../../../src/api/workload.ts";
 import { ApiError } from "../../../src/lib/kubernetes/api-error.ts";
-import type { Method } from "../../../src/lib/kubernetes/client.ts";
+import type { ApiClient, Method } from "../../../src/lib/kubernetes/client.ts";
 import { fencedClient } from "../../../src/lib/kubernetes/fenced-client.ts";
 import { openKubernetesRuntime } from "../../../src/runtimes/kubernetes/kubernetes.ts";
 import { openPodRuntime } from "../../../src/runtimes/kubernetes/open.ts";
@@ -85,6 +85,25 @@ it("an operator that is deposed while it ends a Pod deletes nothing more", async
   loseAt("GET", /\/secrets\//);
   await assert.rejects(runtime.remove(workload.slot, undefined, { stopSeconds: 0 }), refused);
   assert.ok(api.get(podPath) !== undefined && api.get(secretPath) !== undefined);
+});
+
+it("a Pod is waited for as long as admission webhooks may take", async () => {
+  const api = new ApiDouble();
+  const limits: (number | undefined)[] = [];
+  const client: ApiClient = {
+    namespace: api.namespace,
+    server: api.server,
+    lines: (...call) => api.lines(...call),
+    async request(method, path, call = {}) {
+      if (method === "POST" && path.endsWith("/pods")) limits.push(call.timeoutMs);
+      return await api.request(method, path, call);
+    },
+    [Symbol.dispose]: () => undefined,
+  };
+  await using runtime = await openKubernetesRuntime({ client: fencedClient(client, () => undefined), site });
+  await runtime.ensure({ ...workload, container: llama });
+  const [limitMs = 0] = limits;
+  assert.ok(limitMs > 30_000, `${limitMs} ms`);
 });
 
 it("the runtime of an operator asks whether it leads right before a Pod is made", async () => {
